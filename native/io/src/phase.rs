@@ -1,0 +1,231 @@
+//! A phase: its threads, its samples, and what came of it.
+
+use crate::config::{PhaseConfig, Role};
+use crate::outcome::{PhaseOutcome, StreamName, Tally};
+use crate::progress::Shared;
+use crate::stream;
+use std::fs::OpenOptions;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// What all streams had done at a moment of the phase.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sample {
+    /// Seconds since the start of the phase.
+    pub elapsed_s: f64,
+    /// Bytes read so far.
+    pub read_bytes: u64,
+    /// Bytes written so far.
+    pub written_bytes: u64,
+    /// Metadata operations so far.
+    pub operations: u64,
+}
+
+#[derive(Default)]
+struct Ends {
+    running: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Ends {
+    fn one_ended(&self) {
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.changed.notify_all();
+    }
+
+    /// Waits until all have ended or the time is up; says whether all have ended.
+    fn wait(&self, timeout: Duration) -> bool {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let (running, _) = self
+            .changed
+            .wait_timeout_while(running, timeout, |running| *running > 0)
+            .unwrap_or_else(PoisonError::into_inner);
+        *running == 0
+    }
+}
+
+/// A phase that runs. Dropped, its threads are told to stop but not waited for: a thread in a
+/// hanging file system never comes back.
+pub struct Phase {
+    shared: Arc<Shared>,
+    ends: Arc<Ends>,
+    samples: Arc<Mutex<Vec<Sample>>>,
+    threads: Vec<JoinHandle<Tally>>,
+}
+
+impl Phase {
+    /// Starts one thread per stream, and one that samples.
+    ///
+    /// # Errors
+    /// If the configuration is wrong, or a thread cannot be started.
+    pub fn start(config: PhaseConfig) -> io::Result<Self> {
+        config.validate().map_err(io::Error::other)?;
+        let streams = config.streams.len();
+        let shared = Arc::new(Shared::new(config));
+        let ends = Arc::new(Ends {
+            running: Mutex::new(streams),
+            changed: Condvar::new(),
+        });
+        let mut phase = Self {
+            samples: Arc::default(),
+            threads: Vec::with_capacity(streams),
+            shared,
+            ends,
+        };
+        for index in 0..streams {
+            let shared = Arc::clone(&phase.shared);
+            let ends = Arc::clone(&phase.ends);
+            let thread = thread::Builder::new()
+                .name(format!("stream-{index}"))
+                .spawn(move || {
+                    let tally = stream::run(&shared, index);
+                    ends.one_ended();
+                    tally
+                })
+                .inspect_err(|_| {
+                    phase.shared.stop();
+                    phase.shared.gate.abort();
+                })?;
+            phase.threads.push(thread);
+        }
+        phase.start_sampling()?;
+        Ok(phase)
+    }
+
+    fn start_sampling(&self) -> io::Result<()> {
+        let (shared, ends) = (Arc::clone(&self.shared), Arc::clone(&self.ends));
+        let samples = Arc::clone(&self.samples);
+        thread::Builder::new()
+            .name("samples".into())
+            .spawn(move || sample(&shared, &ends, &samples))
+            .map(drop)
+    }
+
+    /// Waits until all streams have ended or the time is up; says whether all have ended.
+    #[must_use]
+    pub fn wait(&self, timeout: Duration) -> bool {
+        self.ends.wait(timeout)
+    }
+
+    /// What all streams have done so far; `elapsed_s` is 0 before the start.
+    #[must_use]
+    pub fn progress(&self) -> Sample {
+        let elapsed = self.shared.started().map(|start| start.elapsed());
+        take_sample(&self.shared, elapsed.unwrap_or_default())
+    }
+
+    /// Whether a stream is in its closing fsync(2).
+    #[must_use]
+    pub fn syncing(&self) -> bool {
+        let counters = &self.shared.counters;
+        counters.iter().any(|c| c.syncing.load(Ordering::Relaxed))
+    }
+
+    /// The samples taken since the first `seen`.
+    #[must_use]
+    pub fn samples(&self, seen: usize) -> Vec<Sample> {
+        let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
+        samples.get(seen..).unwrap_or_default().to_vec()
+    }
+
+    /// Ends the phase as if its time were up.
+    pub fn finish(&self) {
+        self.shared.finish();
+    }
+
+    /// Stops the phase at once. With `discard`, files in their closing fsync(2) are emptied, so
+    /// that it has nothing left to write.
+    pub fn stop(&self, discard: bool) {
+        self.shared.stop();
+        if !discard {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        // In a thread of its own: on a hanging file system it hangs too. If it cannot be
+        // started, the fsync takes its time.
+        let _ = thread::Builder::new()
+            .name("discard".into())
+            .spawn(move || {
+                for (stream, counters) in shared.config.streams.iter().zip(&shared.counters) {
+                    if stream.role == Role::Write && counters.syncing.load(Ordering::Relaxed) {
+                        let file = OpenOptions::new().write(true).open(&stream.path);
+                        let _ = file.and_then(|file| file.set_len(0));
+                    }
+                }
+            });
+    }
+
+    /// What was measured.
+    ///
+    /// # Errors
+    /// If a stream has not ended: wait for it first.
+    pub fn result(mut self) -> io::Result<PhaseOutcome> {
+        if !self.wait(Duration::ZERO) {
+            return Err(io::Error::other("the phase has not ended"));
+        }
+        let threads = std::mem::take(&mut self.threads);
+        let mut tallies = Vec::with_capacity(threads.len());
+        for (stream, thread) in self.shared.config.streams.iter().zip(threads) {
+            let name = StreamName {
+                role: stream.role,
+                path: stream.path.clone(),
+                file_bytes: stream.file_bytes,
+            };
+            let tally = thread
+                .join()
+                .map_err(|_| io::Error::other("a stream's thread panicked"))?;
+            tallies.push((name, tally));
+        }
+        Ok(PhaseOutcome::new(
+            tallies,
+            self.shared.started().is_some(),
+            self.shared.stopping(),
+            self.shared.first.get().copied(),
+        ))
+    }
+}
+
+impl Drop for Phase {
+    fn drop(&mut self) {
+        self.shared.stop();
+    }
+}
+
+fn take_sample(shared: &Shared, elapsed: Duration) -> Sample {
+    let (read_bytes, written_bytes, operations) = shared.totals();
+    Sample {
+        elapsed_s: elapsed.as_secs_f64(),
+        read_bytes,
+        written_bytes,
+        operations,
+    }
+}
+
+fn sample(shared: &Shared, ends: &Ends, samples: &Mutex<Vec<Sample>>) {
+    let period = Duration::from_secs_f64(shared.config.sample_s);
+    let mut start: Option<Instant> = None;
+    let mut due = Duration::ZERO;
+    let mut ended = false;
+    while !ended {
+        start = start.or_else(|| shared.started());
+        let elapsed = start.map(|start| start.elapsed());
+        // Before the gate opens nothing is due; look again soon.
+        let left = elapsed.map_or(Duration::from_millis(1), |elapsed| {
+            due = due.max(period);
+            due.saturating_sub(elapsed)
+        });
+        ended = ends.wait(left);
+        let Some(start) = start.or_else(|| shared.started()) else {
+            continue;
+        };
+        let elapsed = start.elapsed();
+        if ended || (due > Duration::ZERO && elapsed >= due) {
+            let mut samples = samples.lock().unwrap_or_else(PoisonError::into_inner);
+            samples.push(take_sample(shared, elapsed));
+            due += period;
+        }
+    }
+}

@@ -1,0 +1,1 @@
+"""The run directory: create, write safely, load, compare."""
