@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal
@@ -77,6 +78,8 @@ class GridwrightError(Exception):
         super().__init__(problems[0].what)
         self.problems = problems
         self.status = status
+        self.reported = False
+        """Whether a document on stdout already says so."""
 
     def __str__(self) -> str:
         return "\n".join(str(problem) for problem in self.problems)
@@ -94,3 +97,13 @@ def environment_error(
 def input_error(what: str, *, where: str | None = None, remedy: str | None = None) -> GridwrightError:
     """A mistake in what the user typed or wrote (exit status 2)."""
     return GridwrightError(Problem(what=what, where=where, remedy=remedy), status=ExitStatus.INPUT)
+
+
+def nearest(name: str, allowed: Iterable[str]) -> str | None:
+    """The one allowed name that `name` most likely meant, or None when none is near."""
+    import difflib
+
+    folded = {each.lower(): each for each in allowed}
+    # A pasted paragraph is no typo, and comparing it would take long.
+    found = difflib.get_close_matches(name.lower()[:64], folded, n=1, cutoff=0.6)
+    return folded[found[0]] if found else None

@@ -109,12 +109,15 @@ class PhaseRecord(Record):
     written_bytes: int | None = None
     seconds_first: float | None
     seconds_last: float | None
+    wall_s: float | None = None
+    """As `seconds_last`, with the time in which data was made or checked."""
     rate_first_bytes_per_s: float | None
     rate_last_bytes_per_s: float | None
     read_bytes_per_s: float | None = None
     write_bytes_per_s: float | None = None
     per_core_bytes_per_s: float | None
     per_stream_bytes_per_s: list[float]
+    per_stream_seconds: list[float] = Field(default_factory=list)
     fsync_s: float | None = None
     laps: int | None = None
     latency_us: Latency

@@ -1,0 +1,91 @@
+"""Arguments that several verbs share, each declared once, and how their values are read."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gridwright.errors import ExitStatus, GridwrightError, Problem
+from gridwright.units import Bytes, Rate, UnitError, parse_duration
+
+SpecFile = Annotated[Path | None, typer.Argument(metavar="[FILE]", help="The grid spec.  [default: grid.yaml]")]
+RunsDirectory = Annotated[
+    Path,
+    typer.Option("--runs", envvar="GRIDWRIGHT_RUNS", metavar="DIR", help="Where run directories are kept."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run directory, its name, or `last`.")]
+
+DEFAULT_SPEC = Path("grid.yaml")
+DEFAULT_RUNS = Path("runs")
+
+
+class Reader:
+    """Reads the values of flags and collects what is wrong with them, to be reported at once."""
+
+    def __init__(self) -> None:
+        self._problems: list[Problem] = []
+
+    def size(self, flag: str, text: str | None) -> int | None:
+        """Read a size in bytes, such as `4GiB`."""
+        if text is None:
+            return None
+        try:
+            return int(Bytes.parse(text))
+        except UnitError as error:
+            return self._wrong(flag, error)
+
+    def seconds(self, flag: str, text: str | None) -> float | None:
+        """Read a time: `30s`, `5m`, or a plain number of seconds."""
+        if text is None:
+            return None
+        try:
+            return float(text)
+        except ValueError:
+            pass
+        try:
+            return parse_duration(text)
+        except UnitError as error:
+            return self._wrong(flag, error)
+
+    def core_rate(self, flag: str, text: str | None) -> float | None:
+        """Read a rate per core in bytes/s, such as `100MB/s/core`."""
+        if text is None:
+            return None
+        try:
+            rate = Rate.parse(text)
+        except UnitError as error:
+            return self._wrong(flag, error)
+        if not rate.per_core:
+            self.problem(
+                f"{text!r} is a rate in all, and a rate per core is wanted", flag, f"write {text}/core"
+            )
+            return None
+        return float(rate.bytes_per_s)
+
+    def choice(self, value: str, allowed: Sequence[str], flag: str) -> None:
+        """Note a value that is not among those allowed, with the nearest that is."""
+        near = difflib.get_close_matches(value, allowed, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        self.problem(f"{value!r} is not known here", flag, f"{hint}allowed: {', '.join(allowed)}")
+
+    @property
+    def wrong(self) -> bool:
+        """Whether anything was wrong so far."""
+        return bool(self._problems)
+
+    def problem(self, what: str, where: str, remedy: str) -> None:
+        """Note something else that is wrong."""
+        self._problems.append(Problem(what=what, where=where, remedy=remedy))
+
+    def finish(self) -> None:
+        """Raise GridwrightError if anything was wrong."""
+        if self._problems:
+            raise GridwrightError(*self._problems, status=ExitStatus.INPUT)
+
+    def _wrong(self, flag: str, error: UnitError) -> None:
+        self.problem(error.text, flag, error.remedy)

@@ -1,0 +1,64 @@
+"""`gridwright check`: validates a grid spec and warns of what will hurt."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gridwright.errors import Finding, Problem
+    from gridwright.spec import GridSpec
+
+
+def check(
+    file: Annotated[Path, typer.Argument(help="The grid spec.")] = Path("grid.yaml"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Validate a grid spec, and warn of what will hurt.
+
+    Example: gridwright check grid.yaml
+    """
+    from gridwright.errors import GridwrightError
+    from gridwright.spec import all_findings, load_spec, warn
+
+    try:
+        spec = load_spec(file)
+    except GridwrightError as error:
+        if not as_json:
+            raise
+        _print_json(file, ok=False, problems=error.problems)
+        raise typer.Exit(int(error.status)) from None
+    findings = warn(spec)
+    if as_json:
+        _print_json(file, ok=True, findings=findings)
+    else:
+        typer.echo("\n".join(_summary(file, spec, findings, len(all_findings(spec)) - len(findings))))
+
+
+def _print_json(file: Path, ok: bool, **items: "Sequence[Finding | Problem]") -> None:
+    import json
+    from dataclasses import asdict
+
+    document: dict[str, object] = {"schema": 1, "command": "check", "file": str(file), "ok": ok}
+    for name, values in items.items():
+        document[name] = [asdict(value) for value in values]
+    typer.echo(json.dumps(document, indent=2))
+
+
+def _summary(file: Path, spec: "GridSpec", findings: "list[Finding]", silenced: int) -> list[str]:
+    """Lines for people: what the grid is, then what will hurt."""
+    nodes = spec.node_count()
+    lines = [f"{file}: valid. Grid {spec.name}, provider {spec.provider}, {nodes} node{'s'[: nodes != 1]}"]
+    for role, library in spec.libraries.items():
+        requires = f"{library.requires}" if library.requires else "no requirement"
+        capacity = f", {library.capacity}" if library.capacity else ""
+        lines.append(
+            f"  {role:<5} {requires}{capacity}, on {library.filesystem}: {spec.library_directory(role)}"
+        )
+    for finding in findings:
+        lines += ["", f"{finding.level} {finding.name}: {finding.text}", f"  {finding.remedy}"]
+    if silenced:
+        lines += ["", f"{silenced} finding{'s'[: silenced != 1]} silenced by the spec"]
+    return lines

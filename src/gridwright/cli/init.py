@@ -1,0 +1,68 @@
+"""`gridwright init`: writes a commented grid spec."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def init(
+    file: Annotated[Path, typer.Argument(help="The file to write.", show_default=True)] = Path("grid.yaml"),
+    provider: Annotated[str, typer.Option("--provider", help="Who provides the nodes.")] = "local",
+    force: Annotated[bool, typer.Option("--force", help="Replace the file when it exists.")] = False,
+) -> None:
+    """Write a commented grid spec, to be edited.
+
+    Example: gridwright init && gridwright check
+    """
+    from gridwright.spec.template import init_text
+
+    text = init_text(provider)
+    _write(file, text, force)
+    named = "" if file == Path("grid.yaml") else f" {file}"
+    typer.echo(f"{file} written. Edit it, then run: gridwright check{named}")
+
+
+def _write(file: Path, text: str, force: bool) -> None:
+    """Write whole or not at all; raise GridwrightError when the file exists or cannot be written."""
+    import os
+    import tempfile
+
+    from gridwright.errors import environment_error, input_error
+
+    exists = input_error(
+        "the file exists", where=str(file), remedy="Name another file, or replace it with --force"
+    )
+    if file.is_dir():
+        raise input_error(
+            "a directory, and a file is needed", where=str(file), remedy=f"Write {file / 'grid.yaml'}"
+        )
+    if file.exists() and not force:
+        raise exists
+    if not file.parent.is_dir():
+        raise input_error("no such directory", where=str(file.parent), remedy=f"Run mkdir -p {file.parent}")
+    temporary: str | None = None
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{file.name[:100]}.", dir=file.parent)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        # mkstemp makes it private; a spec is read by colleagues, as the user's umask has it.
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(temporary).chmod(0o666 & ~mask)
+        if force:
+            Path(temporary).replace(file)
+        else:
+            # A link fails where a rename would replace a file that appeared meanwhile.
+            os.link(temporary, file)
+    except FileExistsError:
+        raise exists from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        remedy = "Name a file in a directory that you can write to"
+        raise environment_error(f"cannot be written: {reason}", where=str(file), remedy=remedy) from None
+    finally:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)

@@ -1,0 +1,103 @@
+"""The command `gridwright`: registers the verbs and turns errors into messages and exit statuses."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from gridwright import __version__
+from gridwright.cli.check import check
+from gridwright.cli.init import init
+from gridwright.cli.iotest import DEFAULT_UNTIL_STEADY, iotest
+from gridwright.cli.prove import prove
+from gridwright.cli.report import report
+from gridwright.cli.runs import runs
+from gridwright.cli.schema import schema
+from gridwright.errors import ExitStatus, GridwrightError
+
+# Plain help: the boxes that rich draws would double the time to the first line.
+app = typer.Typer(
+    name="gridwright",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    help=(
+        "Plan, build, tune, prove and run analytics grids on parallel file systems, from one grid spec.\n\n"
+        "FILE defaults to ./grid.yaml. Results go to stdout, progress and messages to stderr; --json prints "
+        "one JSON document. Exit status: 0 done and all requirements met, 1 a requirement is missed, "
+        "2 wrong input, 3 the environment failed, 130 interrupted."
+    ),
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"gridwright {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Hold the options of `gridwright` itself."""
+
+
+app.command()(init)
+app.command()(check)
+app.command()(schema)
+app.command()(iotest)
+app.command()(prove)
+app.add_typer(runs, name="runs")
+app.command()(report)
+
+
+def run() -> None:
+    """Run the command line; the only place where errors become exit statuses."""
+    arguments = with_default_longest(sys.argv[1:])
+    try:
+        app(args=arguments, prog_name="gridwright")
+    except GridwrightError as error:
+        print_error(error, command=arguments)
+        sys.exit(error.status)
+    except KeyboardInterrupt:
+        sys.exit(ExitStatus.INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of stdout went away (`| head`): nothing is wrong, nothing more can be said.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(ExitStatus.DONE)
+
+
+def with_default_longest(arguments: list[str]) -> list[str]:
+    """Give `--until-steady` its default where no time follows it: typer has no optional values."""
+    given = list(arguments)
+    for index, argument in enumerate(given):
+        follower = given[index + 1 : index + 2]
+        if argument == "--until-steady" and not (follower and follower[0][:1].isdigit()):
+            given[index] = f"--until-steady={DEFAULT_UNTIL_STEADY}"
+    return given
+
+
+def print_error(error: GridwrightError, *, command: list[str]) -> None:
+    """Print all problems to stderr; with `--json` also as one document on stdout."""
+    for problem in error.problems:
+        typer.echo(f"error: {problem}", err=True)
+    if "--json" in command and not error.reported:
+        import json
+        from dataclasses import asdict
+
+        verb = next((word for word in command if not word.startswith("-")), None)
+        document = {
+            "schema": 1,
+            "command": verb,
+            "ok": False,
+            "problems": [asdict(problem) for problem in error.problems],
+        }
+        typer.echo(json.dumps(document, indent=2))

@@ -1,0 +1,31 @@
+"""`gridwright report`: builds the HTML report of a run again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gridwright.cli.arguments import DEFAULT_RUNS, Json, RunName, RunsDirectory
+
+
+def report(
+    run: RunName = "last",
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to write it.  [default: RUN/report.html]")
+    ] = None,
+    runs: RunsDirectory = DEFAULT_RUNS,
+    json: Json = False,
+) -> None:
+    """Build the HTML report of a run, finished or interrupted; one file that opens offline."""
+    import json as json_module
+
+    from gridwright.report.write import write_report
+    from gridwright.runs.find import find_run
+
+    path = write_report(find_run(runs, run), out)
+    if json:
+        typer.echo(json_module.dumps({"schema": 1, "command": "report", "report": str(path)}))
+    else:
+        typer.echo(f"report: {path}")

@@ -1,0 +1,120 @@
+"""What a node tells of the file system below a path: mount, block device, scheduler, read-ahead."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+MEMORY_BACKED = frozenset({"tmpfs", "ramfs"})
+"""File systems that are memory: eviction cannot empty them (tmpfs(5))."""
+
+SERVED_OVER_NETWORK = frozenset(
+    {"nfs", "nfs4", "lustre", "gpfs", "ceph", "cifs", "smb3", "beegfs", "9p", "virtiofs", "afs"}
+)
+"""File systems whose servers have caches of their own, which no client can see or empty."""
+
+_FUSE = "fuse."
+
+
+@dataclass(frozen=True, slots=True)
+class MountFacts:
+    """Facts of a mounted file system and its device; None where the kernel does not say.
+
+    `read_ahead_bytes` and `scheduler` are of the block device, see
+    https://docs.kernel.org/block/queue-sysfs.html.
+    """
+
+    mount_point: str
+    filesystem_type: str
+    options: str
+    source: str
+    device: str | None
+    """Kernel name of the disk, such as `nvme0n1`; a partition is named by its disk."""
+    scheduler: str | None
+    read_ahead_bytes: int | None
+    rotational: bool | None
+    model: str | None
+    total_bytes: int
+    used_bytes: int
+    available_bytes: int
+
+    @property
+    def memory_backed(self) -> bool:
+        """Whether the file system is memory."""
+        return self.filesystem_type in MEMORY_BACKED
+
+    @property
+    def served_over_network(self) -> bool:
+        """Whether servers with caches of their own lie behind it."""
+        kind = self.filesystem_type
+        return kind in SERVED_OVER_NETWORK or kind.startswith(_FUSE)
+
+    def to_record(self) -> dict[str, object]:
+        """Plain data for a run record."""
+        return asdict(self)
+
+
+def describe_mount(path: Path) -> MountFacts:
+    """Describe the file system that holds `path`, which must exist.
+
+    Raises OSError if the path cannot be looked at.
+    """
+    real = path.resolve(strict=True)
+    mounts = [part for part in psutil.disk_partitions(all=True) if real.is_relative_to(part.mountpoint)]
+    # Of several mounts on one point the last is the one on top.
+    mount = max(reversed(mounts), key=lambda part: len(part.mountpoint))
+    disk = _disk(os.stat(real).st_dev, mount.device)
+    status = os.statvfs(real)
+    unit = status.f_frsize
+    queue = Path("/sys/block") / disk / "queue" if disk else None
+    return MountFacts(
+        mount_point=mount.mountpoint,
+        filesystem_type=mount.fstype,
+        options=mount.opts,
+        source=mount.device,
+        device=disk,
+        scheduler=_chosen(_text(queue and queue / "scheduler")),
+        read_ahead_bytes=_kib(_text(queue and queue / "read_ahead_kb")),
+        rotational=_flag(_text(queue and queue / "rotational")),
+        model=_text(queue and queue.parent / "device" / "model"),
+        total_bytes=status.f_blocks * unit,
+        used_bytes=(status.f_blocks - status.f_bfree) * unit,
+        available_bytes=status.f_bavail * unit,
+    )
+
+
+def _disk(number: int, source: str) -> str | None:
+    """Name the disk of a device number, else of a mount's source (btrfs has numbers of its own)."""
+    candidates = [Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")]
+    if source.startswith("/dev/"):
+        candidates.append(Path("/sys/class/block") / Path(os.path.realpath(source)).name)
+    for link in candidates:
+        if link.exists():
+            device = link.resolve()
+            return device.parent.name if (device / "partition").exists() else device.name
+    return None
+
+
+def _text(path: Path | None) -> str | None:
+    try:
+        return path.read_text().strip() or None if path else None
+    except OSError:
+        return None
+
+
+def _chosen(schedulers: str | None) -> str | None:
+    """Pick `mq-deadline` out of `none [mq-deadline] kyber bfq`."""
+    if schedulers is None or "[" not in schedulers:
+        return schedulers
+    return schedulers.split("[", 1)[1].split("]", 1)[0]
+
+
+def _kib(text: str | None) -> int | None:
+    return int(text) * 1024 if text and text.isdigit() else None
+
+
+def _flag(text: str | None) -> bool | None:
+    return text == "1" if text in {"0", "1"} else None

@@ -1,0 +1,199 @@
+"""Drives one phase in the worker: samples, progress, steadiness, stalls, and the order to stop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from gridwright.iotest import steady
+from gridwright.iotest.engine import Phase, PhasePlan, Sample
+from gridwright.iotest.options import IotestOptions
+
+Emit = Callable[[dict[str, Any]], None]
+
+_POLL_S = 0.05
+_PROGRESS_S = 0.25
+_STOP_S = 10.0
+"""A stream that has not stopped after this time hangs in the kernel."""
+
+
+class Stalled(Exception):
+    """No byte moved for a long time; `hung` if the streams cannot even be stopped."""
+
+    def __init__(self, seconds: float, *, hung: bool) -> None:
+        super().__init__(f"no byte moved for {seconds:.0f} s")
+        self.seconds = seconds
+        self.hung = hung
+
+
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """What came of a phase."""
+
+    outcome: dict[str, Any]
+    steady: steady.SteadyResult | None
+
+
+def drive(
+    op: str, plan: PhasePlan, options: IotestOptions, *, device: str | None, emit: Emit, stop: threading.Event
+) -> Driven:
+    """Run a phase to its end, or until `stop` is set. Raises Stalled, and OSError at its start."""
+    phase = Phase(plan, options)
+    reporter = _Reporter(op, phase, device, emit)
+    steadiness = _Steadiness(options)
+    stall = _StallWatch(options.stall_s)
+    while not phase.wait(_POLL_S):
+        reporter.report()
+        steadiness.look(phase, reporter.history)
+        if stop.is_set():
+            _stop(phase)
+            break
+        quiet = stall.quiet_s(phase.progress())
+        if quiet > options.stall_s:
+            phase.stop(discard=False)
+            raise Stalled(quiet, hung=not phase.wait(_STOP_S / 5))
+    reporter.report()
+    return Driven(phase.result(), steadiness.result(reporter.history))
+
+
+def _stop(phase: Phase) -> None:
+    phase.stop(discard=True)
+    deadline = time.monotonic() + _STOP_S
+    while not phase.wait(_POLL_S):
+        # An fsync that began after the first order is emptied by the next.
+        phase.stop(discard=True)
+        if time.monotonic() > deadline:
+            raise Stalled(_STOP_S, hung=True)
+
+
+@dataclass(slots=True)
+class _Reporter:
+    op: str
+    phase: Phase
+    device: str | None
+    emit: Emit
+    history: list[Sample] = field(default_factory=list)
+    _shown: float = 0.0
+    _machine: _Machine | None = None
+
+    def report(self) -> None:
+        self._machine = self._machine or _Machine(self.device)
+        for sample in self.phase.new_samples():
+            before = self.history[-1] if self.history else Sample(0.0, 0, 0, 0)
+            self.history.append(sample)
+            self.emit(
+                {
+                    "event": "sample",
+                    "op": self.op,
+                    "time": time.time(),
+                    "elapsed_s": sample.elapsed_s,
+                    "interval_s": sample.elapsed_s - before.elapsed_s,
+                    "read_bytes": sample.read_bytes - before.read_bytes,
+                    "written_bytes": sample.written_bytes - before.written_bytes,
+                    "operations": sample.operations - before.operations,
+                }
+                | self._machine.sample()
+            )
+        now = time.monotonic()
+        if now - self._shown >= _PROGRESS_S:
+            self._shown = now
+            progress = self.phase.progress()._asdict()
+            self.emit({"event": "progress", "op": self.op, "syncing": self.phase.syncing()} | progress)
+
+
+class _Machine:
+    """What the node as a whole does meanwhile."""
+
+    def __init__(self, device: str | None) -> None:
+        self._device = device
+        self._counters = self._read()
+        psutil.cpu_percent()
+
+    def sample(self) -> dict[str, Any]:
+        before, self._counters = self._counters, self._read()
+        memory = psutil.virtual_memory()
+        known = before is not None and self._counters is not None
+        return {
+            "cpu_percent": psutil.cpu_percent(),
+            "memory_used_bytes": memory.total - memory.available,
+            "device": self._device,
+            "device_read_bytes": self._counters[0] - before[0] if known else None,
+            "device_written_bytes": self._counters[1] - before[1] if known else None,
+        }
+
+    def _read(self) -> Any:
+        if self._device is None:
+            return None
+        counters = psutil.disk_io_counters(perdisk=True).get(self._device)
+        return (counters.read_bytes, counters.write_bytes) if counters else None
+
+
+class _Steadiness:
+    """Ends a phase when its rate is steady, by the rule in `gridwright.iotest.steady`."""
+
+    def __init__(self, options: IotestOptions) -> None:
+        self._longest = options.until_steady_s
+        self._next = 0.0
+        self._used = 0
+
+    def look(self, phase: Phase, history: list[Sample]) -> None:
+        if self._longest is None or not history:
+            return
+        elapsed = history[-1].elapsed_s
+        # The samples of the closing fsync are no rate.
+        if not phase.syncing() and elapsed <= self._longest:
+            self._used = len(history)
+        if elapsed < self._next:
+            return
+        self._next = elapsed + max(5 * history[0].elapsed_s, self._longest / 200)
+        if steady.may_end(_levels(history[: self._used]), self._longest):
+            phase.finish()
+
+    def result(self, history: list[Sample]) -> steady.SteadyResult | None:
+        if self._longest is None:
+            return None
+        return steady.judge(_levels(history[: self._used]), self._longest)
+
+
+def _levels(history: list[Sample]) -> list[steady.Level]:
+    times, rates = [], []
+    before = Sample(0.0, 0, 0, 0)
+    for sample in history:
+        moved = sample.read_bytes + sample.written_bytes - before.read_bytes - before.written_bytes
+        span = sample.elapsed_s - before.elapsed_s
+        if span > 0:
+            times.append(sample.elapsed_s)
+            rates.append(moved / span)
+        before = sample
+    return steady.levels(times, rates)
+
+
+class _StallWatch:
+    """Notices that nothing moves: no byte, no operation, and no dirty page of the whole node."""
+
+    def __init__(self, limit_s: float) -> None:
+        self._look_s = min(1.0, limit_s / 4)
+        self._seen: tuple[object, ...] = ()
+        self._since = time.monotonic()
+        self._looked = 0.0
+
+    def quiet_s(self, progress: Sample) -> float:
+        now = time.monotonic()
+        if now - self._looked >= self._look_s:
+            self._looked = now
+            state = (progress.read_bytes, progress.written_bytes, progress.operations, _dirty())
+            if state != self._seen:
+                self._seen, self._since = state, now
+        return now - self._since
+
+
+def _dirty() -> tuple[str, ...]:
+    """Dirty pages and pages under writeback: an fsync that works changes them."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return tuple(line for line in lines if line.startswith(("Dirty:", "Writeback:")))

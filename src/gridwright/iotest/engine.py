@@ -1,0 +1,103 @@
+"""The native I/O engine with types: the one module that imports `gridwright._native` for I/O."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from gridwright import __version__, _native
+from gridwright.iotest.options import IotestOptions
+
+if _native.VERSION != __version__:
+    raise ImportError(
+        f"gridwright {__version__} found its native part in version {_native.VERSION}: run `make install`"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlan:
+    """One stream: `role` is write, read or metadata; `file` is the number stamped into its data.
+
+    `file_bytes` is where a writer goes back to the start of its file, or the size a reader finds.
+    """
+
+    role: str
+    path: str
+    file: int
+    file_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PhasePlan:
+    """One phase as the engine runs it; sizes in bytes, times in seconds."""
+
+    streams: tuple[StreamPlan, ...]
+    seed: int
+    bytes_per_stream: int | None
+    seconds: float | None
+    max_files: int = 0
+
+
+class Sample(NamedTuple):
+    """What all streams had done `elapsed_s` after the start of the phase."""
+
+    elapsed_s: float
+    read_bytes: int
+    written_bytes: int
+    operations: int
+
+
+class Phase:
+    """A phase that runs in native threads."""
+
+    def __init__(self, plan: PhasePlan, options: IotestOptions) -> None:
+        """Start it. Raises OSError if threads cannot be started."""
+        config = {
+            "engine": options.engine,
+            "block_bytes": options.block_bytes,
+            "queue_depth": options.depth,
+            "bytes_per_stream": plan.bytes_per_stream,
+            "seconds": plan.seconds,
+            "sample_s": options.sample_s,
+            "seed": plan.seed,
+            "verify": options.verify,
+            "max_files": plan.max_files,
+            "no_io_uring": options.no_io_uring,
+            "null": asdict(options.null) if options.null else None,
+            "streams": [asdict(stream) for stream in plan.streams],
+        }
+        self._native = _native.Phase(json.dumps(config))
+        self._seen = 0
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until all streams have ended, or `seconds` are over; say whether they have."""
+        return bool(self._native.wait(seconds))
+
+    def progress(self) -> Sample:
+        """What has been done so far."""
+        return Sample(*self._native.progress())
+
+    def syncing(self) -> bool:
+        """Whether a stream is in its closing fsync."""
+        return bool(self._native.syncing())
+
+    def new_samples(self) -> Sequence[Sample]:
+        """Samples taken since the last call, one per `sample_s` and one at the end."""
+        samples = [Sample(*sample) for sample in self._native.samples(self._seen)]
+        self._seen += len(samples)
+        return samples
+
+    def finish(self) -> None:
+        """End the phase as if its time were up: what was written is made durable."""
+        self._native.finish()
+
+    def stop(self, *, discard: bool) -> None:
+        """Stop at once; with `discard`, files still being flushed are emptied."""
+        self._native.stop(discard)
+
+    def result(self) -> dict[str, Any]:
+        """What was measured, see `PhaseOutcome` of the crate; the phase must have ended."""
+        outcome: dict[str, Any] = json.loads(self._native.result())
+        return outcome

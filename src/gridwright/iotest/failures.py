@@ -1,0 +1,89 @@
+"""What a failed call on a library means, and what to do about it."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from gridwright.errors import Problem
+
+_DIRECT_REFUSED = "the file system refuses direct I/O"
+
+_ADVICE: dict[int, tuple[str, str]] = {
+    errno.ENOSPC: (
+        "no space is left on the file system",
+        "free space, or give a smaller --size or fewer --streams",
+    ),
+    errno.EDQUOT: (
+        "the quota is used up",
+        "raise the quota of the user who runs the test (lfs quota, quota -s), or give a smaller --size",
+    ),
+    errno.EIO: (
+        "the device or the file system's server reported an I/O error",
+        "look at `dmesg` and at the file system's health before you measure again",
+    ),
+    errno.EROFS: (
+        "the file system is mounted read-only",
+        "remount it read-write; a file system that turned read-only by itself has found an error: see `dmesg`",
+    ),
+    errno.ENOENT: ("there is no such directory", "make it, or correct the path"),
+    errno.ENOTDIR: ("it is not a directory", "give the directory that the library lives in"),
+    errno.EACCES: (
+        "permission is denied",
+        "run as a user who may write there, or change the directory's owner or mode",
+    ),
+    errno.EPERM: (
+        "the operation is not permitted",
+        "run as the owner of the files; a directory may also be immutable (lsattr)",
+    ),
+    errno.ESTALE: (
+        "the file handle is stale: the server no longer knows the directory",
+        "mount the file system again",
+    ),
+    errno.ETIMEDOUT: ("the file system's server does not answer", "check the server and the network to it"),
+    errno.ENOTCONN: (
+        "the file system's connection is lost",
+        "mount the file system again; its client process may have died",
+    ),
+    errno.EMFILE: ("too many files are open", "raise `ulimit -n`, or give fewer --streams"),
+    errno.ENOMEM: (
+        "there is not enough memory",
+        "give a smaller --block, --queue-depth or --streams, or raise `ulimit -l`",
+    ),
+    errno.EAGAIN: ("a limit of the system is reached", "give fewer --streams, or raise `ulimit -u`"),
+    errno.EFBIG: ("the file is larger than the file system or a limit allows", "raise `ulimit -f`, or give --size"),
+}
+
+
+def problem(
+    number: int, *, library: str, path: str, doing: str, message: str = "", direct: bool = False
+) -> Problem:
+    """Say what error `number` (errno(3)) means for a library.
+
+    `doing` is what was tried, such as `write at byte 4096`; `message` the system's own text, used
+    where the number says nothing.
+    """
+    if number == errno.EINVAL and direct:
+        what, remedy = _DIRECT_REFUSED, "use --engine buffered, or a --block that is a multiple of its sectors"
+    elif number in _ADVICE:
+        what, remedy = _ADVICE[number]
+    else:
+        what = message or os.strerror(number)
+        remedy = "check the file system with its own tools, and `dmesg`"
+    name = errno.errorcode.get(number)
+    return Problem(
+        what=f"library {library}: {what} ({doing}{': ' + name if name else ''})",
+        where=path,
+        remedy=remedy,
+    )
+
+
+def of_os_error(error: OSError, *, library: str, path: str, doing: str) -> Problem:
+    """Say what an OSError of Python means for a library."""
+    return problem(
+        error.errno or 0,
+        library=library,
+        path=str(error.filename or path),
+        doing=doing,
+        message=error.strerror or str(error),
+    )

@@ -1,0 +1,148 @@
+"""The one directory that iotest works in: made fresh, marked, and removed on every way out.
+
+`.gridwright-iotest-ID` holds a marker file that says which process of which host made it. One
+whose process is dead, and that was not kept on purpose, is removed by the next run. Nothing else
+in the library is touched.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gridwright.runs.atomic import write_atomically
+from gridwright.runs.process import is_alive, process_facts
+
+PREFIX = ".gridwright-iotest-"
+MARKER = "gridwright-iotest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class FileSet:
+    """The files a write phase left, so that a later one can read and verify them.
+
+    `file_bytes[i]` is the size of `stream-i.dat`.
+    """
+
+    seed: int
+    block_bytes: int
+    file_bytes: tuple[int, ...]
+
+
+class Scratch:
+    """A fresh directory inside a library."""
+
+    def __init__(self, directory: Path, marker: dict[str, Any]) -> None:
+        self.directory = directory
+        self._marker = marker
+        self._identity = _identity(directory)
+
+    @classmethod
+    def create(cls, library: Path) -> Scratch:
+        """Make the directory and its marker. Raises OSError."""
+        directory = library / f"{PREFIX}{secrets.token_hex(6)}"
+        directory.mkdir(mode=0o700)
+        try:
+            scratch = cls(directory, {"process": process_facts(), "kept": False, "files": None})
+            scratch._write_marker()
+        except BaseException:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
+        return scratch
+
+    def stream_file(self, number: int) -> str:
+        """Path of the file that stream `number` writes and reads."""
+        return str(self.directory / f"stream-{number}.dat")
+
+    def mixed_file(self, number: int) -> str:
+        """Path of the file that stream `number` writes in the mixed phase."""
+        return str(self.directory / f"mixed-{number}.dat")
+
+    def metadata_directory(self, number: int) -> str:
+        """Path of the directory that stream `number` fills in the metadata phase."""
+        return str(self.directory / f"metadata-{number}")
+
+    def keep(self, files: FileSet) -> None:
+        """Mark the directory as kept on purpose. Raises OSError."""
+        self._marker |= {"kept": True, "files": asdict(files)}
+        self._write_marker()
+
+    def remove(self, beat: Callable[[], None]) -> None:
+        """Remove the directory, if it is still the one that was made. Raises OSError.
+
+        `beat` is called after each file: on large files this takes a while.
+        """
+        try:
+            if _identity(self.directory) != self._identity:
+                return
+        except FileNotFoundError:
+            return
+        for file in self.directory.glob("*.dat"):
+            file.unlink(missing_ok=True)
+            beat()
+        shutil.rmtree(self.directory)
+
+    def _write_marker(self) -> None:
+        write_atomically(self.directory / MARKER, json.dumps(self._marker, indent=1) + "\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A directory that an earlier run of iotest left in the library."""
+
+    directory: Path
+    kept: FileSet | None
+    stale: bool
+    bytes: int
+    changed: float
+
+
+def leftovers(library: Path) -> list[Leftover]:
+    """Find what earlier runs left, newest first; what has no marker of ours is not looked at."""
+    found = [
+        leftover
+        for directory in library.glob(f"{PREFIX}*")
+        if (leftover := _leftover(directory)) is not None
+    ]
+    return sorted(found, key=lambda leftover: leftover.changed, reverse=True)
+
+
+def remove_stale(library: Path) -> list[Leftover]:
+    """Remove directories whose process on this host is dead and that were not kept; name them."""
+    removed = []
+    for leftover in leftovers(library):
+        if leftover.stale:
+            shutil.rmtree(leftover.directory, ignore_errors=True)
+            removed.append(leftover)
+    return removed
+
+
+def _leftover(directory: Path) -> Leftover | None:
+    marker_file = directory / MARKER
+    try:
+        if directory.is_symlink() or not directory.is_dir():
+            return None
+        marker = json.loads(marker_file.read_text())
+        process, kept, files = marker["process"], marker["kept"], marker["files"]
+        kept_set = (
+            FileSet(int(files["seed"]), int(files["block_bytes"]), tuple(map(int, files["file_bytes"])))
+            if kept
+            else None
+        )
+        size = sum(entry.stat().st_size for entry in directory.iterdir())
+        changed = marker_file.stat().st_mtime
+        stale = not kept and is_alive(process) is False
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return Leftover(directory, kept_set, stale, size, changed)
+
+
+def _identity(directory: Path) -> tuple[int, int]:
+    status = os.lstat(directory)
+    return status.st_dev, status.st_ino

@@ -1,0 +1,94 @@
+"""The process that touches a library: reads one request, answers in events, a JSON document a line.
+
+Request (one line on stdin): `{"target": …, "options": …}`; the end of stdin is an order to stop,
+so that a killed command leaves no files behind. `{"tidy": DIRECTORY}` removes what a killed worker
+left there. SIGTERM and SIGINT are orders to stop, too.
+
+Events (stdout), each with "event":
+`library` what is tested · `scratch` where · `phase` one begins · `progress`, `sample` ·
+`result` a phase's record · `sweep` · `removing` · `finding` · `problem` what failed · `done` how.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from gridwright.errors import ExitStatus, GridwrightError, Problem
+from gridwright.iotest.measure import LibraryFailed, LibraryTest, NotEnoughSpace, WrongData
+from gridwright.iotest.options import IotestOptions, LibraryTarget
+from gridwright.iotest.scratch import remove_stale
+
+
+def main() -> None:
+    """Serve one request; see the module for what goes in and out."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: stop.set())
+    request = json.loads(sys.stdin.readline())
+    if "tidy" in request:
+        remove_stale(Path(request["tidy"]))
+        return
+    threading.Thread(target=_stop_at_end_of_input, args=(stop,), daemon=True).start()
+    emit = _Emitter(stop)
+    target = LibraryTarget(**request["target"])
+    options = IotestOptions.from_message(request["options"])
+    test = LibraryTest(target, options, emit=emit, stop=stop)
+    status, exit_status = "complete", ExitStatus.DONE
+    try:
+        test.run()
+    except (LibraryFailed, NotEnoughSpace) as failed:
+        emit(_problem(failed.problem))
+        status, exit_status = "failed", ExitStatus.ENVIRONMENT
+        if isinstance(failed, LibraryFailed) and failed.hung:
+            # Its threads hang in the kernel: nothing that waits for them would end.
+            emit({"event": "done", "status": status, "exit": exit_status})
+            os._exit(exit_status)
+    except GridwrightError as error:
+        for problem in error.problems:
+            emit(_problem(problem))
+        status, exit_status = "failed", error.status
+    except WrongData:
+        status, exit_status = "failed", ExitStatus.MISSED
+    else:
+        if stop.is_set():
+            status, exit_status = "interrupted", ExitStatus.INTERRUPTED
+    emit({"event": "done", "status": status, "exit": exit_status})
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    return {"event": "problem"} | asdict(problem)
+
+
+def _stop_at_end_of_input(stop: threading.Event) -> None:
+    try:
+        while os.read(sys.stdin.fileno(), 4096):
+            pass
+    except OSError:
+        pass
+    stop.set()
+
+
+class _Emitter:
+    """Writes events; a reader that is gone is an order to stop."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self._stop = stop
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        line = memoryview(json.dumps(event, separators=(",", ":")).encode() + b"\n")
+        try:
+            while line:
+                line = line[os.write(sys.stdout.fileno(), line) :]
+        except BrokenPipeError:
+            self._stop.set()
+
+
+if __name__ == "__main__":
+    main()

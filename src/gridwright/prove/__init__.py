@@ -1,0 +1,1 @@
+"""Proof of a grid: what its spec calls for is run, judged, and written up."""

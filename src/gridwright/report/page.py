@@ -1,0 +1,215 @@
+"""The page: the run's values, charts and tables, set into one self-contained HTML file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from gridwright.report import charts, tables
+from gridwright.report.charts import Chart
+from gridwright.report.figures import clock, count, duration, moment
+from gridwright.report.tables import Table
+from gridwright.report.timeline import Timeline, timelines
+from gridwright.report.verdict import Verdict, judge
+from gridwright.runs.records import FindingRecord, IotestRecord, LibraryRecord, RunRecord
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_LEVELS = {"error": 0, "warning": 1, "info": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class ReportInput:
+    """All that a report is made of; it reads no file and asks no machine.
+
+    `samples` are the rows of `samples.parquet`: time (Unix seconds), node, library, op,
+    elapsed_s, interval_s, read_bytes and written_bytes (moved in that interval), and, where
+    known, cpu_percent, memory_used_bytes, device_read_bytes and device_written_bytes.
+    """
+
+    run: RunRecord
+    iotest: IotestRecord | None
+    samples: Sequence[Mapping[str, object]]
+    repeat_command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One library on the page."""
+
+    name: str
+    anchor: str
+    place: str
+    scale: str
+    """Streams, cores and nodes, in words."""
+    charts: tuple[Chart, ...]
+    tables: tuple[Table, ...]
+
+
+def render_report(run: ReportInput) -> str:
+    """The report of a run as one HTML file that opens offline; verdict first."""
+    verdict = judge(run.run, run.iotest)
+    sections = _sections(run, verdict)
+    overview = charts.required_chart(verdict.libraries)
+    shown = [*([overview] if overview else []), *(chart for section in sections for chart in section.charts)]
+    scripts = _scripts() if shown else _scripts()[1:]
+    styles = _asset("report.css")
+    page = _environment().get_template("report.html.j2").render(
+        title=f"{verdict.headline} – {run.run.name}",  # noqa: RUF001 - a dash as type has it
+        policy=_policy(scripts),
+        styles=styles,
+        scripts=scripts,
+        verdict=verdict,
+        run=run.run,
+        facts=_run_facts(run.run),
+        overview=overview,
+        sections=sections,
+        findings=_findings(run),
+        environment=_environment_facts(run),
+        devices=_devices(run.iotest),
+        asked=tables.asked_and_used(run.iotest),
+        has_cached=any(s.mark == "cached" for lib in verdict.libraries for s in lib.scores),
+        repeat_command=run.repeat_command,
+        chart_data={chart.name: {"height": chart.height, **chart.figure} for chart in shown},
+    )
+    return str(page)
+
+
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=PackageLoader("gridwright.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    # Only for our own style sheet and scripts; nothing from outside passes through here.
+    environment.filters["inlined"] = Markup
+    return environment
+
+
+def _asset(name: str) -> str:
+    return files("gridwright.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _scripts() -> list[str]:
+    """plotly.js, as it comes with the Python package, and our own."""
+    from plotly.offline import get_plotlyjs
+
+    # Either would end or upset the script element around it; plotly.js has neither so far.
+    library = get_plotlyjs().replace("</script", "<\\/script").replace("<!--", "<\\!--")
+    return [library, _asset("report.js")]
+
+
+def _policy(scripts: Sequence[str]) -> str:
+    """The page's own security policy: nothing from the network, no script but ours.
+
+    The scripts are named by their hash, so that not even a mistake in escaping could run another.
+    """
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" for script in scripts
+    )
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _sections(run: ReportInput, verdict: Verdict) -> list[Section]:
+    """The libraries in the order of the test, then those of which only samples are left."""
+    lines = timelines(run.samples)
+    records = run.iotest.libraries if run.iotest else []
+    judged = verdict.kind in ("met", "missed", "unproven")
+    sections = [
+        _section(record, lines.get(record.library), f"library-{i}", judged)
+        for i, record in enumerate(records)
+    ]
+    known = {record.library for record in records}
+    rest = [line for library, line in lines.items() if library not in known]
+    for i, line in enumerate(rest, start=len(records)):
+        chart = charts.time_chart(line, None, [], f"library-{i}")
+        what = "interrupted before its figures were complete; only samples are left"
+        sections.append(Section(line.library, f"library-{i}", "", what, (chart,), (tables.over_time(line),)))
+    return sections
+
+
+def _section(record: LibraryRecord, line: Timeline | None, anchor: str, judged: bool) -> Section:
+    required = record.requires_bytes_per_s_per_core
+    drawn: list[Chart | None] = []
+    if line:
+        wanted = required * record.cores if required else None
+        drawn.append(charts.time_chart(line, wanted, record.phases, anchor))
+    drawn.append(charts.latency_chart(record.phases, anchor))
+    drawn.append(charts.sweep_chart(record.sweeps, anchor))
+    held = [
+        tables.rates(record, judged),
+        tables.methods(record),
+        tables.latencies(record),
+        tables.mixed(record),
+        tables.metadata(record),
+        tables.sweeps(record),
+        tables.steady(record),
+        tables.over_time(line) if line else None,
+    ]
+    return Section(
+        record.library,
+        anchor,
+        " · ".join(part for part in (record.path, record.filesystem) if part),
+        _scale(record),
+        tuple(chart for chart in drawn if chart),
+        tuple(table for table in held if table),
+    )
+
+
+def _scale(record: LibraryRecord) -> str:
+    parts = [
+        f"{count(number)} {word}{'' if number == 1 else 's'}"
+        for number, word in ((record.streams, "stream"), (record.cores, "core"), (record.nodes, "node"))
+    ]
+    return " · ".join([*parts, f"measured for {tables.measured_seconds(record)}"])
+
+
+def _run_facts(run: RunRecord) -> list[tuple[str, str]]:
+    started, finished = moment(run.started), moment(run.finished)
+    took = duration((finished - started).total_seconds()) if started and finished else ""
+    facts = [
+        ("Run", run.name),
+        ("Started", clock(run.started)),
+        ("Took", took),
+        ("Host", run.host.hostname),
+        ("Gridwright", run.software.get("gridwright", "")),
+    ]
+    return [(name, text) for name, text in facts if text]
+
+
+def _findings(run: ReportInput) -> list[FindingRecord]:
+    """Findings of the run and of the test, once each, the gravest first."""
+    both = [*run.run.findings, *(run.iotest.findings if run.iotest else [])]
+    once = {(finding.name, finding.text): finding for finding in both}
+    return sorted(once.values(), key=lambda finding: _LEVELS[finding.level])
+
+
+def _environment_facts(run: ReportInput) -> list[tuple[str, tuple[tuple[str, str], ...]]]:
+    host: dict[str, Any] = run.run.host.model_dump()
+    return [
+        ("Host", tables.facts(host)),
+        ("Software", tables.facts(dict(run.run.software))),
+    ]
+
+
+def _devices(iotest: IotestRecord | None) -> list[tuple[str, tuple[tuple[str, str], ...]]]:
+    """What lies below each library; libraries on the same device share one list."""
+    shared: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for record in iotest.libraries if iotest else []:
+        facts = tables.facts(record.device)
+        if facts:
+            shared.setdefault(facts, []).append(record.library)
+    return [(", ".join(names), facts) for facts, names in shared.items()]

@@ -1,0 +1,330 @@
+"""The tables, in plain text cells: each figure of the charts, and the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from gridwright.report.figures import (
+    ABSENT,
+    GB,
+    against,
+    binary,
+    count,
+    duration,
+    fact,
+    finite,
+    label,
+    latency,
+    megabytes,
+    part_of,
+    plain,
+    seconds,
+    share,
+    volume,
+)
+from gridwright.report.timeline import Timeline, extremes
+from gridwright.report.verdict import MARKS, Mark, mark_of
+from gridwright.runs.records import IotestRecord, LibraryRecord, PhaseRecord
+
+Row = TypeVar("Row")
+
+_NARROW = 6
+
+STATES = {"interrupted": "interrupted", "failed": "failed", "running": "not ended"}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell; a mark is drawn as a sign beside its word."""
+
+    text: str
+    mark: Mark | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column; words stand left, figures right."""
+
+    title: str
+    words: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table. The first column heads its row."""
+
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+
+    @property
+    def wide(self) -> bool:
+        """Whether it takes the width of the page; two narrow ones stand side by side."""
+        return len(self.columns) > _NARROW
+
+
+def _table(
+    caption: str, rows: Sequence[Row], columns: dict[str, Callable[[Row], str | Cell]], words: str = ""
+) -> Table:
+    """A table by its columns; `words` names those that hold words."""
+    heads = tuple(Column(title, title in words.split("|")) for title in columns)
+    cells = tuple(tuple(_cell(value(row)) for value in columns.values()) for row in rows)
+    return Table(caption, heads, cells)
+
+
+def _cell(value: str | Cell) -> Cell:
+    return value if isinstance(value, Cell) else Cell(value)
+
+
+def _named(phase: PhaseRecord) -> str:
+    """The operation, and how it ended where it did not end well."""
+    state = STATES.get(phase.status)
+    return f"{phase.op} ({state})" if state else phase.op
+
+
+def rates(library: LibraryRecord, judged: bool) -> Table | None:
+    """What each phase reached, and what was required of it."""
+    phases = [phase for phase in library.phases if phase.op != "metadata"]
+    required = library.requires_bytes_per_s_per_core
+    if not phases:
+        return None
+
+    def mark(phase: PhaseRecord) -> Cell:
+        state = mark_of(phase, required, judged)
+        return Cell(ABSENT) if state == "unjudged" else Cell(MARKS[state], state)
+
+    def bound(phase: PhaseRecord) -> str:
+        return megabytes(required) if phase.op in ("write", "read") else ABSENT
+
+    return _table(
+        "Rates in MB/s; the last-done rate per core is judged",
+        phases,
+        {
+            "Operation": _named,
+            "Streams": lambda p: count(p.used.streams),
+            "Data": lambda p: volume(p.bytes),
+            "Time": lambda p: seconds(p.seconds_last),
+            "First-done": lambda p: megabytes(p.rate_first_bytes_per_s),
+            "Last-done": lambda p: megabytes(p.rate_last_bytes_per_s),
+            "Per core": lambda p: against(p.per_core_bytes_per_s, required),
+            "Required": bound,
+            "Cached": lambda p: share(p.cached_fraction),
+            "Verdict": mark,
+        },
+        "Operation|Verdict",
+    )
+
+
+def latencies(library: LibraryRecord) -> Table | None:
+    """Latency percentiles of one block."""
+    phases = [phase for phase in library.phases if any(phase.latency_us.model_dump().values())]
+    if not phases:
+        return None
+    return _table(
+        "Latency of one block",
+        phases,
+        {
+            "Operation": _named,
+            "p50": lambda p: latency(p.latency_us.p50),
+            "p95": lambda p: latency(p.latency_us.p95),
+            "p99": lambda p: latency(p.latency_us.p99),
+            "p99.9": lambda p: latency(p.latency_us.p99_9),
+            "Max": lambda p: latency(p.latency_us.max),
+        },
+        "Operation",
+    )
+
+
+def _cpu_per_gb(phase: PhaseRecord) -> str:
+    if phase.cpu_user_s is None or phase.cpu_system_s is None or not phase.bytes:
+        return ABSENT
+    return plain((phase.cpu_user_s + phase.cpu_system_s) / (phase.bytes / GB))
+
+
+def methods(library: LibraryRecord) -> Table | None:
+    """How each phase was done, and what it cost in CPU."""
+    if not library.phases:
+        return None
+    return _table(
+        "How it was done",
+        library.phases,
+        {
+            "Operation": _named,
+            "Engine": lambda p: p.used.engine,
+            "Calls": lambda p: p.used.method,
+            "Block": lambda p: binary(p.used.block_bytes),
+            "Queue depth": lambda p: count(p.used.queue_depth),
+            "Laps": lambda p: count(p.laps),
+            "Closing fsync": lambda p: seconds(p.fsync_s),
+            "CPU s/GB": _cpu_per_gb,
+            "Verified": lambda p: volume(p.verified_bytes),
+        },
+        "Operation|Engine|Calls",
+    )
+
+
+def mixed(library: LibraryRecord) -> Table | None:
+    """How a mixed phase divides into reading and writing."""
+    phases = [phase for phase in library.phases if phase.op == "mixed"]
+    if not phases:
+        return None
+    return _table(
+        "Mixed phase: reading and writing at once, in MB/s",
+        phases,
+        {
+            "Operation": _named,
+            "Read": lambda p: megabytes(p.read_bytes_per_s),
+            "Written": lambda p: megabytes(p.write_bytes_per_s),
+            "Data read": lambda p: volume(p.read_bytes),
+            "Data written": lambda p: volume(p.written_bytes),
+            "Share read": lambda p: part_of(p.read_bytes, p.bytes),
+        },
+        "Operation",
+    )
+
+
+def metadata(library: LibraryRecord) -> Table | None:
+    """Metadata operations by kind."""
+    rows = [item for phase in library.phases for item in (phase.operations or {}).items()]
+    if not rows:
+        return None
+    return _table(
+        "Metadata operations",
+        rows,
+        {
+            "Operation": lambda row: row[0],
+            "Count": lambda row: count(row[1].count),
+            "Time": lambda row: seconds(row[1].seconds),
+            "Operations/s": lambda row: plain(row[1].ops_per_s),
+        },
+        "Operation",
+    )
+
+
+def steady(library: LibraryRecord) -> Table | None:
+    """What `--until-steady` found: how long the peak lasted, and what it fell to."""
+    phases = [phase for phase in library.phases if phase.steady]
+    if not phases:
+        return None
+    found = [(phase, phase.steady) for phase in phases if phase.steady]
+    table = _table(
+        "Until steady, in MB/s",
+        found,
+        {
+            "Operation": lambda row: _named(row[0]),
+            "Peak rate": lambda row: megabytes(row[1].peak_bytes_per_s),
+            "Peak lasted": lambda row: duration(row[1].peak_lasted_s),
+            "Steady rate": lambda row: megabytes(row[1].steady_bytes_per_s),
+            "Of the peak": lambda row: part_of(row[1].steady_bytes_per_s, row[1].peak_bytes_per_s),
+            "Became steady": lambda row: "yes" if row[1].steady else "no",
+            "Rate changed at": lambda row: ", ".join(map(duration, row[1].change_points_s)) or ABSENT,
+        },
+        "Operation|Became steady|Rate changed at",
+    )
+    rules = dict.fromkeys(state.rule for _, state in found)
+    return Table(table.caption, table.columns, table.rows, f"Rule: {'; '.join(rules)}")
+
+
+def sweeps(library: LibraryRecord) -> Table | None:
+    """Every step of the sweeps."""
+    rows = [(sweep, point) for sweep in library.sweeps for point in sweep.points]
+    if not rows:
+        return None
+    return _table(
+        "Sweep over the number of streams, in MB/s",
+        rows,
+        {
+            "Operation": lambda row: row[0].op,
+            "Streams": lambda row: count(row[1].streams),
+            "Rate": lambda row: megabytes(row[1].rate_bytes_per_s),
+            "Per core": lambda row: megabytes(row[1].per_core_bytes_per_s),
+            "Of the peak": lambda row: part_of(row[1].rate_bytes_per_s, row[0].peak_bytes_per_s),
+            "Note": lambda row: "knee" if row[1].streams == row[0].knee_streams else "",
+        },
+        "Operation|Note",
+    )
+
+
+def over_time(line: Timeline) -> Table:
+    """The samples of each phase in short: the chart's text, and what the device itself moved."""
+    bounds = [(segment, extremes(segment.points, "read"), extremes(segment.points, "written"))
+              for segment in line.segments]
+
+    def cpu(values: Sequence[float]) -> str:
+        return f"{sum(values) / len(values):.0f} %" if values else ABSENT
+
+    return _table(
+        "Samples, one a second; rates in MB/s",
+        bounds,
+        {
+            "Operation": lambda row: row[0].op or ABSENT,
+            "Lowest read": lambda row: megabytes(row[1][0]),
+            "Mean read": lambda row: megabytes(row[1][1]),
+            "Highest read": lambda row: megabytes(row[1][2]),
+            "Lowest written": lambda row: megabytes(row[2][0]),
+            "Mean written": lambda row: megabytes(row[2][1]),
+            "Highest written": lambda row: megabytes(row[2][2]),
+            "CPU": lambda row: cpu(row[0].cpu_percent),
+            "Device read": lambda row: volume(row[0].device_read),
+            "Device written": lambda row: volume(row[0].device_written),
+        },
+        "Operation",
+    )
+
+
+def asked_and_used(iotest: IotestRecord | None) -> Table | None:
+    """Where the engine did something else than was asked, side by side."""
+    rows: list[tuple[str, str, str, str, str, str]] = []
+    for library in iotest.libraries if iotest else []:
+        for phase in library.phases:
+            note = phase.used.note or ""
+            differing = _differences(phase)
+            if note and not differing:
+                differing = [("method", phase.asked.engine, phase.used.method)]
+            rows += [(library.library, phase.op, *difference, note) for difference in differing]
+    if not rows:
+        return None
+    titles = ("Library", "Operation", "Setting", "Asked", "Used", "Why")
+    columns = tuple(Column(title, words=True) for title in titles)
+    # Phases of one library differ in the same way: the reason stands once, then the rows repeat it no more.
+    seen: set[str] = set()
+    cells = []
+    for row in rows:
+        why = row[5] if row[5] not in seen else "as above"
+        seen.add(row[5])
+        cells.append(tuple(Cell(text or ABSENT) for text in (*row[:5], why if row[5] else "")))
+    return Table("Asked and used, where they differ", columns, tuple(cells))
+
+
+def _differences(phase: PhaseRecord) -> list[tuple[str, str, str]]:
+    """Setting, asked, used. What was left open (`auto`, null) cannot differ."""
+    asked, used = phase.asked, phase.used
+    # Metadata operations move no blocks: engine, block and queue depth were never asked of them.
+    blocks = phase.op != "metadata"
+    found = []
+    if blocks and asked.engine not in ("auto", used.engine):
+        found.append(("engine", asked.engine, used.engine))
+    if blocks and asked.block_bytes != used.block_bytes:
+        found.append(("block", binary(asked.block_bytes), binary(used.block_bytes)))
+    if blocks and asked.queue_depth not in (None, used.queue_depth):
+        found.append(("queue depth", count(asked.queue_depth), count(used.queue_depth)))
+    if asked.streams != used.streams:
+        found.append(("streams", count(asked.streams), count(used.streams)))
+    if asked.seed not in (None, used.seed):
+        found.append(("seed", str(asked.seed), str(used.seed)))
+    return found
+
+
+def facts(values: dict[str, object] | None) -> tuple[tuple[str, str], ...]:
+    """Facts of the environment as label and text; what is not known is left out."""
+    shown = ((label(key), fact(key, value)) for key, value in (values or {}).items())
+    return tuple((name, text) for name, text in shown if text != ABSENT)
+
+
+def measured_seconds(library: LibraryRecord) -> str:
+    """How long the phases of a library took together."""
+    known = [value for phase in library.phases if (value := finite(phase.seconds_last)) is not None]
+    return duration(sum(known)) if known else ABSENT

@@ -1,0 +1,204 @@
+"""Tables on the terminal, out of the same records as the report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from gridwright.report.figures import ABSENT, against, count, megabytes, plain
+from gridwright.report.verdict import judge
+from gridwright.runs.compare import Comparison
+from gridwright.runs.directory import LoadedRun, load_run
+from gridwright.runs.judge import JUDGED
+from gridwright.runs.records import IotestRecord, LibraryRecord, PhaseRecord, SweepPoint
+
+_PLAIN_WIDTH = 120
+"""Columns of a table that goes to a pipe or a file."""
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH, no_color=True)
+
+
+def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", pad_edge=False)
+    for name in left:
+        table.add_column(name)
+    for name in right:
+        table.add_column(name, justify="right")
+    return table
+
+
+def print_iotest(record: IotestRecord) -> None:
+    """Print one table of all libraries, then what only some of them have, then the findings."""
+    console = _console()
+    if record.libraries:
+        console.print(_phases(record))
+    for library in record.libraries:
+        for table in _extras(library):
+            console.print(table)
+    for finding in record.findings:
+        style = {"error": "red", "warning": "yellow"}.get(finding.level, "dim")
+        console.print(f"{finding.level}: {finding.text}", style=style, markup=False)
+        console.print(f"  {finding.remedy}", style="dim", markup=False)
+
+
+def _phases(record: IotestRecord) -> Table:
+    table = _table(
+        "Throughput (MB = 10^6 bytes)",
+        ["library", "op"],
+        ["streams", "MB/s", "MB/s per core", "required", "met", "p99 ms", "cached"],
+    )
+    for library in record.libraries:
+        for phase in library.phases:
+            table.add_row(*_phase_row(library, phase))
+        table.add_section()
+    return table
+
+
+def _phase_row(library: LibraryRecord, phase: PhaseRecord) -> list[str]:
+    judged = phase.op in JUDGED
+    required = library.requires_bytes_per_s_per_core if judged else None
+    p99 = phase.latency_us.p99
+    rate = phase.rate_last_bytes_per_s
+    return [
+        library.library,
+        phase.op if phase.status == "complete" else f"{phase.op} ({phase.status})",
+        str(phase.used.streams),
+        f"{count(phase.ops_per_s)} op/s" if phase.op == "metadata" else megabytes(rate),
+        against(phase.per_core_bytes_per_s, required),
+        megabytes(required),
+        _met(phase, required),
+        plain(p99 / 1000) if p99 is not None else ABSENT,
+        f"{phase.cached_fraction:.0%}" if phase.cached_fraction is not None else ABSENT,
+    ]
+
+
+def _met(phase: PhaseRecord, required: float | None) -> str:
+    if required is None:
+        return ABSENT
+    if phase.cached:
+        return "does not count"
+    if phase.status != "complete" or phase.per_core_bytes_per_s is None:
+        return ABSENT
+    return "[green]yes[/]" if phase.per_core_bytes_per_s >= required else "[bold red]no[/]"
+
+
+def _extras(library: LibraryRecord) -> list[Table]:
+    tables = []
+    for phase in library.phases:
+        if phase.operations:
+            table = _table(f"{library.library}: metadata", ["operation"], ["count", "seconds", "op/s"])
+            for name, figures in phase.operations.items():
+                table.add_row(name, count(figures.count), plain(figures.seconds), count(figures.ops_per_s))
+            tables.append(table)
+        if phase.steady:
+            tables.append(_steady(library, phase))
+    for sweep in library.sweeps:
+        title = f"{library.library}: {sweep.op} by streams, knee at {sweep.knee_streams or ABSENT}"
+        table = _table(title, [], ["streams", "MB/s", "MB/s per core", "of peak"])
+        for point in sweep.points:
+            table.add_row(
+                str(point.streams),
+                megabytes(point.rate_bytes_per_s),
+                megabytes(point.per_core_bytes_per_s),
+                _share(point, sweep.peak_bytes_per_s),
+            )
+        tables.append(table)
+    return tables
+
+
+def _share(point: SweepPoint, peak: float | None) -> str:
+    return f"{point.rate_bytes_per_s / peak:.0%}" if point.rate_bytes_per_s and peak else ABSENT
+
+
+def _steady(library: LibraryRecord, phase: PhaseRecord) -> Table:
+    found = phase.steady
+    assert found is not None
+    table = _table(
+        f"{library.library}: {phase.op} until steady",
+        ["steady"],
+        ["peak MB/s", "lasted s", "steady MB/s", "changes at s"],
+    )
+    table.add_row(
+        "yes" if found.steady else "no",
+        megabytes(found.peak_bytes_per_s),
+        plain(found.peak_lasted_s),
+        megabytes(found.steady_bytes_per_s),
+        ", ".join(plain(point) for point in found.change_points_s) or ABSENT,
+    )
+    return table
+
+
+def print_verdict(run: Path) -> None:
+    """Print the verdict of a run as the report words it."""
+    loaded = load_run(run, with_samples=False)
+    _print_verdict(_console(), loaded)
+
+
+def _print_verdict(console: Console, loaded: LoadedRun) -> None:
+    verdict = judge(loaded.run, loaded.iotest)
+    style = {"met": "bold green", "missed": "bold red", "failed": "bold red"}.get(verdict.kind, "bold yellow")
+    console.print(f"verdict: {verdict.headline}", style=style, markup=False)
+    console.print(verdict.sentence, markup=False)
+
+
+def print_run(loaded: LoadedRun) -> None:
+    """Print what one run measured and how it ended."""
+    console = _console()
+    run = loaded.run
+    console.print(f"run: {loaded.path}", markup=False)
+    console.print(
+        f"started {run.started}, finished {run.finished or ABSENT}, {run.status}, on {run.host.hostname} "
+        f"({run.host.physical_cores} cores, {run.host.kernel})",
+        markup=False,
+    )
+    if loaded.iotest:
+        print_iotest(loaded.iotest)
+    _print_verdict(console, loaded)
+
+
+def print_runs(found: Sequence[LoadedRun]) -> None:
+    """Print one line per run."""
+    table = _table("", ["run", "started", "status", "met"], [])
+    words = {True: "yes", False: "no", None: ABSENT}
+    for entry in found:
+        table.add_row(entry.path.name, entry.run.started, entry.run.status, words[entry.run.met])
+    _console().print(table)
+
+
+_UNITS = {
+    "rate_last_bytes_per_s": ("MB/s", 1e6),
+    "per_core_bytes_per_s": ("MB/s per core", 1e6),
+    "latency_p50_us": ("latency p50 ms", 1e3),
+    "latency_p99_us": ("latency p99 ms", 1e3),
+    "ops_per_s": ("operations/s", 1.0),
+    "cpu_s_per_gb": ("CPU s per GB", 1.0),
+}
+
+
+def print_comparison(a: LoadedRun, b: LoadedRun, comparisons: Sequence[Comparison]) -> None:
+    """Print the ratio of each figure of two runs with its noise."""
+    table = _table(
+        f"A: {a.path.name}\nB: {b.path.name}",
+        ["library", "op", "figure"],
+        ["A", "B", "B/A", "noise (95 %)", ""],
+    )
+    words = {True: "differs", False: "within noise", None: ""}
+    for entry in comparisons:
+        unit, scale = _UNITS[entry.figure]
+        table.add_row(
+            entry.library,
+            entry.op,
+            unit,
+            plain(entry.a / scale if entry.a is not None else None),
+            plain(entry.b / scale if entry.b is not None else None),
+            f"{entry.ratio:.3f}" if entry.ratio is not None else ABSENT,
+            f"± {entry.noise:.3f}" if entry.noise is not None else ABSENT,
+            words[entry.differs],
+        )
+    _console().print(table)

@@ -1,0 +1,164 @@
+"""Throughput over time out of the samples: one series per library, cut where the operation changes."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gridwright.report.figures import finite
+
+Sample = Mapping[str, object]
+
+MAX_POINTS = 900
+"""A chart has no more pixels than this; a longer run is drawn as means over several seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Rates in bytes/s at a moment (Unix time)."""
+
+    time: float
+    read: float | None
+    written: float | None
+
+
+@dataclass(slots=True)
+class Segment:
+    """The samples of one phase, in order."""
+
+    op: str
+    points: list[Point] = field(default_factory=list)
+    cpu_percent: list[float] = field(default_factory=list)
+    device_read: float | None = None
+    device_written: float | None = None
+
+    @property
+    def start(self) -> float:
+        """When the first sample was taken."""
+        return self.points[0].time
+
+    @property
+    def end(self) -> float:
+        """When the last sample was taken."""
+        return self.points[-1].time
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The samples of one library."""
+
+    library: str
+    segments: tuple[Segment, ...]
+    nodes: int
+    seconds_per_point: int
+    """1, or the seconds over which each point is a mean."""
+
+    @property
+    def start(self) -> float:
+        """When the first sample was taken; the zero of the chart."""
+        return self.segments[0].start
+
+    @property
+    def length(self) -> float:
+        """Seconds from the first to the last sample."""
+        return self.segments[-1].end - self.start
+
+
+def timelines(samples: Iterable[Sample]) -> dict[str, Timeline]:
+    """One timeline per library, in the order in which they were measured."""
+    rows: dict[str, list[Sample]] = defaultdict(list)
+    for row in samples:
+        if finite(row.get("time")) is not None and row.get("library"):
+            rows[str(row["library"])].append(row)
+    lines = {}
+    for library, own in rows.items():
+        own.sort(key=_time)
+        segments = [_segment(op, part) for op, part in _cut(own)]
+        bin_s = math.ceil(sum(len(segment.points) for segment in segments) / MAX_POINTS)
+        for segment in segments:
+            segment.points = _thin(segment.points, bin_s)
+        nodes = len({str(row.get("node")) for row in own})
+        lines[library] = Timeline(library, tuple(segments), nodes, bin_s)
+    return dict(sorted(lines.items(), key=lambda item: item[1].start))
+
+
+def _time(row: Sample) -> float:
+    return finite(row.get("time")) or 0.0
+
+
+def _cut(rows: Sequence[Sample]) -> list[tuple[str, list[Sample]]]:
+    """Consecutive rows of one operation."""
+    parts: list[tuple[str, list[Sample]]] = []
+    for row in rows:
+        op = str(row.get("op") or "")
+        if not parts or parts[-1][0] != op:
+            parts.append((op, []))
+        parts[-1][1].append(row)
+    return parts
+
+
+def _segment(op: str, rows: Sequence[Sample]) -> Segment:
+    segment = Segment(op)
+    segment.points = _summed(rows)
+    segment.cpu_percent = [cpu for row in rows if (cpu := finite(row.get("cpu_percent"))) is not None]
+    segment.device_read = _total(rows, "device_read_bytes")
+    segment.device_written = _total(rows, "device_written_bytes")
+    return segment
+
+
+def _total(rows: Sequence[Sample], key: str) -> float | None:
+    known = [value for row in rows if (value := finite(row.get(key))) is not None]
+    return sum(known) if known else None
+
+
+def _rate(row: Sample, key: str) -> float | None:
+    amount, interval = finite(row.get(key)), finite(row.get("interval_s"))
+    return amount / interval if amount is not None and interval else None
+
+
+def _summed(rows: Sequence[Sample]) -> list[Point]:
+    """The rates of all nodes together.
+
+    Nodes sample at their own moments. Each node's samples that fall into the same second are
+    averaged first (two of one node in a second must not count twice), then nodes are added up.
+    """
+    if len({str(row.get("node")) for row in rows}) == 1:
+        return [Point(_time(row), _rate(row, "read_bytes"), _rate(row, "written_bytes")) for row in rows]
+    by_second: dict[int, dict[str, list[Sample]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        by_second[round(_time(row))][str(row.get("node"))].append(row)
+    points = []
+    for second, by_node in sorted(by_second.items()):
+        both = []
+        for key in ("read_bytes", "written_bytes"):
+            means = [_mean(_rate(row, key) for row in own) for own in by_node.values()]
+            known = [mean for mean in means if mean is not None]
+            both.append(sum(known) if known else None)
+        points.append(Point(float(second), both[0], both[1]))
+    return points
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _thin(points: list[Point], bin_s: int) -> list[Point]:
+    """Each `bin_s` points as their mean."""
+    if bin_s <= 1:
+        return points
+    bins = [points[i : i + bin_s] for i in range(0, len(points), bin_s)]
+    return [
+        Point(own[0].time, _mean(point.read for point in own), _mean(point.written for point in own))
+        for own in bins
+    ]
+
+
+def extremes(points: Sequence[Point], side: str) -> tuple[float | None, float | None, float | None]:
+    """Lowest, mean and highest rate of one side (`read` or `written`) in bytes/s."""
+    values = [value for point in points if (value := getattr(point, side)) is not None]
+    if not values:
+        return None, None, None
+    return min(values), sum(values) / len(values), max(values)

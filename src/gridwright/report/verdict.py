@@ -1,0 +1,223 @@
+"""The verdict in words: is each requirement met, by which figure, and why not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gridwright.report.figures import against, listed, megabytes, part_of
+from gridwright.runs.records import IotestRecord, LibraryRecord, PhaseRecord, RunRecord
+
+Kind = Literal["met", "missed", "unproven", "interrupted", "failed", "running"]
+Mark = Literal["met", "missed", "cached", "unmeasured", "unjudged"]
+
+HEADLINES: dict[Kind, str] = {
+    "met": "Requirements met",
+    "missed": "Requirements missed",
+    "unproven": "Not proven",
+    "interrupted": "Interrupted: no verdict",
+    "failed": "Failed: no verdict",
+    "running": "Still running: no verdict",
+}
+MARKS: dict[Mark, str] = {
+    "met": "met",
+    "missed": "missed",
+    "cached": "cached, does not count",
+    "unmeasured": "not measured",
+    "unjudged": "not judged",
+}
+LIBRARY_WORDS: dict[Kind, str] = {
+    "met": "met",
+    "missed": "missed",
+    "unproven": "not proven",
+    "interrupted": "no verdict",
+    "failed": "no verdict",
+    "running": "no verdict",
+}
+JUDGED: tuple[Literal["write", "read"], ...] = ("write", "read")
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One operation of one library against what the library requires."""
+
+    op: str
+    mark: Mark
+    rate: float | None
+    text: str
+    of_required: str
+
+    @property
+    def word(self) -> str:
+        """The mark in words."""
+        return MARKS[self.mark]
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryVerdict:
+    """One library against its requirement, by write and by read."""
+
+    library: str
+    filesystem: str
+    kind: Kind
+    word: str
+    required: float | None
+    required_text: str
+    scores: tuple[Score, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The whole run, in a headline and a sentence."""
+
+    kind: Kind
+    headline: str
+    sentence: str
+    libraries: tuple[LibraryVerdict, ...]
+
+
+def mark_of(phase: PhaseRecord | None, required: float | None, judged: bool) -> Mark:
+    """How one phase stands. Only a finished, uncached write or read is held against a requirement."""
+    if phase is None or phase.per_core_bytes_per_s is None:
+        return "unmeasured"
+    if phase.cached:
+        return "cached"
+    if required is None or not judged or phase.op not in JUDGED or phase.status != "complete":
+        return "unjudged"
+    return "met" if phase.per_core_bytes_per_s >= required else "missed"
+
+
+def phase_of(library: LibraryRecord, op: str) -> PhaseRecord | None:
+    """The phase that speaks for this operation: the last one with a figure, else the last one."""
+    phases = [phase for phase in library.phases if phase.op == op]
+    measured = [phase for phase in phases if phase.per_core_bytes_per_s is not None]
+    return (measured or phases or [None])[-1]
+
+
+def kind_of(run: RunRecord, iotest: IotestRecord | None) -> Kind:
+    """The kind of verdict; a run or a test that did not finish has none."""
+    states = {run.status, iotest.status if iotest else run.status}
+    if "failed" in states:
+        return "failed"
+    if "interrupted" in states:
+        return "interrupted"
+    if "running" in states:
+        return "running"
+    met = run.met if run.met is not None or iotest is None else iotest.met
+    return "unproven" if met is None else "met" if met else "missed"
+
+
+def judge(run: RunRecord, iotest: IotestRecord | None) -> Verdict:
+    """Put the verdict of a run into words."""
+    kind = kind_of(run, iotest)
+    libraries = tuple(_library(record, kind) for record in iotest.libraries) if iotest else ()
+    sentence = _SENTENCES[kind](libraries)
+    return Verdict(kind, HEADLINES[kind], sentence, libraries)
+
+
+def _library(record: LibraryRecord, run_kind: Kind) -> LibraryVerdict:
+    judged = run_kind in ("met", "missed", "unproven")
+    required = record.requires_bytes_per_s_per_core
+    scores = []
+    for op in JUDGED:
+        phase = phase_of(record, op)
+        rate = phase.per_core_bytes_per_s if phase else None
+        mark = mark_of(phase, required, judged)
+        scores.append(Score(op, mark, rate, against(rate, required), part_of(rate, required)))
+    kind: Kind = run_kind
+    word = LIBRARY_WORDS[run_kind]
+    if judged:
+        kind = "unproven" if record.met is None else "met" if record.met else "missed"
+        word = "no requirement" if required is None else LIBRARY_WORDS[kind]
+    return LibraryVerdict(
+        record.library, record.filesystem or "", kind, word, required, megabytes(required), tuple(scores)
+    )
+
+
+def _rates(library: LibraryVerdict, lead: bool = True) -> str:
+    """`work writes 131 and reads 98.4 MB/s per core and requires 125`."""
+    verbs = {"write": "writes", "read": "reads"}
+    said = [f"{verbs[score.op]} {score.text}" for score in library.scores if score.rate is not None]
+    if not said:
+        return f"{library.library} has no figure"
+    measured = f"{library.library} {listed(said)} MB/s per core"
+    if library.required is None:
+        return measured
+    return f"{measured} against the {library.required_text}{' it requires' if lead else ''}"
+
+
+def _together(libraries: list[LibraryVerdict]) -> str:
+    return "; ".join(_rates(library, lead=not i) for i, library in enumerate(libraries))
+
+
+def _headroom(library: LibraryVerdict) -> float:
+    rates = [score.rate for score in library.scores if score.rate is not None]
+    return min(rates) / library.required if rates and library.required else float("inf")
+
+
+def _met(libraries: tuple[LibraryVerdict, ...]) -> str:
+    required = [library for library in libraries if library.required is not None]
+    if not required:
+        return "Every check of this run passed."
+    if len(required) == 1:
+        return f"{_rates(required[0])}."
+    closest = min(required, key=_headroom)
+    every = "Both" if len(required) == 2 else f"All {len(required)}"
+    return f"{every} libraries reach their required rate; the closest, {_rates(closest)}."
+
+
+def _missed(libraries: tuple[LibraryVerdict, ...]) -> str:
+    missed = [library for library in libraries if library.kind == "missed"]
+    if not missed:
+        return "Each library reaches its required rate, but another check of this run failed; see the findings."
+    rest = []
+    met = [library.library for library in libraries if library.kind == "met"]
+    unproven = [lib.library for lib in libraries if lib.kind == "unproven" and lib.required is not None]
+    if met:
+        rest.append(f"{listed(met)} {'meets its' if len(met) == 1 else 'meet their'} requirement")
+    if unproven:
+        rest.append(f"{listed(unproven)} {'is' if len(unproven) == 1 else 'are'} not proven")
+    return f"{_together(missed)}{'; ' + ', '.join(rest) if rest else ''}."
+
+
+def _doubt(library: LibraryVerdict) -> str:
+    """Why a library is not proven."""
+    cached = [score.op for score in library.scores if score.mark == "cached"]
+    absent = [score.op for score in library.scores if score.mark == "unmeasured"]
+    reasons = []
+    if cached:
+        reasons.append(f"the {listed(cached)} of {library.library} came from the page cache and does not count")
+    if absent:
+        reasons.append(f"the {listed(absent)} of {library.library} was not measured")
+    return ", and ".join(reasons) or f"{_rates(library)}, but this could not be judged"
+
+
+def _unproven(libraries: tuple[LibraryVerdict, ...]) -> str:
+    required = [library for library in libraries if library.required is not None]
+    if not libraries:
+        return "This run measured no library, so there is nothing to judge."
+    if not required:
+        return "The grid spec requires no rate of any library, so there is nothing to judge."
+    doubted = [library for library in required if library.kind == "unproven"]
+    met = [library.library for library in required if library.kind == "met"]
+    rest = f"; {listed(met)} {'meets its' if len(met) == 1 else 'meet their'} requirement" if met else ""
+    text = "; ".join(_doubt(library) for library in doubted)
+    return f"{text[:1].upper()}{text[1:]}{rest}." if text else "Not every requirement could be judged."
+
+
+def _until_then(libraries: tuple[LibraryVerdict, ...], opening: str) -> str:
+    measured = [library for library in libraries if any(score.rate is not None for score in library.scores)]
+    if not measured:
+        return f"{opening} before a figure was complete."
+    return f"{opening}, so no requirement is judged. Measured until then: {_together(measured)}."
+
+
+_SENTENCES = {
+    "met": _met,
+    "missed": _missed,
+    "unproven": _unproven,
+    "interrupted": lambda libraries: _until_then(libraries, "The run was interrupted"),
+    "failed": lambda libraries: _until_then(libraries, "The run failed"),
+    "running": lambda libraries: _until_then(libraries, "The run has not ended"),
+}
+

@@ -1,0 +1,214 @@
+"""A run directory: made before anything is measured, loadable at every moment after."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from gridwright.errors import GridwrightError, environment_error, input_error
+from gridwright.runs.atomic import write_atomically
+from gridwright.runs.host import host_facts, software_versions
+from gridwright.runs.iotest_record import IotestReducer, reduce_events
+from gridwright.runs.journal import Event, Journal, read_journal
+from gridwright.runs.process import is_alive, process_facts
+from gridwright.runs.records import IotestRecord, RunRecord, Status
+from gridwright.runs.samples import read_samples, write_samples
+
+RUN_FILE = "run.json"
+IOTEST_FILE = "iotest.json"
+SAMPLES_FILE = "samples.parquet"
+REPORT_FILE = "report.html"
+JOURNAL_FILE = "journal.jsonl"
+LOGS = "logs"
+_UNSEEN = frozenset({"progress", "done", "scratch", "removing"})
+"""Events that tell a watcher where things stand and are not part of what was measured."""
+
+
+class RunDirectory:
+    """The directory of a run that is going on."""
+
+    def __init__(self, path: Path, record: RunRecord) -> None:
+        self.path = path
+        self.record = record
+        self.iotest = IotestReducer()
+        self._journal = Journal(path / JOURNAL_FILE)
+
+    @classmethod
+    def create(
+        cls,
+        runs: Path,
+        name: str,
+        *,
+        command: list[str],
+        what: list[str],
+        spec_path: str | None = None,
+        spec_text: str | None = None,
+    ) -> RunDirectory:
+        """Make `RUNS/<utc time>-<name>/`. Raises GridwrightError if that cannot be written to."""
+        now = datetime.now(UTC)
+        record = RunRecord(
+            schema_=1,
+            name=name,
+            command=command,
+            what=what,
+            started=now.isoformat(timespec="seconds"),
+            status="running",
+            spec_path=spec_path,
+            spec_text=spec_text,
+            host=host_facts(),
+            software=software_versions(),
+            process=process_facts(),
+        )
+        try:
+            path = _fresh(runs, f"{now:%Y%m%dT%H%M%SZ}-{_plain(name)}")
+            (path / LOGS).mkdir()
+            _write_json(path / RUN_FILE, record)
+            return cls(path, record)
+        except OSError as error:
+            raise environment_error(
+                f"the run directory cannot be made: {error.strerror}",
+                where=str(error.filename or runs),
+                remedy="give another place with --runs DIR or GRIDWRIGHT_RUNS",
+            ) from error
+
+    def take(self, event: Event) -> None:
+        """Journal an event and account for it. Raises GridwrightError if it cannot be written."""
+        if event.get("event") != "progress":
+            self.iotest.take(event)
+        if event.get("event") in _UNSEEN:
+            return
+        try:
+            self._journal.append(event, durable=event.get("event") == "result")
+        except OSError as error:
+            raise environment_error(
+                f"the run's journal cannot be written: {error.strerror}",
+                where=str(self.path / JOURNAL_FILE),
+                remedy="free space there, or give another place with --runs DIR",
+            ) from error
+
+    def finish(self, status: Status) -> IotestRecord:
+        """Write the final files, then drop the journal. Raises GridwrightError."""
+        iotest = self.iotest.record(str(self.path), status)
+        self.record = self.record.model_copy(
+            update={
+                "status": status,
+                "met": iotest.met,
+                "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+                "findings": iotest.findings,
+            }
+        )
+        try:
+            _write_json(self.path / IOTEST_FILE, iotest)
+            write_samples(self.path / SAMPLES_FILE, self.iotest.samples, self.record.host.hostname)
+            _write_json(self.path / RUN_FILE, self.record)
+            self._journal.close()
+            (self.path / JOURNAL_FILE).unlink()
+        except OSError as error:
+            raise environment_error(
+                f"the run's results cannot be written: {error.strerror}",
+                where=str(error.filename or self.path),
+                remedy="the journal holds what was measured: free space, then `gridwright runs show`",
+            ) from error
+        return iotest
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedRun:
+    """A run as it stands on disk; `iotest` is None if nothing of it was measured."""
+
+    path: Path
+    run: RunRecord
+    iotest: IotestRecord | None
+    samples: list[dict[str, Any]] = field(default_factory=list)
+
+
+def load_run(path: Path, *, with_samples: bool = True) -> LoadedRun:
+    """Load a run, whole, going on or killed. Raises GridwrightError if it is none, or damaged."""
+    run_file = path / RUN_FILE
+    try:
+        run = RunRecord.model_validate_json(run_file.read_bytes())
+    except FileNotFoundError:
+        raise input_error(
+            "this is no run directory: it has no run.json",
+            where=str(path),
+            remedy="name a directory that `gridwright runs list` shows",
+        ) from None
+    except OSError as error:
+        raise environment_error(f"cannot be read: {error.strerror}", where=str(run_file)) from error
+    except ValidationError as error:
+        raise _damaged(run_file, error) from error
+    if run.status != "running":
+        return _load_finished(path, run, with_samples=with_samples)
+    return _load_journal(path, run)
+
+
+def _load_finished(path: Path, run: RunRecord, *, with_samples: bool) -> LoadedRun:
+    file = path / IOTEST_FILE
+    try:
+        iotest = IotestRecord.model_validate_json(file.read_bytes()) if file.exists() else None
+        file = path / SAMPLES_FILE
+        samples = read_samples(file) if with_samples and file.exists() else []
+    except OSError as error:
+        raise environment_error(f"cannot be read: {error.strerror}", where=str(file)) from error
+    except ValueError as error:
+        raise _damaged(file, error) from error
+    return LoadedRun(path, run, iotest, samples)
+
+
+def _load_journal(path: Path, run: RunRecord) -> LoadedRun:
+    """A run that goes on, or whose process is gone: then it was interrupted."""
+    status: Status = "interrupted" if is_alive(run.process) is False else "running"
+    try:
+        reducer = reduce_events(read_journal(path / JOURNAL_FILE))
+    except FileNotFoundError:
+        reducer = IotestReducer()
+    except OSError as error:
+        raise environment_error(f"cannot be read: {error.strerror}", where=str(path)) from error
+    iotest = reducer.record(str(path), status)
+    run = run.model_copy(update={"status": status, "met": None, "findings": iotest.findings})
+    rows = [row | {"node": run.host.hostname} for row in reducer.samples]
+    return LoadedRun(path, run, iotest if iotest.libraries or iotest.findings else None, rows)
+
+
+def list_runs(runs: Path) -> list[LoadedRun]:
+    """Load all runs in a directory, oldest first; what is damaged is left out."""
+    found = []
+    for path in sorted(runs.glob("*/" + RUN_FILE)) if runs.is_dir() else []:
+        try:
+            found.append(load_run(path.parent, with_samples=False))
+        except GridwrightError:
+            continue
+    return found
+
+
+def _damaged(file: Path, error: Exception) -> GridwrightError:
+    first = str(error).splitlines()[0]
+    return environment_error(
+        f"the file is damaged: {first}", where=str(file), remedy="restore it from a copy, or run again"
+    )
+
+
+def _fresh(runs: Path, name: str) -> Path:
+    runs.mkdir(parents=True, exist_ok=True)
+    for number in range(1, 1000):
+        path = runs / (name if number == 1 else f"{name}-{number}")
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        return path.absolute()
+    raise FileExistsError(17, "a thousand runs of this name began in this second", str(runs / name))
+
+
+def _plain(name: str) -> str:
+    """A name that is one plain path component."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:80] or "run"
+
+
+def _write_json(path: Path, record: RunRecord | IotestRecord) -> None:
+    write_atomically(path, record.model_dump_json(by_alias=True, indent=1) + "\n")

@@ -1,0 +1,92 @@
+"""Facts of this host and of the software, for the record of a run."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+import psutil
+
+from gridwright import __version__
+from gridwright.runs.records import HostFacts
+
+_CPUS = Path("/sys/devices/system/cpu")
+
+
+@cache
+def physical_cores() -> int:
+    """Count the physical cores that this process may use.
+
+    A core is never a hyperthread: logical CPUs that name the same siblings in
+    `topology/core_cpus_list` (https://docs.kernel.org/admin-guide/cputopology.html) are one core.
+    """
+    cores = set()
+    for cpu in os.sched_getaffinity(0):
+        topology = _CPUS / f"cpu{cpu}" / "topology"
+        for name in ("core_cpus_list", "thread_siblings_list"):
+            try:
+                cores.add((topology / name).read_text().strip())
+                break
+            except OSError:
+                continue
+        else:
+            cores.add(str(cpu))
+    return max(1, len(cores))
+
+
+def host_facts() -> HostFacts:
+    """Describe the node this process runs on."""
+    return HostFacts(
+        hostname=socket.gethostname(),
+        kernel=f"{platform.system()} {platform.release()}",
+        os=_os_name(),
+        cpu_model=_cpuinfo("model name") or _cpuinfo("Model") or platform.machine(),
+        physical_cores=physical_cores(),
+        logical_cpus=len(os.sched_getaffinity(0)),
+        memory_bytes=psutil.virtual_memory().total,
+        hypervisor=_hypervisor(),
+    )
+
+
+def software_versions() -> dict[str, str]:
+    """Name the software that a result depends on, with versions."""
+    versions = {"gridwright": __version__, "python": platform.python_version()}
+    for package in ("plotly", "pyarrow", "pydantic", "ruptures"):
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def _os_name() -> str | None:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME")
+    except OSError:
+        return None
+
+
+def _cpuinfo(key: str) -> str | None:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        name, _, value = line.partition(":")
+        if name.strip() == key:
+            return value.strip()
+    return None
+
+
+def _hypervisor() -> str | None:
+    """Name the hypervisor; its host may cache what a guest reads and writes."""
+    if "hypervisor" not in (_cpuinfo("flags") or "").split():
+        return None
+    try:
+        return Path("/sys/class/dmi/id/sys_vendor").read_text().strip() or "unknown"
+    except OSError:
+        return "unknown"

@@ -1,0 +1,143 @@
+"""From the events of iotest to its record: the same for a run that ended and one that was killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gridwright.runs.journal import Event
+from gridwright.runs.judge import judge_library, judge_run
+from gridwright.runs.records import (
+    FindingRecord,
+    IotestRecord,
+    Latency,
+    LibraryRecord,
+    PhaseRecord,
+    Status,
+    Sweep,
+)
+
+SAMPLE_KEYS = (
+    "time",
+    "library",
+    "op",
+    "elapsed_s",
+    "interval_s",
+    "read_bytes",
+    "written_bytes",
+    "operations",
+    "cpu_percent",
+    "memory_used_bytes",
+    "device",
+    "device_read_bytes",
+    "device_written_bytes",
+)
+
+
+@dataclass(slots=True)
+class IotestReducer:
+    """Takes events one by one; `record` is what they amount to so far."""
+
+    libraries: list[LibraryRecord] = field(default_factory=list)
+    findings: list[FindingRecord] = field(default_factory=list)
+    samples: list[dict[str, Any]] = field(default_factory=list)
+    _open: Event | None = None
+    _moved: list[dict[str, Any]] = field(default_factory=list)
+
+    def take(self, event: Event) -> None:
+        """Account for one event; those it does not know are left alone."""
+        kind = event.get("event")
+        if kind == "library":
+            self._close_open("interrupted")
+            fields = {key: value for key, value in event.items() if key != "event"}
+            self.libraries.append(LibraryRecord(**fields, met=None))
+        elif kind == "finding":
+            self.findings.append(FindingRecord(**{k: event[k] for k in ("level", "name", "text", "remedy")}))
+        elif kind == "problem":
+            self.findings.append(_finding_of(event))
+        elif kind == "phase":
+            self._open, self._moved = event, []
+        elif kind == "sample":
+            self._sample(event)
+        elif kind == "result" and self.libraries:
+            self._open = None
+            self.libraries[-1].phases.append(PhaseRecord.model_validate(event["phase"]))
+        elif kind == "sweep" and self.libraries:
+            self.libraries[-1].sweeps.append(
+                Sweep.model_validate({key: value for key, value in event.items() if key != "event"})
+            )
+        elif kind == "done":
+            self._close_open(event.get("status", "interrupted"))
+
+    def record(self, run: str, status: Status) -> IotestRecord:
+        """Judge what was measured. `status` is that of the run."""
+        if status != "running":
+            self._close_open("interrupted")
+        for library in self.libraries:
+            library.met = judge_library(library)
+        return IotestRecord(
+            schema_=1,
+            run=run,
+            status=status,
+            libraries=self.libraries,
+            findings=self.findings,
+            met=judge_run(self.libraries),
+        )
+
+    def _sample(self, event: Event) -> None:
+        library = self.libraries[-1].library if self.libraries else None
+        row = {key: event.get(key) for key in SAMPLE_KEYS} | {"library": library}
+        self.samples.append(row)
+        self._moved.append(row)
+
+    def _close_open(self, status: Status) -> None:
+        """Keep what the samples say of a phase that never came to its result."""
+        event, self._open = self._open, None
+        if event is None or not self.libraries:
+            return
+        read = sum(row["read_bytes"] for row in self._moved)
+        written = sum(row["written_bytes"] for row in self._moved)
+        seconds = self._moved[-1]["elapsed_s"] if self._moved else None
+        self.libraries[-1].phases.append(
+            PhaseRecord(
+                op=event["op"],
+                status="interrupted" if status == "complete" else status,
+                started=event["started"],
+                asked=event["asked"],
+                used=event["used"],
+                bytes=read + written if self._moved else None,
+                read_bytes=read if self._moved else None,
+                written_bytes=written if self._moved else None,
+                seconds_first=None,
+                seconds_last=seconds,
+                rate_first_bytes_per_s=None,
+                # Without its closing fsync a write has no rate; see gridwright.iotest.figures.
+                rate_last_bytes_per_s=read / seconds if seconds and read and not written else None,
+                per_core_bytes_per_s=None,
+                per_stream_bytes_per_s=[],
+                latency_us=Latency(),
+                cpu_user_s=None,
+                cpu_system_s=None,
+                cached_fraction=None,
+                cached=False,
+            )
+        )
+
+
+def _finding_of(problem: Event) -> FindingRecord:
+    where = f"{problem['where']}: " if problem.get("where") else ""
+    return FindingRecord(
+        level="error",
+        name="library-failed",
+        text=f"{where}{problem['what']}",
+        remedy=problem.get("remedy") or "see the message",
+    )
+
+
+def reduce_events(events: Iterable[Event]) -> IotestReducer:
+    """Take all events of a journal."""
+    reducer = IotestReducer()
+    for event in events:
+        reducer.take(event)
+    return reducer

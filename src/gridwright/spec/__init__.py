@@ -1,0 +1,29 @@
+"""The grid spec: models of grid.yaml, loading with all problems at once, warnings, template, JSON Schema."""
+
+from gridwright.spec.filesystems import FILESYSTEMS, FileSystem, LocalFileSystem
+from gridwright.spec.findings import unsilenced
+from gridwright.spec.load import load_spec, parse_spec
+from gridwright.spec.model import PROVIDERS, SCHEDULERS, GridSpec, Library, LibraryName, NodeGroup, Scheduler
+from gridwright.spec.schema import json_schema
+from gridwright.spec.template import init_text
+from gridwright.spec.warnings import all_findings, warn
+
+__all__ = [
+    "FILESYSTEMS",
+    "PROVIDERS",
+    "SCHEDULERS",
+    "FileSystem",
+    "GridSpec",
+    "Library",
+    "LibraryName",
+    "LocalFileSystem",
+    "NodeGroup",
+    "Scheduler",
+    "all_findings",
+    "init_text",
+    "json_schema",
+    "load_spec",
+    "parse_spec",
+    "unsilenced",
+    "warn",
+]

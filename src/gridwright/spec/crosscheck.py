@@ -1,0 +1,134 @@
+"""What spans several fields of a grid spec: defaults out of other fields, and rules between fields.
+
+Works on the plain data of a spec, so that these problems are found beside those of single fields.
+Whatever has the wrong type is passed over here; the models report it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gridwright.errors import nearest
+from gridwright.spec.fields import FieldError
+from gridwright.spec.findings import KNOWN
+from gridwright.spec.source import show
+
+ROLES = ("data", "work", "util")
+"""The libraries a grid can have."""
+
+Path = tuple[str, ...]
+KEY = "[key]"
+"""Last part of a path that means the key itself, as pydantic has it."""
+
+
+def fill_defaults(data: Any) -> Any:  # noqa: ANN401 - whatever YAML or a caller gave
+    """A copy with the defaults out of other fields: the only file system, a library's own directory."""
+    if not isinstance(data, Mapping):
+        return data
+    only = _only_filesystem(data)
+    libraries = data.get("libraries", {role: {} for role in ROLES} if only else None)
+    if not isinstance(libraries, Mapping):
+        return data
+    filled = {name: _filled(name, library, only) for name, library in libraries.items()}
+    return {**data, "libraries": filled}
+
+
+def _filled(name: Any, library: Any, only: str | None) -> Any:  # noqa: ANN401
+    if not isinstance(library, Mapping) or name not in ROLES:
+        return library
+    defaults = {"path": name, **({"filesystem": only} if only else {})}
+    return {**defaults, **library}
+
+
+def _only_filesystem(data: Mapping[str, Any]) -> str | None:
+    names = list(_mapping(data, "filesystems"))
+    return names[0] if len(names) == 1 and isinstance(names[0], str) else None
+
+
+def _mapping(data: Any, key: str) -> Mapping[str, Any]:  # noqa: ANN401
+    value = data.get(key) if isinstance(data, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def cross_problems(data: Any) -> Iterator[tuple[Path, FieldError | str]]:  # noqa: ANN401
+    """Problems between fields: a path and a FieldError, or a section and the name of its missing field."""
+    if not isinstance(data, Mapping):
+        return
+    yield from _library_problems(data)
+    yield from _shared_directories(data)
+    yield from _local_nodes(data)
+    for name in _mapping(data, "silence"):
+        if name not in KNOWN:
+            near = nearest(name, KNOWN)
+            hint = f"did you mean {near}?" if near else f"findings are {', '.join(sorted(KNOWN))}"
+            yield ("silence", name, KEY), FieldError(f"there is no finding {show(name)}", hint)
+
+
+def _library_problems(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError | str]]:
+    defined = list(_mapping(data, "filesystems"))
+    if "libraries" not in data and defined:
+        yield (), "libraries"
+    if isinstance(data.get("libraries"), Mapping) and not data["libraries"]:
+        yield ("libraries",), FieldError("no library is named", f"name one or more of {', '.join(ROLES)}")
+    for name, library in _mapping(data, "libraries").items():
+        if not isinstance(library, Mapping) or name not in ROLES or not defined:
+            continue
+        wanted = library.get("filesystem")
+        if "filesystem" not in library:
+            yield ("libraries", name), "filesystem"
+        elif isinstance(wanted, str) and wanted not in defined:
+            near = nearest(wanted, defined)
+            hint = f"did you mean {near}? " if near and len(defined) > 1 else ""
+            names = f"write {defined[0]}" if len(defined) == 1 else f"file systems are {', '.join(defined)}"
+            yield (
+                ("libraries", name, "filesystem"),
+                FieldError(
+                    f"there is no file system {show(wanted)}", f"{hint}{names}, or add it under filesystems"
+                ),
+            )
+
+
+def _shared_directories(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
+    """Libraries within each other: emptying the one would empty the other."""
+    seen: list[tuple[str, str, str]] = []
+    for name, library in _mapping(data, "libraries").items():
+        if name not in ROLES or not isinstance(library, Mapping):
+            continue
+        filesystem, path = library.get("filesystem"), library.get("path")
+        if not isinstance(filesystem, str) or not isinstance(path, str) or not path.strip():
+            continue
+        mine = posixpath.normpath(path)
+        for other, other_filesystem, other_path in seen:
+            inner, outer = sorted((mine, other_path), key=len, reverse=True)
+            if filesystem == other_filesystem and (outer in (inner, ".") or inner.startswith(outer + "/")):
+                relation = "the directory of" if inner == outer else "a directory shared with"
+                yield (
+                    ("libraries", name, "path") if "path" in library else ("libraries", name),
+                    FieldError(
+                        f"{show(path)} is {relation} library {other}",
+                        "give each library a directory of its own",
+                    ),
+                )
+        seen.append((name, filesystem, mine))
+
+
+def _local_nodes(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
+    if data.get("provider", "local") != "local":
+        return
+    groups = _mapping(data, "nodes")
+    if len(groups) > 1:
+        yield (
+            ("nodes", list(groups)[1], KEY),
+            FieldError(
+                "provider local is one machine, and this is a second group of nodes", "keep one group"
+            ),
+        )
+    for name, group in groups.items():
+        count = group.get("count") if isinstance(group, Mapping) else None
+        if isinstance(count, int) and not isinstance(count, bool) and count > 1:
+            yield (
+                ("nodes", name, "count"),
+                FieldError(f"provider local is one machine, and {count} nodes are asked for", "write 1"),
+            )

@@ -1,0 +1,252 @@
+"""YAML text to a tree of nodes with positions: safe on any input, and all problems at once.
+
+Works on the parser's events instead of its objects: no tag constructs anything, nothing recurses,
+and depth, nodes and expanded aliases stay within small budgets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from gridwright.errors import Problem
+from gridwright.spec.scalars import Scalar, ambiguity, resolve
+from gridwright.spec.source import SourceText, show
+from gridwright.spec.syntax import syntax_problems
+
+MAX_DEPTH = 24
+"""Levels of nesting; a spec has four."""
+MAX_NODES = 10_000
+"""Nodes, with aliases expanded; a spec of a thousand nodes' groups has fewer."""
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A value and where it starts; `doubtful` when a problem was already reported about it."""
+
+    index: int
+    value: Scalar | list[Node] | dict[str, Entry]
+    doubtful: bool = False
+    weight: int = 1
+    is_open: bool = False
+
+    def plain(self) -> Any:  # noqa: ANN401 - what YAML can hold
+        """The value as dicts, lists and scalars; the depth limit makes the recursion safe."""
+        if isinstance(self.value, dict):
+            return {key: entry.node.plain() for key, entry in self.value.items()}
+        if isinstance(self.value, list):
+            return [node.plain() for node in self.value]
+        return self.value
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """A value of a mapping, and where its key starts."""
+
+    key_index: int
+    node: Node
+
+
+@dataclass(slots=True)
+class Document:
+    """What was read: the root, or None when there is none, and all that is wrong so far."""
+
+    root: Node | None
+    problems: list[Problem]
+
+    def entries(self, path: tuple[str, ...]) -> Iterator[Entry]:
+        """The entries along `path`, as far as the document goes."""
+        node = self.root
+        for part in path:
+            if node is None or not isinstance(node.value, dict) or part not in node.value:
+                return
+            entry = node.value[part]
+            yield entry
+            node = entry.node
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A mapping or list that is being read."""
+
+    node: Node
+    anchor: str | None
+    key: str | None = None
+    key_index: int = 0
+    expects_key: bool = True
+
+
+class _TooMuchError(Exception):
+    """Reading stops: the problem that says why is recorded."""
+
+
+@dataclass(slots=True)
+class _Composer:
+    source: SourceText
+    problems: list[Problem] = field(default_factory=list)
+    frames: list[_Frame] = field(default_factory=list)
+    anchors: dict[str, Node] = field(default_factory=dict)
+    root: Node | None = None
+    count: int = 0
+    last_index: int = 0
+
+    def report(self, index: int, what: str, remedy: str) -> None:
+        self.problems.append(self.source.problem(index, what, remedy))
+
+    def stop(self, index: int, what: str, remedy: str) -> None:
+        self.report(index, what, remedy)
+        raise _TooMuchError
+
+    def take(self, event: Any) -> None:  # noqa: ANN401 - ruamel's events share no useful type
+        """Handle one event of the parser."""
+        kind = type(event).__name__
+        index = self.last_index = max(self.last_index, event.start_mark.index)
+        if kind == "DocumentStartEvent":
+            self.start_document(event, index)
+        elif kind == "ScalarEvent":
+            self.refuse_tag(event, index)
+            self.scalar(event, index)
+        elif kind in ("MappingStartEvent", "SequenceStartEvent"):
+            self.refuse_tag(event, index)
+            node = Node(index, {} if kind[0] == "M" else [], is_open=True)
+            self.budget(index, 1)
+            if len(self.frames) >= MAX_DEPTH:
+                self.stop(
+                    index, f"more than {MAX_DEPTH} levels of nesting", "a grid spec needs four; remove some"
+                )
+            self.frames.append(_Frame(node, event.anchor))
+            if event.anchor:
+                self.anchors[event.anchor] = node
+        elif kind in ("MappingEndEvent", "SequenceEndEvent"):
+            frame = self.frames.pop()
+            frame.node.is_open = False
+            self.place(frame.node, frame.node.index)
+        elif kind == "AliasEvent":
+            self.alias(event.anchor, index)
+
+    def start_document(self, event: Any, index: int) -> None:  # noqa: ANN401
+        if self.root is not None:
+            self.stop(
+                index,
+                "a second YAML document begins here",
+                "keep one grid spec in a file; remove the --- line",
+            )
+        if event.version or event.tags:
+            self.report(0, "a %YAML or %TAG directive is not used here", "remove it; grid specs are YAML 1.2")
+
+    def refuse_tag(self, event: Any, index: int) -> None:  # noqa: ANN401
+        if event.tag is not None:
+            tag = str(event.tag).replace("tag:yaml.org,2002:", "!!")
+            self.report(index, f"the YAML tag {show(tag)} is not used here", "remove the tag")
+
+    def scalar(self, event: Any, index: int) -> None:  # noqa: ANN401
+        self.budget(index, 1)
+        is_plain = event.style in (None, "")
+        text: str = event.value
+        node = Node(index, resolve(text) if is_plain else text)
+        if is_plain and text == "<<" and self.at_key():
+            self.report(index, "the merge key << is not used here", "write the fields out")
+            node.doubtful = True
+        elif is_plain and (doubt := ambiguity(text)):
+            self.report(index, *doubt)
+            node.value, node.doubtful = text, True
+        if event.anchor:
+            self.anchors[event.anchor] = node
+        self.place(node, index)
+
+    def alias(self, anchor: str, index: int) -> None:
+        target = self.anchors.get(anchor)
+        if target is None or target.is_open:
+            what = f"the alias {show('*' + anchor)} " + (
+                "names no anchor" if target is None else "contains itself"
+            )
+            self.report(index, what, "write the value out")
+            self.place(Node(index, None, doubtful=True), index)
+            return
+        self.budget(index, target.weight)
+        self.place(target, index)
+
+    def budget(self, index: int, nodes: int) -> None:
+        self.count += nodes
+        if self.count > MAX_NODES:
+            self.stop(
+                index, f"more than {MAX_NODES} values, counting aliases", "a grid spec is small; remove some"
+            )
+
+    def at_key(self) -> bool:
+        return (
+            bool(self.frames) and isinstance(self.frames[-1].node.value, dict) and self.frames[-1].expects_key
+        )
+
+    def place(self, node: Node, index: int) -> None:
+        """Put a complete node, used at `index`, where it belongs: root, list item, key or value."""
+        if not self.frames:
+            self.root = node
+            return
+        frame = self.frames[-1]
+        frame.node.weight += node.weight
+        container = frame.node.value
+        if isinstance(container, list):
+            container.append(node)
+        elif isinstance(container, dict) and frame.expects_key:
+            frame.key, frame.key_index, frame.expects_key = self.key_of(node, index), index, False
+        elif isinstance(container, dict):
+            frame.expects_key = True
+            if frame.key is None:
+                return
+            if frame.key in container:
+                line, _ = self.source.position(container[frame.key].key_index)
+                what = f"{show(frame.key)} is given twice; the first is on line {line}"
+                self.report(frame.key_index, what, "keep one of the two")
+            else:
+                container[frame.key] = Entry(frame.key_index, node)
+
+    def key_of(self, node: Node, index: int) -> str | None:
+        """The key as text; None, and its value is left out, when it is none or was reported."""
+        if isinstance(node.value, (dict, list)):
+            self.report(index, "a field name must be text", "write a name and a colon")
+            return None
+        if isinstance(node.value, str) and not node.doubtful:
+            return node.value
+        if not node.doubtful:
+            what = "a field has no name" if node.value is None else f"{show(node.value)} cannot be a name"
+            self.report(index, what, "write a name that begins with a letter")
+        return None
+
+
+# What YAML allows in a text, without the line breaks that no editor shows.
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+
+
+def compose(source: SourceText) -> Document:
+    """Read `source`; never raises on its content.
+
+    A problem that ends the reading (broken syntax, a limit) leaves the root None, since what was
+    read so far would only give misleading problems.
+    """
+    if found := _FORBIDDEN.search(source.text):
+        what = f"the character U+{ord(found[0]):04X} is not allowed in a grid spec"
+        return Document(
+            None,
+            [source.problem(found.start(), what, "is this the right file? remove it or retype the line")],
+        )
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    composer = _Composer(source)
+    try:
+        for event in YAML(typ="safe", pure=True).parse(source.text):
+            composer.take(event)
+    except _TooMuchError:
+        return Document(None, composer.problems)
+    except YAMLError as error:
+        return Document(None, [*composer.problems, *syntax_problems(source, error, composer.last_index)])
+    except (ValueError, OverflowError, LookupError, TypeError, AttributeError, AssertionError):
+        # The parser's own slips on odd escapes and tags; the text is wrong all the same.
+        problem = source.problem(
+            composer.last_index, "this is not valid YAML", "look at this line and the next"
+        )
+        return Document(None, [*composer.problems, problem])
+    return Document(composer.root, composer.problems)

@@ -1,0 +1,23 @@
+"""The names of all findings that a spec can silence, of every room, and silencing itself."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping
+from importlib import resources
+
+from gridwright.errors import Finding
+
+
+def _read() -> dict[str, str]:
+    text = resources.files("gridwright.spec").joinpath("data/findings.csv").read_text("utf-8")
+    return {row["name"]: row["meaning"] for row in csv.DictReader(text.splitlines())}
+
+
+KNOWN: Mapping[str, str] = _read()
+"""Finding name to meaning. A file, no registry, since the rooms that make findings import this one."""
+
+
+def unsilenced(findings: Iterable[Finding], silence: Mapping[str, str]) -> list[Finding]:
+    """The findings to report. An error cannot be silenced: it stops what the user asked for."""
+    return [each for each in findings if each.level == "error" or each.name not in silence]

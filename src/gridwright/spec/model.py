@@ -1,0 +1,203 @@
+"""The grid spec: pydantic models of grid.yaml, with what changing each field does to a live grid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails
+
+from gridwright.spec.crosscheck import cross_problems, fill_defaults
+from gridwright.spec.fields import (
+    Change,
+    CoreRate,
+    FieldError,
+    Name,
+    Reason,
+    Size,
+    SpecModel,
+    Subdirectory,
+    Update,
+)
+from gridwright.spec.filesystems import AnyFileSystem, FileSystem
+from gridwright.spec.findings import KNOWN
+from gridwright.spec.registry import Registry
+
+LibraryName = Literal["data", "work", "util"]
+
+PROVIDERS: Registry[str] = Registry("provider", planned=("lab", "aws", "oci"))
+"""Providers that a spec can name, with what they are."""
+PROVIDERS.register("local")("the machine that Gridwright runs on")
+
+SCHEDULERS: Registry[str] = Registry("scheduler", planned=("slurm",))
+"""Schedulers that a spec can name, with what they are."""
+SCHEDULERS.register("local")("the scheduler built into Gridwright")
+
+
+def _choices(registry: Registry[str]) -> Callable[[dict[str, Any]], None]:
+    """Put the names of a registry into the JSON Schema of a field, as they are when it is made."""
+
+    def put(schema: dict[str, Any]) -> None:
+        schema["enum"] = registry.names()
+
+    return put
+
+
+def _provider(name: str) -> str:
+    PROVIDERS.get(name)
+    return name
+
+
+def _scheduler(name: str) -> str:
+    SCHEDULERS.get(name)
+    return name
+
+
+class NodeGroup(SpecModel):
+    """Nodes that are alike."""
+
+    count: Annotated[int, Update(Change.ROLLING, "nodes join or leave one at a time")] = Field(
+        default=1, ge=1, le=10_000, description="How many nodes the group has. With provider local, 1."
+    )
+
+
+class Library(SpecModel):
+    """A role for data: where it lives, and what each core needs of it."""
+
+    filesystem: Annotated[
+        str, Update(Change.REBUILD, "the data have to be copied to the other file system")
+    ] = Field(
+        default="",
+        description="The name, under filesystems, of the file system it lives on. By default the only one.",
+    )
+    requires: Annotated[CoreRate | None, Update(Change.LIVE, "only planning and proofs read it")] = Field(
+        default=None,
+        description="The rate that each physical core needs, such as 100 MB/s/core. "
+        "Without one nothing is proven.",
+    )
+    path: Annotated[
+        Subdirectory, Update(Change.REMOUNT, "jobs look for it at the new place; data stay at the old one")
+    ] = Field(
+        default="", description="Its directory, below the path of the file system. By default its own name."
+    )
+    capacity: Annotated[Size | None, Update(Change.LIVE, "only planning and checks read it")] = Field(
+        default=None, description="The room it needs in all, such as 12 TiB."
+    )
+
+
+class Scheduler(SpecModel):
+    """What starts jobs on nodes."""
+
+    type: Annotated[str, AfterValidator(_scheduler), Update(Change.REBUILD, "queued jobs are lost")] = Field(
+        default="local",
+        description="The kind of scheduler: local is the one built into Gridwright.",
+        json_schema_extra=_choices(SCHEDULERS),
+    )
+
+
+class GridSpec(SpecModel):
+    """A grid, as grid.yaml describes it.
+
+    Make one with `load_spec` or `parse_spec`.     Library directories on disk are those of `library_directory`; sizes are Bytes, rates are Rate.
+    """
+
+    name: Annotated[Name, Update(Change.REBUILD, "resources, directories and runs carry it")] = Field(
+        default="grid", description="The name of the grid; runs and resources carry it."
+    )
+    provider: Annotated[
+        str,
+        AfterValidator(_provider),
+        Update(Change.NEVER, "a grid cannot move between providers; make another"),
+    ] = Field(
+        default="local",
+        description="Who provides the nodes: local is the machine that Gridwright runs on.",
+        json_schema_extra=_choices(PROVIDERS),
+    )
+    nodes: Annotated[
+        Mapping[Name, NodeGroup], Update(Change.ROLLING, "nodes join or leave one at a time")
+    ] = Field(
+        default_factory=lambda: {"compute": NodeGroup()},
+        min_length=1,
+        description="Groups of nodes that run jobs, by name. By default one node, in a group named compute.",
+    )
+    filesystems: Annotated[
+        Mapping[Name, AnyFileSystem], Update(Change.REBUILD, "data live on them and have to be copied")
+    ] = Field(min_length=1, description="The file systems that libraries live on, by name.")
+    libraries: Annotated[
+        Mapping[LibraryName, Library],
+        Update(Change.REMOUNT, "running jobs keep the libraries they started with"),
+    ] = Field(
+        default_factory=dict,
+        description="The libraries data (permanent, shared), work (temporary tables) and util (spill of sorts "
+        "and joins). By default all three, on the only file system, without requirements.",
+    )
+    scheduler: Annotated[Scheduler, Update(Change.REBUILD, "queued jobs are lost")] = Field(
+        default_factory=Scheduler, description="What starts jobs on nodes."
+    )
+    silence: Annotated[Mapping[str, Reason], Update(Change.LIVE, "only checks read it")] = Field(
+        default_factory=dict,
+        description="Findings not to report: the name of each, and the reason why.",
+        json_schema_extra={"propertyNames": {"enum": sorted(KNOWN)}},
+    )
+
+    _file: Path | None = PrivateAttr(default=None)
+    _source_text: str = PrivateAttr(default="")
+
+    @property
+    def file(self) -> Path | None:
+        """Absolute path of the file it was read from; None when it was not read from a file."""
+        return self._file
+
+    @property
+    def source_text(self) -> str:
+        """The text it was read from, as it was; empty when made from values."""
+        return self._source_text
+
+    def filesystem_of(self, library: LibraryName) -> FileSystem:
+        """The file system that a library lives on. Raises KeyError when the grid has no such library."""
+        return self.filesystems[self.libraries[library].filesystem]
+
+    def library_directory(self, library: LibraryName) -> Path:
+        """Absolute directory of a library. Raises KeyError when the grid has no such library."""
+        return self.filesystem_of(library).path / self.libraries[library].path
+
+    def node_count(self) -> int:
+        """Nodes of all groups."""
+        return sum(group.count for group in self.nodes.values())
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _whole(cls, data: Any, handler: ModelWrapValidatorHandler[GridSpec]) -> GridSpec:  # noqa: ANN401
+        """Check what spans several fields together with the fields, so that all problems come at once."""
+        if isinstance(data, GridSpec):
+            return data
+        data = fill_defaults(data)
+        errors: list[InitErrorDetails] = []
+        spec: GridSpec | None = None
+        try:
+            spec = handler(data)
+        except ValidationError as error:
+            for each in error.errors(include_url=False):
+                detail = InitErrorDetails(type=each["type"], loc=each["loc"], input=each["input"])
+                if "ctx" in each:
+                    detail["ctx"] = each["ctx"]
+                errors.append(detail)
+        for path, problem in cross_problems(data):
+            if isinstance(problem, FieldError):
+                errors.append(
+                    InitErrorDetails(type="value_error", loc=path, input=None, ctx={"error": problem})
+                )
+            else:
+                errors.append(InitErrorDetails(type="missing", loc=(*path, problem), input=None))
+        if spec is None or errors:
+            raise ValidationError.from_exception_data(cls.__name__, errors)
+        return spec

@@ -1,0 +1,46 @@
+"""JSON Schema of grid.yaml, for editors and other tools; made from the models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from gridwright.spec.model import GridSpec
+
+
+class _SpecSchema(GenerateJsonSchema):
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        """A field without a value is left out of a spec; null is refused."""
+        return self.generate_inner(schema["schema"])
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema of grid.yaml as JSON Schema 2020-12.
+
+    Each field has its description, its pattern, and what changing it does (`x-update-policy`, with
+    `x-update-reason`). Rules between fields are not in it; `gridwright check` holds those.
+    """
+    schema = GridSpec.model_json_schema(schema_generator=_SpecSchema)
+    _tidy(schema)
+    return {"$schema": GenerateJsonSchema.schema_dialect, "title": "Gridwright grid spec", **schema}
+
+
+def _tidy(schema: dict[str, Any]) -> None:
+    """Leave out what pydantic says about its classes, and close mappings of names."""
+    if "properties" in schema:
+        # The rest of a model's docstring speaks to programmers.
+        schema["description"] = schema["description"].partition("\n")[0]
+        for field in schema["properties"].values():
+            # An empty default stands for what other fields decide; the description tells it.
+            if field.get("default", 0) in (None, ""):
+                del field["default"]
+    if isinstance(schema.get("title"), str):
+        del schema["title"]
+    if "patternProperties" in schema:
+        schema["additionalProperties"] = False
+    for value in schema.values():
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, dict):
+                _tidy(each)

@@ -1,0 +1,186 @@
+"""What will hurt in a valid grid spec: each finding with a stable name, the reason and a remedy."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from itertools import combinations
+from pathlib import PurePosixPath
+
+from gridwright.errors import Finding
+from gridwright.spec.crosscheck import ROLES
+from gridwright.spec.filesystems import LocalFileSystem
+from gridwright.spec.findings import unsilenced
+from gridwright.spec.model import GridSpec
+from gridwright.units import Rate
+
+# Beyond these a figure is more likely a slip of the unit than a choice.
+_FAR_BELOW = 0.5
+_FAR_ABOVE = 4.0
+_MEMORY = ("/dev/shm", "/run")  # noqa: S108 - named to warn of them
+_EMPTIED = ("/tmp", "/var/tmp")  # noqa: S108 - named to warn of them
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Required rates that a paper states for a library, per physical core."""
+
+    low: Rate
+    high: Rate
+    source: str
+    published: str
+
+    def __str__(self) -> str:
+        span = f"{self.low}" if self.low == self.high else f"{self.low} to {self.high}"
+        return f"{span} ({self.source}, {self.published})"
+
+
+@cache
+def published_requirements() -> dict[str, Published]:
+    """Library name to what was published about it; from data/published_requirements.csv."""
+    text = resources.files("gridwright.spec").joinpath("data/published_requirements.csv").read_text("utf-8")
+    return {
+        row["library"]: Published(
+            Rate.parse(row["low"]), Rate.parse(row["high"]), row["source"], row["published"]
+        )
+        for row in csv.DictReader(text.splitlines())
+    }
+
+
+def warn(spec: GridSpec) -> list[Finding]:
+    """All findings about a spec that it does not silence. Reads nothing but the spec."""
+    return unsilenced(all_findings(spec), spec.silence)
+
+
+def all_findings(spec: GridSpec) -> list[Finding]:
+    """All findings about a spec, silenced ones too."""
+    return [finding for check in _CHECKS for finding in check(spec)]
+
+
+def _shared_disks(spec: GridSpec) -> Iterator[Finding]:
+    for name, filesystem in spec.filesystems.items():
+        sharing = {
+            role: library.requires
+            for role, library in spec.libraries.items()
+            if library.filesystem == name and library.requires is not None
+        }
+        if len(sharing) < 2 or not isinstance(filesystem, LocalFileSystem):
+            continue
+        total = Rate(sum(rate.bytes_per_s for rate in sharing.values()), per_core=True)
+        yield Finding(
+            "warning",
+            "shared-disks",
+            f"libraries {_listed(list(sharing))} share file system {name}: when they are busy at the same "
+            f"time, its disks must deliver {total} in all",
+            f"Give the busiest library disks of its own, or prove that {name} delivers {total}",
+        )
+
+
+def _no_requirement(spec: GridSpec) -> Iterator[Finding]:
+    for role, library in spec.libraries.items():
+        if library.requires is None:
+            published = published_requirements().get(role)
+            hint = f"; published: {published}" if published else ""
+            yield Finding(
+                "warning",
+                "no-requirement",
+                f"library {role} requires no rate: it is measured, and nothing is proven",
+                f"Add requires: to library {role}{hint}",
+            )
+
+
+def _unused_filesystem(spec: GridSpec) -> Iterator[Finding]:
+    used = {library.filesystem for library in spec.libraries.values()}
+    for name in spec.filesystems:
+        if name not in used:
+            yield Finding(
+                "warning",
+                "unused-filesystem",
+                f"no library lives on file system {name}: it is neither tested nor used",
+                f"Put a library on {name}, or remove it",
+            )
+
+
+def _unusual_requirement(spec: GridSpec) -> Iterator[Finding]:
+    for role, library in spec.libraries.items():
+        published = published_requirements().get(role)
+        if library.requires is None or published is None:
+            continue
+        rate = library.requires.bytes_per_s
+        if _FAR_BELOW * published.low.bytes_per_s <= rate <= _FAR_ABOVE * published.high.bytes_per_s:
+            continue
+        below = rate < published.low.bytes_per_s
+        effect = (
+            "cores may wait for I/O in a grid that passes" if below else "no common hardware may reach it"
+        )
+        yield Finding(
+            "warning",
+            "unusual-requirement",
+            f"library {role} requires {library.requires}, far {'below' if below else 'above'} the published "
+            f"{published}: {effect}",
+            "Check the unit; if the figure is meant, silence unusual-requirement with the reason",
+        )
+
+
+def _missing_library(spec: GridSpec) -> Iterator[Finding]:
+    absent = [role for role in ROLES if role not in spec.libraries]
+    if absent:
+        yield Finding(
+            "info",
+            "missing-library",
+            f"the grid has no library {_listed(absent)}: jobs that need it use a place that nobody tests",
+            f"Add {_listed(absent)} under libraries",
+        )
+
+
+def _overlapping_filesystems(spec: GridSpec) -> Iterator[Finding]:
+    for (one, first), (two, second) in combinations(spec.filesystems.items(), 2):
+        if (
+            first.path == second.path
+            or first.path in second.path.parents
+            or second.path in first.path.parents
+        ):
+            yield Finding(
+                "warning",
+                "overlapping-filesystems",
+                f"file systems {one} and {two} share a directory: they may be the same disks, counted twice",
+                "Keep one of the two, or give each the mount point of its own disks",
+            )
+
+
+def _volatile_directory(spec: GridSpec) -> Iterator[Finding]:
+    for name, filesystem in spec.filesystems.items():
+        if not isinstance(filesystem, LocalFileSystem):
+            continue
+        path = PurePosixPath(filesystem.path)
+        in_memory = any(path.is_relative_to(place) for place in _MEMORY)
+        if in_memory or any(path.is_relative_to(place) for place in _EMPTIED):
+            reason = (
+                "it is in memory: figures say nothing about disks, and data are lost at a restart"
+                if in_memory
+                else "the system may empty it, and it may be in memory"
+            )
+            yield Finding(
+                "warning",
+                "volatile-directory",
+                f"file system {name} is at {filesystem.path}: {reason}",
+                f"Move {name} to a directory on disks",
+            )
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+_CHECKS: tuple[Callable[[GridSpec], Iterator[Finding]], ...] = (
+    _shared_disks,
+    _no_requirement,
+    _unusual_requirement,
+    _missing_library,
+    _unused_filesystem,
+    _overlapping_filesystems,
+    _volatile_directory,
+)
