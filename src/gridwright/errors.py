@@ -85,13 +85,9 @@ class GridwrightError(Exception):
         return "\n".join(str(problem) for problem in self.problems)
 
 
-def environment_error(
-    what: str, *, where: str | None = None, remedy: str | None = None
-) -> GridwrightError:
+def environment_error(what: str, *, where: str | None = None, remedy: str | None = None) -> GridwrightError:
     """A failure of a node, a disk or a service (exit status 3)."""
-    return GridwrightError(
-        Problem(what=what, where=where, remedy=remedy), status=ExitStatus.ENVIRONMENT
-    )
+    return GridwrightError(Problem(what=what, where=where, remedy=remedy), status=ExitStatus.ENVIRONMENT)
 
 
 def input_error(what: str, *, where: str | None = None, remedy: str | None = None) -> GridwrightError:

@@ -44,7 +44,6 @@ _BITS = re.compile(r"([KMGTPkmgtp]i?)?(?:[Bb]its?|bps)|([KMGTP]i?)b|b", re.ASCII
 _PREFIX = re.compile(r"[KMGTP]i?", re.IGNORECASE | re.ASCII)
 # No sensible quantity is longer, and a longer one would only fill the screen.
 _MAX_TEXT = 64
-_RATE_EXAMPLE = "100 MB/s/core or 4 GB/s"
 _DURATION_EXAMPLE = "90s, 5m, 70 min or 1h"
 
 
@@ -111,22 +110,23 @@ class Rate:
     per_core: bool = False
 
     @classmethod
-    def parse(cls, value: object) -> Rate:
+    def parse(cls, value: object, per_core: bool = False) -> Rate:
         """Read a rate such as `4 GB/s` or `100 MB/s/core`; the unit is required.
 
-        Raises UnitError, and nothing else, whatever is given.
+        With `per_core` only a rate per core will do. Raises UnitError, and nothing else, whatever
+        is given.
         """
+        example = "100 MB/s/core" if per_core else "100 MB/s/core or 4 GB/s"
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            raise UnitError(
-                f"{_show(_number_text(value))} has no unit", f"write a rate such as {_RATE_EXAMPLE}"
-            )
-        amount, unit, text = _split(value, "a rate", _RATE_EXAMPLE)
+            value = _number_text(value)
+        amount, unit, text = _split(value, "a rate", example)
         if not unit:
-            raise UnitError(f"{_show(text)} has no unit", f"write a rate such as {_RATE_EXAMPLE}")
+            meant = f"write {_spelled(amount)} MB/s{'/core' if per_core else ''} if megabytes are meant"
+            raise UnitError(f"{_show(text)} has no unit", meant)
         size, *per = [part.strip() for part in unit.split("/")]
         factor = _factor(amount, size, "".join(f"/{part}" for part in per))
-        if per not in (["s"], ["s", "core"]):
-            _refuse_divisor(text, f"{_spelled(amount)} {size}", per)
+        if per not in ([["s", "core"]] if per_core else [["s"], ["s", "core"]]):
+            _refuse_divisor(text, f"{_spelled(amount)} {size}", per, per_core)
         return cls(_whole(amount * factor, text), per_core=len(per) == 2)
 
     def total(self, cores: int) -> int:
@@ -256,20 +256,20 @@ def _refuse_bits(amount: Fraction, unit: str, prefix: str, per: str) -> NoReturn
     raise UnitError(f"{_show(unit)} counts bits, and only bytes are read", meant)
 
 
-def _refuse_divisor(text: str, size: str, per: list[str]) -> NoReturn:
+def _refuse_divisor(text: str, size: str, per: list[str], per_core: bool) -> NoReturn:
     """Explain what is wrong behind the first slash of a rate; `size` is what stands before it."""
+    meant = f"write {size}/s/core for each physical core"
+    if not per_core:
+        meant += f", or {size}/s in all"
     if not per:
+        raise UnitError(f"{_show(text)} is a size, and a rate is wanted", meant)
+    if per == ["s"]:
         raise UnitError(
-            f"{_show(text)} is a size, and a rate is wanted",
-            f"write {size}/s/core for each core, or {size}/s in all",
+            f"{_show(text)} is not per core", "write what each physical core needs, such as 100 MB/s/core"
         )
     if len(per) == 2 and per[0] == "s":
-        raise UnitError(
-            f'"/{per[1][:_MAX_TEXT]}" is not a part of a rate',
-            f"write {size}/s/core for each physical core, or {size}/s in all",
-        )
-    right = f"{size}/s/core" if len(per) == 2 and per[1] == "core" else f"{size}/s/core or {size}/s"
-    raise UnitError(f"{_show(text)} is not a rate", f"write {right}")
+        raise UnitError(f"{_show('/' + per[1])} is not a part of a rate", meant)
+    raise UnitError(f"{_show(text)} is not a rate", f"write {size}/s/core" if per[1:] == ["core"] else meant)
 
 
 def _whole(amount: Fraction, text: str) -> int:
@@ -278,7 +278,7 @@ def _whole(amount: Fraction, text: str) -> int:
             f"{_show(text)} is not a whole number of bytes", f"round it, such as to {math.ceil(amount)} B"
         )
     if not 0 <= amount <= LIMIT:
-        raise UnitError(f"{_show(text)} is out of range", f"write a figure from 0 to {_exact(LIMIT, BINARY)}")
+        raise UnitError(f"{_show(text)} is out of range", "write a figure from 0 to below 8192 PiB")
     return int(amount)
 
 
@@ -291,13 +291,15 @@ def _spelled(amount: Fraction) -> str:
 
 
 def _exact(n: int, prefer: dict[str, int]) -> str:
-    """The shortest exact spelling of n bytes; the preferred system wins a tie."""
+    """The shortest exact spelling of n bytes; the preferred system, then the larger unit, wins a tie."""
     other = DECIMAL if prefer is BINARY else BINARY
-    exact = [
-        (n // factor, unit) for units in (prefer, other) for unit, factor in units.items() if n % factor == 0
-    ]
-    count, unit = min(exact, key=lambda each: each[0], default=(n, "B")) if n else (0, "B")
-    return f"{count} {unit}"
+    spellings = [f"{n} B"]
+    for units in (other, prefer):
+        for unit, factor in units.items():
+            if n >= factor and n * 1000 % factor == 0:
+                spellings.append(f"{_spelled(Fraction(n, factor))} {unit}")
+    # min keeps the first of equals, so the best come first.
+    return min(reversed(spellings), key=lambda each: len(each.partition(" ")[0]))
 
 
 def _rounded(n: float, units: dict[str, int], per: str) -> str:

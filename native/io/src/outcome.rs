@@ -63,7 +63,10 @@ pub struct Percentiles {
 
 /// How a stream's calls were made.
 #[derive(Debug, Clone, Default, Serialize)]
-#[expect(clippy::struct_excessive_bools, reason = "a record of independent facts")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "a record of independent facts"
+)]
 pub struct Method {
     /// The calls, such as `io_uring` or `pread/pwrite`.
     pub calls: String,
@@ -228,8 +231,10 @@ impl PhaseOutcome {
             outcome.bytes += tally.bytes;
             outcome.verified_bytes += tally.verified_bytes;
             outcome.fsync_s = outcome.fsync_s.max(tally.fsync_s);
-            outcome.seconds_last = Some(longer(outcome.seconds_last, tally.io_seconds()));
-            outcome.wall_s = Some(longer(outcome.wall_s, tally.wall_s));
+            if started {
+                outcome.seconds_last = Some(longer(outcome.seconds_last, tally.io_seconds()));
+                outcome.wall_s = Some(longer(outcome.wall_s, tally.wall_s));
+            }
             match name.role {
                 Role::Read => outcome.read_bytes += tally.bytes,
                 Role::Write => {

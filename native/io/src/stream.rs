@@ -35,6 +35,9 @@ pub fn run(shared: &Shared, index: usize) -> Tally {
         Err(halt) => {
             shared.stop();
             shared.gate.abort();
+            // Until it failed; nothing if it failed before the start.
+            let start = shared.started();
+            tally.wall_s = start.map_or(0.0, |start| start.elapsed().as_secs_f64());
             tally.halt = Some(halt);
         }
     }

@@ -5,14 +5,16 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 from gridwright.units import Bytes, Rate, UnitError, parse_duration
 
-SpecFile = Annotated[Path | None, typer.Argument(metavar="[FILE]", help="The grid spec.  [default: grid.yaml]")]
+SpecFile = Annotated[
+    Path | None, typer.Argument(metavar="[FILE]", help="The grid spec.  [default: grid.yaml]")
+]
 RunsDirectory = Annotated[
     Path,
     typer.Option("--runs", envvar="GRIDWRIGHT_RUNS", metavar="DIR", help="Where run directories are kept."),
@@ -22,6 +24,9 @@ RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run directory, it
 
 DEFAULT_SPEC = Path("grid.yaml")
 DEFAULT_RUNS = Path("runs")
+
+
+Value = TypeVar("Value")
 
 
 class Reader:
@@ -37,7 +42,8 @@ class Reader:
         try:
             return int(Bytes.parse(text))
         except UnitError as error:
-            return self._wrong(flag, error)
+            self._wrong(flag, error)
+            return None
 
     def seconds(self, flag: str, text: str | None) -> float | None:
         """Read a time: `30s`, `5m`, or a plain number of seconds."""
@@ -50,7 +56,8 @@ class Reader:
         try:
             return parse_duration(text)
         except UnitError as error:
-            return self._wrong(flag, error)
+            self._wrong(flag, error)
+            return None
 
     def core_rate(self, flag: str, text: str | None) -> float | None:
         """Read a rate per core in bytes/s, such as `100MB/s/core`."""
@@ -59,7 +66,8 @@ class Reader:
         try:
             rate = Rate.parse(text)
         except UnitError as error:
-            return self._wrong(flag, error)
+            self._wrong(flag, error)
+            return None
         if not rate.per_core:
             self.problem(
                 f"{text!r} is a rate in all, and a rate per core is wanted", flag, f"write {text}/core"
@@ -82,10 +90,15 @@ class Reader:
         """Note something else that is wrong."""
         self._problems.append(Problem(what=what, where=where, remedy=remedy))
 
-    def finish(self) -> None:
-        """Raise GridwrightError if anything was wrong."""
-        if self._problems:
+    def add(self, problems: Sequence[Problem]) -> None:
+        """Note what a check of the values together found."""
+        self._problems += problems
+
+    def finish(self, value: Value | None) -> Value:
+        """Hand on what was read, if nothing was wrong; else raise GridwrightError with all problems."""
+        if self._problems or value is None:
             raise GridwrightError(*self._problems, status=ExitStatus.INPUT)
+        return value
 
     def _wrong(self, flag: str, error: UnitError) -> None:
         self.problem(error.text, flag, error.remedy)

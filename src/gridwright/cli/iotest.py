@@ -37,13 +37,15 @@ Phases = Annotated[
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the files for a later --phases read.")]
 Verify = Annotated[bool, typer.Option("--verify", help="Check every block read.")]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="Seed of the data.  [default: random]")]
-Sweep = Annotated[bool, typer.Option("--sweep", help="Raise the streams 1, 2, 4 ... to 4 per core; find the knee.")]
+Sweep = Annotated[
+    bool, typer.Option("--sweep", help="Raise the streams 1, 2, 4 ... to 4 per core; find the knee.")
+]
 Format = Annotated[
     str, typer.Option("--format", metavar="table|iotest.sh", help="iotest.sh: as in published papers.")
 ]
 
 
-def iotest(
+def iotest(  # noqa: PLR0913, PLR0917 - one parameter per flag of the contract
     file: SpecFile = None,
     directory: Directory = None,
     requires: Requires = None,
@@ -63,7 +65,7 @@ def iotest(
     runs: RunsDirectory = DEFAULT_RUNS,
     json: Json = False,
 ) -> None:
-    """Measure the throughput of each library, per core, against its requirement.
+    r"""Measure the throughput of each library, per core, against its requirement.
 
     Writes and reads files of its own in a fresh directory inside each library and removes them.
 

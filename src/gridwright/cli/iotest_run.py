@@ -13,8 +13,8 @@ import typer
 from gridwright.cli.arguments import DEFAULT_SPEC, Reader
 from gridwright.cli.interrupt import stop_on_signals
 from gridwright.cli.progress import iotest_display
-from gridwright.errors import ExitStatus
-from gridwright.iotest.options import ENGINES, PHASES, IotestOptions
+from gridwright.errors import ExitStatus, GridwrightError
+from gridwright.iotest.options import ENGINES, MIN_BLOCK, PHASES, IotestOptions
 
 if TYPE_CHECKING:
     from gridwright.spec import GridSpec
@@ -59,8 +59,7 @@ def run_iotest(flags: IotestFlags) -> ExitStatus:
     options = read_options(flags, reader)
     requires = reader.core_rate("--requires", flags.requires)
     _check_sources(flags, reader)
-    reader.finish()
-    assert options is not None
+    options = reader.finish(options)
     spec, targets = None, []
     if flags.directory is not None:
         targets = [directory_target(flags.directory, ALONE, requires)]
@@ -107,23 +106,26 @@ def read_options(flags: IotestFlags, reader: Reader) -> IotestOptions | None:
     seconds = reader.seconds("--seconds", flags.seconds)
     until_steady = reader.seconds("--until-steady", flags.until_steady)
     block = reader.size("--block", flags.block)
-    if reader.wrong:
+    try:
+        # What could not be read stands aside, so that the rest is checked, too.
+        options = IotestOptions(
+            streams=flags.streams,
+            size_bytes=size,
+            seconds=seconds,
+            until_steady_s=until_steady,
+            block_bytes=block if block is not None else MIN_BLOCK,
+            engine="buffered" if flags.engine == "buffered" else "direct",
+            queue_depth=flags.queue_depth,
+            phases=phases,
+            keep=flags.keep,
+            verify=flags.verify,
+            seed=flags.seed,
+            sweep=flags.sweep,
+        )
+    except GridwrightError as error:
+        reader.add(error.problems)
         return None
-    assert block is not None
-    return IotestOptions(
-        streams=flags.streams,
-        size_bytes=size,
-        seconds=seconds,
-        until_steady_s=until_steady,
-        block_bytes=block,
-        engine="direct" if flags.engine == "direct" else "buffered",
-        queue_depth=flags.queue_depth,
-        phases=phases,
-        keep=flags.keep,
-        verify=flags.verify,
-        seed=flags.seed,
-        sweep=flags.sweep,
-    )
+    return None if reader.wrong else options
 
 
 def _check_sources(flags: IotestFlags, reader: Reader) -> None:

@@ -117,7 +117,9 @@ class TerminalDisplay:
         if event["operations"]:
             note = f"{event['operations']} operations"
         self._progress.update(
-            self._task, completed=self._done(event, moved), note=f"{note}  {format_bytes(moved, binary=False)}"
+            self._task,
+            completed=self._done(event, moved),
+            note=f"{note}  {format_bytes(moved, binary=False)}",
         )
 
     def _done(self, event: Event, moved: int) -> float:

@@ -1,4 +1,4 @@
-"""`gridwright prove`: does the grid give what its spec requires?"""
+"""`gridwright prove`: whether the grid gives what its spec requires."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def prove(
     runs: RunsDirectory = DEFAULT_RUNS,
     json: Json = False,
 ) -> None:
-    """Run what the spec calls for, judge it, and write a run directory with an HTML report.
+    r"""Run what the spec calls for, judge it, and write a run directory with an HTML report.
 
     \b
     Examples:
@@ -30,9 +30,4 @@ def prove(
     """
     from gridwright.cli.prove_run import run_prove
 
-    raise typer.Exit(
-        run_prove(file, seconds=seconds, engine=engine, phases=phases, runs=runs, json=json)
-    )
-
-
-
+    raise typer.Exit(run_prove(file, seconds=seconds, engine=engine, phases=phases, runs=runs, json=json))

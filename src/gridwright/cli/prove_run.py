@@ -27,16 +27,12 @@ def run_prove(
 
     reader = Reader()
     flags = IotestFlags(file=file, seconds=seconds, engine=engine, phases=phases, runs=runs)
-    options = read_options(flags, reader)
-    reader.finish()
-    assert options is not None
+    options = reader.finish(read_options(flags, reader))
     spec = load(file)
     display = iotest_display()
     try:
         with stop_on_signals() as stop:
-            proof = prove(
-                spec, options, runs=runs, command=typed_command(), observers=[display], stop=stop
-            )
+            proof = prove(spec, options, runs=runs, command=typed_command(), observers=[display], stop=stop)
     finally:
         display.close()
     if json:

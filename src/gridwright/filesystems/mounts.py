@@ -66,7 +66,7 @@ def describe_mount(path: Path) -> MountFacts:
     mounts = [part for part in psutil.disk_partitions(all=True) if real.is_relative_to(part.mountpoint)]
     # Of several mounts on one point the last is the one on top.
     mount = max(reversed(mounts), key=lambda part: len(part.mountpoint))
-    disk = _disk(os.stat(real).st_dev, mount.device)
+    disk = _disk(real.stat().st_dev, mount.device)
     status = os.statvfs(real)
     unit = status.f_frsize
     queue = Path("/sys/block") / disk / "queue" if disk else None

@@ -118,16 +118,20 @@ class _Machine:
     def sample(self) -> dict[str, Any]:
         before, self._counters = self._counters, self._read()
         memory = psutil.virtual_memory()
-        known = before is not None and self._counters is not None
+        read, written = (
+            (self._counters[0] - before[0], self._counters[1] - before[1])
+            if before is not None and self._counters is not None
+            else (None, None)
+        )
         return {
             "cpu_percent": psutil.cpu_percent(),
             "memory_used_bytes": memory.total - memory.available,
             "device": self._device,
-            "device_read_bytes": self._counters[0] - before[0] if known else None,
-            "device_written_bytes": self._counters[1] - before[1] if known else None,
+            "device_read_bytes": read,
+            "device_written_bytes": written,
         }
 
-    def _read(self) -> Any:
+    def _read(self) -> tuple[int, int] | None:
         if self._device is None:
             return None
         counters = psutil.disk_io_counters(perdisk=True).get(self._device)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from gridwright import __version__, _native
 from gridwright.iotest.options import IotestOptions
 
-if _native.VERSION != __version__:
+if __version__ != _native.VERSION:
     raise ImportError(
         f"gridwright {__version__} found its native part in version {_native.VERSION}: run `make install`"
     )

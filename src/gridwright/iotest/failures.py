@@ -24,7 +24,7 @@ _ADVICE: dict[int, tuple[str, str]] = {
     ),
     errno.EROFS: (
         "the file system is mounted read-only",
-        "remount it read-write; a file system that turned read-only by itself has found an error: see `dmesg`",
+        "remount it read-write; one that turned read-only by itself has found an error: see `dmesg`",
     ),
     errno.ENOENT: ("there is no such directory", "make it, or correct the path"),
     errno.ENOTDIR: ("it is not a directory", "give the directory that the library lives in"),
@@ -51,7 +51,10 @@ _ADVICE: dict[int, tuple[str, str]] = {
         "give a smaller --block, --queue-depth or --streams, or raise `ulimit -l`",
     ),
     errno.EAGAIN: ("a limit of the system is reached", "give fewer --streams, or raise `ulimit -u`"),
-    errno.EFBIG: ("the file is larger than the file system or a limit allows", "raise `ulimit -f`, or give --size"),
+    errno.EFBIG: (
+        "the file is larger than the file system or a limit allows",
+        "raise `ulimit -f`, or give --size",
+    ),
 }
 
 
@@ -64,7 +67,10 @@ def problem(
     where the number says nothing.
     """
     if number == errno.EINVAL and direct:
-        what, remedy = _DIRECT_REFUSED, "use --engine buffered, or a --block that is a multiple of its sectors"
+        what, remedy = (
+            _DIRECT_REFUSED,
+            "use --engine buffered, or a --block that is a multiple of its sectors",
+        )
     elif number in _ADVICE:
         what, remedy = _ADVICE[number]
     else:

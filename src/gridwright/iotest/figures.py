@@ -10,6 +10,8 @@ from gridwright.iotest.steady import SteadyResult
 CACHED_LIMIT = 0.05
 """A read with more of its pages in the cache than this does not count."""
 
+_USAGE = ("cpu_user_s", "cpu_system_s", "voluntary_switches", "involuntary_switches")
+
 Figures = dict[str, Any]
 
 
@@ -100,12 +102,9 @@ def phase_figures(
         else [],
         "per_stream_seconds": [stream["seconds"] for stream in outcome["streams"]] if counts else [],
         "fsync_s": outcome["fsync_s"] if outcome["written_bytes"] else None,
-        "laps": max((stream["laps"] for stream in outcome["streams"]), default=None),
+        "laps": max((stream["laps"] for stream in outcome["streams"]), default=None) if moved else None,
         "latency_us": outcome["latency_us"] or {},
-        "cpu_user_s": outcome["cpu_user_s"],
-        "cpu_system_s": outcome["cpu_system_s"],
-        "voluntary_switches": outcome["voluntary_switches"],
-        "involuntary_switches": outcome["involuntary_switches"],
+        **{key: outcome[key] if outcome["started"] else None for key in _USAGE},
         "cached_fraction": fraction,
         # Direct reads bypass the page cache, unless the file system is nothing but memory.
         "cached": fraction is not None and fraction > CACHED_LIMIT and (memory_backed or not direct),

@@ -76,7 +76,7 @@ class LibraryTest:
     def _open(self) -> None:
         """Look at the directory and at what lies below."""
         if not self._path.is_dir():
-            os.stat(self._path)
+            self._path.stat()
             raise NotADirectoryError(20, "not a directory", str(self._path))
         self._mount = describe_mount(self._path)
         self._emit(
@@ -87,8 +87,8 @@ class LibraryTest:
             self._find(
                 "warning",
                 "memory-backed",
-                f"library {self._target.library} lies on {self._mount.filesystem_type}, which is memory: reads "
-                "are marked cached and do not count, and its files are gone after a restart",
+                f"library {self._target.library} lies on {self._mount.filesystem_type}, memory: "
+                "reads are marked cached and do not count, and its files are gone after a restart",
                 "test a directory on a disk or a parallel file system",
             )
         if self._mount.served_over_network:
@@ -105,7 +105,7 @@ class LibraryTest:
             self._find(
                 "info",
                 "stale-removed",
-                f"an earlier test was killed; its {format_bytes(leftover.bytes)} in {leftover.directory} were removed",
+                f"a killed test had left {leftover.directory} ({format_bytes(leftover.bytes)}): removed",
                 "nothing to do",
             )
         phases = list(self._options.phases)
@@ -134,7 +134,8 @@ class LibraryTest:
 
     def _use(self, kept: Leftover) -> None:
         files = kept.kept
-        assert files is not None
+        if files is None:
+            return
         block = self._options.block_bytes
         self._seed = files.seed
         self._readable = [
@@ -195,9 +196,7 @@ class LibraryTest:
 
     def _drive(self, op: str, plan: PhasePlan) -> Driven:
         try:
-            return drive(
-                op, plan, self._options, device=self._mount.device, emit=self._emit, stop=self._stop
-            )
+            return drive(op, plan, self._options, device=self._mount.device, emit=self._emit, stop=self._stop)
         except Stalled as stalled:
             raise LibraryFailed(
                 Problem(
@@ -206,7 +205,7 @@ class LibraryTest:
                         f"{stalled.seconds:.0f} s in phase {op}"
                     ),
                     where=self._target.path,
-                    remedy="check the mount and its servers (`mount`, `dmesg`); files of the test may be left behind",
+                    remedy="check the mount and its servers (`mount`, `dmesg`); the test may have left files",
                 ),
                 hung=stalled.hung,
             ) from stalled
@@ -230,8 +229,9 @@ class LibraryTest:
             self._find(
                 "error",
                 "wrong-data",
-                f"{wrong['path']}: {wrong['length']} bytes from offset {wrong['offset']} are not what was written",
-                "do not trust this file system with data before you have found the cause; `dmesg` may name it",
+                f"{wrong['path']}: {wrong['length']} bytes from offset {wrong['offset']} are not what was "
+                "written",
+                "do not trust this file system with data before you know the cause; `dmesg` may name it",
             )
             raise WrongData
         if record["cached"]:
@@ -243,8 +243,8 @@ class LibraryTest:
         self._find(
             "warning",
             "cached",
-            f"library {self._target.library}, phase {op}: {fraction:.0%} of the pages read were in the page cache, so "
-            "the figure is the memory's and does not count",
+            f"library {self._target.library}, phase {op}: {fraction:.0%} of the pages read were in the page "
+            "cache, so the figure is the memory's and does not count",
             "use --engine direct, or a --size of more than the memory divided by the streams",
         )
 
@@ -298,18 +298,20 @@ class LibraryTest:
             )
         return self._readable[:streams]
 
+    def _fresh(self) -> Scratch:
+        if self._scratch is None:
+            raise RuntimeError("a phase that writes was planned without a scratch directory")
+        return self._scratch
+
     def _writer(self, number: int) -> StreamPlan:
-        assert self._scratch is not None
-        return StreamPlan("write", self._scratch.stream_file(number), number, self._space.file_bytes)
+        return StreamPlan("write", self._fresh().stream_file(number), number, self._space.file_bytes)
 
     def _mixed_writer(self, number: int) -> StreamPlan:
-        assert self._scratch is not None
-        path = self._scratch.mixed_file(number)
+        path = self._fresh().mixed_file(number)
         return StreamPlan("write", path, number + 1_000_000, self._space.file_bytes)
 
     def _metadata(self, number: int) -> StreamPlan:
-        assert self._scratch is not None
-        return StreamPlan("metadata", self._scratch.metadata_directory(number), number, 0)
+        return StreamPlan("metadata", self._fresh().metadata_directory(number), number, 0)
 
     def _close(self) -> None:
         """Keep the files if asked to and whole, else remove the scratch directory."""

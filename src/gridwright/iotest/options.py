@@ -90,8 +90,7 @@ class IotestOptions:
         """Rebuild what `to_message` gave."""
         null = message.get("null")
         return cls(
-            **message
-            | {"phases": tuple(message["phases"]), "null": NullVolume(**null) if null else None}
+            **message | {"phases": tuple(message["phases"]), "null": NullVolume(**null) if null else None}
         )
 
 

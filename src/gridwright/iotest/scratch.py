@@ -106,9 +106,7 @@ class Leftover:
 def leftovers(library: Path) -> list[Leftover]:
     """Find what earlier runs left, newest first; what has no marker of ours is not looked at."""
     found = [
-        leftover
-        for directory in library.glob(f"{PREFIX}*")
-        if (leftover := _leftover(directory)) is not None
+        leftover for directory in library.glob(f"{PREFIX}*") if (leftover := _leftover(directory)) is not None
     ]
     return sorted(found, key=lambda leftover: leftover.changed, reverse=True)
 
@@ -138,7 +136,7 @@ def _leftover(directory: Path) -> Leftover | None:
         size = sum(entry.stat().st_size for entry in directory.iterdir())
         changed = marker_file.stat().st_mtime
         stale = not kept and is_alive(process) is False
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return Leftover(directory, kept_set, stale, size, changed)
 

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 from gridwright.errors import ExitStatus
 from gridwright.iotest.options import IotestOptions, LibraryTarget
@@ -118,18 +118,22 @@ class _Worker:
                 # A terminal's interrupt goes to the command, which passes on one order to stop.
                 start_new_session=True,
             )
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(self._request).encode() + b"\n")
-        self._process.stdin.flush()
+        self._pipe(self._process.stdin).write(json.dumps(self._request).encode() + b"\n")
+        self._pipe(self._process.stdin).flush()
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self._pipe(self._process.stdin).close()
         if self._wait(_GRACE_S) is None:
             self._process.send_signal(signal.SIGKILL)
             # One that hangs in the kernel does not even die of this; it is left behind.
             self._wait(1.0)
+
+    @staticmethod
+    def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+        if pipe is None:
+            raise RuntimeError("the worker was started without its pipes")
+        return pipe
 
     def _wait(self, seconds: float) -> int | None:
         try:
@@ -139,8 +143,7 @@ class _Worker:
 
     def events(self, stop: threading.Event) -> Iterator[Event]:
         """Yield events until the worker is done, is gone, or does not answer."""
-        assert self._process.stdout is not None
-        pipe = self._process.stdout.fileno()
+        pipe = self._pipe(self._process.stdout).fileno()
         os.set_blocking(pipe, False)
         told = False
         heard = time.monotonic()

@@ -49,6 +49,9 @@ def plan_space(
     status = os.statvfs(directory)
     free = status.f_bavail * status.f_frsize
     usable = int(free - RESERVE_SHARE * status.f_blocks * status.f_frsize)
+    if status.f_blocks == 0:
+        # ramfs and some file systems of FUSE do not say: what is free shows when it is written.
+        usable = 2**62
     inodes = status.f_favail if status.f_files else MAX_SMALL_FILES * streams
     if mount.memory_backed:
         usable = min(usable, int(psutil.virtual_memory().available * MEMORY_SHARE))

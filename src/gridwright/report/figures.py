@@ -48,12 +48,18 @@ def megabytes(value: object) -> str:
     return ABSENT if number is None else plain(number / MB)
 
 
-def against(value: object, required: object) -> str:
+def required(value: object) -> str:
+    """A required rate in MB/s: a round figure stands as it was written."""
+    number = finite(value)
+    return ABSENT if number is None else f"{number / MB:,.3f}".rstrip("0").rstrip(".")
+
+
+def against(value: object, wanted: object) -> str:
     """A rate in MB/s, with as many digits as it takes to tell it from what is required.
 
     Without them 124.96 against 125 would read "125, missed".
     """
-    number, bound = finite(value), finite(required)
+    number, bound = finite(value), finite(wanted)
     if number is None:
         return ABSENT
     rate = number / MB
@@ -106,11 +112,14 @@ def binary(value: object) -> str:
 
 
 def volume(value: object) -> str:
-    """An amount of data, in MB or GB (10^6, 10^9)."""
+    """An amount of data, in kB, MB or GB (10^3, 10^6, 10^9)."""
     number = finite(value)
     if number is None:
         return ABSENT
-    return f"{plain(number / GB)} GB" if abs(number) >= GB else f"{plain(number / MB)} MB"
+    for unit, size in (("GB", GB), ("MB", MB), ("kB", 1000)):
+        if abs(number) >= size:
+            return f"{plain(number / size)} {unit}"
+    return f"{number:,.0f} B" if number else "0"
 
 
 def seconds(value: object) -> str:
@@ -167,13 +176,18 @@ def fact(key: str, value: object) -> str:
     if key.endswith("_bytes") and finite(value) is not None:
         return binary(value)
     if isinstance(value, dict):
-        return ", ".join(f"{label(str(name))}: {fact(str(name), inner)}" for name, inner in value.items())
+        return ", ".join(f"{_words(str(name))} {fact(str(name), inner)}" for name, inner in value.items())
     if isinstance(value, list | tuple | set):
         return ", ".join(fact("", inner) for inner in value) or ABSENT
     return str(value)
 
 
+def _words(key: str) -> str:
+    """A key of a record in words: no underscores, and no unit where the value prints it."""
+    return " ".join(_WORDS.get(word, word) for word in key.removesuffix("_bytes").split("_"))
+
+
 def label(key: str) -> str:
-    """A key of a record as a label: no underscores, and no unit where the value prints it."""
-    text = " ".join(_WORDS.get(word, word) for word in key.removesuffix("_bytes").split("_"))
+    """A key of a record as a label."""
+    text = _words(key)
     return text[:1].upper() + text[1:]

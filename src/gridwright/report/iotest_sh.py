@@ -39,7 +39,10 @@ def _block(library: LibraryRecord, invocation: str) -> str:
         seconds, rate = _figures(_phase(library, op))
         lines.append(_line(f"  average {op} time", f"{seconds:.2f} seconds per stream" if seconds else "n/a"))
         lines.append(
-            _line(f"  average {op} throughput rate", f"{rate:.2f} megabytes/second per stream" if rate else "n/a")
+            _line(
+                f"  average {op} throughput rate",
+                f"{rate:.2f} megabytes/second per stream" if rate else "n/a",
+            )
         )
     lines += ["", f"(megabytes are 2^20 bytes; {library.streams} streams at once)", _RULE]
     return "\n".join(lines) + "\n"

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from gridwright.report import charts, tables
-from gridwright.report.charts import Chart
+from gridwright.report import bars, charts, tables
 from gridwright.report.figures import clock, count, duration, moment
+from gridwright.report.plot import Chart
 from gridwright.report.tables import Table
 from gridwright.report.timeline import Timeline, timelines
 from gridwright.report.verdict import Verdict, judge
@@ -55,27 +55,31 @@ def render_report(run: ReportInput) -> str:
     """The report of a run as one HTML file that opens offline; verdict first."""
     verdict = judge(run.run, run.iotest)
     sections = _sections(run, verdict)
-    overview = charts.required_chart(verdict.libraries)
+    overview = bars.required_chart(verdict.libraries)
     shown = [*([overview] if overview else []), *(chart for section in sections for chart in section.charts)]
     scripts = _scripts() if shown else _scripts()[1:]
     styles = _asset("report.css")
-    page = _environment().get_template("report.html.j2").render(
-        title=f"{verdict.headline} – {run.run.name}",  # noqa: RUF001 - a dash as type has it
-        policy=_policy(scripts),
-        styles=styles,
-        scripts=scripts,
-        verdict=verdict,
-        run=run.run,
-        facts=_run_facts(run.run),
-        overview=overview,
-        sections=sections,
-        findings=_findings(run),
-        environment=_environment_facts(run),
-        devices=_devices(run.iotest),
-        asked=tables.asked_and_used(run.iotest),
-        has_cached=any(s.mark == "cached" for lib in verdict.libraries for s in lib.scores),
-        repeat_command=run.repeat_command,
-        chart_data={chart.name: {"height": chart.height, **chart.figure} for chart in shown},
+    page = (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            title=f"{verdict.headline} – {run.run.name}",  # noqa: RUF001 - a dash as type has it
+            policy=_policy(scripts),
+            styles=styles,
+            scripts=scripts,
+            verdict=verdict,
+            run=run.run,
+            facts=_run_facts(run.run),
+            overview=overview,
+            sections=sections,
+            findings=_findings(run),
+            environment=_environment_facts(run),
+            devices=_devices(run.iotest),
+            asked=tables.asked_and_used(run.iotest),
+            looked_for_steady=_looked_for_steady(run.iotest),
+            repeat_command=run.repeat_command,
+            chart_data={chart.name: {"height": chart.height, **chart.figure} for chart in shown},
+        )
     )
     return str(page)
 
@@ -114,13 +118,16 @@ def _policy(scripts: Sequence[str]) -> str:
 
     The scripts are named by their hash, so that not even a mistake in escaping could run another.
     """
-    hashes = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" for script in scripts
-    )
+    digests = [hashlib.sha256(script.encode()).digest() for script in scripts]
+    hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
+
+
+def _looked_for_steady(iotest: IotestRecord | None) -> bool:
+    return any(phase.steady for record in (iotest.libraries if iotest else []) for phase in record.phases)
 
 
 def _sections(run: ReportInput, verdict: Verdict) -> list[Section]:
@@ -137,7 +144,8 @@ def _sections(run: ReportInput, verdict: Verdict) -> list[Section]:
     for i, line in enumerate(rest, start=len(records)):
         chart = charts.time_chart(line, None, [], f"library-{i}")
         what = "interrupted before its figures were complete; only samples are left"
-        sections.append(Section(line.library, f"library-{i}", "", what, (chart,), (tables.over_time(line),)))
+        drawn = (chart,) if chart else ()
+        sections.append(Section(line.library, f"library-{i}", "", what, drawn, (tables.over_time(line),)))
     return sections
 
 
@@ -145,19 +153,19 @@ def _section(record: LibraryRecord, line: Timeline | None, anchor: str, judged: 
     required = record.requires_bytes_per_s_per_core
     drawn: list[Chart | None] = []
     if line:
-        wanted = required * record.cores if required else None
+        wanted = required * record.cores * record.nodes if required else None
         drawn.append(charts.time_chart(line, wanted, record.phases, anchor))
     drawn.append(charts.latency_chart(record.phases, anchor))
     drawn.append(charts.sweep_chart(record.sweeps, anchor))
     held = [
         tables.rates(record, judged),
         tables.methods(record),
+        tables.steady(record),
+        tables.over_time(line) if line else None,
         tables.latencies(record),
         tables.mixed(record),
         tables.metadata(record),
         tables.sweeps(record),
-        tables.steady(record),
-        tables.over_time(line) if line else None,
     ]
     return Section(
         record.library,
@@ -170,11 +178,18 @@ def _section(record: LibraryRecord, line: Timeline | None, anchor: str, judged: 
 
 
 def _scale(record: LibraryRecord) -> str:
+    each = " per node" if record.nodes > 1 else ""
     parts = [
-        f"{count(number)} {word}{'' if number == 1 else 's'}"
-        for number, word in ((record.streams, "stream"), (record.cores, "core"), (record.nodes, "node"))
+        _counted(record.streams, "stream"),
+        f"{_counted(record.cores, 'core')}{each}",
+        _counted(record.nodes, "node"),
+        f"measured for {tables.measured_seconds(record)}",
     ]
-    return " · ".join([*parts, f"measured for {tables.measured_seconds(record)}"])
+    return " · ".join(parts)
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{count(number)} {word}{'' if number == 1 else 's'}"
 
 
 def _run_facts(run: RunRecord) -> list[tuple[str, str]]:

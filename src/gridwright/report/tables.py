@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from gridwright.report import figures
 from gridwright.report.figures import (
     ABSENT,
     GB,
@@ -17,6 +18,7 @@ from gridwright.report.figures import (
     finite,
     label,
     latency,
+    listed,
     megabytes,
     part_of,
     plain,
@@ -97,10 +99,12 @@ def rates(library: LibraryRecord, judged: bool) -> Table | None:
         return Cell(ABSENT) if state == "unjudged" else Cell(MARKS[state], state)
 
     def bound(phase: PhaseRecord) -> str:
-        return megabytes(required) if phase.op in ("write", "read") else ABSENT
+        return figures.required(required) if phase.op in ("write", "read") else ABSENT
 
+    looked = any(phase.steady and phase.steady.steady_bytes_per_s for phase in phases)
+    figure = "the steady rate per core is judged where there is one" if looked else "last-done is judged"
     return _table(
-        "Rates in MB/s; the last-done rate per core is judged",
+        f"Rates in MB/s; {figure}",
         phases,
         {
             "Operation": _named,
@@ -229,29 +233,31 @@ def steady(library: LibraryRecord) -> Table | None:
 
 
 def sweeps(library: LibraryRecord) -> Table | None:
-    """Every step of the sweeps."""
-    rows = [(sweep, point) for sweep in library.sweeps for point in sweep.points]
-    if not rows:
+    """Every step of the sweeps: a row per number of streams, the operations beside each other."""
+    by_op = {sweep.op: sweep for sweep in library.sweeps if sweep.points}
+    steps = sorted({point.streams for sweep in by_op.values() for point in sweep.points})
+    if not steps:
         return None
-    return _table(
-        "Sweep over the number of streams, in MB/s",
-        rows,
-        {
-            "Operation": lambda row: row[0].op,
-            "Streams": lambda row: count(row[1].streams),
-            "Rate": lambda row: megabytes(row[1].rate_bytes_per_s),
-            "Per core": lambda row: megabytes(row[1].per_core_bytes_per_s),
-            "Of the peak": lambda row: part_of(row[1].rate_bytes_per_s, row[0].peak_bytes_per_s),
-            "Note": lambda row: "knee" if row[1].streams == row[0].knee_streams else "",
-        },
-        "Operation|Note",
-    )
+    columns: dict[str, Callable[[int], str | Cell]] = {"Streams": count}
+    for op, sweep in by_op.items():
+        points = {point.streams: point for point in sweep.points}
+        columns[op.capitalize()] = lambda n, points=points: (  # type: ignore[misc]
+            megabytes(points[n].rate_bytes_per_s) if n in points else ABSENT
+        )
+        columns[f"{op.capitalize()} per core"] = lambda n, points=points: (  # type: ignore[misc]
+            megabytes(points[n].per_core_bytes_per_s) if n in points else ABSENT
+        )
+    knees = {n: listed([op for op, sweep in by_op.items() if sweep.knee_streams == n]) for n in steps}
+    columns["Knee"] = lambda n: knees[n]
+    return _table("Sweep over the number of streams, in MB/s", steps, columns, "Knee")
 
 
 def over_time(line: Timeline) -> Table:
     """The samples of each phase in short: the chart's text, and what the device itself moved."""
-    bounds = [(segment, extremes(segment.points, "read"), extremes(segment.points, "written"))
-              for segment in line.segments]
+    bounds = [
+        (segment, extremes(segment.points, "read"), extremes(segment.points, "written"))
+        for segment in line.segments
+    ]
 
     def cpu(values: Sequence[float]) -> str:
         return f"{sum(values) / len(values):.0f} %" if values else ABSENT

@@ -13,7 +13,7 @@ from gridwright.report.verdict import judge
 from gridwright.runs.compare import Comparison
 from gridwright.runs.directory import LoadedRun, load_run
 from gridwright.runs.judge import JUDGED
-from gridwright.runs.records import IotestRecord, LibraryRecord, PhaseRecord, SweepPoint
+from gridwright.runs.records import IotestRecord, LibraryRecord, PhaseRecord, Steady, SweepPoint
 
 _PLAIN_WIDTH = 120
 """Columns of a table that goes to a pipe or a file."""
@@ -97,7 +97,7 @@ def _extras(library: LibraryRecord) -> list[Table]:
                 table.add_row(name, count(figures.count), plain(figures.seconds), count(figures.ops_per_s))
             tables.append(table)
         if phase.steady:
-            tables.append(_steady(library, phase))
+            tables.append(_steady(library, phase, phase.steady))
     for sweep in library.sweeps:
         title = f"{library.library}: {sweep.op} by streams, knee at {sweep.knee_streams or ABSENT}"
         table = _table(title, [], ["streams", "MB/s", "MB/s per core", "of peak"])
@@ -116,9 +116,7 @@ def _share(point: SweepPoint, peak: float | None) -> str:
     return f"{point.rate_bytes_per_s / peak:.0%}" if point.rate_bytes_per_s and peak else ABSENT
 
 
-def _steady(library: LibraryRecord, phase: PhaseRecord) -> Table:
-    found = phase.steady
-    assert found is not None
+def _steady(library: LibraryRecord, phase: PhaseRecord, found: Steady) -> Table:
     table = _table(
         f"{library.library}: {phase.op} until steady",
         ["steady"],

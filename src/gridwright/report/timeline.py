@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gridwright.report.figures import finite
 
@@ -17,32 +17,24 @@ MAX_POINTS = 900
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Rates in bytes/s at a moment (Unix time)."""
+    """Rates in bytes/s over an interval; `time` is its middle (Unix time)."""
 
     time: float
     read: float | None
     written: float | None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Segment:
-    """The samples of one phase, in order."""
+    """The samples of one phase, in order, from `start` to `end` (Unix time)."""
 
     op: str
-    points: list[Point] = field(default_factory=list)
-    cpu_percent: list[float] = field(default_factory=list)
-    device_read: float | None = None
-    device_written: float | None = None
-
-    @property
-    def start(self) -> float:
-        """When the first sample was taken."""
-        return self.points[0].time
-
-    @property
-    def end(self) -> float:
-        """When the last sample was taken."""
-        return self.points[-1].time
+    start: float
+    end: float
+    points: tuple[Point, ...]
+    cpu_percent: tuple[float, ...]
+    device_read: float | None
+    device_written: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +49,12 @@ class Timeline:
 
     @property
     def start(self) -> float:
-        """When the first sample was taken; the zero of the chart."""
+        """When the first phase began; the zero of the chart."""
         return self.segments[0].start
 
     @property
     def length(self) -> float:
-        """Seconds from the first to the last sample."""
+        """Seconds from there to the last sample."""
         return self.segments[-1].end - self.start
 
 
@@ -75,10 +67,9 @@ def timelines(samples: Iterable[Sample]) -> dict[str, Timeline]:
     lines = {}
     for library, own in rows.items():
         own.sort(key=_time)
-        segments = [_segment(op, part) for op, part in _cut(own)]
-        bin_s = math.ceil(sum(len(segment.points) for segment in segments) / MAX_POINTS)
-        for segment in segments:
-            segment.points = _thin(segment.points, bin_s)
+        parts = _cut(own)
+        bin_s = math.ceil(len(own) / len({str(row.get("node")) for row in own}) / MAX_POINTS)
+        segments = [_segment(op, part, bin_s) for op, part in parts]
         nodes = len({str(row.get("node")) for row in own})
         lines[library] = Timeline(library, tuple(segments), nodes, bin_s)
     return dict(sorted(lines.items(), key=lambda item: item[1].start))
@@ -99,13 +90,50 @@ def _cut(rows: Sequence[Sample]) -> list[tuple[str, list[Sample]]]:
     return parts
 
 
-def _segment(op: str, rows: Sequence[Sample]) -> Segment:
-    segment = Segment(op)
-    segment.points = _summed(rows)
-    segment.cpu_percent = [cpu for row in rows if (cpu := finite(row.get("cpu_percent"))) is not None]
-    segment.device_read = _total(rows, "device_read_bytes")
-    segment.device_written = _total(rows, "device_written_bytes")
-    return segment
+def _segment(op: str, rows: Sequence[Sample], bin_s: int) -> Segment:
+    whole = _without_slivers(rows)
+    return Segment(
+        op,
+        start=min(_time(row) - _interval(row) for row in rows),
+        end=max(_time(row) for row in rows),
+        points=tuple(_thin(_summed(whole), bin_s)),
+        cpu_percent=tuple(cpu for row in whole if (cpu := finite(row.get("cpu_percent"))) is not None),
+        device_read=_total(rows, "device_read_bytes"),
+        device_written=_total(rows, "device_written_bytes"),
+    )
+
+
+def _without_slivers(rows: Sequence[Sample]) -> list[Sample]:
+    """The samples with each much shorter one merged into the one before it.
+
+    A phase ends within a second; the rate of its last few milliseconds says nothing.
+    """
+    whole: list[Sample] = []
+    latest: dict[str, int] = {}
+    for row in rows:
+        node = str(row.get("node"))
+        before = whole[latest[node]] if node in latest else None
+        if before is not None and _interval(row) < 0.5 * _interval(before):
+            both = {key: _sum(before.get(key), row.get(key)) for key in ("read_bytes", "written_bytes")}
+            merged = {"time": row.get("time"), "interval_s": _interval(before) + _interval(row)}
+            whole[latest[node]] = {**before, **both, **merged}
+        else:
+            latest[node] = len(whole)
+            whole.append(row)
+    return whole
+
+
+def _sum(one: object, other: object) -> float | None:
+    first, second = finite(one), finite(other)
+    return None if first is None or second is None else first + second
+
+
+def _interval(row: Sample) -> float:
+    return finite(row.get("interval_s")) or 0.0
+
+
+def _middle(row: Sample) -> float:
+    return _time(row) - _interval(row) / 2
 
 
 def _total(rows: Sequence[Sample], key: str) -> float | None:
@@ -125,10 +153,10 @@ def _summed(rows: Sequence[Sample]) -> list[Point]:
     averaged first (two of one node in a second must not count twice), then nodes are added up.
     """
     if len({str(row.get("node")) for row in rows}) == 1:
-        return [Point(_time(row), _rate(row, "read_bytes"), _rate(row, "written_bytes")) for row in rows]
+        return [Point(_middle(row), _rate(row, "read_bytes"), _rate(row, "written_bytes")) for row in rows]
     by_second: dict[int, dict[str, list[Sample]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        by_second[round(_time(row))][str(row.get("node"))].append(row)
+        by_second[math.floor(_middle(row))][str(row.get("node"))].append(row)
     points = []
     for second, by_node in sorted(by_second.items()):
         both = []
@@ -136,7 +164,7 @@ def _summed(rows: Sequence[Sample]) -> list[Point]:
             means = [_mean(_rate(row, key) for row in own) for own in by_node.values()]
             known = [mean for mean in means if mean is not None]
             both.append(sum(known) if known else None)
-        points.append(Point(float(second), both[0], both[1]))
+        points.append(Point(second + 0.5, both[0], both[1]))
     return points
 
 
@@ -151,7 +179,11 @@ def _thin(points: list[Point], bin_s: int) -> list[Point]:
         return points
     bins = [points[i : i + bin_s] for i in range(0, len(points), bin_s)]
     return [
-        Point(own[0].time, _mean(point.read for point in own), _mean(point.written for point in own))
+        Point(
+            _mean(point.time for point in own) or own[0].time,
+            _mean(point.read for point in own),
+            _mean(point.written for point in own),
+        )
         for own in bins
     ]
 

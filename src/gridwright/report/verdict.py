@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from gridwright.report.figures import against, listed, megabytes, part_of
+from gridwright.report import figures
+from gridwright.report.figures import against, listed, part_of
 from gridwright.runs.records import IotestRecord, LibraryRecord, PhaseRecord, RunRecord
 
 Kind = Literal["met", "missed", "unproven", "interrupted", "failed", "running"]
-Mark = Literal["met", "missed", "cached", "unmeasured", "unjudged"]
+Mark = Literal["met", "missed", "failed", "cached", "unmeasured", "unjudged"]
 
 HEADLINES: dict[Kind, str] = {
     "met": "Requirements met",
@@ -22,6 +24,7 @@ HEADLINES: dict[Kind, str] = {
 MARKS: dict[Mark, str] = {
     "met": "met",
     "missed": "missed",
+    "failed": "failed",
     "cached": "cached, does not count",
     "unmeasured": "not measured",
     "unjudged": "not judged",
@@ -64,6 +67,8 @@ class LibraryVerdict:
     required: float | None
     required_text: str
     scores: tuple[Score, ...]
+    failed: tuple[str, ...] = ()
+    """Operations that failed, such as a read that brought back wrong data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,8 @@ class Verdict:
 
 def mark_of(phase: PhaseRecord | None, required: float | None, judged: bool) -> Mark:
     """How one phase stands. Only a finished, uncached write or read is held against a requirement."""
+    if phase is not None and phase.status == "failed":
+        return "failed"
     if phase is None or phase.per_core_bytes_per_s is None:
         return "unmeasured"
     if phase.cached:
@@ -88,10 +95,21 @@ def mark_of(phase: PhaseRecord | None, required: float | None, judged: bool) -> 
 
 
 def phase_of(library: LibraryRecord, op: str) -> PhaseRecord | None:
-    """The phase that speaks for this operation: the last one with a figure, else the last one."""
+    """The phase that speaks for an operation: a failed one, else the best that counts.
+
+    This is how `gridwright.runs.judge` judges. Without such a phase it is the last with a figure,
+    which says why none counts, or the last.
+    """
     phases = [phase for phase in library.phases if phase.op == op]
+    failed = [phase for phase in phases if phase.status == "failed"]
     measured = [phase for phase in phases if phase.per_core_bytes_per_s is not None]
-    return (measured or phases or [None])[-1]
+    counting = [phase for phase in measured if phase.status == "complete" and not phase.cached]
+    if counting and not failed:
+        return max(counting, key=lambda phase: phase.per_core_bytes_per_s or 0.0)
+    for choice in (failed, measured, phases):
+        if choice:
+            return choice[-1]
+    return None
 
 
 def kind_of(run: RunRecord, iotest: IotestRecord | None) -> Kind:
@@ -128,14 +146,23 @@ def _library(record: LibraryRecord, run_kind: Kind) -> LibraryVerdict:
     word = LIBRARY_WORDS[run_kind]
     if judged:
         kind = "unproven" if record.met is None else "met" if record.met else "missed"
-        word = "no requirement" if required is None else LIBRARY_WORDS[kind]
+        word = "no requirement" if required is None and record.met is None else LIBRARY_WORDS[kind]
     return LibraryVerdict(
-        record.library, record.filesystem or "", kind, word, required, megabytes(required), tuple(scores)
+        library=record.library,
+        filesystem=record.filesystem or "",
+        kind=kind,
+        word=word,
+        required=required,
+        required_text=figures.required(required),
+        scores=tuple(scores),
+        failed=tuple(dict.fromkeys(phase.op for phase in record.phases if phase.status == "failed")),
     )
 
 
 def _rates(library: LibraryVerdict, lead: bool = True) -> str:
     """`work writes 131 and reads 98.4 MB/s per core and requires 125`."""
+    if library.failed:
+        return f"the {listed(list(library.failed))} of {library.library} failed; see the findings"
     verbs = {"write": "writes", "read": "reads"}
     said = [f"{verbs[score.op]} {score.text}" for score in library.scores if score.rate is not None]
     if not said:
@@ -148,6 +175,11 @@ def _rates(library: LibraryVerdict, lead: bool = True) -> str:
 
 def _together(libraries: list[LibraryVerdict]) -> str:
     return "; ".join(_rates(library, lead=not i) for i, library in enumerate(libraries))
+
+
+def _sentence(text: str) -> str:
+    """The text as a sentence; the name of a library keeps its small letter."""
+    return f"The{text[3:]}." if text.startswith("the ") else f"{text}."
 
 
 def _headroom(library: LibraryVerdict) -> float:
@@ -169,7 +201,7 @@ def _met(libraries: tuple[LibraryVerdict, ...]) -> str:
 def _missed(libraries: tuple[LibraryVerdict, ...]) -> str:
     missed = [library for library in libraries if library.kind == "missed"]
     if not missed:
-        return "Each library reaches its required rate, but another check of this run failed; see the findings."
+        return "No library misses its requirement, but another check of this run failed; see the findings."
     rest = []
     met = [library.library for library in libraries if library.kind == "met"]
     unproven = [lib.library for lib in libraries if lib.kind == "unproven" and lib.required is not None]
@@ -177,7 +209,7 @@ def _missed(libraries: tuple[LibraryVerdict, ...]) -> str:
         rest.append(f"{listed(met)} {'meets its' if len(met) == 1 else 'meet their'} requirement")
     if unproven:
         rest.append(f"{listed(unproven)} {'is' if len(unproven) == 1 else 'are'} not proven")
-    return f"{_together(missed)}{'; ' + ', '.join(rest) if rest else ''}."
+    return _sentence(f"{_together(missed)}{'; ' + ', '.join(rest) if rest else ''}")
 
 
 def _doubt(library: LibraryVerdict) -> str:
@@ -186,7 +218,8 @@ def _doubt(library: LibraryVerdict) -> str:
     absent = [score.op for score in library.scores if score.mark == "unmeasured"]
     reasons = []
     if cached:
-        reasons.append(f"the {listed(cached)} of {library.library} came from the page cache and does not count")
+        what = f"the {listed(cached)} of {library.library}"
+        reasons.append(f"{what} came from the page cache and does not count")
     if absent:
         reasons.append(f"the {listed(absent)} of {library.library} was not measured")
     return ", and ".join(reasons) or f"{_rates(library)}, but this could not be judged"
@@ -202,7 +235,7 @@ def _unproven(libraries: tuple[LibraryVerdict, ...]) -> str:
     met = [library.library for library in required if library.kind == "met"]
     rest = f"; {listed(met)} {'meets its' if len(met) == 1 else 'meet their'} requirement" if met else ""
     text = "; ".join(_doubt(library) for library in doubted)
-    return f"{text[:1].upper()}{text[1:]}{rest}." if text else "Not every requirement could be judged."
+    return _sentence(f"{text}{rest}") if text else "Not every requirement could be judged."
 
 
 def _until_then(libraries: tuple[LibraryVerdict, ...], opening: str) -> str:
@@ -212,7 +245,7 @@ def _until_then(libraries: tuple[LibraryVerdict, ...], opening: str) -> str:
     return f"{opening}, so no requirement is judged. Measured until then: {_together(measured)}."
 
 
-_SENTENCES = {
+_SENTENCES: dict[Kind, Callable[[tuple[LibraryVerdict, ...]], str]] = {
     "met": _met,
     "missed": _missed,
     "unproven": _unproven,
@@ -220,4 +253,3 @@ _SENTENCES = {
     "failed": lambda libraries: _until_then(libraries, "The run failed"),
     "running": lambda libraries: _until_then(libraries, "The run has not ended"),
 }
-

@@ -52,7 +52,6 @@ class RunDirectory:
         """Make `RUNS/<utc time>-<name>/`. Raises GridwrightError if that cannot be written to."""
         now = datetime.now(UTC)
         record = RunRecord(
-            schema_=1,
             name=name,
             command=command,
             what=what,
@@ -129,22 +128,31 @@ class LoadedRun:
 
 def load_run(path: Path, *, with_samples: bool = True) -> LoadedRun:
     """Load a run, whole, going on or killed. Raises GridwrightError if it is none, or damaged."""
-    run_file = path / RUN_FILE
+    run = _load_record(path / RUN_FILE)
+    if run.status != "running":
+        return _load_finished(path, run, with_samples=with_samples)
+    if loaded := _load_journal(path, run):
+        return loaded
+    # It has ended since, and dropped its journal, or it was killed before it had one.
+    run = _load_record(path / RUN_FILE)
+    if run.status != "running":
+        return _load_finished(path, run, with_samples=with_samples)
+    return LoadedRun(path, run.model_copy(update={"status": _status(run)}), None)
+
+
+def _load_record(run_file: Path) -> RunRecord:
     try:
-        run = RunRecord.model_validate_json(run_file.read_bytes())
+        return RunRecord.model_validate_json(run_file.read_bytes())
     except FileNotFoundError:
         raise input_error(
             "this is no run directory: it has no run.json",
-            where=str(path),
+            where=str(run_file.parent),
             remedy="name a directory that `gridwright runs list` shows",
         ) from None
     except OSError as error:
         raise environment_error(f"cannot be read: {error.strerror}", where=str(run_file)) from error
     except ValidationError as error:
         raise _damaged(run_file, error) from error
-    if run.status != "running":
-        return _load_finished(path, run, with_samples=with_samples)
-    return _load_journal(path, run)
 
 
 def _load_finished(path: Path, run: RunRecord, *, with_samples: bool) -> LoadedRun:
@@ -160,19 +168,27 @@ def _load_finished(path: Path, run: RunRecord, *, with_samples: bool) -> LoadedR
     return LoadedRun(path, run, iotest, samples)
 
 
-def _load_journal(path: Path, run: RunRecord) -> LoadedRun:
-    """A run that goes on, or whose process is gone: then it was interrupted."""
-    status: Status = "interrupted" if is_alive(run.process) is False else "running"
+def _load_journal(path: Path, run: RunRecord) -> LoadedRun | None:
+    """Load a run that goes on, or was killed; None if it has no journal."""
+    journal = path / JOURNAL_FILE
+    status = _status(run)
     try:
-        reducer = reduce_events(read_journal(path / JOURNAL_FILE))
+        reducer = reduce_events(read_journal(journal))
+        iotest = reducer.record(str(path), status)
     except FileNotFoundError:
-        reducer = IotestReducer()
+        return None
     except OSError as error:
-        raise environment_error(f"cannot be read: {error.strerror}", where=str(path)) from error
-    iotest = reducer.record(str(path), status)
+        raise environment_error(f"cannot be read: {error.strerror}", where=str(journal)) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(journal, error) from error
     run = run.model_copy(update={"status": status, "met": None, "findings": iotest.findings})
     rows = [row | {"node": run.host.hostname} for row in reducer.samples]
     return LoadedRun(path, run, iotest if iotest.libraries or iotest.findings else None, rows)
+
+
+def _status(run: RunRecord) -> Status:
+    """A run whose process is gone was interrupted."""
+    return "interrupted" if is_alive(run.process) is False else "running"
 
 
 def list_runs(runs: Path) -> list[LoadedRun]:

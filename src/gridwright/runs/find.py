@@ -14,7 +14,7 @@ def find_run(runs: Path, name: str) -> Path:
 
     Raises GridwrightError with the nearest names if there is none, or more than one.
     """
-    if name != "last" and (Path(name) / RUN_FILE).is_file():
+    if name != "last" and _is_run(Path(name)):
         return Path(name).absolute()
     known = sorted(path.parent for path in runs.glob("*/" + RUN_FILE)) if runs.is_dir() else []
     if name == "last" and known:
@@ -32,3 +32,11 @@ def find_run(runs: Path, name: str) -> Path:
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.3) or names[-3:]
     what = f"{len(matches)} runs match {name!r}" if matches else f"there is no run {name!r}"
     raise input_error(what, where=str(runs), remedy=f"name one of them, such as {', '.join(near)}")
+
+
+def _is_run(path: Path) -> bool:
+    try:
+        return (path / RUN_FILE).is_file()
+    except OSError:
+        # Too long for a path, or in a directory that may not be entered.
+        return False

@@ -77,7 +77,6 @@ class IotestReducer:
         for library in self.libraries:
             library.met = judge_library(library)
         return IotestRecord(
-            schema_=1,
             run=run,
             status=status,
             libraries=self.libraries,
@@ -121,6 +120,7 @@ class IotestReducer:
                 cpu_system_s=None,
                 cached_fraction=None,
                 cached=False,
+                ops_per_s=None,
             )
         )
 

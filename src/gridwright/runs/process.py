@@ -38,5 +38,5 @@ def is_alive(process: dict[str, object]) -> bool | None:
         return False
     try:
         return abs(psutil.Process(pid).create_time() - started) < 1.0
-    except psutil.Error:
+    except (psutil.Error, ValueError, OverflowError):
         return False

@@ -48,6 +48,7 @@ class Asked(Record):
     queue_depth: int | None
     streams: int
     size_bytes: int | None
+    """Per stream."""
     seconds: float | None
     verify: bool
     seed: int | None
@@ -159,6 +160,7 @@ class LibraryRecord(Record):
     nodes: int
     streams: int
     cores: int
+    """Physical cores per node; streams are per node, too."""
     requires_bytes_per_s_per_core: float | None
     met: bool | None
     phases: list[PhaseRecord] = Field(default_factory=list)
@@ -171,7 +173,7 @@ class LibraryRecord(Record):
 class IotestRecord(Record):
     """The document that `gridwright iotest --json` prints, and `iotest.json`."""
 
-    schema_: int = Field(SCHEMA, alias="schema")
+    schema_: int = Field(default=SCHEMA, alias="schema")
     command: Literal["iotest"] = "iotest"
     run: str
     status: Status
@@ -198,7 +200,7 @@ class HostFacts(Record):
 class RunRecord(Record):
     """`run.json`: what ran, where, with what, and how it ended. Times are ISO 8601 in UTC."""
 
-    schema_: int = Field(SCHEMA, alias="schema")
+    schema_: int = Field(default=SCHEMA, alias="schema")
     name: str
     command: list[str]
     """The full command, to repeat it."""

@@ -19,6 +19,8 @@ ROLES = ("data", "work", "util")
 """The libraries a grid can have."""
 
 Path = tuple[str, ...]
+MAX_NODES = 10_000
+"""Most nodes in a group."""
 KEY = "[key]"
 """Last part of a path that means the key itself, as pydantic has it."""
 
@@ -81,11 +83,11 @@ def _library_problems(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldErro
         elif isinstance(wanted, str) and wanted not in defined:
             near = nearest(wanted, defined)
             hint = f"did you mean {near}? " if near and len(defined) > 1 else ""
-            names = f"write {defined[0]}" if len(defined) == 1 else f"file systems are {', '.join(defined)}"
+            names = f"write {defined[0]}" if len(defined) == 1 else f"File systems are {', '.join(defined)}"
             yield (
                 ("libraries", name, "filesystem"),
                 FieldError(
-                    f"there is no file system {show(wanted)}", f"{hint}{names}, or add it under filesystems"
+                    f"there is no file system {show(wanted)}", f"{hint}{names}; or add it under filesystems"
                 ),
             )
 
@@ -103,7 +105,7 @@ def _shared_directories(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldEr
         for other, other_filesystem, other_path in seen:
             inner, outer = sorted((mine, other_path), key=len, reverse=True)
             if filesystem == other_filesystem and (outer in (inner, ".") or inner.startswith(outer + "/")):
-                relation = "the directory of" if inner == outer else "a directory shared with"
+                relation = "the directory of" if inner == outer else "inside or around the directory of"
                 yield (
                     ("libraries", name, "path") if "path" in library else ("libraries", name),
                     FieldError(
@@ -127,7 +129,7 @@ def _local_nodes(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
         )
     for name, group in groups.items():
         count = group.get("count") if isinstance(group, Mapping) else None
-        if isinstance(count, int) and not isinstance(count, bool) and count > 1:
+        if isinstance(count, int) and not isinstance(count, bool) and 1 < count <= MAX_NODES:
             yield (
                 ("nodes", name, "count"),
                 FieldError(f"provider local is one machine, and {count} nodes are asked for", "write 1"),

@@ -24,11 +24,16 @@ MAX_NODES = 10_000
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A value and where it starts; `doubtful` when a problem was already reported about it."""
+    """A value and where it starts.
+
+    `doubtful`: a problem was reported about the value; `incomplete`: one about an entry of it,
+    which was left out.
+    """
 
     index: int
     value: Scalar | list[Node] | dict[str, Entry]
     doubtful: bool = False
+    incomplete: bool = False
     weight: int = 1
     is_open: bool = False
 
@@ -106,11 +111,9 @@ class _Composer:
         if kind == "DocumentStartEvent":
             self.start_document(event, index)
         elif kind == "ScalarEvent":
-            self.refuse_tag(event, index)
             self.scalar(event, index)
         elif kind in ("MappingStartEvent", "SequenceStartEvent"):
-            self.refuse_tag(event, index)
-            node = Node(index, {} if kind[0] == "M" else [], is_open=True)
+            node = Node(index, {} if kind[0] == "M" else [], self.refuse_tag(event, index), is_open=True)
             self.budget(index, 1)
             if len(self.frames) >= MAX_DEPTH:
                 self.stop(
@@ -136,16 +139,17 @@ class _Composer:
         if event.version or event.tags:
             self.report(0, "a %YAML or %TAG directive is not used here", "remove it; grid specs are YAML 1.2")
 
-    def refuse_tag(self, event: Any, index: int) -> None:  # noqa: ANN401
+    def refuse_tag(self, event: Any, index: int) -> bool:  # noqa: ANN401
         if event.tag is not None:
             tag = str(event.tag).replace("tag:yaml.org,2002:", "!!")
             self.report(index, f"the YAML tag {show(tag)} is not used here", "remove the tag")
+        return event.tag is not None
 
     def scalar(self, event: Any, index: int) -> None:  # noqa: ANN401
         self.budget(index, 1)
         is_plain = event.style in (None, "")
         text: str = event.value
-        node = Node(index, resolve(text) if is_plain else text)
+        node = Node(index, resolve(text) if is_plain else text, self.refuse_tag(event, index))
         if is_plain and text == "<<" and self.at_key():
             self.report(index, "the merge key << is not used here", "write the fields out")
             node.doubtful = True
@@ -195,6 +199,7 @@ class _Composer:
         elif isinstance(container, dict):
             frame.expects_key = True
             if frame.key is None:
+                frame.node.incomplete = True
                 return
             if frame.key in container:
                 line, _ = self.source.position(container[frame.key].key_index)

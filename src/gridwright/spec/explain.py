@@ -11,7 +11,8 @@ from gridwright.errors import Problem, nearest
 from gridwright.spec.crosscheck import KEY, ROLES
 from gridwright.spec.document import Document, Entry
 from gridwright.spec.fields import SpecModel
-from gridwright.spec.source import SourceText, show
+from gridwright.spec.model import PROVIDERS
+from gridwright.spec.source import SourceText, sentence, show
 from gridwright.spec.structure import field_at, model_at
 
 Path = tuple[str, ...]
@@ -32,19 +33,29 @@ def explain(error: ValidationError, source: SourceText, document: Document, data
         if not at_key and any(path[: len(key)] == key for key in bad_keys):
             continue
         entries = list(document.entries(path))
-        if any(entry.node.doubtful for entry in entries):
-            continue
-        if (
-            len(entries) == len(path)
-            and path
-            and entries[-1].node.value is None
-            and each["type"] != "extra_forbidden"
-        ):
+        if _follows(each["type"], at_key, path, entries, document) or _of_planned_provider(path, data):
             continue
         what, remedy = _message(dict(each), path, data)
         index = _index(document, entries, path, at_key or each["type"] in ("extra_forbidden", "missing"))
         problems.append(source.problem(index, what, remedy, ".".join(path) or None))
     return problems
+
+
+def _follows(kind: str, at_key: bool, path: Path, entries: list[Entry], document: Document) -> bool:
+    """Whether the error only follows from a problem that is reported elsewhere."""
+    if any(entry.node.doubtful for entry in entries):
+        return True
+    exists = len(entries) == len(path)
+    if kind in ("missing", "too_short"):
+        section = entries[-1].node if entries else document.root
+        return section is not None and section.incomplete
+    is_empty = exists and bool(path) and entries[-1].node.value is None
+    return is_empty and not at_key and kind != "extra_forbidden"
+
+
+def _of_planned_provider(path: Path, data: Any) -> bool:  # noqa: ANN401
+    """Nodes of a provider that is yet to come have fields that nobody knows yet."""
+    return path[:1] == ("nodes",) and data.get("provider", "local") in PROVIDERS.planned()
 
 
 def empty_values(source: SourceText, document: Document, data: Any) -> Iterator[Problem]:  # noqa: ANN401
@@ -57,9 +68,12 @@ def empty_values(source: SourceText, document: Document, data: Any) -> Iterator[
         if info is None and owner is not None:
             continue  # an unknown field, reported as such
         means = f"{info.description} " if info and info.description else ""
-        instead = "write a value, or remove the line" if info else f"write {path[-1]}: {{}} for the defaults"
+        if info is None and model_at(path, data) is not None:
+            instead = f"write {path[-1]}: {{}} for the defaults"
+        else:
+            instead = "write a value" if info and info.is_required() else "write a value, or remove the line"
         what = f"{path[-1]} has no value"
-        yield source.problem(entry.key_index, what, f"{means}{_sentence(instead)}", ".".join(path))
+        yield source.problem(entry.key_index, what, f"{means}{sentence(instead)}", ".".join(path))
 
 
 def _walk(document: Document) -> Iterator[tuple[Path, Entry]]:
@@ -80,17 +94,14 @@ def _index(document: Document, entries: list[Entry], path: Path, at_key: bool) -
     return entries[-1].key_index if at_key or not exists else entries[-1].node.index
 
 
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 def _message(error: dict[str, Any], path: Path, data: Any) -> tuple[str, str | None]:  # noqa: ANN401
     """What is wrong and the remedy, by pydantic's type of error."""
     cause = error.get("ctx", {}).get("error")
     if cause is not None and hasattr(cause, "remedy"):
-        text = cause.text if show(error["input"]) in cause.text or error["input"] is None else None
-        what = text or f"{show(error['input'])}: {cause.text}"
-        return what, _sentence(cause.remedy)
+        given = error["input"]
+        # Most texts name the value; those about a part of it are told which value it is a part of.
+        named = given is None or str(given) in cause.text or show(given) in cause.text
+        return cause.text if named else f"{show(given)}: {cause.text}", cause.remedy
     writer = _WRITERS.get(error["type"])
     if writer is not None:
         return writer(error, path, data)
@@ -113,7 +124,8 @@ def _unknown(_: dict[str, Any], path: Path, data: Any) -> tuple[str, str | None]
     near = nearest(path[-1], fields)
     place = path[-2] if len(path) > 1 else "a grid spec"
     hint = f"Did you mean {near}? " if near else ""
-    return f"there is no field {show(path[-1])} in {place}", f"{hint}Fields are {', '.join(fields)}"
+    known = f"Fields are {', '.join(fields)}" if len(fields) > 1 else f"Its one field is {fields[0]}"
+    return f"there is no field {show(path[-1])} in {place}", f"{hint}{known}"
 
 
 def _unknown_library(_: dict[str, Any], path: Path, __: Any) -> tuple[str, str | None]:  # noqa: ANN401
@@ -130,6 +142,13 @@ def _wrong_type(wanted: str) -> Callable[[dict[str, Any], Path, Any], tuple[str,
     return write
 
 
+def _wrong_section(error: dict[str, Any], path: Path, data: Any) -> tuple[str, str | None]:  # noqa: ANN401
+    owner = model_at(path, data)
+    fields = ", ".join(owner.model_fields) if owner else ""
+    what = f"{path[-1]} must be a mapping of fields, and {show(error['input'])} is given"
+    return what, f"Write {path[-1]}: {{field: value}}, with fields out of {fields}"
+
+
 def _bound(relation: str, key: str) -> Callable[[dict[str, Any], Path, Any], tuple[str, str | None]]:
     def write(error: dict[str, Any], path: Path, data: Any) -> tuple[str, str | None]:  # noqa: ANN401
         what = f"{path[-1]} must be {relation} {error['ctx'][key]}, and {show(error['input'])} is given"
@@ -142,7 +161,6 @@ def _too_short(_: dict[str, Any], path: Path, data: Any) -> tuple[str, str | Non
     return f"{path[-1]} is empty, and at least one entry is needed", _description(path, data)
 
 
-_MAPPING = _wrong_type("a mapping of names to values")
 _WRITERS: dict[str, Callable[[dict[str, Any], Path, Any], tuple[str, str | None]]] = {
     "missing": _missing,
     "extra_forbidden": _unknown,
@@ -150,9 +168,9 @@ _WRITERS: dict[str, Callable[[dict[str, Any], Path, Any], tuple[str, str | None]
     "string_type": _wrong_type("text"),
     "int_type": _wrong_type("a whole number"),
     "int_from_float": _wrong_type("a whole number"),
-    "model_type": _MAPPING,
-    "mapping_type": _MAPPING,
-    "dict_type": _MAPPING,
+    "model_type": _wrong_section,
+    "mapping_type": _wrong_type("a mapping of names to values"),
+    "dict_type": _wrong_type("a mapping of names to values"),
     "greater_than_equal": _bound("at least", "ge"),
     "less_than_equal": _bound("at most", "le"),
     "too_short": _too_short,

@@ -22,6 +22,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
+from gridwright.spec.source import show
 from gridwright.units import CORE_RATE_PATTERN, SIZE_PATTERN, Bytes, Rate, UnitError
 
 
@@ -74,19 +75,16 @@ def check_name(name: str) -> str:
     """
     if re.fullmatch(NAME_PATTERN, name, re.ASCII):
         return name
-    near = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-0123456789")[:63].rstrip("-")
+    near = re.sub(r"[^a-z0-9]+", "-", name.lower()).lstrip("-0123456789")[:63].rstrip("-")
     allowed = "use a to z, 0 to 9 and -, beginning with a letter, at most 63 characters"
     raise FieldError(
-        "not a name that can be used", f"write {near}, or another name: {allowed}" if near else allowed
+        f"{show(name)} is not a name that can be used",
+        f"write {near}, or another name: {allowed}" if near else allowed,
     )
 
 
 def _core_rate(value: object) -> Rate:
-    rate = value if isinstance(value, Rate) else Rate.parse(value)
-    if not rate.per_core:
-        raise UnitError(
-            "the rate is not per core", f"write what each physical core needs, such as {rate}/core"
-        )
+    rate = value if isinstance(value, Rate) else Rate.parse(value, per_core=True)
     if rate.bytes_per_s == 0:
         raise UnitError(
             "a requirement of 0 asks for nothing", "remove the field, or write a rate such as 100 MB/s/core"
@@ -133,7 +131,7 @@ def _subdirectory(value: object) -> str:
 def _path_text(value: object, example: str) -> str:
     text = str(value) if isinstance(value, Path) else value
     if not isinstance(text, str) or not text.strip():
-        raise FieldError("a path is wanted", f"write a path, such as {example}")
+        raise FieldError(f"a path is wanted, and {show(value)} is given", f"write a path, such as {example}")
     if found := re.search(r"\$\w+|\$\{\w+\}", text):
         raise FieldError(f"{found[0]} is not expanded", f"write the path itself, such as {example}")
     if any(not char.isprintable() for char in text) or len(text) > 1024:
@@ -144,7 +142,10 @@ def _path_text(value: object, example: str) -> str:
 def _reason(value: object) -> str:
     if isinstance(value, str) and value.strip():
         return value.strip()
-    raise FieldError("a reason is wanted", "write why this finding does not matter here, in a few words")
+    raise FieldError(
+        f"a reason is wanted, and {show(value)} is given",
+        "write why this finding does not matter here, in a few words",
+    )
 
 
 Name = Annotated[str, AfterValidator(check_name), WithJsonSchema({"type": "string", "pattern": NAME_PATTERN})]

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, SerializeAsAny, ValidationInfo
-from pydantic_core import CoreSchema
+from pydantic import (
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    SerializeAsAny,
+    ValidationError,
+    ValidationInfo,
+)
+from pydantic_core import CoreSchema, InitErrorDetails
 
-from gridwright.spec.fields import Change, Directory, SpecModel, Update
+from gridwright.spec.fields import Change, Directory, FieldError, SpecModel, Update
 from gridwright.spec.registry import Registry
 
 
@@ -17,7 +24,7 @@ class FileSystem(SpecModel):
 
     type: Annotated[
         str, Update(Change.REBUILD, "another kind of file system is a new one; its data are copied")
-    ] = Field(description="The kind of file system.")
+    ] = Field(description="The kind of file system, such as local.")
     path: Annotated[
         Directory,
         Update(Change.REBUILD, "libraries are looked for at the new place; data stay at the old one"),
@@ -47,7 +54,14 @@ def _of_its_kind(value: object, info: ValidationInfo) -> object:
     """Hand a mapping to the model that its `type` names."""
     if not isinstance(value, Mapping) or "type" not in value:
         return value
-    return FILESYSTEMS.get(value["type"]).model_validate(value, context=info.context)
+    try:
+        kind = FILESYSTEMS.get(value["type"])
+    except FieldError as error:
+        detail = InitErrorDetails(
+            type="value_error", loc=("type",), input=value["type"], ctx={"error": error}
+        )
+        raise ValidationError.from_exception_data("type", [detail]) from None
+    return kind.model_validate(value, context=info.context)
 
 
 class _AnyKind:

@@ -16,7 +16,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails
 
-from gridwright.spec.crosscheck import cross_problems, fill_defaults
+from gridwright.spec.crosscheck import MAX_NODES, cross_problems, fill_defaults
 from gridwright.spec.fields import (
     Change,
     CoreRate,
@@ -66,7 +66,7 @@ class NodeGroup(SpecModel):
     """Nodes that are alike."""
 
     count: Annotated[int, Update(Change.ROLLING, "nodes join or leave one at a time")] = Field(
-        default=1, ge=1, le=10_000, description="How many nodes the group has. With provider local, 1."
+        default=1, ge=1, le=MAX_NODES, description="How many nodes the group has. With provider local, 1."
     )
 
 
@@ -107,7 +107,8 @@ class Scheduler(SpecModel):
 class GridSpec(SpecModel):
     """A grid, as grid.yaml describes it.
 
-    Make one with `load_spec` or `parse_spec`.     Library directories on disk are those of `library_directory`; sizes are Bytes, rates are Rate.
+    Make one with `load_spec` or `parse_spec`. Sizes are Bytes, rates are Rate; the directory of a
+    library on disk is `library_directory`.
     """
 
     name: Annotated[Name, Update(Change.REBUILD, "resources, directories and runs carry it")] = Field(
@@ -131,14 +132,18 @@ class GridSpec(SpecModel):
     )
     filesystems: Annotated[
         Mapping[Name, AnyFileSystem], Update(Change.REBUILD, "data live on them and have to be copied")
-    ] = Field(min_length=1, description="The file systems that libraries live on, by name.")
+    ] = Field(
+        min_length=1,
+        description="The file systems that libraries live on, by name, "
+        "such as disk: {type: local, path: /data}.",
+    )
     libraries: Annotated[
         Mapping[LibraryName, Library],
         Update(Change.REMOUNT, "running jobs keep the libraries they started with"),
     ] = Field(
         default_factory=dict,
-        description="The libraries data (permanent, shared), work (temporary tables) and util (spill of sorts "
-        "and joins). By default all three, on the only file system, without requirements.",
+        description="The libraries data (permanent, shared), work (temporary tables) and util (spill of "
+        "sorts and joins). By default all three, on the only file system, without requirements.",
     )
     scheduler: Annotated[Scheduler, Update(Change.REBUILD, "queued jobs are lost")] = Field(
         default_factory=Scheduler, description="What starts jobs on nodes."
@@ -146,7 +151,7 @@ class GridSpec(SpecModel):
     silence: Annotated[Mapping[str, Reason], Update(Change.LIVE, "only checks read it")] = Field(
         default_factory=dict,
         description="Findings not to report: the name of each, and the reason why.",
-        json_schema_extra={"propertyNames": {"enum": sorted(KNOWN)}},
+        json_schema_extra={"propertyNames": {"enum": [*sorted(KNOWN)]}},
     )
 
     _file: Path | None = PrivateAttr(default=None)

@@ -55,7 +55,7 @@ class Registry(Generic[T]):
             raise FieldError(f"{self.what} {name} is not in this release", choices)
         if isinstance(name, str) and (near := nearest(name, [*self._kinds, *self._planned])):
             if near in self._kinds:
-                choices = f"did you mean {near}? {self.what}s in this release: {', '.join(self._kinds)}"
+                choices = f"did you mean {near}? In this release: {', '.join(self._kinds)}"
             else:
                 choices += f" ({near} is not in this release)"
         raise FieldError(f"{show(name)} is no {self.what}", choices)

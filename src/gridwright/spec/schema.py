@@ -23,6 +23,9 @@ def json_schema() -> dict[str, Any]:
     `x-update-reason`). Rules between fields are not in it; `gridwright check` holds those.
     """
     schema = GridSpec.model_json_schema(schema_generator=_SpecSchema)
+    for name, info in GridSpec.model_fields.items():
+        # pydantic leaves it out beside a $ref.
+        schema["properties"][name].setdefault("description", info.description)
     _tidy(schema)
     return {"$schema": GenerateJsonSchema.schema_dialect, "title": "Gridwright grid spec", **schema}
 

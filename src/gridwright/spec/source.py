@@ -57,9 +57,14 @@ class SourceText:
             what=what,
             where=f"{self.name}:{line}:{column}",
             field=field,
-            remedy=remedy,
+            remedy=sentence(remedy) if remedy else None,
             source=self.excerpt(index),
         )
+
+
+def sentence(text: str) -> str:
+    """The text with a capital at its beginning."""
+    return text[:1].upper() + text[1:]
 
 
 def show(value: object, limit: int = 60) -> str:

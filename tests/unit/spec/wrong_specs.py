@@ -15,7 +15,8 @@ WRONG: dict[str, str | bytes] = {
     "filesystems_without_value": "filesystems:\nlibraries:\n",
     "filesystems_is_a_list": "filesystems:\n  - type: local\n    path: /data\n",
     "unknown_top_field": DISK + "librarys:\n  work: {filesystem: disk}\n",
-    "unknown_field_of_library": DISK + "libraries:\n  work:\n    filesystem: disk\n    requries: 125 MB/s/core\n",
+    "unknown_field_of_library": DISK
+    + "libraries:\n  work:\n    filesystem: disk\n    requries: 125 MB/s/core\n",
     "unknown_field_far_from_all": DISK + "libraries:\n  work: {colour: red}\n",
     "unknown_field_of_filesystem": "filesystems:\n  disk: {type: local, path: /data, pth: /data}\n",
     "unknown_library": DISK + "libraries:\n  wrok: {filesystem: disk, requires: 1 parsec}\n",
@@ -25,7 +26,8 @@ WRONG: dict[str, str | bytes] = {
     "filesystem_without_type": "filesystems:\n  disk: {path: /data}\n",
     "filesystem_without_path": "filesystems:\n  disk: {type: local}\n",
     "filesystem_type_is_a_number": "filesystems:\n  disk: {type: 5, path: /data}\n",
-    "library_names_missing_filesystem": TWO + "libraries:\n  work: {filesystem: fsat}\n  data: {filesystem: tape}\n",
+    "library_names_missing_filesystem": TWO
+    + "libraries:\n  work: {filesystem: fsat}\n  data: {filesystem: tape}\n",
     "library_names_missing_only_filesystem": DISK + "libraries:\n  work: {filesystem: dsk}\n",
     "library_without_filesystem": TWO + "libraries:\n  work: {requires: 125 MB/s/core}\n",
     "libraries_missing_with_two_filesystems": TWO,
@@ -90,7 +92,9 @@ WRONG: dict[str, str | bytes] = {
     "alias_unknown": "name: *nobody\n" + DISK,
     "alias_of_itself": "silence: &loop\n  shared-disks: *loop\n" + DISK,
     "alias_bomb": "a: &a [x,x,x,x,x,x,x,x,x]\n"
-    + "".join(f"{b}: &{b} [{','.join(['*' + a] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)),
+    + "".join(
+        f"{b}: &{b} [{','.join(['*' + a] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+    ),
     "too_many_values": "silence:\n" + "".join(f"  f{n}: x\n" for n in range(6000)),
     "deep_nesting_flow": "name: " + "[" * 5000 + "\n",
     "deep_nesting_block": "\n".join(" " * n + "a:" for n in range(200)),
@@ -111,7 +115,11 @@ WRONG: dict[str, str | bytes] = {
     "utf16": "name: demo\n".encode("utf-16"),
     "binary_junk": bytes(range(256)),
     "too_large": b"#" * (10 * 1024 * 1024),
-    "long_line": "name: demo\nlibraries: {" + ", ".join(f"data{n}: {{}}" for n in range(3)) + "}  # " + "x" * 200 + "\n",
+    "long_line": "name: demo\nlibraries: {"
+    + ", ".join(f"data{n}: {{}}" for n in range(3))
+    + "}  # "
+    + "x" * 200
+    + "\n",
     "wide_characters": '"名前": demo\n' + DISK + "libraries: {work: {path: 名前, x: 1}}\n",
     "many_problems_at_once": (
         "name: My Grid\n"

@@ -53,7 +53,7 @@
     box.after(picture);
     const figure = figureFor(name, picture);
     picture.src = await Plotly.toImage(figure, {
-      format: "svg", width: PAPER_WIDTH, height: figures[name].height,
+      format: "svg", width: PAPER_WIDTH, height: Math.round(figures[name].height * 0.85),
     });
     await picture.decode();
     box.parentElement.classList.add("has-paper");

@@ -1,0 +1,56 @@
+# make install   .venv with the command gridwright
+# make demo      proves examples/this-machine.yaml on this machine's disk
+# make check     format, lint, types, unit tests: the inner loop
+# make test      all checks
+# make lock      pins the Python dependencies anew
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CARGO := cargo
+MANIFEST := --manifest-path native/Cargo.toml
+NATIVE := $(shell find native -path native/target -prune -o \( -name '*.rs' -o -name 'Cargo.*' \) -print)
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: install demo check test lock clean test-packages
+.DELETE_ON_ERROR:
+
+install: $(VENV)/native
+
+$(VENV)/python: requirements/dev.lock
+	PYTHON=$(PYTHON) tools/debian-packages.sh install
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.lock
+	@touch $@
+
+$(VENV)/native: $(VENV)/python pyproject.toml $(NATIVE)
+	PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --release --locked --quiet
+	@touch $@
+
+# A missed requirement (exit status 1) is a result of the demo, not a failure of it.
+demo: install
+	@mkdir -p demo/data demo/work demo/util
+	$(BIN)/gridwright prove examples/this-machine.yaml || test $$? -eq 1
+
+test-packages:
+	PYTHON=$(PYTHON) tools/debian-packages.sh test
+
+check: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(CARGO) fmt $(MANIFEST) --check
+	$(CARGO) clippy $(MANIFEST) --locked --all-targets --quiet -- --deny warnings
+	$(BIN)/mypy
+	$(CARGO) test $(MANIFEST) --locked --quiet
+	$(BIN)/pytest tests/unit
+
+test: test-packages check
+	$(BIN)/pytest tests/integration tests/machine
+
+lock: install
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra dev \
+		--no-header --no-annotate pyproject.toml --output-file requirements/dev.lock
+
+clean:
+	rm -rf $(VENV) native/target build demo

@@ -1,0 +1,152 @@
+"""Runs the real command, and looks at what it printed and how it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import psutil
+
+Found = TypeVar("Found")
+
+GRIDWRIGHT = str(Path(sys.executable).with_name("gridwright"))
+
+
+def wait_until(
+    look: Callable[[], Found | None], *, seconds: float, what: str, last: Callable[[], object]
+) -> Found:
+    """Return what `look` finds as soon as it finds it; fail with the last state seen."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if (found := look()) is not None:
+            return found
+        time.sleep(0.005)
+    raise AssertionError(f"waited {seconds} s for {what}; last seen: {last()}")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A command that has ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The one document on stdout; nothing else may be there."""
+        return json.loads(self.out)
+
+    @property
+    def text(self) -> str:
+        """All of stderr on one line, as words: tests look for sentences, not for line breaks."""
+        return " ".join(self.err.split())
+
+
+class Running:
+    """A command that runs, with its output in files so that no pipe ever fills up."""
+
+    def __init__(self, process: subprocess.Popen[bytes], out: Path, err: Path) -> None:
+        self.process = process
+        self._out, self._err = out, err
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in (*self.workers(), self.process):
+            process.kill()
+        self.process.wait(30)
+
+    def says(self, text: str, seconds: float = 30.0) -> None:
+        """Wait until stderr holds `text`."""
+        wait_until(
+            lambda: True if text in self._err.read_text() else None,
+            seconds=seconds,
+            what=f"{text!r} on stderr",
+            last=lambda: (self.process.poll(), self._err.read_text()),
+        )
+
+    def workers(self) -> list[psutil.Process]:
+        """The processes that the command started."""
+        try:
+            return psutil.Process(self.process.pid).children()
+        except psutil.NoSuchProcess:
+            return []
+
+    def worker(self) -> psutil.Process:
+        """The process that touches the library."""
+        return wait_until(
+            lambda: next(iter(self.workers()), None), seconds=20, what="a worker", last=self._err.read_text
+        )
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def end(self, seconds: float = 60.0) -> Ended:
+        """Wait for its end."""
+        self.process.wait(seconds)
+        return _ended(self.process.returncode, self._out.read_text(), self._err.read_text())
+
+
+class Command:
+    """The command `gridwright`, with its runs in a directory of the test's own."""
+
+    def __init__(self, scratch: Path) -> None:
+        self.runs = scratch / "runs"
+        self._scratch = scratch
+        self._count = 0
+
+    def __call__(
+        self,
+        *arguments: str | Path,
+        prefix: Sequence[str] = (),
+        seconds: float = 90.0,
+        cwd: Path | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> Ended:
+        """Run it to its end."""
+        with self.start(*arguments, prefix=prefix, cwd=cwd, environment=environment) as running:
+            return running.end(seconds)
+
+    def start(
+        self,
+        *arguments: str | Path,
+        prefix: Sequence[str] = (),
+        cwd: Path | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> Running:
+        """Start it."""
+        self._count += 1
+        out, err = (self._scratch / f"command-{self._count}.{end}" for end in ("out", "err"))
+        with out.open("wb") as out_file, err.open("wb") as err_file:
+            process = subprocess.Popen(
+                [*prefix, GRIDWRIGHT, *map(str, arguments)],
+                stdin=subprocess.DEVNULL,
+                stdout=out_file,
+                stderr=err_file,
+                cwd=cwd,
+                env=os.environ | {"GRIDWRIGHT_RUNS": str(self.runs)} | (environment or {}),
+            )
+        return Running(process, out, err)
+
+    def only_run(self) -> Path:
+        """The run directory, where there is one."""
+        (run,) = self.runs.iterdir()
+        return run
+
+
+def _ended(status: int, out: str, err: str) -> Ended:
+    assert "Traceback" not in err, err
+    return Ended(status, out, err)

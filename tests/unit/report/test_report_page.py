@@ -1,0 +1,223 @@
+"""The page: complete, self-contained, and deaf to what others put into names."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from gridwright.report import render_report
+from gridwright.report.figures import ABSENT
+from tests.fixtures.runs import built_runs
+
+
+class Page(HTMLParser):
+    """Every element with its attributes, the text of the page, and that of scripts and styles."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.inside: dict[str, list[str]] = {"script": [], "style": []}
+        self._open = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._open = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        self._open = ""
+
+    def handle_data(self, data: str) -> None:
+        self.inside.get(self._open, self.texts).append(data)
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", " ".join(self.texts))
+
+    @property
+    def charts(self) -> dict[str, Any]:
+        charts: dict[str, Any] = json.loads(self.inside["script"][0])
+        return charts
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, str]:
+    return {name: render_report(build()) for name, build in built_runs.RUNS.items()}
+
+
+def page(pages: dict[str, str], name: str) -> Page:
+    return Page(pages[name])
+
+
+EVERY = pytest.mark.parametrize("name", list(built_runs.RUNS))
+
+
+@EVERY
+def test_nothing_comes_from_elsewhere(pages: dict[str, str], name: str) -> None:
+    own = page(pages, name)
+    for tag, attributes in own.elements:
+        for key in ("src", "href", "srcset", "action", "data", "poster", "xlink:href"):
+            value = attributes.get(key) or ""
+            assert value == "" or value.startswith(("#", "data:")), (tag, key, value)
+        assert "url(" not in (attributes.get("style") or "")
+    style = "".join(own.inside["style"])
+    assert "@import" not in style
+    assert "url(" not in style
+    assert "http" not in style
+    assert not own.of("iframe")
+    assert all("src" not in attributes for attributes in own.of("script"))
+
+
+@EVERY
+def test_the_policy_names_exactly_the_scripts_of_the_page(pages: dict[str, str], name: str) -> None:
+    own = page(pages, name)
+    policy = next(meta["content"] for meta in own.of("meta") if "http-equiv" in meta)
+    assert policy is not None
+    digests = [hashlib.sha256(text.encode()).digest() for text in own.inside["script"][1:]]
+    expected = {f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests}
+    assert set(re.findall(r"'sha256-[^']+'", policy)) == expected
+    assert policy.startswith("default-src 'none'")
+
+
+@EVERY
+def test_plotly_is_inlined_once_and_only_where_a_chart_is(pages: dict[str, str], name: str) -> None:
+    own = page(pages, name)
+    libraries = sum("plotly.js v" in text[:200] for text in own.inside["script"])
+    assert libraries == (1 if own.charts else 0)
+    drawn = {attributes["id"] for attributes in own.of("div") if attributes.get("role") == "img"}
+    assert drawn == {f"chart-{chart}" for chart in own.charts}
+
+
+@EVERY
+def test_tables_and_charts_can_be_read_without_seeing(pages: dict[str, str], name: str) -> None:
+    own = page(pages, name)
+    assert len(own.of("table")) == len(own.of("caption"))
+    assert all(attributes.get("scope") in ("col", "row") for attributes in own.of("th"))
+    assert all(attributes.get("aria-label") for attributes in own.of("div") if attributes.get("role"))
+    assert len(own.of("h1")) == 1
+    levels = [int(tag[1]) for tag, _ in own.elements if re.fullmatch("h[1-6]", tag)]
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    ids = [attributes["id"] for _, attributes in own.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    labels = [
+        attributes["aria-labelledby"] for _, attributes in own.elements if "aria-labelledby" in attributes
+    ]
+    assert set(labels) <= set(ids)
+
+
+@EVERY
+def test_every_chart_is_a_figure_that_plotly_accepts(pages: dict[str, str], name: str) -> None:
+    import plotly.graph_objects as go
+
+    def coloured(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: coloured(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [coloured(inner) for inner in value]
+        return "#123456" if isinstance(value, str) and value.startswith("--") else value
+
+    style = "".join(page(pages, name).inside["style"])
+    for chart in page(pages, name).charts.values():
+        go.Figure({"data": coloured(chart["data"]), "layout": coloured(chart["layout"])})
+        for colour in set(re.findall(r'"(--[a-z-]+)"', json.dumps(chart))):
+            assert f"{colour}:" in style, colour
+
+
+def test_what_others_wrote_stays_text(pages: dict[str, str]) -> None:
+    own, calm = page(pages, "hostile"), page(pages, "missed")
+    assert not own.of("img")
+    assert len(own.of("script")) == len(calm.of("script"))
+    assert not [key for _, attributes in own.elements for key in attributes if key.startswith("on")]
+    assert own.text.count("<script>alert(1)</script>") > 10
+    # plotly reads a little HTML in labels, so there the name is escaped a second time.
+    names = own.charts["required"]["data"][0]["y"]
+    assert all("<" not in name and "&lt;script&gt;" in name for name in names)
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("missed", "Requirements missed"),
+        ("met", "Requirements met"),
+        ("unproven", "Not proven"),
+        ("interrupted", "Interrupted: no verdict"),
+        ("failed", "Failed: no verdict"),
+    ],
+)
+def test_the_title_says_the_verdict(pages: dict[str, str], name: str, title: str) -> None:
+    assert f"<title>{title} – " in pages[name]  # noqa: RUF001
+
+
+def test_the_verdict_comes_first_and_the_rest_in_order(pages: dict[str, str]) -> None:
+    text = page(pages, "missed").text
+    order = [
+        "Requirements missed", "Libraries", "Throughput over time", "Rates in MB/s", "Mixed phase",
+        "Metadata operations", "Findings", "Environment", "Grid spec", "How the figures were obtained",
+        "Asked and used", "Repeat this run",
+    ]  # fmt: skip
+    places = [text.rindex(words) if words == "Libraries" else text.index(words) for words in order]
+    assert places == sorted(places)
+
+
+def test_absent_figures_are_dashes(pages: dict[str, str]) -> None:
+    text = page(pages, "interrupted").text
+    row = text[text.index("read (interrupted)") :].split("not measured")[0]
+    assert row.split() == ["read", "(interrupted)", "8", *[ABSENT] * 5, "125", ABSENT]
+
+
+def test_a_cached_read_is_hatched_named_and_off_the_scale(pages: dict[str, str]) -> None:
+    own = page(pages, "missed")
+    chart = own.charts["required"]
+    cached = next(trace for trace in chart["data"] if trace["name"] == "read, cached")
+    assert cached["marker"]["pattern"]["shape"] == "/"
+    assert cached["y"] == ["util"]
+    assert cached["x"][0] <= chart["layout"]["xaxis"]["range"][1] < 200
+    assert "cached, does not count" in own.text
+    assert "1,904" in own.text
+
+
+def test_asked_and_used_stand_side_by_side_where_they_differ(pages: dict[str, str]) -> None:
+    text = page(pages, "missed").text
+    assert "work read engine io_uring posix The kernel refuses io_uring here" in text
+    assert "work read queue depth 32 1 as above" in text
+    assert "Asked and used" not in page(pages, "met").text
+
+
+def test_sweep_and_steady_rate_are_shown(pages: dict[str, str]) -> None:
+    own = page(pages, "met")
+    assert any(name.startswith("sweep-") for name in own.charts)
+    assert "8 1,271 159 1,096 137 read and write" in own.text
+    assert "write 1,280 11 s 1,050 82 % yes 11 s" in own.text
+    assert "judged in place of the last-done rate" in own.text
+
+
+def test_findings_stand_once_and_the_gravest_first(pages: dict[str, str]) -> None:
+    text = page(pages, "missed").text
+    places = [text.index(name) for name in ("cached-read", "read-ahead-small", "hyperthreads")]
+    assert places == sorted(places)
+    run = built_runs.missed_run()
+    assert run.iotest is not None
+    twice = run.run.model_copy(update={"findings": run.iotest.findings})
+    rendered = render_report(built_runs.report_input(twice, run.iotest, []))
+    assert Page(rendered).text.count("hyperthreads") == 1
+
+
+def test_a_killed_run_shows_what_was_sampled(pages: dict[str, str]) -> None:
+    own = page(pages, "killed")
+    assert list(own.charts) == ["time-library-0"]
+    assert "only samples are left" in own.text
+
+
+def test_the_command_to_repeat_stands_as_it_is(pages: dict[str, str]) -> None:
+    assert "gridwright iotest grid.yaml --seconds 20 --streams 8 --seed 7" in page(pages, "met").text

@@ -1,0 +1,96 @@
+"""Atomic files and the journal: a reader sees the old file or the whole new one."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gridwright.runs.atomic import write_atomically
+from gridwright.runs.journal import Journal, read_journal
+from gridwright.runs.process import is_alive, process_facts
+
+
+def test_text_and_bytes_replace_what_was_there(tmp_path: Path) -> None:
+    file = tmp_path / "run.json"
+    write_atomically(file, "grün")
+    assert file.read_text() == "grün"
+    write_atomically(file, b"\0\1")
+    assert file.read_bytes() == b"\0\1"
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_failure_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    file = tmp_path / "run.json"
+    write_atomically(file, "old")
+
+    def fail(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    if call == "fsync":
+        monkeypatch.setattr(os, "fsync", fail)
+    else:
+        monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="No space"):
+        write_atomically(file, "new")
+    assert file.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_an_interrupt_in_between_leaves_the_old_file_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "run.json"
+    write_atomically(file, "old")
+
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(file, "new")
+    assert file.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_a_directory_in_the_way_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "report.html").mkdir()
+    with pytest.raises(OSError, match="directory"):
+        write_atomically(tmp_path / "report.html", "x")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_events_come_back_in_order(tmp_path: Path) -> None:
+    events = [{"event": "sample", "n": number, "text": "zwei\nZeilen"} for number in range(5)]
+    with Journal(tmp_path / "journal") as journal:
+        for event in events:
+            journal.append(event, durable=event["n"] == 4)
+    assert list(read_journal(tmp_path / "journal")) == events
+
+
+@pytest.mark.parametrize("cut", [1, 5, 17])
+def test_a_line_torn_in_the_middle_ends_the_journal(tmp_path: Path, cut: int) -> None:
+    lines = [json.dumps({"event": "sample", "n": number}) + "\n" for number in range(4)]
+    torn = "".join(lines[:2]) + lines[2][:cut] + "\n" + lines[3]
+    (tmp_path / "journal").write_text(torn)
+    assert [event["n"] for event in read_journal(tmp_path / "journal")] == [0, 1]
+
+
+def test_this_process_is_alive_and_a_reused_number_is_not_it() -> None:
+    facts = process_facts()
+    assert is_alive(facts) is True
+    assert is_alive(facts | {"started": 1.0}) is False
+    assert is_alive(facts | {"pid": 2**22 + 1}) is False
+    assert is_alive(facts | {"boot_id": "another boot"}) is False
+    assert is_alive(facts | {"host": "another host"}) is None
+
+
+@pytest.mark.parametrize("pid", [None, "7", -1, 2**70, True])
+def test_a_process_that_cannot_be_is_not_alive(pid: Any) -> None:
+    assert is_alive(process_facts() | {"pid": pid}) is False

@@ -1,0 +1,135 @@
+"""The import rule of docs/architecture.md, and the sizes that keep the house readable."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "gridwright"
+
+MAY_IMPORT: dict[str, frozenset[str]] = {
+    "units": frozenset(),
+    "errors": frozenset(),
+    "spec": frozenset(),
+    "catalog": frozenset(),
+    "filesystems": frozenset({"spec", "catalog"}),
+    "model": frozenset({"spec", "catalog", "filesystems", "_native"}),
+    "plan": frozenset({"spec", "catalog", "filesystems", "model"}),
+    "nodes": frozenset({"spec", "filesystems"}),
+    "grid": frozenset({"spec"}),
+    "runs": frozenset({"spec"}),
+    "iotest": frozenset({"spec", "filesystems", "grid", "runs", "_native"}),
+    "workload": frozenset({"spec", "filesystems", "grid", "runs"}),
+    "prove": frozenset({"spec", "nodes", "iotest", "workload", "runs", "report"}),
+    "report": frozenset({"runs"}),
+    "repository": frozenset({"spec"}),
+    "monitor": frozenset({"spec", "filesystems", "grid", "runs"}),
+    "providers": frozenset({"spec", "catalog", "filesystems", "nodes", "grid"}),
+}
+"""Every room also imports units and errors; cli imports all."""
+FOR_ALL = frozenset({"units", "errors", "__init__"})
+
+LONGEST_FUNCTION = 60
+LONGEST_FILE = 400
+FORBIDDEN_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "manager", "misc"})
+
+
+def modules() -> list[Path]:
+    return sorted(SOURCE.rglob("*.py"))
+
+
+def room(module: Path) -> str:
+    return module.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported(module: Path) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of every import of the package, wherever in the module it stands."""
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}:{node.lineno}: a relative import hides its room"
+            for alias in node.names:
+                # `from gridwright import x` names a room, a module or a name of the package.
+                yield node.lineno, f"{node.module}.{alias.name}"
+
+
+def room_edges() -> Iterator[tuple[str, str, str]]:
+    """Place, room, and the other room it imports."""
+    for module in modules():
+        for line, name in imported(module):
+            parts = name.split(".")
+            if parts[0] != "gridwright":
+                continue
+            named = parts[1] if len(parts) > 1 else "__init__"
+            is_room = (SOURCE / named).is_dir() or (SOURCE / f"{named}.py").is_file() or named == "_native"
+            other = named if is_room else "__init__"
+            if other != room(module):
+                yield f"{module.relative_to(SOURCE)}:{line}", room(module), other
+
+
+def test_there_is_something_to_check() -> None:
+    assert len(modules()) > 30
+    assert len(list(room_edges())) > 60
+
+
+def test_every_room_is_in_the_table() -> None:
+    found = {room(module) for module in modules()} - {"cli", "__init__"}
+    assert found <= set(MAY_IMPORT), f"rooms that the table does not know: {found - set(MAY_IMPORT)}"
+
+
+def test_rooms_import_only_what_the_table_allows() -> None:
+    wrong = [
+        f"{place}: {here} must not import {other}"
+        for place, here, other in room_edges()
+        if here != "cli" and other not in MAY_IMPORT[here] | FOR_ALL
+    ]
+    assert wrong == []
+
+
+def test_units_and_errors_import_no_room() -> None:
+    assert [edge for edge in room_edges() if edge[1] in {"units", "errors"}] == []
+
+
+def test_the_table_has_no_cycle() -> None:
+    left = dict(MAY_IMPORT)
+    while left:
+        free = [name for name, imports in left.items() if not imports & left.keys()]
+        assert free, f"these import each other: {sorted(left)}"
+        for name in free:
+            del left[name]
+
+
+def test_one_module_imports_the_native_part() -> None:
+    importers = {place.split(":")[0] for place, _, other in room_edges() if other == "_native"}
+    assert importers == {"iotest/engine.py"}
+
+
+def long_functions() -> Iterator[str]:
+    for module in modules():
+        for node in ast.walk(ast.parse(module.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > LONGEST_FUNCTION:
+                    yield f"{module.relative_to(SOURCE)}:{node.lineno}: {node.name} has {lines} lines"
+
+
+def test_no_function_is_long() -> None:
+    assert list(long_functions()) == []
+
+
+def test_no_file_is_long() -> None:
+    lengths = {str(m.relative_to(SOURCE)): len(m.read_text().splitlines()) for m in modules()}
+    assert {name: lines for name, lines in lengths.items() if lines > LONGEST_FILE} == {}
+
+
+def test_no_file_is_a_drawer_for_everything() -> None:
+    assert [m for m in modules() if m.stem in FORBIDDEN_NAMES or m.parent.name in FORBIDDEN_NAMES] == []
+
+
+@pytest.mark.parametrize("module", modules(), ids=lambda m: str(m.relative_to(SOURCE)))
+def test_every_module_says_what_it_is_for(module: Path) -> None:
+    assert ast.get_docstring(ast.parse(module.read_text()))

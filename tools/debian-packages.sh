@@ -1,0 +1,46 @@
+#!/bin/sh
+# Makes sure that the Debian packages for a purpose are there: `install` or `test`.
+# Root installs what is missing; anybody else is told the exact command.
+set -eu
+
+purpose=${1:?usage: tools/debian-packages.sh install|test}
+missing=
+
+need() { # need PACKAGE TEST...: the package is there if the test succeeds
+    package=$1
+    shift
+    "$@" >/dev/null 2>&1 || missing="$missing $package"
+}
+
+python=${PYTHON:-python3}
+if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+    echo "Gridwright needs Python 3.11 or newer as $python: install it, or run make PYTHON=python3.12" >&2
+    exit 1
+fi
+if ! command -v cargo >/dev/null; then
+    echo "Gridwright needs Rust 1.85 or newer: install cargo (Debian 13: apt-get install cargo; else rustup)" >&2
+    exit 1
+fi
+version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+need "python3-venv python$version-venv" "$python" -c 'import ensurepip, venv'
+need gcc command -v cc
+if [ "$purpose" = test ]; then
+    need chromium command -v chromium
+    need e2fsprogs test -x /sbin/mkfs.ext4 -o -x /usr/sbin/mkfs.ext4
+    need mount command -v mount
+fi
+
+[ -n "$missing" ] || exit 0
+if [ "$(id -u)" -ne 0 ]; then
+    echo "Debian packages are missing. As root, run: apt-get install -y$missing" >&2
+    exit 1
+fi
+if ! command -v apt-get >/dev/null; then
+    echo "These are missing, and this is no Debian system: install what your system calls$missing" >&2
+    exit 1
+fi
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -q
+# A Python that is not Debian's brings its own venv; Debian's packages are then not there to be had.
+# shellcheck disable=SC2086
+apt-get install -y -q --no-install-recommends $missing
