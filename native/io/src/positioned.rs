@@ -112,7 +112,8 @@ impl<'a> PositionedStream<'a> {
         };
         if self.stream.role == Role::Write && !self.shared.stopping() {
             last = self.sync(last, tally)?;
-            tally.synced = true;
+            // Told to stop meanwhile, the file may have been emptied to end the fsync.
+            tally.synced = !self.shared.stopping();
         }
         tally.wall_s = last.duration_since(start).as_secs_f64();
         Ok(())

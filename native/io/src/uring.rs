@@ -160,7 +160,8 @@ impl<'a> UringStream<'a> {
         }
         if self.stream.role == Role::Write && !self.shared.stopping() {
             self.sync(tally)?;
-            tally.synced = true;
+            // Told to stop meanwhile, the file may have been emptied to end the fsync.
+            tally.synced = !self.shared.stopping();
         }
         tally.wall_s = self.last.duration_since(start).as_secs_f64();
         Ok(())

@@ -12,9 +12,7 @@ import typer
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 from gridwright.units import Bytes, Rate, UnitError, parse_duration
 
-SpecFile = Annotated[
-    Path | None, typer.Argument(metavar="[FILE]", help="The grid spec.  [default: grid.yaml]")
-]
+SpecFile = Annotated[Path | None, typer.Argument(metavar="FILE", help="The grid spec.  [default: grid.yaml]")]
 RunsDirectory = Annotated[
     Path,
     typer.Option("--runs", envvar="GRIDWRIGHT_RUNS", metavar="DIR", help="Where run directories are kept."),

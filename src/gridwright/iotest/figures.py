@@ -78,7 +78,10 @@ def phase_figures(
     durable = outcome["synced"] or direct
     counts = bool(moved) and (outcome["written_bytes"] == 0 or durable)
     last = _rate(moved, outcome["seconds_last"]) if counts else None
-    judged = steady.steady_bytes_per_s if steady and steady.steady_bytes_per_s else last
+    judged = last
+    if steady and steady.steady_bytes_per_s and last:
+        # A steady rate above the last-done one was the page cache's; the fsync shows the rest.
+        judged = min(steady.steady_bytes_per_s, last)
     fraction = outcome["cached_fraction"]
     return {
         "status": _status(outcome),

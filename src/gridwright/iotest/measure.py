@@ -75,14 +75,12 @@ class LibraryTest:
 
     def _open(self) -> None:
         """Look at the directory and at what lies below."""
+        self._emit({"event": "library", "streams": self._streams, "device": None} | self._target.to_message())
         if not self._path.is_dir():
             self._path.stat()
             raise NotADirectoryError(20, "not a directory", str(self._path))
         self._mount = describe_mount(self._path)
-        self._emit(
-            {"event": "library", "streams": self._streams, "device": self._mount.to_record()}
-            | self._target.to_message()
-        )
+        self._emit({"event": "device", "device": self._mount.to_record()})
         if self._mount.memory_backed:
             self._find(
                 "warning",

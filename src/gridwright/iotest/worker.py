@@ -5,8 +5,9 @@ so that a killed command leaves no files behind. `{"tidy": DIRECTORY}` removes w
 left there. SIGTERM and SIGINT are orders to stop, too.
 
 Events (stdout), each with "event":
-`library` what is tested · `scratch` where · `phase` one begins · `progress`, `sample` ·
-`result` a phase's record · `sweep` · `removing` · `finding` · `problem` what failed · `done` how.
+`library` what is tested · `device` what lies below · `scratch` where · `phase` one begins ·
+`progress`, `sample` · `result` a phase's record · `sweep` · `removing` · `finding` ·
+`problem` what failed · `done` how it ended.
 """
 
 from __future__ import annotations

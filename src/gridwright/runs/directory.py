@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,8 @@ SAMPLES_FILE = "samples.parquet"
 REPORT_FILE = "report.html"
 JOURNAL_FILE = "journal.jsonl"
 LOGS = "logs"
+QUIET_S = 600.0
+"""A run journals a sample a second; one that is quiet this long has ended."""
 _UNSEEN = frozenset({"progress", "done", "scratch", "removing"})
 """Events that tell a watcher where things stand and are not part of what was measured."""
 
@@ -137,7 +140,7 @@ def load_run(path: Path, *, with_samples: bool = True) -> LoadedRun:
     run = _load_record(path / RUN_FILE)
     if run.status != "running":
         return _load_finished(path, run, with_samples=with_samples)
-    return LoadedRun(path, run.model_copy(update={"status": _status(run)}), None)
+    return LoadedRun(path, run.model_copy(update={"status": _status(path, run)}), None)
 
 
 def _load_record(run_file: Path) -> RunRecord:
@@ -171,7 +174,7 @@ def _load_finished(path: Path, run: RunRecord, *, with_samples: bool) -> LoadedR
 def _load_journal(path: Path, run: RunRecord) -> LoadedRun | None:
     """Load a run that goes on, or was killed; None if it has no journal."""
     journal = path / JOURNAL_FILE
-    status = _status(run)
+    status = _status(path, run)
     try:
         reducer = reduce_events(read_journal(journal))
         iotest = reducer.record(str(path), status)
@@ -186,9 +189,13 @@ def _load_journal(path: Path, run: RunRecord) -> LoadedRun | None:
     return LoadedRun(path, run, iotest if iotest.libraries or iotest.findings else None, rows)
 
 
-def _status(run: RunRecord) -> Status:
-    """A run whose process is gone was interrupted."""
-    return "interrupted" if is_alive(run.process) is False else "running"
+def _status(path: Path, run: RunRecord) -> Status:
+    """A run whose process is gone was interrupted; so was one of another host that long says nothing."""
+    alive = is_alive(run.process)
+    if alive is None:
+        files = [file for file in (path / JOURNAL_FILE, path / RUN_FILE) if file.exists()]
+        alive = any(time.time() - file.stat().st_mtime < QUIET_S for file in files)
+    return "running" if alive else "interrupted"
 
 
 def list_runs(runs: Path) -> list[LoadedRun]:

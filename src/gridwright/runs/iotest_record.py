@@ -52,6 +52,8 @@ class IotestReducer:
             self._close_open("interrupted")
             fields = {key: value for key, value in event.items() if key != "event"}
             self.libraries.append(LibraryRecord(**fields, met=None))
+        elif kind == "device" and self.libraries:
+            self.libraries[-1].device = event["device"]
         elif kind == "finding":
             self.findings.append(FindingRecord(**{k: event[k] for k in ("level", "name", "text", "remedy")}))
         elif kind == "problem":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 from pathlib import Path
@@ -17,10 +18,27 @@ def boot_id() -> str:
         return ""
 
 
+def machine() -> str:
+    """Identify this machine and process namespace: two may share a host name, and a file system.
+
+    /etc/machine-id is hashed, as machine-id(5) asks of whoever writes it down.
+    """
+    try:
+        name = Path("/etc/machine-id").read_text().strip()
+    except OSError:
+        name = ""
+    try:
+        namespace = str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        namespace = ""
+    return hashlib.sha256(f"gridwright {name} {namespace}".encode()).hexdigest()[:16]
+
+
 def process_facts() -> dict[str, object]:
     """Identify this process, so that a reader can see later whether it still runs."""
     return {
         "host": socket.gethostname(),
+        "machine": machine(),
         "boot_id": boot_id(),
         "pid": os.getpid(),
         "started": psutil.Process().create_time(),
@@ -29,7 +47,7 @@ def process_facts() -> dict[str, object]:
 
 def is_alive(process: dict[str, object]) -> bool | None:
     """Say whether a process described by `process_facts` still runs; None if on another host."""
-    if process.get("host") != socket.gethostname():
+    if process.get("host") != socket.gethostname() or process.get("machine") != machine():
         return None
     if process.get("boot_id") != boot_id():
         return False
@@ -37,6 +55,8 @@ def is_alive(process: dict[str, object]) -> bool | None:
     if not isinstance(pid, int) or not isinstance(started, int | float):
         return False
     try:
-        return abs(psutil.Process(pid).create_time() - started) < 1.0
+        found = psutil.Process(pid)
+        # A zombie is dead; in a container there may be nobody to reap it.
+        return abs(found.create_time() - started) < 1.0 and found.status() != psutil.STATUS_ZOMBIE
     except (psutil.Error, ValueError, OverflowError):
         return False

@@ -1,0 +1,214 @@
+"""A file system that does not answer hangs a worker, never the command."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from gridwright.errors import ExitStatus
+from gridwright.iotest import session
+from gridwright.iotest.options import IotestOptions, LibraryTarget
+from gridwright.iotest.session import Session
+from tests.support.disks import loop_mount, needs, run, unmount, visible
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(120)]
+
+
+class Watcher:
+    """Keeps the events, and acts when one of a kind comes."""
+
+    def __init__(self, on: str = "", act: Any = None) -> None:
+        self.events: list[dict[str, Any]] = []
+        self._on, self._act = on, act
+
+    def take(self, event: dict[str, Any]) -> None:
+        self.events.append(event)
+        if event["event"] == self._on and self._act:
+            act, self._act = self._act, None
+            act()
+
+    def texts(self) -> list[str]:
+        return [event["what"] for event in self.events if event["event"] == "problem"]
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(session, "SILENCE_S", 3.0)
+    monkeypatch.setattr(session, "_GRACE_S", 1.0)
+    yield
+    for child in psutil.Process().children(recursive=True):
+        child.kill()
+        child.wait(20)
+
+
+@pytest.fixture
+def frozen(tmp_path: Path) -> Iterator[Path]:
+    """A disk that the test may freeze; it is thawed in any case."""
+    with loop_mount(tmp_path, mib=256) as disk:
+        yield disk
+        subprocess.run(["fsfreeze", "-u", str(disk)], capture_output=True, check=False)
+        for child in psutil.Process().children(recursive=True):
+            child.kill()
+            child.wait(20)
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> Iterator[tuple[Path, psutil.Process]]:
+    """A file system in user space, and the process that may be stopped to make it hang."""
+    needs("bindfs", "fusermount3")
+    below, library = tmp_path / "below", tmp_path / "fuse"
+    below.mkdir()
+    library.mkdir()
+    daemon = subprocess.Popen(["bindfs", "-f", str(below), str(library)])
+    deadline = time.monotonic() + 10
+    while not os.path.ismount(library) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process = psutil.Process(daemon.pid)
+    try:
+        yield library, process
+    finally:
+        process.resume()
+        for child in psutil.Process().children(recursive=True):
+            if child.pid != daemon.pid:
+                child.kill()
+                child.wait(20)
+        unmount(library)
+        daemon.wait(10)
+
+
+def test_session(
+    library: Path, tmp_path: Path, watcher: Watcher, options: IotestOptions, stop: threading.Event | None = None
+) -> tuple[ExitStatus, float]:
+    """Test one library as the command does; returns the status and how long it took."""
+    target = LibraryTarget("work", str(library), None, None, cores=2)
+    logs = tmp_path / "logs"
+    logs.mkdir(exist_ok=True)
+    began = time.monotonic()
+    status = Session([watcher], logs, stop or threading.Event()).run([target], options)
+    return status, time.monotonic() - began
+
+
+test_session.__test__ = False  # type: ignore[attr-defined]
+OPTIONS = IotestOptions(seconds=60, stall_s=2.0, phases=("write",))
+
+
+def freeze(disk: Path) -> Any:
+    """Freeze it once the phase has begun to write."""
+
+    def act() -> None:
+        time.sleep(0.5)
+        run("fsfreeze", "-f", disk)
+
+    return act
+
+
+def test_a_disk_that_freezes_in_the_middle_of_a_phase(frozen: Path, tmp_path: Path) -> None:
+    watcher = Watcher("phase", freeze(frozen))
+    status, took = test_session(frozen, tmp_path, watcher, OPTIONS)
+    assert status == ExitStatus.ENVIRONMENT
+    (text,) = watcher.texts()
+    assert "library work: the file system does not answer" in text
+    assert took < 40
+    problem = next(event for event in watcher.events if event["event"] == "problem")
+    assert problem["where"] == str(frozen)
+    assert problem["remedy"]
+    run("fsfreeze", "-u", frozen)
+
+
+def test_a_frozen_disk_is_noticed_while_other_disks_are_busy(frozen: Path, tmp_path: Path) -> None:
+    """Pages that others dirty must not be taken for a sign of life."""
+    busy = threading.Event()
+
+    def write_elsewhere() -> None:
+        with (tmp_path / "elsewhere").open("wb") as file:
+            while not busy.is_set():
+                file.write(b"x" * (1 << 20))
+                if file.tell() > 64 << 20:
+                    file.seek(0)
+                time.sleep(0.02)
+
+    thread = threading.Thread(target=write_elsewhere)
+    thread.start()
+    try:
+        status, took = test_session(frozen, tmp_path, Watcher("phase", freeze(frozen)), OPTIONS)
+    finally:
+        busy.set()
+        thread.join()
+        run("fsfreeze", "-u", frozen)
+    assert status == ExitStatus.ENVIRONMENT
+    assert took < 40
+
+
+def test_a_disk_that_is_frozen_from_the_start(frozen: Path, tmp_path: Path) -> None:
+    run("fsfreeze", "-f", frozen)
+    watcher = Watcher()
+    status, took = test_session(frozen, tmp_path, watcher, OPTIONS)
+    assert status == ExitStatus.ENVIRONMENT
+    assert watcher.texts() == ["library work: the file system does not answer: its worker hangs"]
+    assert took < 40
+    run("fsfreeze", "-u", frozen)
+
+
+def test_a_file_system_whose_daemon_stops(stopped: tuple[Path, psutil.Process], tmp_path: Path) -> None:
+    library, daemon = stopped
+    watcher = Watcher("progress", daemon.suspend)
+    status, took = test_session(library, tmp_path, watcher, OPTIONS)
+    assert status == ExitStatus.ENVIRONMENT
+    assert all("library work: the file system does not answer" in text for text in watcher.texts())
+    assert watcher.texts()
+    assert took < 60
+
+
+def test_a_hanging_file_system_can_be_interrupted(
+    stopped: tuple[Path, psutil.Process], tmp_path: Path
+) -> None:
+    library, daemon = stopped
+    stop = threading.Event()
+
+    def hang_and_interrupt() -> None:
+        daemon.suspend()
+        stop.set()
+
+    watcher = Watcher("progress", hang_and_interrupt)
+    options = IotestOptions(seconds=60, phases=("write",))
+    status, took = test_session(library, tmp_path, watcher, options, stop)
+    assert status == ExitStatus.INTERRUPTED
+    assert took < 40
+
+
+def test_the_library_after_a_hanging_one_is_still_tested(
+    stopped: tuple[Path, psutil.Process], tmp_path: Path
+) -> None:
+    library, daemon = stopped
+    other = tmp_path / "other"
+    other.mkdir()
+    daemon.suspend()
+    watcher = Watcher()
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    targets = [
+        LibraryTarget("data", str(library), None, None, cores=2),
+        LibraryTarget("work", str(other), None, None, cores=2),
+    ]
+    options = IotestOptions(size_bytes=1 << 20, phases=("write",))
+    status = Session([watcher], logs, threading.Event()).run(targets, options)
+    assert status == ExitStatus.ENVIRONMENT
+    assert [event["phase"]["status"] for event in watcher.events if event["event"] == "result"] == ["complete"]
+    assert visible(other) == []
+
+
+def test_a_file_system_whose_daemon_died(stopped: tuple[Path, psutil.Process], tmp_path: Path) -> None:
+    library, daemon = stopped
+    watcher = Watcher("progress", lambda: daemon.send_signal(signal.SIGKILL))
+    status, _ = test_session(library, tmp_path, watcher, OPTIONS)
+    assert status == ExitStatus.ENVIRONMENT
+    assert any("connection is lost" in text for text in watcher.texts()), watcher.texts()
