@@ -11,6 +11,7 @@ CARGO := cargo
 MANIFEST := --manifest-path native/Cargo.toml
 NATIVE := $(shell find native -path native/target -prune -o \( -name '*.rs' -o -name 'Cargo.*' \) -print)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+export PIP_QUIET = 1
 
 .PHONY: install demo check test lock clean test-packages
 .DELETE_ON_ERROR:

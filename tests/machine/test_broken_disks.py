@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,7 +89,6 @@ def test_a_disk_that_someone_else_fills_meanwhile(gridwright: Command, disk: Pat
             what="the first stream's file",
             last=lambda: visible(disk),
         )
-        running.says("directory: write: ", 30) if engine == "direct" else fill(disk)
         fill(disk)
         ended = running.end()
     refused(ended, disk, "no space is left on the file system")
@@ -120,22 +120,38 @@ def test_a_kept_set_can_be_read_from_a_read_only_mount(gridwright: Command, disk
     assert ended.status == 0, ended.err
 
 
-def test_nobody_may_not_write_here(gridwright: Command, library: Path, tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
-    runs.mkdir()
-    runs.chmod(0o777)
-    ended = gridwright("iotest", "--directory", library, prefix=AS_NOBODY)
-    refused(ended, library, "permission is denied")
-    assert visible(library) == []
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """A directory that everyone can reach, with `mine` that nobody may write and `his` that he may."""
+    with tempfile.TemporaryDirectory(prefix="gridwright-public-") as name:
+        Path(name).chmod(0o755)
+        for directory, mode in (("mine", 0o755), ("his", 0o777), ("runs", 0o777)):
+            (Path(name) / directory).mkdir()
+            (Path(name) / directory).chmod(mode)
+        yield Path(name)
 
 
-def test_nobody_may_test_what_is_his(gridwright: Command, library: Path, tmp_path: Path) -> None:
-    (tmp_path / "runs").mkdir()
-    for directory in (library, tmp_path / "runs"):
-        directory.chmod(0o777)
-    ended = gridwright("iotest", "--directory", library, "--size", "1MiB", prefix=AS_NOBODY)
+def test_nobody_may_not_write_here(gridwright: Command, public: Path) -> None:
+    flags = ("--directory", public / "mine", "--runs", public / "runs")
+    ended = gridwright("iotest", *flags, prefix=AS_NOBODY)
+    refused(ended, public / "mine", "permission is denied")
+    assert visible(public / "mine") == []
+
+
+def test_nobody_may_test_what_is_his(gridwright: Command, public: Path) -> None:
+    flags = ("--directory", public / "his", "--runs", public / "runs", "--size", "1MiB")
+    ended = gridwright("iotest", *flags, prefix=AS_NOBODY)
     assert ended.status == 0, ended.err
-    assert visible(library) == []
+    assert visible(public / "his") == []
+
+
+def test_runs_that_nobody_may_write(gridwright: Command, public: Path) -> None:
+    flags = ("--directory", public / "his", "--runs", public / "mine", "--size", "1MiB")
+    ended = gridwright("iotest", *flags, prefix=AS_NOBODY)
+    assert ended.status == 3
+    assert "the run directory cannot be made: Permission denied" in ended.text
+    assert str(public / "mine") in ended.text
+    assert visible(public / "his") == []
 
 
 def test_an_immutable_directory(gridwright: Command, disk: Path) -> None:

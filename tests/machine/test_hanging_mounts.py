@@ -18,6 +18,7 @@ from gridwright.errors import ExitStatus
 from gridwright.iotest import session
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.session import Session
+from tests.support.command import Command
 from tests.support.disks import loop_mount, needs, run, unmount, visible
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(120)]
@@ -212,3 +213,20 @@ def test_a_file_system_whose_daemon_died(stopped: tuple[Path, psutil.Process], t
     status, _ = test_session(library, tmp_path, watcher, OPTIONS)
     assert status == ExitStatus.ENVIRONMENT
     assert any("connection is lost" in text for text in watcher.texts()), watcher.texts()
+
+
+def test_the_command_itself_never_looks_at_the_directory(
+    gridwright: Command, stopped: tuple[Path, psutil.Process]
+) -> None:
+    """A second interrupt ends it at once even here: only its worker hangs."""
+    library, daemon = stopped
+    daemon.suspend()
+    with gridwright.start("iotest", "--directory", library, "--seconds", "1") as running:
+        running.worker()
+        time.sleep(0.5)
+        running.signal(signal.SIGINT)
+        time.sleep(0.5)
+        running.signal(signal.SIGINT)
+        ended = running.end(40)
+        daemon.resume()
+    assert ended.status == 130

@@ -36,14 +36,14 @@ impl Ends {
         self.changed.notify_all();
     }
 
-    /// Waits until all have ended or the time is up; says whether all have ended.
-    fn wait(&self, timeout: Duration) -> bool {
+    /// Waits until no more than `left` run or the time is up; says whether that is so.
+    fn wait(&self, left: usize, timeout: Duration) -> bool {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let (running, _) = self
             .changed
-            .wait_timeout_while(running, timeout, |running| *running > 0)
+            .wait_timeout_while(running, timeout, |running| *running > left)
             .unwrap_or_else(PoisonError::into_inner);
-        *running == 0
+        *running <= left
     }
 }
 
@@ -66,7 +66,8 @@ impl Phase {
         let streams = config.streams.len();
         let shared = Arc::new(Shared::new(config));
         let ends = Arc::new(Ends {
-            running: Mutex::new(streams),
+            // One more: the phase ends when its last sample is taken.
+            running: Mutex::new(streams + 1),
             changed: Condvar::new(),
         });
         let mut phase = Self {
@@ -100,14 +101,17 @@ impl Phase {
         let samples = Arc::clone(&self.samples);
         thread::Builder::new()
             .name("samples".into())
-            .spawn(move || sample(&shared, &ends, &samples))
+            .spawn(move || {
+                sample(&shared, &ends, &samples);
+                ends.one_ended();
+            })
             .map(drop)
     }
 
     /// Waits until all streams have ended or the time is up; says whether all have ended.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.ends.wait(timeout)
+        self.ends.wait(0, timeout)
     }
 
     /// What all streams have done so far; `elapsed_s` is 0 before the start.
@@ -217,7 +221,7 @@ fn sample(shared: &Shared, ends: &Ends, samples: &Mutex<Vec<Sample>>) {
             due = due.max(period);
             due.saturating_sub(elapsed)
         });
-        ended = ends.wait(left);
+        ended = ends.wait(1, left);
         let Some(start) = start.or_else(|| shared.started()) else {
             continue;
         };

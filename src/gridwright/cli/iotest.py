@@ -12,7 +12,9 @@ from gridwright.cli.arguments import DEFAULT_RUNS, Json, RunsDirectory, SpecFile
 DEFAULT_UNTIL_STEADY = "70m"
 
 Directory = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Test this directory; needs no grid spec.")
+    Path | None,
+    # Read as it is: typer would look at the directory, and a hanging mount would hang the command.
+    typer.Option(metavar="DIR", parser=Path, help="Test this directory; needs no grid spec."),
 ]
 Requires = Annotated[
     str | None, typer.Option(metavar="RATE", help="With --directory: what it must give, as 100MB/s/core.")

@@ -12,6 +12,9 @@ CACHED_LIMIT = 0.05
 
 _USAGE = ("cpu_user_s", "cpu_system_s", "voluntary_switches", "involuntary_switches")
 
+STEPS = ("create", "stat", "read", "unlink")
+"""The steps of the metadata phase, in the order they run."""
+
 Figures = dict[str, Any]
 
 
@@ -137,7 +140,8 @@ def _operations(outcome: Figures) -> Figures:
         return {"ops_per_s": None, "operations": None}
     operations = {
         name: figures | {"ops_per_s": figures["count"] / figures["seconds"] if figures["seconds"] else None}
-        for name, figures in outcome["operations"].items()
+        for name in STEPS
+        if (figures := outcome["operations"].get(name)) is not None
     }
     count = sum(figures["count"] for figures in outcome["operations"].values())
     seconds = sum(figures["seconds"] for figures in outcome["operations"].values())

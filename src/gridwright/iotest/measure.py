@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import threading
 import time
@@ -121,14 +120,20 @@ class LibraryTest:
             )
         streams = sweep.counts(self._target.cores)[-1] if self._options.sweep else self._streams
         if phases != ["read"]:
-            if not os.access(self._path, os.W_OK | os.X_OK):
-                raise PermissionError(13, "permission denied", str(self._path))
             self._space = plan_space(
                 self._path, self._mount, self._options, library=self._target.library, streams=max(2, streams)
             )
-            self._scratch = Scratch.create(self._path)
+            self._scratch = self._make_scratch()
             self._emit({"event": "scratch", "path": str(self._scratch.directory)})
         return phases
+
+    def _make_scratch(self) -> Scratch:
+        try:
+            return Scratch.create(self._path)
+        except OSError as error:
+            # The library is what the user knows; the directory in it was never there.
+            error.filename = str(self._path)
+            raise
 
     def _use(self, kept: Leftover) -> None:
         files = kept.kept

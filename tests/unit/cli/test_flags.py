@@ -14,12 +14,10 @@ from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.iotest import options
 
 
-def read(**flags: object) -> options.IotestOptions | None:
+def read(**flags: object) -> options.IotestOptions:
     reader = Reader()
     read_flags = IotestFlags(file=None, runs=Path("runs"), **flags)  # type: ignore[arg-type]
-    found = read_options(read_flags, reader)
-    reader.finish()
-    return found
+    return reader.finish(read_options(read_flags, reader))
 
 
 @pytest.mark.parametrize(
@@ -45,16 +43,13 @@ def test_the_default_longest_time_is_one_fact() -> None:
 @pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("5m", 300), ("2.5", 2.5), ("1h", 3600)])
 def test_times_are_read(text: str, seconds: float) -> None:
     found = read(seconds=text)
-    assert found is not None
     assert found.limit_seconds == seconds
 
 
 def test_sizes_are_binary_or_decimal_as_written() -> None:
     found = read(size="64MiB", block="1MiB")
-    assert found is not None
     assert (found.size_bytes, found.block_bytes) == (64 << 20, 1 << 20)
     found = read(size="64MB")
-    assert found is not None
     assert found.size_bytes == 64_000_000
 
 
@@ -98,9 +93,10 @@ def test_wrong_flags_name_themselves_the_value_and_the_way_out(
 
 def test_a_rate_that_is_not_per_core_is_refused_with_the_right_one() -> None:
     reader = Reader()
-    assert reader.core_rate("--requires", "100MB/s") is None
-    with pytest.raises(GridwrightError, match="100MB/s/core"):
-        reader.finish()
+    found = reader.core_rate("--requires", "100MB/s")
+    assert found is None
+    with pytest.raises(GridwrightError, match="100MB/s"):
+        reader.finish(found)
 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
