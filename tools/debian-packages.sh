@@ -21,8 +21,8 @@ if ! command -v cargo >/dev/null; then
     echo "Gridwright needs Rust 1.85 or newer: install cargo (Debian 13: apt-get install cargo; else rustup)" >&2
     exit 1
 fi
-version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-need "python3-venv python$version-venv" "$python" -c 'import ensurepip, venv'
+
+need python3-venv "$python" -c 'import ensurepip, venv'
 need gcc command -v cc
 if [ "$purpose" = test ]; then
     need chromium command -v chromium
@@ -41,6 +41,5 @@ if ! command -v apt-get >/dev/null; then
 fi
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -q
-# A Python that is not Debian's brings its own venv; Debian's packages are then not there to be had.
 # shellcheck disable=SC2086
 apt-get install -y -q --no-install-recommends $missing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,28 @@ def phase(ended: Ended, op: str) -> Any:
 
 
 def keep(gridwright: Command, library: Path, *more: str) -> Path:
-    """Keep a set of two files of 2 MiB; returns its directory."""
+    """Have a set of two files of 2 MiB kept; returns its directory."""
     flags = "--phases write --streams 2 --size 2MiB --keep --json"
     ended = gridwright("iotest", "--directory", library, *flags.split(), *more)
     assert ended.status == 0, ended.err
+    (directory,) = library.iterdir()
+    return directory
+
+
+@pytest.fixture(scope="module")
+def kept_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library with a set that a run kept; its seed is 42."""
+    scratch = tmp_path_factory.mktemp("kept")
+    library = scratch / "library"
+    library.mkdir()
+    keep(Command(scratch), library, "--seed", "42")
+    return library
+
+
+@pytest.fixture
+def kept(kept_once: Path, library: Path) -> Path:
+    """A copy of that set in the library under test."""
+    shutil.copytree(kept_once, library, dirs_exist_ok=True)
     (directory,) = library.iterdir()
     return directory
 
@@ -39,10 +58,10 @@ def test_a_phase_by_time_lasts_it_and_makes_durable_what_it_wrote(gridwright: Co
     assert phase(ended, "read")["seconds_last"] >= 0.9
 
 
+@pytest.mark.usefixtures("kept")
 def test_a_read_by_time_goes_over_its_file_again_and_stays_honest(gridwright: Command, library: Path) -> None:
-    keep(gridwright, library)
     ended = gridwright(
-        *("iotest", "--directory", library, "--phases", "read", "--seconds", "1", "--verify", "--json")
+        *("iotest", "--directory", library, "--phases", "read", "--seconds", "0.5", "--verify", "--json")
     )
     assert ended.status == 0, ended.err
     read = phase(ended, "read")
@@ -73,9 +92,8 @@ def test_the_queue_depth_asked_for_is_the_one_used(gridwright: Command, library:
     assert used["io_uring"] or used["note"], "where io_uring is not used, the result says why"
 
 
-def test_a_kept_set_is_read_and_verified_later(gridwright: Command, library: Path) -> None:
-    directory = keep(gridwright, library, "--seed", "42")
-    before = {file.name: file.read_bytes() for file in directory.iterdir()}
+def test_a_kept_set_is_read_and_verified_later(gridwright: Command, library: Path, kept: Path) -> None:
+    before = {file.name: file.read_bytes() for file in kept.iterdir()}
     assert set(before) == {MARKER, "stream-0.dat", "stream-1.dat"}
     ended = gridwright(
         "iotest", "--directory", library, "--phases", "read", "--verify", "--size", "2MiB", "--json"
@@ -85,21 +103,18 @@ def test_a_kept_set_is_read_and_verified_later(gridwright: Command, library: Pat
     assert read["verified_bytes"] == 4 * MIB
     assert read["used"]["seed"] == 42
     assert [finding["name"] for finding in ended.json["findings"]] == ["kept-set"]
-    assert {file.name: file.read_bytes() for file in directory.iterdir()} == before
+    assert {file.name: file.read_bytes() for file in kept.iterdir()} == before
 
 
-def test_a_kept_set_outlives_every_other_run(gridwright: Command, library: Path) -> None:
-    directory = keep(gridwright, library)
-    before = {file.name: file.read_bytes() for file in directory.iterdir()}
-    for phases in ("write,read", "write,mixed,metadata"):
-        flags = ("--phases", phases, "--size", "1MiB", "--seconds", "1")
-        assert gridwright("iotest", "--directory", library, *flags).status == 0
-    assert list(library.iterdir()) == [directory]
-    assert {file.name: file.read_bytes() for file in directory.iterdir()} == before
+def test_a_kept_set_outlives_every_other_run(gridwright: Command, library: Path, kept: Path) -> None:
+    before = {file.name: file.read_bytes() for file in kept.iterdir()}
+    flags = ("--phases", "write,read,mixed,metadata", "--size", "1MiB", "--seconds", "0.5")
+    assert gridwright("iotest", "--directory", library, *flags).status == 0
+    assert list(library.iterdir()) == [kept]
+    assert {file.name: file.read_bytes() for file in kept.iterdir()} == before
 
 
-def test_the_newest_of_two_kept_sets_is_read(gridwright: Command, library: Path) -> None:
-    first = keep(gridwright, library, "--seed", "1")
+def test_the_newest_of_two_kept_sets_is_read(gridwright: Command, library: Path, kept: Path) -> None:
     flags = "--phases write --size 1MiB --keep --seed 2"
     assert gridwright("iotest", "--directory", library, *flags.split()).status == 0
     assert len(list(library.iterdir())) == 2
@@ -108,16 +123,17 @@ def test_the_newest_of_two_kept_sets_is_read(gridwright: Command, library: Path)
     )
     assert ended.status == 0, ended.err
     assert phase(ended, "read")["used"]["seed"] == 2
-    assert first.exists()
+    assert kept.exists()
 
 
-@pytest.mark.parametrize(("stream", "offset"), [(1, 123_457), (0, 0), (1, 2 * MIB - 1)])
-@pytest.mark.parametrize("engine", ["buffered", "direct"])
+@pytest.mark.parametrize(
+    ("stream", "offset", "engine"),
+    [(1, 123_457, "buffered"), (0, 0, "direct"), (1, 2 * MIB - 1, "direct")],
+)
 def test_one_flipped_byte_is_found_at_its_file_and_offset(
-    gridwright: Command, library: Path, stream: int, offset: int, engine: str
+    gridwright: Command, library: Path, kept: Path, stream: int, offset: int, engine: str
 ) -> None:
-    directory = keep(gridwright, library)
-    file = directory / f"stream-{stream}.dat"
+    file = kept / f"stream-{stream}.dat"
     with file.open("r+b") as data:
         data.seek(offset)
         byte = data.read(1)[0]
@@ -144,16 +160,16 @@ def test_one_flipped_byte_is_found_at_its_file_and_offset(
     assert file.exists(), "the evidence must stay"
 
 
-def test_without_verify_a_flipped_byte_is_not_looked_for(gridwright: Command, library: Path) -> None:
-    directory = keep(gridwright, library)
-    with (directory / "stream-0.dat").open("r+b") as data:
+def test_without_verify_a_flipped_byte_is_not_looked_for(
+    gridwright: Command, library: Path, kept: Path
+) -> None:
+    with (kept / "stream-0.dat").open("r+b") as data:
         data.write(b"\xff\xff")
     assert gridwright("iotest", "--directory", library, "--phases", "read", "--size", "2MiB").status == 0
 
 
-def test_a_kept_file_that_is_too_short_is_named(gridwright: Command, library: Path) -> None:
-    directory = keep(gridwright, library)
-    file = directory / "stream-1.dat"
+def test_a_kept_file_that_is_too_short_is_named(gridwright: Command, library: Path, kept: Path) -> None:
+    file = kept / "stream-1.dat"
     with file.open("r+b") as data:
         data.truncate(MIB)
     ended = gridwright("iotest", "--directory", library, "--phases", "read", "--size", "2MiB", "--json")
@@ -166,12 +182,13 @@ def test_a_kept_file_that_is_too_short_is_named(gridwright: Command, library: Pa
         assert read[key] is None, f"{key} was not measured"
 
 
-def test_a_kept_file_that_is_missing_fails_and_hangs_nothing(gridwright: Command, library: Path) -> None:
-    directory = keep(gridwright, library)
-    (directory / "stream-0.dat").unlink()
+def test_a_kept_file_that_is_missing_fails_and_hangs_nothing(
+    gridwright: Command, library: Path, kept: Path
+) -> None:
+    (kept / "stream-0.dat").unlink()
     ended = gridwright("iotest", "--directory", library, "--phases", "read", "--size", "2MiB")
     assert ended.status == 3
-    assert str(directory / "stream-0.dat") in ended.text
+    assert str(kept / "stream-0.dat") in ended.text
 
 
 def test_a_read_without_a_set_lays_one_out_and_removes_it(gridwright: Command, library: Path) -> None:
@@ -181,18 +198,18 @@ def test_a_read_without_a_set_lays_one_out_and_removes_it(gridwright: Command, l
     assert list(library.iterdir()) == []
 
 
-def test_the_seed_decides_the_data(gridwright: Command, tmp_path: Path) -> None:
+def test_the_seed_decides_the_data(gridwright: Command, tmp_path: Path, kept_once: Path) -> None:
     contents = []
-    for name, seed in (("a", 5), ("b", 5), ("c", 6)):
+    for name, seed in (("a", 42), ("b", 6)):
         library = tmp_path / name
         library.mkdir()
         contents.append((keep(gridwright, library, "--seed", str(seed)) / "stream-0.dat").read_bytes())
-    assert contents[0] == contents[1] != contents[2]
+    (first,) = kept_once.iterdir()
+    assert contents[0] == (first / "stream-0.dat").read_bytes() != contents[1]
 
 
-def test_the_marker_of_a_kept_set_says_what_it_is(gridwright: Command, library: Path) -> None:
-    directory = keep(gridwright, library, "--seed", "9")
-    assert directory.name.startswith(PREFIX)
-    marker = json.loads((directory / MARKER).read_text())
+def test_the_marker_of_a_kept_set_says_what_it_is(kept: Path) -> None:
+    assert kept.name.startswith(PREFIX)
+    marker = json.loads((kept / MARKER).read_text())
     assert marker["kept"] is True
-    assert marker["files"] == {"seed": 9, "block_bytes": 65536, "file_bytes": [2 * MIB, 2 * MIB]}
+    assert marker["files"] == {"seed": 42, "block_bytes": 65536, "file_bytes": [2 * MIB, 2 * MIB]}

@@ -122,7 +122,7 @@ def test_nothing_that_is_not_ours_is_touched(gridwright: Command, library: Path,
     assert (precious / MARKER).read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", ["with space", "grün", "new\nline", "-dash", "a'quote\""])
+@pytest.mark.parametrize("name", ["a 'quoted\" grün", "-new\nline"])
 def test_a_directory_of_any_name_can_be_tested(gridwright: Command, tmp_path: Path, name: str) -> None:
     library = tmp_path / name
     library.mkdir()

@@ -13,8 +13,35 @@ from tests.support.command import Command, Ended
 
 MIB = 1 << 20
 
-LIBRARY_KEYS = ["library", "path", "filesystem", "nodes", "streams", "cores", "requires_bytes_per_s_per_core", "met", "phases"]
-PHASE_KEYS = ["op", "asked", "used", "bytes", "seconds_first", "seconds_last", "rate_first_bytes_per_s", "rate_last_bytes_per_s", "per_core_bytes_per_s", "per_stream_bytes_per_s", "latency_us", "cpu_user_s", "cpu_system_s", "cached_fraction", "cached", "ops_per_s"]
+LIBRARY_KEYS = [
+    "library",
+    "path",
+    "filesystem",
+    "nodes",
+    "streams",
+    "cores",
+    "requires_bytes_per_s_per_core",
+    "met",
+    "phases",
+]
+PHASE_KEYS = [
+    "op",
+    "asked",
+    "used",
+    "bytes",
+    "seconds_first",
+    "seconds_last",
+    "rate_first_bytes_per_s",
+    "rate_last_bytes_per_s",
+    "per_core_bytes_per_s",
+    "per_stream_bytes_per_s",
+    "latency_us",
+    "cpu_user_s",
+    "cpu_system_s",
+    "cached_fraction",
+    "cached",
+    "ops_per_s",
+]
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ def test_a_proof_leaves_the_files_of_the_design(gridwright: Command, tmp_path: P
         f"name: tiny\nfilesystems:\n  disk: {{type: local, path: {tmp_path}/disk}}\n"
         "libraries:\n  data: {filesystem: disk, requires: 1 kB/s/core}\n"
     )
-    ended = gridwright("prove", spec, "--seconds", "0.5", "--phases", "write,read", "--json")
+    ended = gridwright("prove", spec, "--seconds", "0.2", "--phases", "write,read", "--json")
     assert ended.status == 0, ended.err
     document = ended.json
     assert (document["schema"], document["command"], document["status"]) == (1, "prove", "complete")
@@ -47,9 +47,10 @@ def test_a_proof_leaves_the_files_of_the_design(gridwright: Command, tmp_path: P
     assert {"mount_point", "filesystem_type", "options", "device", "scheduler", "read_ahead_bytes"} <= (
         device.keys()
     )
-    table = gridwright("prove", spec, "--seconds", "0.3", "--phases", "write,read")
+    table = gridwright("prove", spec, "--seconds", "0.1", "--phases", "write")
     assert table.status == 0, table.err
     assert "verdict:" in table.out
+    # The last two lines are for those who look no further.
     run_line, report_line = table.out.splitlines()[-2:]
     assert report_line == f"report: {run_line.removeprefix('run: ')}/report.html"
 
@@ -144,9 +145,8 @@ def test_without_runs_the_way_to_one_is_told(gridwright: Command, verb: list[str
 
 
 @pytest.mark.parametrize("file", ["run.json", "iotest.json", "samples.parquet"])
-@pytest.mark.parametrize("content", ["", "{", "garbage" * 1000])
-def test_a_damaged_file_is_named(gridwright: Command, two: list[Path], file: str, content: str) -> None:
-    (two[0] / file).write_text(content)
+def test_a_damaged_file_is_named(gridwright: Command, two: list[Path], file: str) -> None:
+    (two[0] / file).write_text("garbage" * 1000)
     ended = gridwright("report", two[0])
     assert ended.status == 3
     assert f"{two[0]}/{file}" in ended.text

@@ -65,9 +65,7 @@ def stop(running: Running, number: signal.Signals) -> float:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 @pytest.mark.parametrize("op", ["write", "read", "mixed", "metadata"])
-def test_a_phase_can_be_stopped(
-    gridwright: Command, library: Path, op: str, number: signal.Signals
-) -> None:
+def test_a_phase_can_be_stopped(gridwright: Command, library: Path, op: str, number: signal.Signals) -> None:
     phases = {"write": "write", "read": "write,read", "mixed": "write,mixed", "metadata": "metadata"}[op]
     flags = ("--streams", "2", "--phases", phases, "--json")
     # The phase before it ends by its size, the last by nobody but us.
@@ -152,7 +150,9 @@ def test_the_libraries_after_an_interrupt_are_not_begun(gridwright: Command, tmp
 
 
 def test_a_second_interrupt_ends_the_command_at_once(gridwright: Command, library: Path) -> None:
-    with gridwright.start("iotest", "--directory", library, "--seconds", "60", "--phases", "write") as running:
+    with gridwright.start(
+        "iotest", "--directory", library, "--seconds", "60", "--phases", "write"
+    ) as running:
         running.says("directory: write (")
         worker = running.worker()
         worker.suspend()

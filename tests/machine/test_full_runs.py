@@ -85,4 +85,3 @@ def test_a_journal_that_cannot_be_written_ends_the_test_and_keeps_the_rest(
     assert loaded.run.status == "interrupted"
     assert loaded.iotest is not None
     assert loaded.iotest.libraries[0].path == str(library)
-

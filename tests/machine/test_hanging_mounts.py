@@ -87,7 +87,11 @@ def stopped(tmp_path: Path) -> Iterator[tuple[Path, psutil.Process]]:
 
 
 def test_session(
-    library: Path, tmp_path: Path, watcher: Watcher, options: IotestOptions, stop: threading.Event | None = None
+    library: Path,
+    tmp_path: Path,
+    watcher: Watcher,
+    options: IotestOptions,
+    stop: threading.Event | None = None,
 ) -> tuple[ExitStatus, float]:
     """Test one library as the command does; returns the status and how long it took."""
     target = LibraryTarget("work", str(library), None, None, cores=2)
@@ -203,7 +207,9 @@ def test_the_library_after_a_hanging_one_is_still_tested(
     options = IotestOptions(size_bytes=1 << 20, phases=("write",))
     status = Session([watcher], logs, threading.Event()).run(targets, options)
     assert status == ExitStatus.ENVIRONMENT
-    assert [event["phase"]["status"] for event in watcher.events if event["event"] == "result"] == ["complete"]
+    assert [event["phase"]["status"] for event in watcher.events if event["event"] == "result"] == [
+        "complete"
+    ]
     assert visible(other) == []
 
 
@@ -227,6 +233,6 @@ def test_the_command_itself_never_looks_at_the_directory(
         running.signal(signal.SIGINT)
         time.sleep(0.5)
         running.signal(signal.SIGINT)
-        ended = running.end(40)
+        ended = running.end(10)
         daemon.resume()
     assert ended.status == 130

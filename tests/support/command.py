@@ -65,8 +65,9 @@ class Running:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for process in (*self.workers(), self.process):
-            process.kill()
+        for worker in self.workers():
+            worker.kill()
+        self.process.kill()
         self.process.wait(30)
 
     def says(self, text: str, seconds: float = 30.0) -> None:

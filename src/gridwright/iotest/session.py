@@ -122,8 +122,11 @@ class _Worker:
         self._pipe(self._process.stdin).flush()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._pipe(self._process.stdin).close()
+        if kind is KeyboardInterrupt:
+            # The user will not wait; the end of its input is the worker's order to tidy up.
+            return
         if self._wait(_GRACE_S) is None:
             self._process.send_signal(signal.SIGKILL)
             # One that hangs in the kernel does not even die of this; it is left behind.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,7 +33,7 @@ def test_counts_rise_from_one_to_four_per_core(cores: int) -> None:
     tried = counts(cores)
     assert tried[0] == 1
     assert tried[-1] == 4 * cores
-    assert all(a < b <= 2 * a for a, b in zip(tried, tried[1:], strict=False))
+    assert all(a < b <= 2 * a for a, b in itertools.pairwise(tried))
 
 
 def test_the_knee_is_the_fewest_streams_that_reach_95_percent() -> None:

@@ -20,7 +20,8 @@ def compared(tmp_path: Path, a: float, b: float, spread: float) -> dict[tuple[st
 def test_every_figure_has_its_ratio(tmp_path: Path) -> None:
     found = compared(tmp_path, 100e6, 150e6, 0.01)
     rate = found["write", "rate_last_bytes_per_s"]
-    assert (rate.a, rate.b, rate.ratio) == (200e6, 300e6, pytest.approx(1.5))
+    assert (rate.a, rate.b) == (200e6, 300e6)
+    assert rate.ratio == pytest.approx(1.5)
     assert found["read", "latency_p99_us"].ratio == pytest.approx(1.0)
     # 2 s of CPU for 2 GB, and for 3 GB.
     assert found["read", "cpu_s_per_gb"].a == pytest.approx(1.0)
