@@ -224,7 +224,8 @@ def table(figures: dict[tuple[str, str], list[Figure]]) -> str:
                     "; ".join(ratio(runs, figures[peer, op], peer) for peer in PEERS.get(name, ())),
                 ]
             )
-    return markdown(["tool", "op", "MB/s", "CPU s per GB", "ratio to peer: MB/s, CPU"], rows)
+    text: str = markdown(["tool", "op", "MB/s", "CPU s per GB", "ratio to peer: MB/s, CPU"], rows)
+    return text
 
 
 def ratio(ours: Sequence[Figure], theirs: Sequence[Figure], peer: str) -> str:

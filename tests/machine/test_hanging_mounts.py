@@ -134,11 +134,9 @@ def test_a_frozen_disk_is_noticed_while_other_disks_are_busy(frozen: Path, tmp_p
     busy = threading.Event()
 
     def write_elsewhere() -> None:
-        with (tmp_path / "elsewhere").open("wb") as file:
+        with (tmp_path / "elsewhere").open("wb", buffering=0) as file:
             while not busy.is_set():
-                file.write(b"x" * (1 << 20))
-                if file.tell() > 64 << 20:
-                    file.seek(0)
+                file.write(b"x" * (256 << 10))
                 time.sleep(0.02)
 
     thread = threading.Thread(target=write_elsewhere)

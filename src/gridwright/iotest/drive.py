@@ -54,7 +54,7 @@ def drive(
         if stop.is_set():
             _stop(phase)
             break
-        quiet = stall.quiet_s(phase.progress())
+        quiet = stall.quiet_s(phase.progress(), syncing=phase.syncing())
         if quiet > options.stall_s:
             phase.stop(discard=False)
             raise Stalled(quiet, hung=not phase.wait(_STOP_S / 5))
@@ -179,7 +179,10 @@ def _levels(history: list[Sample]) -> list[steady.Level]:
 
 
 class _StallWatch:
-    """Notices that nothing moves: no byte, no operation, and no dirty page of the whole node."""
+    """Notices that nothing moves: no byte, no operation; in an fsync, no dirty page of the node.
+
+    On a busy node others dirty pages all the time, so that they tell nothing of a stream that writes.
+    """
 
     def __init__(self, limit_s: float) -> None:
         self._look_s = min(1.0, limit_s / 4)
@@ -187,11 +190,12 @@ class _StallWatch:
         self._since = time.monotonic()
         self._looked = 0.0
 
-    def quiet_s(self, progress: Sample) -> float:
+    def quiet_s(self, progress: Sample, *, syncing: bool) -> float:
         now = time.monotonic()
         if now - self._looked >= self._look_s:
             self._looked = now
-            state = (progress.read_bytes, progress.written_bytes, progress.operations, _dirty())
+            dirty = _dirty() if syncing else ()
+            state = (progress.read_bytes, progress.written_bytes, progress.operations, dirty)
             if state != self._seen:
                 self._seen, self._since = state, now
         return now - self._since

@@ -38,7 +38,8 @@ def test_every_field_is_read() -> None:
     spec = parse_spec(
         "name: demo\nprovider: local\nnodes:\n  batch: {count: 1}\n"
         "filesystems:\n  fast: {type: local, path: /fast}\n  slow: {type: local, path: ./slow/../slow2}\n"
-        "libraries:\n  work: {filesystem: fast, requires: 125 MB/s/core, path: scratch/w, capacity: 1.5 TiB}\n"
+        "libraries:\n"
+        "  work: {filesystem: fast, requires: 125 MB/s/core, path: scratch/w, capacity: 1.5 TiB}\n"
         "  data: {filesystem: slow}\n"
         "scheduler: {type: local}\nsilence:\n  no-requirement: a test\n",
         base=Path("/specs"),
