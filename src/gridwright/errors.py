@@ -78,8 +78,6 @@ class GridwrightError(Exception):
         super().__init__(problems[0].what)
         self.problems = problems
         self.status = status
-        self.reported = False
-        """Whether a document on stdout already says so."""
 
     def __str__(self) -> str:
         return "\n".join(str(problem) for problem in self.problems)

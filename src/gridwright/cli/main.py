@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, cast
 
 import typer
 
@@ -16,7 +17,10 @@ from gridwright.cli.prove import prove
 from gridwright.cli.report import report
 from gridwright.cli.runs import runs
 from gridwright.cli.schema import schema
-from gridwright.errors import ExitStatus, GridwrightError
+from gridwright.errors import ExitStatus, GridwrightError, Problem
+
+# Wrong flags, missing arguments: typer shows this class only as a base of its own errors.
+_UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__bases__[0])
 
 # Plain help: the boxes that rich draws would double the time to the first line.
 app = typer.Typer(
@@ -63,9 +67,15 @@ def run() -> None:
     """Run the command line; the only place where errors become exit statuses."""
     arguments = with_default_longest(sys.argv[1:])
     try:
-        app(args=arguments, prog_name="gridwright")
+        status = app(args=arguments, prog_name="gridwright", standalone_mode=False)
+    except _UsageError as error:
+        error.show()
+        print_json_problems([Problem(what=error.format_message())], command=arguments)
+        sys.exit(ExitStatus.INPUT)
     except GridwrightError as error:
-        print_error(error, command=arguments)
+        for problem in error.problems:
+            typer.echo(f"error: {problem}", err=True)
+        print_json_problems(error.problems, command=arguments)
         sys.exit(error.status)
     except KeyboardInterrupt:
         sys.exit(ExitStatus.INTERRUPTED)
@@ -73,6 +83,7 @@ def run() -> None:
         # The reader of stdout went away (`| head`): nothing is wrong, nothing more can be said.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(ExitStatus.DONE)
+    sys.exit(status if isinstance(status, int) else ExitStatus.DONE)
 
 
 def with_default_longest(arguments: list[str]) -> list[str]:
@@ -85,19 +96,17 @@ def with_default_longest(arguments: list[str]) -> list[str]:
     return given
 
 
-def print_error(error: GridwrightError, *, command: list[str]) -> None:
-    """Print all problems to stderr; with `--json` also as one document on stdout."""
-    for problem in error.problems:
-        typer.echo(f"error: {problem}", err=True)
-    if "--json" in command and not error.reported:
-        import json
-        from dataclasses import asdict
+def print_json_problems(problems: Sequence[Problem], *, command: Sequence[str]) -> None:
+    """With `--json`, say what is wrong in one document on stdout, too."""
+    if "--json" not in command:
+        return
+    import json
+    from dataclasses import asdict
 
-        verb = next((word for word in command if not word.startswith("-")), None)
-        document = {
-            "schema": 1,
-            "command": verb,
-            "ok": False,
-            "problems": [asdict(problem) for problem in error.problems],
-        }
-        typer.echo(json.dumps(document, indent=2))
+    document = {
+        "schema": 1,
+        "command": next((word for word in command if not word.startswith("-")), None),
+        "ok": False,
+        "problems": [asdict(problem) for problem in problems],
+    }
+    typer.echo(json.dumps(document, indent=2))

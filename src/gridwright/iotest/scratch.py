@@ -76,13 +76,17 @@ class Scratch:
     def remove(self, beat: Callable[[], None]) -> None:
         """Remove the directory, if it is still the one that was made. Raises OSError.
 
-        `beat` is called after each file: on large files this takes a while.
+        `beat` is called now and then: on large files, or many, this takes a while.
         """
         try:
             if _identity(self.directory) != self._identity:
                 return
         except FileNotFoundError:
             return
+        for number, file in enumerate(self.directory.glob("metadata-*/*")):
+            file.unlink(missing_ok=True)
+            if number % 1000 == 0:
+                beat()
         for file in self.directory.glob("*.dat"):
             file.unlink(missing_ok=True)
             beat()

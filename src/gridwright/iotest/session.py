@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from gridwright.errors import ExitStatus
+from gridwright.errors import ExitStatus, environment_error
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 
 SILENCE_S = 45.0
@@ -48,7 +48,8 @@ class Session:
     def run(self, targets: Sequence[LibraryTarget], options: IotestOptions) -> ExitStatus:
         """Test each library; returns the worst status, 0 if all could be tested.
 
-        After a failure of one library the others are still tested.
+        After a failure of one library the others are still tested. Raises GridwrightError if a worker cannot
+        be started.
         """
         worst = ExitStatus.DONE
         for target in targets:
@@ -96,7 +97,12 @@ def _tidy(target: LibraryTarget) -> None:
     """Have what a killed worker left removed; what cannot be is removed by the next test."""
     request = json.dumps({"tidy": target.path}).encode() + b"\n"
     with contextlib.suppress(subprocess.SubprocessError, OSError):
-        subprocess.run(_COMMAND, input=request, capture_output=True, check=False, timeout=_GRACE_S)
+        # Not subprocess.run: past its time it would wait for a process that cannot be killed.
+        tidier = subprocess.Popen(
+            _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            tidier.communicate(request, timeout=_GRACE_S)
 
 
 class _Worker:
@@ -109,15 +115,22 @@ class _Worker:
         self._request = {"target": target.to_message(), "options": options.to_message()}
 
     def __enter__(self) -> _Worker:
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                _COMMAND,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                # A terminal's interrupt goes to the command, which passes on one order to stop.
-                start_new_session=True,
-            )
+        try:
+            with self.log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    _COMMAND,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    # A terminal's interrupt goes to the command, which passes on one order to stop.
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise environment_error(
+                f"the worker cannot be started: {error.strerror}",
+                where=str(error.filename or self.log),
+                remedy="check free space there, and the limits of this user (`ulimit -a`)",
+            ) from error
         self._pipe(self._process.stdin).write(json.dumps(self._request).encode() + b"\n")
         self._pipe(self._process.stdin).flush()
         return self

@@ -8,7 +8,8 @@ in `RULE` and printed with every result.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import fmean
 
 CHANGE = 0.10
 """A change of less than a tenth of the rate is noise."""
@@ -16,11 +17,11 @@ MAX_POINTS = 600
 """Longer series are averaged down to this many points before the search."""
 
 RULE = (
-    "Change points (PELT on the mean of the rate per second, kept where the mean changes by a tenth or "
-    "more) cut the phase into levels. It ends before its longest time only when a drop that came no "
+    "Change points (PELT on the mean of the logarithm of the rate per second, kept where the mean changes "
+    "by a tenth or more) cut the phase into levels. It ends before its longest time only when a drop that came no "
     "sooner than 1/20 of that time was followed by 1/4 of it (at most 10 min) without another change. "
     "The steady rate is the mean of the last level, if that lasted 1/4 of the longest time (at most "
-    "10 min); the peak rate is the mean of the highest level."
+    "10 min) and its halves differ by less than a tenth; the peak rate is the mean of the highest level."
 )
 
 
@@ -31,6 +32,8 @@ class Level:
     start_s: float
     end_s: float
     rate: float
+    drift: float = 0.0
+    """Change from its first half to its second, as a part of its rate."""
 
     @property
     def lasted_s(self) -> float:
@@ -48,7 +51,8 @@ def levels(times_s: Sequence[float], rates: Sequence[float]) -> list[Level]:
 
     PELT (Killick, Fearnhead, Eckley: Optimal detection of changepoints with a linear
     computational cost, JASA 2012) as in `ruptures`, penalty 3 ln(n) sigma^2 with sigma from the
-    median absolute difference of neighbours, so that a slow drift does not count as noise.
+    median absolute difference of neighbours, so that a slow drift does not count as noise. The search
+    is on the logarithm of the rate, since noise grows with it.
     """
     import numpy as np
     import ruptures
@@ -61,7 +65,8 @@ def levels(times_s: Sequence[float], rates: Sequence[float]) -> list[Level]:
     if len(series) < 4:
         return [Level(0.0, ends[-1], float(series.mean()))]
     scale = float(series.mean()) or 1.0
-    normal = series / scale
+    # A second in which nothing moved (an fsync) is a low rate, not minus infinity.
+    normal = np.log(np.maximum(series / scale, 0.01))
     # For normal noise the median absolute difference of neighbours is 0.954 sigma.
     sigma = max(float(np.median(np.abs(np.diff(normal)))) / 0.954, 0.01)
     penalty = 3.0 * float(np.log(len(normal))) * sigma**2
@@ -74,7 +79,15 @@ def levels(times_s: Sequence[float], rates: Sequence[float]) -> list[Level]:
         began = ends[start - 1] if start else 0.0
         found.append(Level(began, ends[cut - 1], float(series[start:cut].mean())))
         start = cut
-    return _merge(found)
+    return [_with_drift(level, ends, list(map(float, series))) for level in _merge(found)]
+
+
+def _with_drift(level: Level, ends: Sequence[float], series: Sequence[float]) -> Level:
+    rates = [rate for end, rate in zip(ends, series, strict=True) if level.start_s < end <= level.end_s]
+    half = len(rates) // 2
+    if half == 0 or level.rate <= 0:
+        return level
+    return replace(level, drift=(fmean(rates[-half:]) - fmean(rates[:half])) / level.rate)
 
 
 def _merge(found: list[Level]) -> list[Level]:
@@ -97,7 +110,8 @@ def may_end(found: Sequence[Level], longest_s: float) -> bool:
         return False
     last, before = found[-1], found[-2]
     drop = last.rate < before.rate * (1 - CHANGE)
-    return drop and last.start_s >= longest_s / 20 and last.lasted_s >= hold_s(longest_s)
+    late, long = last.start_s >= longest_s / 20, last.lasted_s >= hold_s(longest_s)
+    return drop and late and long and abs(last.drift) < CHANGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +133,7 @@ def judge(found: Sequence[Level], longest_s: float) -> SteadyResult | None:
     peak = max(found, key=lambda level: level.rate)
     last = found[-1]
     # A phase that ran to its longest time may end a sample short of it.
-    steady = last.lasted_s >= 0.95 * hold_s(longest_s)
+    steady = last.lasted_s >= 0.95 * hold_s(longest_s) and abs(last.drift) < CHANGE
     return SteadyResult(
         steady=steady,
         rule=RULE,

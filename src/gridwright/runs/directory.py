@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import shutil
+import tempfile
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -67,9 +70,7 @@ class RunDirectory:
             process=process_facts(),
         )
         try:
-            path = _fresh(runs, f"{now:%Y%m%dT%H%M%SZ}-{_plain(name)}")
-            (path / LOGS).mkdir()
-            _write_json(path / RUN_FILE, record)
+            path = _make(runs, f"{now:%Y%m%dT%H%M%SZ}-{_plain(name)}", record)
             return cls(path, record)
         except OSError as error:
             raise environment_error(
@@ -216,15 +217,23 @@ def _damaged(file: Path, error: Exception) -> GridwrightError:
     )
 
 
-def _fresh(runs: Path, name: str) -> Path:
+def _make(runs: Path, name: str, record: RunRecord) -> Path:
+    """Make a run directory that has its `run.json` from the moment it is there."""
     runs.mkdir(parents=True, exist_ok=True)
-    for number in range(1, 1000):
-        path = runs / (name if number == 1 else f"{name}-{number}")
-        try:
-            path.mkdir()
-        except FileExistsError:
-            continue
-        return path.absolute()
+    unnamed = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=runs))
+    try:
+        unnamed.chmod(0o755)
+        (unnamed / LOGS).mkdir()
+        _write_json(unnamed / RUN_FILE, record)
+        for number in range(1, 1000):
+            path = runs / (name if number == 1 else f"{name}-{number}")
+            if not path.exists():
+                with contextlib.suppress(FileExistsError):
+                    return unnamed.rename(path).absolute()
+    except BaseException:
+        shutil.rmtree(unnamed, ignore_errors=True)
+        raise
+    shutil.rmtree(unnamed, ignore_errors=True)
     raise FileExistsError(17, "a thousand runs of this name began in this second", str(runs / name))
 
 

@@ -93,7 +93,8 @@ PIECES = st.lists(
             "  work:\n",
             "    requires: 1 MB/s/core\n", "  work: {filesystem: disk}\n", "nodes: ", "{}", "[]", "\n", "- ",
             "  ", "&a ", "*a", "<<: *a\n", "!!binary ", "? ", "| \n", "~\n", "no\n", "silence:\n", "  x: y\n",
-            "...\n", "---\n", "path: ", "type: ", "local\n", "'", '"', "count: 1\n", "provider: local\n", "scheduler: ", "\t",
+            "...\n", "---\n", "path: ", "type: ", "local\n", "'", '"', "count: 1\n",
+            "provider: local\n", "scheduler: ", "\t",
         ]
     ),
     max_size=25,
