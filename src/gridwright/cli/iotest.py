@@ -67,7 +67,7 @@ def iotest(  # noqa: PLR0913, PLR0917 - one parameter per flag of the contract
     runs: RunsDirectory = DEFAULT_RUNS,
     json: Json = False,
 ) -> None:
-    r"""Measure the throughput of each library, per core, against its requirement.
+    r"""Measure what each library gives each core.
 
     Writes and reads files of its own in a fresh directory inside each library and removes them.
 

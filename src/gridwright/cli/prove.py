@@ -21,7 +21,9 @@ def prove(
     runs: RunsDirectory = DEFAULT_RUNS,
     json: Json = False,
 ) -> None:
-    r"""Run what the spec calls for, judge it, and write a run directory with an HTML report.
+    r"""Test and judge a grid, and write it up.
+
+    Runs what the spec calls for, and leaves a run directory with an HTML report.
 
     \b
     Examples:

@@ -18,7 +18,10 @@ def report(
     runs: RunsDirectory = DEFAULT_RUNS,
     json: Json = False,
 ) -> None:
-    """Build the HTML report of a run, finished or interrupted; one file that opens offline."""
+    """Build the HTML report of a run again.
+
+    The run may be finished or interrupted; the report is one file that opens offline.
+    """
     import json as json_module
 
     from gridwright.report.write import write_report
