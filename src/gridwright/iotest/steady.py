@@ -17,11 +17,12 @@ MAX_POINTS = 600
 """Longer series are averaged down to this many points before the search."""
 
 RULE = (
-    "Change points (PELT on the mean of the logarithm of the rate per second, kept where the mean changes "
-    "by a tenth or more) cut the phase into levels. It ends before its longest time only when a drop that "
-    "came no sooner than 1/20 of that time was followed by 1/4 of it (at most 10 min) without another change. "
-    "The steady rate is the mean of the last level, if that lasted 1/4 of the longest time (at most "
-    "10 min) and its halves differ by less than a tenth; the peak rate is the mean of the highest level."
+    "Change points (PELT on the mean of the logarithm of the rate per second, kept where the mean "
+    "changes by a tenth or more) cut the phase into levels. It ends before its longest time only when a "
+    "drop that came no sooner than 1/20 of that time was followed by 1/4 of it (at most 10 min) without "
+    "another change. The steady rate is the mean of the last level, if that lasted 1/4 of the longest "
+    "time (at most 10 min) and its halves differ by less than a tenth; the peak rate is the mean of the "
+    "highest level."
 )
 
 
