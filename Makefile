@@ -39,7 +39,7 @@ test-packages:
 check: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(CARGO) fmt $(MANIFEST) --check
+	$(CARGO) fmt $(MANIFEST) --all --check
 	$(CARGO) clippy $(MANIFEST) --locked --all-targets --quiet -- --deny warnings
 	$(BIN)/mypy
 	$(CARGO) test $(MANIFEST) --locked --quiet
