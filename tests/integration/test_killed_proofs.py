@@ -82,12 +82,12 @@ def test_ten_random_moments(gridwright: Command, spec: Path, tmp_path: Path) -> 
     # One in each tenth of the time, so that they do not fall together.
     for tenth in range(MOMENTS):
         moment = (tenth + chance.random()) / MOMENTS * WHOLE_S
-        already = set(gridwright.runs.glob("*/run.json"))
+        already = set(gridwright.runs.glob("[!.]*/run.json"))
         flags = ("--seconds", "0.4", "--phases", "write,read,metadata", "--runs", gridwright.runs)
         with gridwright.start("prove", spec, *flags) as running:
             run_file = wait_until(
                 lambda already=already: next(  # type: ignore[misc]
-                    iter(set(gridwright.runs.glob("*/run.json")) - already), None
+                    iter(set(gridwright.runs.glob("[!.]*/run.json")) - already), None
                 ),
                 seconds=30,
                 what="a run directory",

@@ -77,7 +77,14 @@ def run_iotest(flags: IotestFlags) -> ExitStatus:
     display = iotest_display()
     try:
         with stop_on_signals() as stop:
-            result, status = record_iotest(run, targets, options, observers=[display], stop=stop)
+            result, status = record_iotest(
+                run,
+                targets,
+                options,
+                observers=[display],
+                stop=stop,
+                silenced=spec.silence if spec else (),
+            )
     finally:
         display.close()
     if flags.json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from gridwright.errors import ExitStatus
 from gridwright.iotest.options import IotestOptions, LibraryTarget
@@ -24,12 +24,13 @@ def record_iotest(
     *,
     observers: Sequence[Observer],
     stop: threading.Event,
+    silenced: Collection[str] = (),
 ) -> tuple[IotestRecord, ExitStatus]:
     """Test the libraries, journal every event, write the results; returns them and the exit status.
 
     Raises GridwrightError if the run directory cannot be written to.
     """
-    session = Session([run, *observers], run.path / LOGS, stop)
+    session = Session([run, *observers], run.path / LOGS, stop, silenced)
     ended = session.run(targets, options)
     result = run.finish(_STATUS.get(ended, "failed"))
     if ended != ExitStatus.DONE:

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -40,10 +40,18 @@ class Observer(Protocol):
 class Session:
     """Tests libraries and tells observers; `stop` may be set at any time from a signal handler."""
 
-    def __init__(self, observers: Sequence[Observer], logs: Path, stop: threading.Event) -> None:
+    def __init__(
+        self,
+        observers: Sequence[Observer],
+        logs: Path,
+        stop: threading.Event,
+        silenced: Collection[str] = (),
+    ) -> None:
+        """Make a session; findings named in `silenced` are told to nobody, unless they are errors."""
         self._observers = observers
         self._logs = logs
         self._stop = stop
+        self._silenced = silenced
 
     def run(self, targets: Sequence[LibraryTarget], options: IotestOptions) -> ExitStatus:
         """Test each library; returns the worst status, 0 if all could be tested.
@@ -63,6 +71,8 @@ class Session:
         done: Event = {}
         with _Worker(target, options, self._logs) as worker:
             for event in worker.events(self._stop):
+                if event["event"] == "finding" and self._is_silenced(event):
+                    continue
                 for observer in self._observers:
                     observer.take(event)
                 if event["event"] == "done":
@@ -73,6 +83,9 @@ class Session:
                 _tidy(target)
             return ExitStatus.ENVIRONMENT
         return ExitStatus(done["exit"])
+
+    def _is_silenced(self, finding: Event) -> bool:
+        return finding["level"] != "error" and finding["name"] in self._silenced
 
     def _lost(self, target: LibraryTarget, worker: _Worker) -> None:
         for event in (

@@ -46,5 +46,7 @@ def prove(
         spec_path=str(spec.file) if spec.file else None,
         spec_text=spec.source_text,
     )
-    result, status = record_iotest(run, library_targets(spec), options, observers=observers, stop=stop)
+    result, status = record_iotest(
+        run, library_targets(spec), options, observers=observers, stop=stop, silenced=spec.silence
+    )
     return Proof(run.path, write_report(run.path), result, status)

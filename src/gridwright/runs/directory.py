@@ -202,7 +202,7 @@ def _status(path: Path, run: RunRecord) -> Status:
 def list_runs(runs: Path) -> list[LoadedRun]:
     """Load all runs in a directory, oldest first; what is damaged is left out."""
     found = []
-    for path in sorted(runs.glob("*/" + RUN_FILE)) if runs.is_dir() else []:
+    for path in sorted(runs.glob("[!.]*/" + RUN_FILE)) if runs.is_dir() else []:
         try:
             found.append(load_run(path.parent, with_samples=False))
         except GridwrightError:

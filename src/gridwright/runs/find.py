@@ -16,7 +16,7 @@ def find_run(runs: Path, name: str) -> Path:
     """
     if name != "last" and _is_run(Path(name)):
         return Path(name).absolute()
-    known = sorted(path.parent for path in runs.glob("*/" + RUN_FILE)) if runs.is_dir() else []
+    known = sorted(path.parent for path in runs.glob("[!.]*/" + RUN_FILE)) if runs.is_dir() else []
     if name == "last" and known:
         return known[-1].absolute()
     matches = [path for path in known if path.name == name] or [p for p in known if name in p.name]

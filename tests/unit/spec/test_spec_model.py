@@ -23,6 +23,11 @@ from gridwright.units import Bytes, Rate
 DISK = "filesystems:\n  disk: {type: local, path: /data}\n"
 
 
+@pytest.fixture
+def smallest() -> GridSpec:
+    return parse_spec(DISK, base=Path("/base"))
+
+
 def test_the_smallest_spec_has_all_libraries_on_its_only_file_system(smallest: GridSpec) -> None:
     assert smallest.name == "grid"
     assert smallest.provider == "local"
