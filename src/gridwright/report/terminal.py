@@ -36,7 +36,7 @@ def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
 def print_iotest(record: IotestRecord) -> None:
     """Print one table of all libraries, then what only some of them have, then the findings."""
     console = _console()
-    if record.libraries:
+    if any(library.phases for library in record.libraries):
         console.print(_phases(record))
     for library in record.libraries:
         for table in _extras(library):
