@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
 
-from gridwright.errors import ExitStatus, GridwrightError, Problem
+from gridwright.errors import ExitStatus, GridwrightError, Problem, nearest
 from gridwright.units import Bytes, Rate, UnitError, parse_duration
 
 SpecFile = Annotated[Path | None, typer.Argument(metavar="FILE", help="The grid spec.  [default: grid.yaml]")]
@@ -75,8 +74,8 @@ class Reader:
 
     def choice(self, value: str, allowed: Sequence[str], flag: str) -> None:
         """Note a value that is not among those allowed, with the nearest that is."""
-        near = difflib.get_close_matches(value, allowed, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
+        near = nearest(value, allowed)
+        hint = f"did you mean {near}? " if near else ""
         self.problem(f"{value!r} is not known here", flag, f"{hint}allowed: {', '.join(allowed)}")
 
     @property

@@ -15,8 +15,8 @@ from gridwright.iotest import failures, figures, sweep
 from gridwright.iotest.drive import Driven, Emit, Stalled, drive
 from gridwright.iotest.engine import PhasePlan, StreamPlan
 from gridwright.iotest.options import IotestOptions, LibraryTarget
-from gridwright.iotest.scratch import FileSet, Leftover, Scratch, leftovers, remove_stale
-from gridwright.iotest.space import NotEnoughSpace, SpacePlan, plan_space
+from gridwright.iotest.scratch import FileSet, Scratch, leftovers, remove_stale
+from gridwright.iotest.space import SpacePlan, plan_space
 from gridwright.units import format_bytes
 
 
@@ -107,10 +107,7 @@ class LibraryTest:
             )
         phases = list(self._options.phases)
         needs_files = {"read", "mixed"} & set(phases) and "write" not in phases
-        kept = next((left for left in leftovers(self._path) if left.kept), None)
-        if needs_files and kept:
-            self._use(kept)
-        elif needs_files:
+        if needs_files and not self._use_kept():
             phases.insert(0, "write")
             self._find(
                 "info",
@@ -135,10 +132,12 @@ class LibraryTest:
             error.filename = str(self._path)
             raise
 
-    def _use(self, kept: Leftover) -> None:
-        files = kept.kept
-        if files is None:
-            return
+    def _use_kept(self) -> bool:
+        """Take the newest kept set of files to read; says whether there is one."""
+        found = ((left, left.kept) for left in leftovers(self._path) if left.kept)
+        kept, files = next(found, (None, None))
+        if kept is None or files is None:
+            return False
         block = self._options.block_bytes
         self._seed = files.seed
         self._readable = [
@@ -152,6 +151,7 @@ class LibraryTest:
             f"reading the {len(self._readable)} files kept in {kept.directory} ({format_bytes(kept.bytes)})",
             f"remove them when you no longer need them: rm -r {kept.directory}",
         )
+        return True
 
     def _sweep(self, phases: list[str]) -> None:
         rates: dict[str, list[tuple[int, float | None]]] = {}
@@ -346,6 +346,3 @@ class LibraryTest:
 
     def _find(self, level: Level, name: str, text: str, remedy: str) -> None:
         self._emit({"event": "finding"} | asdict(Finding(level, name, text, remedy)))
-
-
-__all__ = ["LibraryFailed", "LibraryTest", "NotEnoughSpace", "WrongData"]

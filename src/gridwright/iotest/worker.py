@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
-from gridwright.iotest.measure import LibraryFailed, LibraryTest, NotEnoughSpace, WrongData
+from gridwright.iotest.measure import LibraryFailed, LibraryTest, WrongData
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.scratch import remove_stale
+from gridwright.iotest.space import NotEnoughSpace
 
 
 def main() -> None:

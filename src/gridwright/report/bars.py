@@ -16,7 +16,8 @@ from gridwright.report.plot import (
     rate_axis,
     safe,
 )
-from gridwright.report.verdict import JUDGED, LibraryVerdict, Score
+from gridwright.report.verdict import LibraryVerdict, Score
+from gridwright.runs.judge import JUDGED
 
 _BEYOND = 1.04
 """The axis of the bars ends this much beyond the longest that counts."""

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gridwright.report.figures import ABSENT, against, count, megabytes, plain
-from gridwright.report.verdict import judge
+from gridwright.report.verdict import Mark, judge, mark_of
 from gridwright.runs.compare import Comparison
 from gridwright.runs.directory import LoadedRun, load_run
 from gridwright.runs.judge import JUDGED
@@ -78,14 +78,11 @@ def _phase_row(library: LibraryRecord, phase: PhaseRecord) -> list[str]:
     ]
 
 
+_WORDS: dict[Mark, str] = {"met": "[green]yes[/]", "missed": "[bold red]no[/]", "cached": "does not count"}
+
+
 def _met(phase: PhaseRecord, required: float | None) -> str:
-    if required is None:
-        return ABSENT
-    if phase.cached:
-        return "does not count"
-    if phase.status != "complete" or phase.per_core_bytes_per_s is None:
-        return ABSENT
-    return "[green]yes[/]" if phase.per_core_bytes_per_s >= required else "[bold red]no[/]"
+    return ABSENT if required is None else _WORDS.get(mark_of(phase, required, judged=True), ABSENT)
 
 
 def _extras(library: LibraryRecord) -> list[Table]:

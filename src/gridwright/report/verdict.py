@@ -8,6 +8,7 @@ from typing import Literal
 
 from gridwright.report import figures
 from gridwright.report.figures import against, listed, part_of
+from gridwright.runs.judge import JUDGED
 from gridwright.runs.records import IotestRecord, LibraryRecord, PhaseRecord, RunRecord
 
 Kind = Literal["met", "missed", "unproven", "interrupted", "failed", "running"]
@@ -37,7 +38,6 @@ LIBRARY_WORDS: dict[Kind, str] = {
     "failed": "no verdict",
     "running": "no verdict",
 }
-JUDGED: tuple[Literal["write", "read"], ...] = ("write", "read")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 from gridwright.runs.records import LibraryRecord, PhaseRecord
 
-JUDGED = ("write", "read")
+JUDGED: tuple[Literal["write", "read"], ...] = ("write", "read")
 """The phases whose figures are held against a requirement."""
 
 
