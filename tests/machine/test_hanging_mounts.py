@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from gridwright.errors import ExitStatus
-from gridwright.iotest import session
+from gridwright.runs import worker_process
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.session import Session
 from tests.support.command import Command
@@ -43,8 +43,8 @@ class Watcher:
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(session, "SILENCE_S", 3.0)
-    monkeypatch.setattr(session, "_GRACE_S", 1.0)
+    monkeypatch.setattr(worker_process, "SILENCE_S", 3.0)
+    monkeypatch.setattr(worker_process, "GRACE_S", 1.0)
     yield
     for child in psutil.Process().children(recursive=True):
         child.kill()

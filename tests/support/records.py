@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 from gridwright.runs.directory import RunDirectory
 from gridwright.runs.records import LibraryRecord, PhaseRecord
+from gridwright.runs.workload_record import LaunchRecord, TestSummary, WorkloadRecord, WorkloadSummary
 
 ASKED: dict[str, Any] = {
     "engine": "buffered",
@@ -136,3 +139,139 @@ def finished_run(runs: Path, name: str = "demo", **own: Any) -> Path:
     run = measured_run(runs, name, **own)
     run.finish("complete")
     return run.path
+
+
+WORKLOAD_START = 1_763_700_000.0
+
+
+def launch_record(number: int = 1, test: str = "io_sort", **own: Any) -> LaunchRecord:
+    """A launch of 20 s that used its core for 18 of them."""
+    real, user, system = (own.get(key, usual) for key, usual in _LAUNCH_TIMES.items())
+    known = None not in (real, user, system) and real
+    values: dict[str, Any] = {
+        "number": number,
+        "test": test,
+        "class": "io",
+        "stream": 1,
+        "node": "grid-01",
+        "started": WORKLOAD_START,
+        "ended": WORKLOAD_START + real if real is not None else None,
+        "real_s": real,
+        "user_s": user,
+        "system_s": system,
+        "peak_memory_bytes": 1_500_000_000,
+        "read_bytes": 4_000_000_000,
+        "written_bytes": 1_000_000_000,
+        "cpu_real_ratio": (user + system) / real if known else None,
+        "bound_by": "work read",
+        "bound_share": 0.43,
+        "exit_status": 0,
+        "ok": True,
+    }
+    return LaunchRecord.model_validate(values | own)
+
+
+_LAUNCH_TIMES = {"real_s": 20.0, "user_s": 14.0, "system_s": 4.0}
+
+
+def workload_record(launches: list[LaunchRecord], **own: Any) -> WorkloadRecord:
+    """A workload of these launches, summed up; `summary` in `own` replaces single figures."""
+    tests = [
+        workload_test([launch for launch in launches if launch.test == name])
+        for name in dict.fromkeys(launch.test for launch in launches)
+    ]
+    values: dict[str, Any] = {
+        "run": "20251121T050000Z-demo",
+        "status": "complete",
+        "matrix": "mixed",
+        "scale": "small",
+        "seed": 7,
+        "streams": len({launch.stream for launch in launches}),
+        "tests": tests,
+        "launches": launches,
+        "findings": [],
+        "met": all(launch.ok for launch in launches) if launches else None,
+    }
+    summary = workload_summary(launches).model_copy(update=own.pop("summary", {}))
+    return WorkloadRecord.model_validate(values | {"summary": summary} | own)
+
+
+def workload_test(launches: list[LaunchRecord]) -> TestSummary:
+    """One test's row."""
+    first = launches[0]
+    return TestSummary.model_validate(
+        {
+            "test": first.test,
+            "class": first.class_,
+            "launches": len(launches),
+            "failed": sum(not launch.ok for launch in launches),
+            "real_s_mean": _mean_of(launches, "real_s"),
+            "user_s_mean": _mean_of(launches, "user_s"),
+            "system_s_mean": _mean_of(launches, "system_s"),
+            "peak_memory_bytes_mean": _mean_of(launches, "peak_memory_bytes"),
+            "ratio_mean": _mean_of(launches, "cpu_real_ratio"),
+            "bound_by": first.bound_by,
+        }
+    )
+
+
+def workload_summary(launches: list[LaunchRecord]) -> WorkloadSummary:
+    """All launches together."""
+    real, user, system = (_known_of(launches, key) for key in _LAUNCH_TIMES)
+    ratios = _known_of(launches, "cpu_real_ratio")
+    ends = [launch.ended for launch in launches if launch.ended is not None]
+    starts = [launch.started for launch in launches if launch.started is not None]
+    wall = max(ends) - min(starts) if ends and starts else None
+    memory = _known_of(launches, "peak_memory_bytes")
+    return WorkloadSummary(
+        launches=len(launches),
+        failed=sum(not launch.ok for launch in launches),
+        real_s=sum(real) if real else None,
+        user_s=sum(user) if user else None,
+        system_s=sum(system) if system else None,
+        peak_memory_bytes=int(sum(memory)) if memory else None,
+        ratio_mean=fmean(ratios) if ratios else None,
+        ratio_stdev=stdev(ratios) if len(ratios) > 1 else None,
+        ratio_min=min(ratios, default=None),
+        ratio_max=max(ratios, default=None),
+        ratio_of_sums=(sum(user) + sum(system)) / sum(real) if real and sum(real) else None,
+        mean_concurrency=sum(real) / wall if wall and real else None,
+        mean_concurrency_until_tail=float(len({launch.stream for launch in launches})) if wall else None,
+        streams=len({launch.stream for launch in launches}),
+        wall_s=wall,
+        read_bytes=None,
+        written_bytes=None,
+        bound_by=launches[0].bound_by if launches else None,
+        bound_share=None,
+        diagnosis=None,
+    )
+
+
+def _known_of(launches: list[LaunchRecord], key: str) -> list[float]:
+    known = [getattr(launch, key) for launch in launches]
+    return [value for value in known if value is not None and math.isfinite(value)]
+
+
+def _mean_of(launches: list[LaunchRecord], key: str) -> float | None:
+    known = _known_of(launches, key)
+    return fmean(known) if known else None
+
+
+def workload_sample(second: int, library: str = "work", node: str = "grid-01", **own: Any) -> dict[str, Any]:
+    """One second of one library on one node, as it stands in the samples of a workload."""
+    return {
+        "time": WORKLOAD_START + second,
+        "node": node,
+        "library": library,
+        "op": "workload",
+        "elapsed_s": float(second),
+        "interval_s": 1.0,
+        "read_bytes": 300_000_000,
+        "written_bytes": 100_000_000,
+        "cpu_percent": 70.0,
+        "memory_used_bytes": 1 << 30,
+        "device": "vda",
+        "device_read_bytes": None,
+        "device_written_bytes": None,
+        "launches_running": 8,
+    } | own

@@ -67,7 +67,7 @@ def iotest(  # noqa: PLR0913, PLR0917 - one parameter per flag of the contract
     runs: RunsDirectory = DEFAULT_RUNS,
     json: Json = False,
 ) -> None:
-    r"""Measure what each library gives each core.
+    """Measure what each library gives each core.
 
     Writes and reads files of its own in a fresh directory inside each library and removes them.
 
@@ -79,7 +79,7 @@ def iotest(  # noqa: PLR0913, PLR0917 - one parameter per flag of the contract
       gridwright iotest --directory /mnt/scratch --until-steady 30m
       gridwright iotest --directory /mnt/scratch --keep
       gridwright iotest --directory /mnt/scratch --phases read --verify
-    """
+    """  # noqa: D301 - \b is a control character for click
     from gridwright.cli.iotest_run import IotestFlags, run_iotest
 
     flags = IotestFlags(

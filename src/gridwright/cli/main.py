@@ -17,6 +17,7 @@ from gridwright.cli.prove import prove
 from gridwright.cli.report import report
 from gridwright.cli.runs import runs
 from gridwright.cli.schema import schema
+from gridwright.cli.workload import workload
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 
 # Wrong flags, missing arguments: typer shows this class only as a base of its own errors.
@@ -58,6 +59,7 @@ app.command()(init)
 app.command()(check)
 app.command()(schema)
 app.command()(iotest)
+app.add_typer(workload, name="workload")
 app.command()(prove)
 app.add_typer(runs, name="runs")
 app.command()(report)
@@ -65,7 +67,7 @@ app.command()(report)
 
 def run() -> None:
     """Run the command line; the only place where errors become exit statuses."""
-    arguments = with_default_longest(sys.argv[1:])
+    arguments = with_default_workload(with_default_longest(sys.argv[1:]))
     try:
         status = app(args=arguments, prog_name="gridwright", standalone_mode=False)
     except _UsageError as error:
@@ -94,6 +96,13 @@ def with_default_longest(arguments: list[str]) -> list[str]:
         if argument == "--until-steady" and not (follower and follower[0][:1].isdigit()):
             given[index] = f"--until-steady={DEFAULT_UNTIL_STEADY}"
     return given
+
+
+def with_default_workload(arguments: list[str]) -> list[str]:
+    """Have `workload FILE` mean `workload run FILE`: typer has no group with a command of its own."""
+    if arguments[:1] == ["workload"] and arguments[1:2] not in (["run"], ["import"], ["clean"]):
+        return ["workload", "run", *arguments[1:]]
+    return arguments
 
 
 def print_json_problems(problems: Sequence[Problem], *, command: Sequence[str]) -> None:

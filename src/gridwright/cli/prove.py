@@ -21,7 +21,7 @@ def prove(
     runs: RunsDirectory = DEFAULT_RUNS,
     json: Json = False,
 ) -> None:
-    r"""Test and judge a grid, and write it up.
+    """Test and judge a grid, and write it up.
 
     Runs what the spec calls for, and leaves a run directory with an HTML report.
 
@@ -29,7 +29,7 @@ def prove(
     Examples:
       gridwright prove grid.yaml
       gridwright prove grid.yaml --engine direct --seconds 1m
-    """
+    """  # noqa: D301 - \b is a control character for click
     from gridwright.cli.prove_run import run_prove
 
     raise typer.Exit(run_prove(file, seconds=seconds, engine=engine, phases=phases, runs=runs, json=json))

@@ -10,11 +10,11 @@ from pathlib import Path
 from gridwright.errors import ExitStatus
 from gridwright.iotest.options import IotestOptions
 from gridwright.iotest.recorded import record_iotest
-from gridwright.iotest.session import Observer
 from gridwright.iotest.targets import library_targets
 from gridwright.report.write import write_report
 from gridwright.runs.directory import RunDirectory
 from gridwright.runs.records import IotestRecord
+from gridwright.runs.worker_process import Observer
 from gridwright.spec import GridSpec
 
 

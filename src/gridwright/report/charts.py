@@ -27,7 +27,7 @@ def time_chart(
     line: Timeline, required: float | None, phases: Sequence[PhaseRecord], place: str
 ) -> Chart | None:
     """Read and written MB/s of one library, second by second, with the required rate of all cores."""
-    unit, size = _time_unit(line.length)
+    unit, size = time_unit(line.length)
     traces = [
         _side_trace(line, side, name, colour, size)
         for side, name, colour in (("written", "written", "--write"), ("read", "read", "--read"))
@@ -83,7 +83,8 @@ def _time_note(line: Timeline, phases: Sequence[PhaseRecord]) -> str:
     return " ".join(notes)
 
 
-def _time_unit(length: float) -> tuple[str, float]:
+def time_unit(length: float) -> tuple[str, float]:
+    """The unit of an axis of time of that many seconds, and its seconds."""
     return ("hours", 3600.0) if length > 2 * 3600 else ("minutes", 60.0) if length > 600 else ("seconds", 1.0)
 
 

@@ -15,7 +15,9 @@ from gridwright.report.plot import Chart
 from gridwright.report.tables import Table
 from gridwright.report.timeline import Timeline, timelines
 from gridwright.report.verdict import Verdict, judge
+from gridwright.report.workload_part import WorkloadPart, data_facts, workload_part
 from gridwright.runs.records import FindingRecord, IotestRecord, LibraryRecord, RunRecord
+from gridwright.runs.workload_record import WorkloadRecord
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -29,13 +31,15 @@ class ReportInput:
 
     `samples` are the rows of `samples.parquet`: time (Unix seconds), node, library, op,
     elapsed_s, interval_s, read_bytes and written_bytes (moved in that interval), and, where
-    known, cpu_percent, memory_used_bytes, device_read_bytes and device_written_bytes.
+    known, cpu_percent, memory_used_bytes, device_read_bytes and device_written_bytes. Those of the
+    mixed workload have the op `workload` and launches_running.
     """
 
     run: RunRecord
     iotest: IotestRecord | None
     samples: Sequence[Mapping[str, object]]
     repeat_command: str
+    workload: WorkloadRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +57,12 @@ class Section:
 
 def render_report(run: ReportInput) -> str:
     """The report of a run as one HTML file that opens offline; verdict first."""
-    verdict = judge(run.run, run.iotest)
+    verdict = judge(run.run, run.iotest, run.workload)
     sections = _sections(run, verdict)
+    workload = workload_part(run.workload, run.samples) if run.workload else None
     overview = bars.required_chart(verdict.libraries)
     shown = [*([overview] if overview else []), *(chart for section in sections for chart in section.charts)]
+    shown += workload.charts if workload else ()
     scripts = _scripts() if shown else _scripts()[1:]
     styles = _asset("report.css")
     page = (
@@ -68,6 +74,8 @@ def render_report(run: ReportInput) -> str:
             styles=styles,
             scripts=scripts,
             verdict=verdict,
+            subject=_subject(bool(sections), workload),
+            workload=workload,
             run=run.run,
             facts=_run_facts(run.run),
             overview=overview,
@@ -205,10 +213,18 @@ def _run_facts(run: RunRecord) -> list[tuple[str, str]]:
     return [(name, text) for name, text in facts if text]
 
 
+def _subject(throughput: bool, workload: WorkloadPart | None) -> str:
+    """What the report is on, for its head."""
+    if workload is None:
+        return "throughput report"
+    return "throughput and workload report" if throughput else "workload report"
+
+
 def _findings(run: ReportInput) -> list[FindingRecord]:
-    """Findings of the run and of the test, once each, the gravest first."""
-    both = [*run.run.findings, *(run.iotest.findings if run.iotest else [])]
-    once = {(finding.name, finding.text): finding for finding in both}
+    """Findings of the run and of its parts, once each, the gravest first."""
+    parts = [part.findings for part in (run.iotest, run.workload) if part]
+    all_of_them = [*run.run.findings, *(finding for findings in parts for finding in findings)]
+    once = {(finding.name, finding.text): finding for finding in all_of_them}
     return sorted(once.values(), key=lambda finding: _LEVELS[finding.level])
 
 
@@ -217,6 +233,7 @@ def _environment_facts(run: ReportInput) -> list[tuple[str, tuple[tuple[str, str
     return [
         ("Host", tables.facts(host)),
         ("Software", tables.facts(dict(run.run.software))),
+        ("Data set of the workload", data_facts(run.workload)),
     ]
 
 

@@ -61,6 +61,8 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
+    folded: bool = False
+    """Shown as its caption, until it is opened."""
 
     @property
     def wide(self) -> bool:
@@ -68,7 +70,7 @@ class Table:
         return len(self.columns) > _NARROW
 
 
-def _table(
+def table_of(
     caption: str, rows: Sequence[Row], columns: dict[str, Callable[[Row], str | Cell]], words: str = ""
 ) -> Table:
     """A table by its columns; `words` names those that hold words."""
@@ -103,7 +105,7 @@ def rates(library: LibraryRecord, judged: bool) -> Table | None:
 
     looked = any(phase.steady and phase.steady.steady_bytes_per_s for phase in phases)
     figure = "the steady rate per core is judged where there is one" if looked else "last-done is judged"
-    return _table(
+    return table_of(
         f"Rates in MB/s; {figure}",
         phases,
         {
@@ -127,7 +129,7 @@ def latencies(library: LibraryRecord) -> Table | None:
     phases = [phase for phase in library.phases if any(phase.latency_us.model_dump().values())]
     if not phases:
         return None
-    return _table(
+    return table_of(
         "Latency of one block",
         phases,
         {
@@ -152,7 +154,7 @@ def methods(library: LibraryRecord) -> Table | None:
     """How each phase was done, and what it cost in CPU."""
     if not library.phases:
         return None
-    return _table(
+    return table_of(
         "How it was done",
         library.phases,
         {
@@ -175,7 +177,7 @@ def mixed(library: LibraryRecord) -> Table | None:
     phases = [phase for phase in library.phases if phase.op == "mixed"]
     if not phases:
         return None
-    return _table(
+    return table_of(
         "Mixed phase: reading and writing at once, in MB/s",
         phases,
         {
@@ -195,7 +197,7 @@ def metadata(library: LibraryRecord) -> Table | None:
     rows = [item for phase in library.phases for item in (phase.operations or {}).items()]
     if not rows:
         return None
-    return _table(
+    return table_of(
         "Metadata operations",
         rows,
         {
@@ -214,7 +216,7 @@ def steady(library: LibraryRecord) -> Table | None:
     if not phases:
         return None
     found = [(phase, phase.steady) for phase in phases if phase.steady]
-    table = _table(
+    table = table_of(
         "Until steady, in MB/s",
         found,
         {
@@ -249,7 +251,7 @@ def sweeps(library: LibraryRecord) -> Table | None:
         )
     knees = {n: listed([op for op, sweep in by_op.items() if sweep.knee_streams == n]) for n in steps}
     columns["Knee"] = lambda n: knees[n]
-    return _table("Sweep over the number of streams, in MB/s", steps, columns, "Knee")
+    return table_of("Sweep over the number of streams, in MB/s", steps, columns, "Knee")
 
 
 def over_time(line: Timeline) -> Table:
@@ -262,7 +264,7 @@ def over_time(line: Timeline) -> Table:
     def cpu(values: Sequence[float]) -> str:
         return f"{sum(values) / len(values):.0f} %" if values else ABSENT
 
-    return _table(
+    return table_of(
         "Samples, one a second; rates in MB/s",
         bounds,
         {

@@ -9,46 +9,28 @@ from rich.console import Console
 from rich.table import Table
 
 from gridwright.report.figures import ABSENT, against, count, megabytes, plain
+from gridwright.report.terminal_frame import framed_table, print_findings, terminal_console
+from gridwright.report.terminal_workload import print_workload
 from gridwright.report.verdict import Mark, judge, mark_of
 from gridwright.runs.compare import Comparison
 from gridwright.runs.directory import LoadedRun, load_run
 from gridwright.runs.judge import JUDGED
 from gridwright.runs.records import IotestRecord, LibraryRecord, PhaseRecord, Steady, SweepPoint
 
-_PLAIN_WIDTH = 120
-"""Columns of a table that goes to a pipe or a file."""
-
-
-def _console() -> Console:
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH, no_color=True)
-
-
-def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", pad_edge=False)
-    for name in left:
-        table.add_column(name)
-    for name in right:
-        table.add_column(name, justify="right")
-    return table
-
 
 def print_iotest(record: IotestRecord) -> None:
     """Print one table of all libraries, then what only some of them have, then the findings."""
-    console = _console()
+    console = terminal_console()
     if any(library.phases for library in record.libraries):
         console.print(_phases(record))
     for library in record.libraries:
         for table in _extras(library):
             console.print(table)
-    for finding in record.findings:
-        style = {"error": "red", "warning": "yellow"}.get(finding.level, "dim")
-        console.print(f"{finding.level}: {finding.text}", style=style, markup=False)
-        console.print(f"  {finding.remedy}", style="dim", markup=False)
+    print_findings(console, record.findings)
 
 
 def _phases(record: IotestRecord) -> Table:
-    table = _table(
+    table = framed_table(
         "Throughput (MB = 10^6 bytes)",
         ["library", "op"],
         ["streams", "MB/s", "MB/s per core", "required", "met", "p99 ms", "cached"],
@@ -89,7 +71,7 @@ def _extras(library: LibraryRecord) -> list[Table]:
     tables = []
     for phase in library.phases:
         if phase.operations:
-            table = _table(f"{library.library}: metadata", ["operation"], ["count", "seconds", "op/s"])
+            table = framed_table(f"{library.library}: metadata", ["operation"], ["count", "seconds", "op/s"])
             for name, figures in phase.operations.items():
                 table.add_row(name, count(figures.count), plain(figures.seconds), count(figures.ops_per_s))
             tables.append(table)
@@ -97,7 +79,7 @@ def _extras(library: LibraryRecord) -> list[Table]:
             tables.append(_steady(library, phase, phase.steady))
     for sweep in library.sweeps:
         title = f"{library.library}: {sweep.op} by streams, knee at {sweep.knee_streams or ABSENT}"
-        table = _table(title, [], ["streams", "MB/s", "MB/s per core", "of peak"])
+        table = framed_table(title, [], ["streams", "MB/s", "MB/s per core", "of peak"])
         for point in sweep.points:
             table.add_row(
                 str(point.streams),
@@ -114,7 +96,7 @@ def _share(point: SweepPoint, peak: float | None) -> str:
 
 
 def _steady(library: LibraryRecord, phase: PhaseRecord, found: Steady) -> Table:
-    table = _table(
+    table = framed_table(
         f"{library.library}: {phase.op} until steady",
         ["steady"],
         ["peak MB/s", "lasted s", "steady MB/s", "changes at s"],
@@ -132,11 +114,11 @@ def _steady(library: LibraryRecord, phase: PhaseRecord, found: Steady) -> Table:
 def print_verdict(run: Path) -> None:
     """Print the verdict of a run as the report words it."""
     loaded = load_run(run, with_samples=False)
-    _print_verdict(_console(), loaded)
+    _print_verdict(terminal_console(), loaded)
 
 
 def _print_verdict(console: Console, loaded: LoadedRun) -> None:
-    verdict = judge(loaded.run, loaded.iotest)
+    verdict = judge(loaded.run, loaded.iotest, loaded.workload)
     style = {"met": "bold green", "missed": "bold red", "failed": "bold red"}.get(verdict.kind, "bold yellow")
     console.print(f"verdict: {verdict.headline}", style=style, markup=False)
     console.print(verdict.sentence, markup=False)
@@ -144,7 +126,7 @@ def _print_verdict(console: Console, loaded: LoadedRun) -> None:
 
 def print_run(loaded: LoadedRun) -> None:
     """Print what one run measured and how it ended."""
-    console = _console()
+    console = terminal_console()
     run = loaded.run
     console.print(f"run: {loaded.path}", markup=False)
     console.print(
@@ -154,16 +136,18 @@ def print_run(loaded: LoadedRun) -> None:
     )
     if loaded.iotest:
         print_iotest(loaded.iotest)
+    if loaded.workload:
+        print_workload(loaded.workload)
     _print_verdict(console, loaded)
 
 
 def print_runs(found: Sequence[LoadedRun]) -> None:
     """Print one line per run."""
-    table = _table("", ["run", "started", "status", "met"], [])
+    table = framed_table("", ["run", "started", "status", "met"], [])
     words = {True: "yes", False: "no", None: ABSENT}
     for entry in found:
         table.add_row(entry.path.name, entry.run.started, entry.run.status, words[entry.run.met])
-    _console().print(table)
+    terminal_console().print(table)
 
 
 _UNITS = {
@@ -178,7 +162,7 @@ _UNITS = {
 
 def print_comparison(a: LoadedRun, b: LoadedRun, comparisons: Sequence[Comparison]) -> None:
     """Print the ratio of each figure of two runs with its noise."""
-    table = _table(
+    table = framed_table(
         f"A: {a.path.name}\nB: {b.path.name}",
         ["library", "op", "figure"],
         ["A", "B", "B/A", "noise (95 %)", ""],
@@ -196,4 +180,4 @@ def print_comparison(a: LoadedRun, b: LoadedRun, comparisons: Sequence[Compariso
             f"± {entry.noise:.3f}" if entry.noise is not None else ABSENT,
             words[entry.differs],
         )
-    _console().print(table)
+    terminal_console().print(table)

@@ -11,6 +11,8 @@ from gridwright.report.figures import finite
 
 Sample = Mapping[str, object]
 
+WORKLOAD = "workload"
+"""The `op` of samples that the mixed workload left."""
 MAX_POINTS = 900
 """A chart has no more pixels than this; a longer run is drawn as means over several seconds."""
 
@@ -59,10 +61,13 @@ class Timeline:
 
 
 def timelines(samples: Iterable[Sample]) -> dict[str, Timeline]:
-    """One timeline per library, in the order in which they were measured."""
+    """One timeline per library, in the order in which they were measured.
+
+    The mixed workload uses all libraries at once and has no phases: its samples are left out.
+    """
     rows: dict[str, list[Sample]] = defaultdict(list)
     for row in samples:
-        if finite(row.get("time")) is not None and row.get("library"):
+        if row.get("op") != WORKLOAD and finite(row.get("time")) is not None and row.get("library"):
             rows[str(row["library"])].append(row)
     lines = {}
     for library, own in rows.items():

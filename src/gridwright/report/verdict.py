@@ -8,8 +8,10 @@ from typing import Literal
 
 from gridwright.report import figures
 from gridwright.report.figures import against, listed, part_of
+from gridwright.report.verdict_workload import judged_sentence, unjudged_sentence, workload_met
 from gridwright.runs.judge import JUDGED
 from gridwright.runs.records import IotestRecord, LibraryRecord, PhaseRecord, RunRecord
+from gridwright.runs.workload_record import WorkloadRecord
 
 Kind = Literal["met", "missed", "unproven", "interrupted", "failed", "running"]
 Mark = Literal["met", "missed", "failed", "cached", "unmeasured", "unjudged"]
@@ -112,25 +114,72 @@ def phase_of(library: LibraryRecord, op: str) -> PhaseRecord | None:
     return None
 
 
-def kind_of(run: RunRecord, iotest: IotestRecord | None) -> Kind:
-    """The kind of verdict; a run or a test that did not finish has none."""
-    states = {run.status, iotest.status if iotest else run.status}
+def kind_of(run: RunRecord, iotest: IotestRecord | None, workload: WorkloadRecord | None = None) -> Kind:
+    """The kind of verdict; a run of which any part did not finish has none."""
+    states = {run.status, *(part.status for part in (iotest, workload) if part)}
     if "failed" in states:
         return "failed"
     if "interrupted" in states:
         return "interrupted"
     if "running" in states:
         return "running"
-    met = run.met if run.met is not None or iotest is None else iotest.met
+    answers = {run.met} if run.met is not None else _answers(iotest, workload)
+    if workload and workload_met(workload) is False:
+        answers = {False}
+    return _kind(False if False in answers else None if None in answers or not answers else True)
+
+
+def _kind(met: bool | None) -> Kind:
     return "unproven" if met is None else "met" if met else "missed"
 
 
-def judge(run: RunRecord, iotest: IotestRecord | None) -> Verdict:
+def _answers(iotest: IotestRecord | None, workload: WorkloadRecord | None) -> set[bool | None]:
+    """What the parts of a run say, where the run itself says nothing.
+
+    Beside a workload, a throughput test that nothing is required of has nothing to say.
+    """
+    answers = {workload_met(workload)} if workload else set()
+    if iotest and (iotest.met is not None or not workload or _requires(iotest)):
+        answers.add(iotest.met)
+    return answers
+
+
+def _requires(iotest: IotestRecord) -> bool:
+    return any(record.requires_bytes_per_s_per_core is not None for record in iotest.libraries)
+
+
+def judge(run: RunRecord, iotest: IotestRecord | None, workload: WorkloadRecord | None = None) -> Verdict:
     """Put the verdict of a run into words."""
-    kind = kind_of(run, iotest)
+    kind = kind_of(run, iotest, workload)
     libraries = tuple(_library(record, kind) for record in iotest.libraries) if iotest else ()
-    sentence = _SENTENCES[kind](libraries)
+    if workload is None:
+        sentence = _SENTENCES[kind](libraries)
+    elif iotest is None or not iotest.libraries:
+        sentence = _workload_sentence(kind, workload, run)
+    else:
+        sentence = _both_sentences(kind, libraries, iotest, workload)
     return Verdict(kind, HEADLINES[kind], sentence, libraries)
+
+
+def _workload_sentence(kind: Kind, workload: WorkloadRecord, run: RunRecord) -> str:
+    if kind in _OPENINGS:
+        return unjudged_sentence(workload, _OPENINGS[kind])
+    said = judged_sentence(workload)
+    if run.met is False and workload_met(workload) is not False:
+        return f"{said} Another check of this run failed; see the findings."
+    return said
+
+
+def _both_sentences(
+    kind: Kind, libraries: tuple[LibraryVerdict, ...], iotest: IotestRecord, workload: WorkloadRecord
+) -> str:
+    """The libraries by their own verdict, then the workload: the one need not be missed with the other."""
+    if kind in _OPENINGS:
+        return f"{_SENTENCES[kind](libraries)} {unjudged_sentence(workload)}"
+    own = _kind(iotest.met)
+    if kind == "missed" and iotest.met is not False and workload_met(workload) is not False:
+        own = "missed"
+    return f"{_SENTENCES[own](libraries)} {judged_sentence(workload)}"
 
 
 def _library(record: LibraryRecord, run_kind: Kind) -> LibraryVerdict:
@@ -245,11 +294,16 @@ def _until_then(libraries: tuple[LibraryVerdict, ...], opening: str) -> str:
     return f"{opening}, so no requirement is judged. Measured until then: {_together(measured)}."
 
 
+_OPENINGS: dict[Kind, str] = {
+    "interrupted": "The run was interrupted",
+    "failed": "The run failed",
+    "running": "The run has not ended",
+}
 _SENTENCES: dict[Kind, Callable[[tuple[LibraryVerdict, ...]], str]] = {
     "met": _met,
     "missed": _missed,
     "unproven": _unproven,
-    "interrupted": lambda libraries: _until_then(libraries, "The run was interrupted"),
-    "failed": lambda libraries: _until_then(libraries, "The run failed"),
-    "running": lambda libraries: _until_then(libraries, "The run has not ended"),
+    "interrupted": lambda libraries: _until_then(libraries, _OPENINGS["interrupted"]),
+    "failed": lambda libraries: _until_then(libraries, _OPENINGS["failed"]),
+    "running": lambda libraries: _until_then(libraries, _OPENINGS["running"]),
 }

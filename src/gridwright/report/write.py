@@ -24,6 +24,7 @@ def write_report(run: Path, out: Path | None = None) -> Path:
             iotest=loaded.iotest,
             samples=loaded.samples,
             repeat_command=shlex.join(loaded.run.command),
+            workload=loaded.workload,
         )
     )
     try:

@@ -17,21 +17,26 @@ from pydantic import ValidationError
 from gridwright.errors import GridwrightError, environment_error, input_error
 from gridwright.runs.atomic import write_atomically
 from gridwright.runs.host import host_facts, software_versions
-from gridwright.runs.iotest_record import IotestReducer, reduce_events
+from gridwright.runs.iotest_record import IotestReducer
 from gridwright.runs.journal import Event, Journal, read_journal
+from gridwright.runs.launches import write_launches
 from gridwright.runs.process import is_alive, process_facts
-from gridwright.runs.records import IotestRecord, RunRecord, Status
+from gridwright.runs.records import FindingRecord, IotestRecord, Record, RunRecord, Status
 from gridwright.runs.samples import read_samples, write_samples
+from gridwright.runs.workload_record import WorkloadRecord
+from gridwright.runs.workload_reducer import WorkloadReducer
 
 RUN_FILE = "run.json"
 IOTEST_FILE = "iotest.json"
+WORKLOAD_FILE = "workload.json"
+LAUNCHES_FILE = "launches.parquet"
 SAMPLES_FILE = "samples.parquet"
 REPORT_FILE = "report.html"
 JOURNAL_FILE = "journal.jsonl"
 LOGS = "logs"
 QUIET_S = 600.0
 """A run journals a sample a second; one that is quiet this long has ended."""
-_UNSEEN = frozenset({"progress", "done", "scratch", "removing"})
+_UNSEEN = frozenset({"progress", "done", "scratch", "removing", "data", "table"})
 """Events that tell a watcher where things stand and are not part of what was measured."""
 
 
@@ -42,6 +47,7 @@ class RunDirectory:
         self.path = path
         self.record = record
         self.iotest = IotestReducer()
+        self.workload = WorkloadReducer()
         self._journal = Journal(path / JOURNAL_FILE)
 
     @classmethod
@@ -82,11 +88,11 @@ class RunDirectory:
     def take(self, event: Event) -> None:
         """Journal an event and account for it. Raises GridwrightError if it cannot be written."""
         if event.get("event") != "progress":
-            self.iotest.take(event)
+            _give(event, self.iotest, self.workload)
         if event.get("event") in _UNSEEN:
             return
         try:
-            self._journal.append(event, durable=event.get("event") == "result")
+            self._journal.append(event, durable=event.get("event") in {"result", "launch"})
         except OSError as error:
             raise environment_error(
                 f"the run's journal cannot be written: {error.strerror}",
@@ -94,20 +100,25 @@ class RunDirectory:
                 remedy="free space there, or give another place with --runs DIR",
             ) from error
 
-    def finish(self, status: Status) -> IotestRecord:
+    def finish(self, status: Status) -> Results:
         """Write the final files, then drop the journal. Raises GridwrightError."""
-        iotest = self.iotest.record(str(self.path), status)
+        results = _results(self.path, status, self.iotest, self.workload)
         self.record = self.record.model_copy(
             update={
                 "status": status,
-                "met": iotest.met,
+                "met": results.met,
                 "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-                "findings": iotest.findings,
+                "findings": results.findings,
             }
         )
         try:
-            _write_json(self.path / IOTEST_FILE, iotest)
-            write_samples(self.path / SAMPLES_FILE, self.iotest.samples, self.record.host.hostname)
+            if results.iotest is not None:
+                _write_json(self.path / IOTEST_FILE, results.iotest)
+            if results.workload is not None:
+                _write_json(self.path / WORKLOAD_FILE, results.workload)
+                write_launches(self.path / LAUNCHES_FILE, results.workload.launches)
+            samples = [*self.iotest.samples, *self.workload.samples]
+            write_samples(self.path / SAMPLES_FILE, samples, self.record.host.hostname)
             _write_json(self.path / RUN_FILE, self.record)
             self._journal.close()
             (self.path / JOURNAL_FILE).unlink()
@@ -117,7 +128,49 @@ class RunDirectory:
                 where=str(error.filename or self.path),
                 remedy="the journal holds what was measured: free space, then `gridwright runs show`",
             ) from error
-        return iotest
+        return results
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What a run measured; None where it holds no such part."""
+
+    iotest: IotestRecord | None
+    workload: WorkloadRecord | None
+
+    @property
+    def met(self) -> bool | None:
+        """Whether all requirements are met: False if a part says so, None if a part cannot say."""
+        verdicts = [part.met for part in (self.iotest, self.workload) if part is not None]
+        if self.workload is not None and self.iotest is not None and _asks_nothing(self.iotest):
+            verdicts = [self.workload.met]
+        if False in verdicts:
+            return False
+        return True if verdicts and None not in verdicts else None
+
+    @property
+    def findings(self) -> list[FindingRecord]:
+        """Those of all parts."""
+        return [each for part in (self.iotest, self.workload) if part is not None for each in part.findings]
+
+
+def _asks_nothing(iotest: IotestRecord) -> bool:
+    return all(library.requires_bytes_per_s_per_core is None for library in iotest.libraries)
+
+
+def _results(path: Path, status: Status, iotest: IotestReducer, workload: WorkloadReducer) -> Results:
+    measured = iotest.libraries or iotest.findings or not workload.begun
+    return Results(
+        iotest.record(str(path), status) if measured else None,
+        workload.record(str(path), status) if workload.begun else None,
+    )
+
+
+def _give(event: Event, iotest: IotestReducer, workload: WorkloadReducer) -> None:
+    """Hand an event to the part of the run it belongs to: the workload comes after iotest."""
+    workload.take(event)
+    if not workload.begun:
+        iotest.take(event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +181,7 @@ class LoadedRun:
     run: RunRecord
     iotest: IotestRecord | None
     samples: list[dict[str, Any]] = field(default_factory=list)
+    workload: WorkloadRecord | None = None
 
 
 def load_run(path: Path, *, with_samples: bool = True) -> LoadedRun:
@@ -163,13 +217,15 @@ def _load_finished(path: Path, run: RunRecord, *, with_samples: bool) -> LoadedR
     file = path / IOTEST_FILE
     try:
         iotest = IotestRecord.model_validate_json(file.read_bytes()) if file.exists() else None
+        file = path / WORKLOAD_FILE
+        workload = WorkloadRecord.model_validate_json(file.read_bytes()) if file.exists() else None
         file = path / SAMPLES_FILE
         samples = read_samples(file) if with_samples and file.exists() else []
     except OSError as error:
         raise environment_error(f"cannot be read: {error.strerror}", where=str(file)) from error
     except ValueError as error:
         raise _damaged(file, error) from error
-    return LoadedRun(path, run, iotest, samples)
+    return LoadedRun(path, run, iotest, samples, workload)
 
 
 def _load_journal(path: Path, run: RunRecord) -> LoadedRun | None:
@@ -177,17 +233,20 @@ def _load_journal(path: Path, run: RunRecord) -> LoadedRun | None:
     journal = path / JOURNAL_FILE
     status = _status(path, run)
     try:
-        reducer = reduce_events(read_journal(journal))
-        iotest = reducer.record(str(path), status)
+        iotest, workload = IotestReducer(), WorkloadReducer()
+        for event in read_journal(journal):
+            _give(event, iotest, workload)
+        results = _results(path, status, iotest, workload)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise environment_error(f"cannot be read: {error.strerror}", where=str(journal)) from error
     except (ValueError, KeyError, TypeError) as error:
         raise _damaged(journal, error) from error
-    run = run.model_copy(update={"status": status, "met": None, "findings": iotest.findings})
-    rows = [row | {"node": run.host.hostname} for row in reducer.samples]
-    return LoadedRun(path, run, iotest if iotest.libraries or iotest.findings else None, rows)
+    run = run.model_copy(update={"status": status, "met": None, "findings": results.findings})
+    rows = [row | {"node": run.host.hostname} for row in [*iotest.samples, *workload.samples]]
+    measured = results.iotest if iotest.libraries or iotest.findings else None
+    return LoadedRun(path, run, measured, rows, results.workload)
 
 
 def _status(path: Path, run: RunRecord) -> Status:
@@ -242,5 +301,5 @@ def _plain(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:80] or "run"
 
 
-def _write_json(path: Path, record: RunRecord | IotestRecord) -> None:
+def _write_json(path: Path, record: Record) -> None:
     write_atomically(path, record.model_dump_json(by_alias=True, indent=1) + "\n")

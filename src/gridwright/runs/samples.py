@@ -30,6 +30,7 @@ def write_samples(path: Path, rows: list[dict[str, Any]], node: str) -> None:
             ("device", pa.string()),
             ("device_read_bytes", pa.int64()),
             ("device_written_bytes", pa.int64()),
+            ("launches_running", pa.int64()),
         ]
     )
     table = pa.Table.from_pylist([row | {"node": node} for row in rows], schema=schema)

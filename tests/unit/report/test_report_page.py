@@ -15,6 +15,9 @@ import pytest
 from gridwright.report import render_report
 from gridwright.report.figures import ABSENT
 from tests.fixtures.runs import built_runs
+from tests.unit.report import workload_runs
+
+RUNS = built_runs.RUNS | workload_runs.RUNS
 
 
 class Page(HTMLParser):
@@ -53,14 +56,14 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
-    return {name: render_report(build()) for name, build in built_runs.RUNS.items()}
+    return {name: render_report(build()) for name, build in RUNS.items()}
 
 
 def page(pages: dict[str, str], name: str) -> Page:
     return Page(pages[name])
 
 
-EVERY = pytest.mark.parametrize("name", list(built_runs.RUNS))
+EVERY = pytest.mark.parametrize("name", list(RUNS))
 
 
 @EVERY

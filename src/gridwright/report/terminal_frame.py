@@ -1,0 +1,37 @@
+"""What all that goes to the terminal shares: the console, the frame of a table, and findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from gridwright.runs.records import FindingRecord
+
+_PLAIN_WIDTH = 120
+"""Columns of a table that goes to a pipe or a file."""
+
+
+def terminal_console() -> Console:
+    """The console; plain and of a fixed width where it is no terminal."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH, no_color=True)
+
+
+def framed_table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
+    """An empty table; words stand left, figures right."""
+    table = Table(title=title, title_justify="left", title_style="bold", pad_edge=False)
+    for name in left:
+        table.add_column(name)
+    for name in right:
+        table.add_column(name, justify="right")
+    return table
+
+
+def print_findings(console: Console, findings: Iterable[FindingRecord]) -> None:
+    """Print each finding with what to do about it."""
+    for finding in findings:
+        style = {"error": "red", "warning": "yellow"}.get(finding.level, "dim")
+        console.print(f"{finding.level}: {finding.text}", style=style, markup=False)
+        console.print(f"  {finding.remedy}", style="dim", markup=False)

@@ -1,0 +1,93 @@
+"""The mixed workload's section of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gridwright.report import workload_charts as charts
+from gridwright.report import workload_tables as tables
+from gridwright.report.figures import ABSENT, count, duration, fact, finite, label, plain, seconds
+from gridwright.report.plot import Chart
+from gridwright.report.tables import Table
+from gridwright.report.timeline import Sample
+from gridwright.report.verdict_workload import imported
+from gridwright.report.workload_histogram import ratio_chart
+from gridwright.report.workload_series import own_samples, series_of, span_of, tail_of
+from gridwright.runs.workload_record import WorkloadRecord
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadPart:
+    """What the page shows of a mixed workload."""
+
+    diagnosis: str
+    facts: Pairs
+    in_all: tuple[Table, ...]
+    ratios: Chart | None
+    over_time: tuple[Chart, ...]
+    tables: tuple[Table, ...]
+    imported: bool
+    """Read from logs, and not measured by Gridwright."""
+
+    @property
+    def charts(self) -> tuple[Chart, ...]:
+        """All charts, in the order of the page."""
+        return (*((self.ratios,) if self.ratios else ()), *self.over_time)
+
+
+def workload_part(record: WorkloadRecord, samples: Sequence[Sample]) -> WorkloadPart:
+    """Tables and charts of a workload; what is not known has none."""
+    own = own_samples(samples)
+    span = span_of(own, record.launches)
+    drawn: list[Chart | None] = []
+    if span:
+        # All streams of a workload that was stopped end at once: there is no tail to mark.
+        tail = tail_of(record.launches) if record.status == "complete" else None
+        series = series_of(own, record.launches, span)
+        drawn.append(charts.throughput_chart(series, tail))
+        drawn.append(charts.running_chart(series, tail))
+        drawn.append(charts.launches_chart(record.launches, span, tail))
+    held = [
+        tables.tests(record.tests),
+        tables.failed(record.launches),
+        tables.steps(record.launches),
+        tables.launches(record.launches, span.start if span else None),
+    ]
+    return WorkloadPart(
+        diagnosis=record.summary.diagnosis or "",
+        facts=_facts(record),
+        in_all=(tables.in_all(record.summary), tables.published()) if record.summary.launches else (),
+        ratios=ratio_chart(record.launches, record.summary.ratio_mean),
+        over_time=tuple(chart for chart in drawn if chart),
+        tables=tuple(table for table in held if table),
+        imported=imported(record),
+    )
+
+
+def _facts(record: WorkloadRecord) -> Pairs:
+    summary = record.summary
+    pairs = (
+        ("Matrix", record.matrix or ABSENT),
+        ("Scale", record.scale or ABSENT),
+        ("Seed", ABSENT if record.seed is None else str(record.seed)),
+        ("Streams", count(record.streams)),
+        ("Launches", count(summary.launches)),
+        ("Failed", count(summary.failed)),
+        ("Wall time", duration(summary.wall_s)),
+        ("At once, until the tail", plain(summary.mean_concurrency_until_tail)),
+    )
+    return tuple((name, text) for name, text in pairs if text != ABSENT)
+
+
+def data_facts(record: WorkloadRecord | None) -> Pairs:
+    """The data set of the workload, one plain fact each."""
+    pairs = []
+    for key, value in (record.data if record and record.data else {}).items():
+        if key.endswith("_s") and finite(value) is not None:
+            pairs.append((label(key.removesuffix("_s")), seconds(value)))
+        elif isinstance(value, str | int | float) and value != "":
+            pairs.append((label(key), fact(key, value)))
+    return tuple(pairs)

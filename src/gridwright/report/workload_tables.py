@@ -1,0 +1,238 @@
+"""The tables of the mixed workload, in plain text cells."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from gridwright.report.figures import ABSENT, GB, count, finite, megabytes, plain, volume
+from gridwright.report.published import Published, published_workloads
+from gridwright.report.tables import Cell, Table, table_of
+from gridwright.runs.workload_record import LaunchRecord, StepRecord, TestSummary, WorkloadSummary
+
+LONGEST = 40
+"""A table of more rows is folded, so that what follows it is found."""
+_BOUNDS = {"cpu": "CPU", "core": "waiting for a core", "other": "something else"}
+_NOT_COMPARED = (
+    "The headlines of published test beds, 0.95 to 1.15, are means of the ratios of single launches: compare "
+    "them with “Ratio mean”. The ratio of the sums, all CPU time over all real time, is another figure."
+)
+_PUBLISHED = (
+    "As printed; the ratio of the sums is computed here from the printed minutes. Launches and minutes are "
+    "of the whole grid, of one host, or of each of three nodes, as the row says, and the tests were others: "
+    "only the ratios can be laid beside a run."
+)
+
+
+def ratio(value: object) -> str:
+    """A CPU/real ratio, as the papers print it."""
+    number = finite(value)
+    return ABSENT if number is None else f"{number:,.2f}"
+
+
+def minutes(value: object) -> str:
+    """Seconds as minutes."""
+    number = finite(value)
+    return ABSENT if number is None else plain(number / 60)
+
+
+def gigabytes(value: object) -> str:
+    """Bytes in GB (10^9)."""
+    number = finite(value)
+    return ABSENT if number is None else plain(number / GB)
+
+
+def bound_words(bound: str | None) -> str:
+    """What held a launch, as it is said in a sentence."""
+    return {"cpu": "CPU", "core": "waiting for a core", "other": "something else"}.get(
+        bound or "", bound or ABSENT
+    )
+
+
+def ratio_range(summary: WorkloadSummary) -> str:
+    """From the least ratio to the greatest."""
+    low, high = finite(summary.ratio_min), finite(summary.ratio_max)
+    return ABSENT if low is None or high is None else f"{ratio(low)} to {ratio(high)}"
+
+
+def ratio_width(summary: WorkloadSummary) -> str:
+    """The greatest ratio less the least: what the papers call the range."""
+    low, high = finite(summary.ratio_min), finite(summary.ratio_max)
+    return ABSENT if low is None or high is None else ratio(high - low)
+
+
+def in_all(summary: WorkloadSummary) -> Table:
+    """The workload in one row, in the shape of the published tables."""
+    deviation = finite(summary.ratio_stdev)
+    table = table_of(
+        "In all",
+        [summary],
+        {
+            "Workload": lambda _: "This run",
+            "Launches": lambda s: count(s.launches),
+            "Real min": lambda s: minutes(s.real_s),
+            "Memory GB": lambda s: gigabytes(s.peak_memory_bytes),
+            "User CPU min": lambda s: minutes(s.user_s),
+            "System CPU min": lambda s: minutes(s.system_s),
+            "Ratio mean": lambda s: ratio(s.ratio_mean),
+            "Std. deviation": lambda _: ABSENT if deviation is None else f"{deviation:.3f}",
+            "Range": ratio_range,
+            "Width": ratio_width,
+            "Ratio of the sums": lambda s: ratio(s.ratio_of_sums),
+        },
+    )
+    return replace(table, note=_NOT_COMPARED)
+
+
+def published() -> Table:
+    """Results of published test beds, in the same columns."""
+
+    def shown(name: str) -> Callable[[Published], str]:
+        return lambda row: getattr(row, name) or ABSENT
+
+    table = table_of(
+        "Published, for comparison",
+        published_workloads(),
+        {
+            "Published": shown("file_system"),
+            "Fact": shown("fact_id"),
+            "Counted": shown("counted"),
+            "Launches": shown("launches"),
+            "Real min": lambda row: _grouped(row.real_minutes),
+            "Memory GB": shown("memory_gb"),
+            "User CPU min": lambda row: _grouped(row.user_cpu_minutes),
+            "System CPU min": shown("system_cpu_minutes"),
+            "Ratio mean": shown("ratio_mean"),
+            "Std. deviation": shown("ratio_stdev"),
+            "Width": shown("ratio_range"),
+            "Ratio of the sums": lambda row: ratio(row.ratio_of_sums),
+        },
+        "Fact|Counted",
+    )
+    sources = dict.fromkeys(f"{row.source}: {row.title}, {row.date}" for row in published_workloads())
+    return replace(table, note=f"{_PUBLISHED} Sources: {'; '.join(sources)}.")
+
+
+def _grouped(text: str) -> str:
+    return f"{int(text):,}" if text.isdecimal() else text or ABSENT
+
+
+def tests(summaries: Sequence[TestSummary]) -> Table | None:
+    """One row per test: means over its launches."""
+    if not summaries:
+        return None
+    table = table_of(
+        "Tests: means over the launches that ran to their end",
+        summaries,
+        {
+            "Test": lambda t: t.test,
+            "Class": lambda t: t.class_,
+            "Launches": lambda t: count(t.launches),
+            "Failed": lambda t: Cell(count(t.failed), "failed") if t.failed else "0",
+            "Real s": lambda t: plain(t.real_s_mean),
+            "User s": lambda t: plain(t.user_s_mean),
+            "System s": lambda t: plain(t.system_s_mean),
+            "Memory MB": lambda t: megabytes(t.peak_memory_bytes_mean),
+            "Ratio mean": lambda t: ratio(t.ratio_mean),
+            "Bound by": lambda t: bound_words(t.bound_by),
+        },
+        "Test|Class|Bound by",
+    )
+    return replace(table, folded=len(summaries) > LONGEST)
+
+
+def failed(launches: Sequence[LaunchRecord]) -> Table | None:
+    """The launches that failed, and why."""
+    rows = [launch for launch in launches if not launch.ok]
+    if not rows:
+        return None
+    table = table_of(
+        "Failed launches",
+        rows,
+        {
+            "Launch": lambda x: str(x.number),
+            "Test": lambda x: x.test,
+            "Stream": lambda x: str(x.stream),
+            "Real s": lambda x: plain(x.real_s),
+            "Exit": _exit,
+            "Reason": lambda x: x.reason or "no reason known",
+            "Log": lambda x: x.log or ABSENT,
+        },
+        "Test|Reason|Log",
+    )
+    return replace(table, folded=len(rows) > LONGEST)
+
+
+def _exit(launch: LaunchRecord) -> str:
+    if launch.signal:
+        return launch.signal
+    return ABSENT if launch.exit_status is None else str(launch.exit_status)
+
+
+def launches(rows: Sequence[LaunchRecord], start: float | None) -> Table | None:
+    """Every launch; `start` (Unix time) is the zero of when they began."""
+    if not rows:
+        return None
+
+    def began(launch: LaunchRecord) -> str:
+        moment = finite(launch.started)
+        return ABSENT if moment is None or start is None else plain(moment - start)
+
+    columns: dict[str, Callable[[LaunchRecord], str | Cell]] = {
+        "Launch": lambda x: str(x.number),
+        "Test": lambda x: x.test,
+        "Class": lambda x: x.class_,
+        "Stream": lambda x: str(x.stream),
+        "Began s": began,
+        "Real s": lambda x: plain(x.real_s),
+        "User s": lambda x: plain(x.user_s),
+        "System s": lambda x: plain(x.system_s),
+        "Memory MB": lambda x: megabytes(x.peak_memory_bytes),
+        "Read": lambda x: volume(x.read_bytes),
+        "Written": lambda x: volume(x.written_bytes),
+        "Ratio": lambda x: ratio(x.cpu_real_ratio),
+        "Bound by": lambda x: bound_words(x.bound_by),
+        "Ended": lambda x: "well" if x.ok else Cell("failed", "failed"),
+    }
+    if len({launch.node for launch in rows}) > 1:
+        columns["Node"] = lambda x: x.node
+    table = table_of("All launches", rows, columns, "Test|Class|Bound by|Ended|Node")
+    return replace(table, folded=True)
+
+
+def steps(rows: Sequence[LaunchRecord]) -> Table | None:
+    """The steps of SAS logs by procedure, those that took longest first."""
+    by_name: dict[str, list[StepRecord]] = defaultdict(list)
+    for launch in rows:
+        for step in launch.steps:
+            by_name[step.procedure].append(step)
+    if not by_name:
+        return None
+    ordered = sorted(by_name.items(), key=lambda item: -(_sum(item[1], "real_s") or 0.0))
+    table = table_of(
+        "Steps by procedure: sums over all logs",
+        ordered,
+        {
+            "Procedure": lambda row: row[0],
+            "Count": lambda row: count(len(row[1])),
+            "Real s": lambda row: plain(_sum(row[1], "real_s")),
+            "User s": lambda row: plain(_sum(row[1], "user_s")),
+            "System s": lambda row: plain(_sum(row[1], "system_s")),
+            "Ratio of the sums": lambda row: ratio(_steps_ratio(row[1])),
+        },
+        "Procedure",
+    )
+    return replace(table, folded=len(ordered) > LONGEST)
+
+
+def _sum(rows: Sequence[StepRecord], key: str) -> float | None:
+    known = [value for step in rows if (value := finite(getattr(step, key))) is not None]
+    return sum(known) if known else None
+
+
+def _steps_ratio(rows: Sequence[StepRecord]) -> float | None:
+    """CPU over real time of the steps that tell all three."""
+    whole = [s for s in rows if None not in (s.real_s, s.user_s, s.system_s)]
+    real = _sum(whole, "real_s")
+    return ((_sum(whole, "user_s") or 0.0) + (_sum(whole, "system_s") or 0.0)) / real if real else None

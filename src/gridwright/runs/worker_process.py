@@ -1,0 +1,125 @@
+"""A process that does the work of a command and tells events: started, listened to, ended.
+
+The command itself touches nothing that can hang: it waits for the worker's events, and goes on
+without a worker that is silent for too long.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, Protocol, Self
+
+from gridwright.errors import environment_error
+from gridwright.runs.journal import Event
+
+SILENCE_S = 45.0
+"""A worker reports several times a second; one that is silent this long hangs on its mount."""
+GRACE_S = 15.0
+"""How long a worker may take to tidy up once it was told to stop."""
+_POLL_S = 0.1
+
+
+class Observer(Protocol):
+    """Sees every event as it happens: the run directory, a progress display."""
+
+    def take(self, event: Event) -> None:
+        """Look at one event."""
+
+
+class WorkerProcess:
+    """A worker whose stdin is held open as long as we live; use it as a context."""
+
+    def __init__(self, module: str, request: dict[str, Any], log: Path) -> None:
+        """Describe a worker: the module to run, its request, and the file for its stderr."""
+        self.log = log
+        self.end = "its worker ended without a word"
+        """Why there was no last event."""
+        self.hangs = False
+        self._command = [sys.executable, "-P", "-m", module]
+        self._request = request
+
+    def __enter__(self) -> Self:
+        """Start it. Raises GridwrightError."""
+        try:
+            with self.log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    self._command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    # A terminal's interrupt goes to the command, which passes on one order to stop.
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise environment_error(
+                f"the worker cannot be started: {error.strerror}",
+                where=str(error.filename or self.log),
+                remedy="check free space there, and the limits of this user (`ulimit -a`)",
+            ) from error
+        self._pipe(self._process.stdin).write(json.dumps(self._request).encode() + b"\n")
+        self._pipe(self._process.stdin).flush()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._pipe(self._process.stdin).close()
+        if kind is KeyboardInterrupt:
+            # The user will not wait; the end of its input is the worker's order to tidy up.
+            return
+        if self._wait(GRACE_S) is None:
+            self._process.send_signal(signal.SIGKILL)
+            # One that hangs in the kernel does not even die of this; it is left behind.
+            self._wait(1.0)
+
+    @staticmethod
+    def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+        if pipe is None:
+            raise RuntimeError("the worker was started without its pipes")
+        return pipe
+
+    def _wait(self, seconds: float) -> int | None:
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def events(self, stop: threading.Event) -> Iterator[Event]:
+        """Yield events until the worker is done, is gone, or does not answer."""
+        pipe = self._pipe(self._process.stdout).fileno()
+        os.set_blocking(pipe, False)
+        told = False
+        heard = time.monotonic()
+        rest = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(pipe, selectors.EVENT_READ)
+            while True:
+                if stop.is_set() and not told:
+                    told = True
+                    self._process.send_signal(signal.SIGTERM)
+                if not selector.select(_POLL_S):
+                    if time.monotonic() - heard > (GRACE_S if told else SILENCE_S):
+                        self.hangs = True
+                        self.end = "the file system does not answer: its worker hangs"
+                        return
+                    continue
+                chunk = os.read(pipe, 1 << 16)
+                if not chunk:
+                    code = self._wait(1.0)
+                    if code is not None and code < 0:
+                        self.end = f"its worker was killed by {signal.Signals(-code).name}"
+                    return
+                heard = time.monotonic()
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    event: Event = json.loads(line)
+                    yield event
+                    if event["event"] == "done":
+                        return

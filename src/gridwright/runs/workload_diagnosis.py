@@ -1,0 +1,85 @@
+"""What held the cores back in a run of the workload, in one sentence with its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gridwright.runs.workload_record import LaunchRecord
+from gridwright.units import format_rate
+
+_LEADS = {
+    "cpu": "The cores were kept busy: computing took {share} of the launches' real time",
+    "core": "Launches waited for cores: {share} of their real time was spent runnable without one",
+    "data read": "Reading data held the cores back: it took {share} of the launches' real time",
+    "data write": "Writing data held the cores back: it took {share} of the launches' real time",
+    "work read": "Reading work held the cores back: it took {share} of the launches' real time",
+    "work write": "Writing work held the cores back: it took {share} of the launches' real time",
+    "util": "Spilling to util held the cores back: it took {share} of the launches' real time",
+    "memory": "Memory held the cores back: launches were stalled on it for {share} of their real time",
+    "other": "Launches waited for something that is no core and no library for {share} of their real time",
+}
+_NAMES = {
+    "cpu": "computing",
+    "core": "waiting for a core",
+    "memory": "stalled on memory",
+    "other": "waiting for something else",
+}
+_NOTABLE = 0.05
+"""A cause below this share of the real time is left out of the sentence."""
+
+
+def causes(launches: Sequence[LaunchRecord]) -> dict[str, float]:
+    """The real time of launches by cause, as fractions of it that add up to 1; empty if unknown."""
+    known = [each for each in launches if each.shares and each.real_s]
+    total = sum(each.real_s or 0.0 for each in known)
+    found: dict[str, float] = {}
+    for launch in known:
+        for cause, share in launch.shares.items():
+            found[cause] = found.get(cause, 0.0) + share * (launch.real_s or 0.0) / total
+    return found
+
+
+def sentence(
+    launches: Sequence[LaunchRecord], shares: Mapping[str, float], samples: Sequence[Mapping[str, Any]]
+) -> str | None:
+    """Say what held the cores back; None if nothing is known of it."""
+    if not shares:
+        return None
+    ordered = sorted(shares, key=lambda cause: -shares[cause])
+    first, rest = ordered[0], [cause for cause in ordered[1:] if shares[cause] >= _NOTABLE]
+    text = _LEADS.get(first, f"{first} took {{share}} of the launches' real time").format(
+        share=_percent(shares[first])
+    )
+    if rest:
+        others = ", ".join(f"{_NAMES.get(cause, cause)} {_percent(shares[cause])}" for cause in rest)
+        text += f" ({others})"
+    text += _cores(samples)
+    if rates := _rates(samples):
+        text += f"; the tests moved {rates}"
+    return f"{text}."
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %"
+
+
+def _cores(samples: Sequence[Mapping[str, Any]]) -> str:
+    """How busy the node's CPUs were on average."""
+    busy = {row["time"]: row["cpu_percent"] for row in samples if row.get("cpu_percent") is not None}
+    return f"; the CPUs were {sum(busy.values()) / len(busy):.0f} % busy" if busy else ""
+
+
+def _rates(samples: Sequence[Mapping[str, Any]]) -> str:
+    """The mean rate of each library that saw traffic, read and written together."""
+    moved: dict[str, list[float]] = {}
+    for row in samples:
+        sums = moved.setdefault(row["library"], [0.0, 0.0])
+        sums[0] += (row["read_bytes"] or 0) + (row["written_bytes"] or 0)
+        sums[1] += row["interval_s"] or 0.0
+    parts = [
+        f"{format_rate(size / seconds)} to and from {library}"
+        for library, (size, seconds) in moved.items()
+        if size and seconds
+    ]
+    return ", ".join(parts)

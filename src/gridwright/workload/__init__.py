@@ -1,0 +1,1 @@
+"""The mixed analytics workload: tests, matrices, data, accounting and diagnosis."""

@@ -1,0 +1,173 @@
+"""The workload on one node: reads one request, answers in events, a JSON document a line.
+
+It has the data made, runs the streams, each launch under a guard of its own, and samples the node
+each second. The end of stdin and SIGTERM are orders to stop: all processes are ended, all
+directories removed. It has no threads, so that it can fork.
+
+Events (stdout), each with "event":
+`data`, `table`, `ready` the data set (see `prepare`) · `running` it begins · `launch-started` ·
+`launch` a record · `sample` · `finding` · `problem` · `done` how it ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from gridwright.errors import ExitStatus
+from gridwright.workload.control_group import ControlGroup, remove_stale_groups
+from gridwright.workload.data_preparation import DataPreparation
+from gridwright.workload.guard import GONE_S, GRACE_S
+from gridwright.workload.private_directories import PrivateDirectories, remove_stale
+from gridwright.workload.process_tree import adopt_orphans, descendants, kill_all
+from gridwright.workload.running import Running
+
+_TICK_S = 0.2
+_LAST_WORDS_S = GRACE_S + GONE_S + 1.0
+
+
+def main() -> None:
+    """Serve one request."""
+    agent = Agent(json.loads(_read_line()))
+    try:
+        status = agent.run()
+    except OSError as error:
+        agent.say(
+            {
+                "event": "problem",
+                "what": f"the workload cannot be run: {error.strerror or error}",
+                "where": str(error.filename or "") or None,
+                "field": None,
+                "source": None,
+                "remedy": "check that the directories of the libraries exist, and who may write there",
+            }
+        )
+        status = ExitStatus.ENVIRONMENT
+    words = {ExitStatus.INTERRUPTED: "interrupted", ExitStatus.ENVIRONMENT: "failed"}
+    agent.say({"event": "done", "status": words.get(status, "complete"), "exit": status})
+
+
+def _read_line() -> bytes:
+    """The first line of stdin, and not a byte more: the rest of it is only waited on."""
+    line = b""
+    while not line.endswith(b"\n") and (byte := os.read(0, 1)):
+        line += byte
+    return line
+
+
+class Agent:
+    """One run of the workload on this node."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        self._request = request
+        self._libraries = {name: Path(path) for name, path in request["libraries"].items()}
+        self._selector = selectors.DefaultSelector()
+        self._stop = False
+
+    def say(self, event: dict[str, Any]) -> None:
+        """Write an event; a reader that is gone is an order to stop."""
+        line = memoryview(json.dumps(event, separators=(",", ":")).encode() + b"\n")
+        try:
+            while line:
+                line = line[os.write(1, line) :]
+        except BrokenPipeError:
+            self._stop = True
+
+    def run(self) -> ExitStatus:
+        """Do all of it. Raises OSError if a library cannot be used."""
+        adopt_orphans()
+        wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake_write)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._ordered)
+        self._selector.register(wake_read, selectors.EVENT_READ, lambda: os.read(wake_read, 512))
+        self._selector.register(0, selectors.EVENT_READ, self._end_of_input)
+        self._clear_leftovers()
+        if self._needs_data() and (failed := self._prepare()) is not None:
+            return failed
+        if self._stop:
+            return ExitStatus.INTERRUPTED
+        return self._launch_all()
+
+    def _ordered(self, *_: object) -> None:
+        self._stop = True
+
+    def _end_of_input(self) -> None:
+        if not os.read(0, 4096):
+            self._stop = True
+            self._selector.unregister(0)
+
+    def _clear_leftovers(self) -> None:
+        remove_stale_groups()
+        removed = [path for name in ("work", "util") for path in remove_stale(self._libraries[name])]
+        if removed:
+            self.say(
+                {
+                    "event": "finding",
+                    "level": "info",
+                    "name": "workload-stale-removed",
+                    "text": f"{len(removed)} directories that a killed run had left were removed: "
+                    f"{', '.join(map(str, removed[:4]))}",
+                    "remedy": "nothing is to be done",
+                }
+            )
+
+    def _needs_data(self) -> bool:
+        return any(launch["test"] is not None for stream in self._request["streams"] for launch in stream)
+
+    def _prepare(self) -> ExitStatus | None:
+        """Have the data set ready; returns the status of a failure."""
+        preparation = DataPreparation(self._request, self._selector, self.say)
+        while not preparation.ended:
+            self._turn()
+            if self._stop:
+                preparation.stop()
+                return ExitStatus.INTERRUPTED
+        return preparation.status
+
+    def _turn(self) -> None:
+        for key, _ in self._selector.select(_TICK_S):
+            key.data()
+
+    def _launch_all(self) -> ExitStatus:
+        directories = PrivateDirectories.create(
+            self._libraries["work"], self._libraries["util"], keep=self._request["keep"]
+        )
+        groups = ControlGroup.for_run()
+        running = Running(self._request, directories, groups, self._selector, self.say)
+        try:
+            running.begin()
+            while not running.ended and not self._stop:
+                self._turn()
+                running.tick()
+            if self._stop:
+                running.stop(self._turn, _LAST_WORDS_S)
+            running.close()
+        finally:
+            kill_all(descendants(os.getpid()), signal.SIGKILL)
+            directories.remove()
+            if groups is not None:
+                groups.remove()
+        if self._request["keep"]:
+            self._tell_kept(directories)
+        return ExitStatus.INTERRUPTED if self._stop else ExitStatus.DONE
+
+    def _tell_kept(self, directories: PrivateDirectories) -> None:
+        self.say(
+            {
+                "event": "finding",
+                "level": "info",
+                "name": "workload-kept",
+                "text": f"the launches' directories were kept: {directories.work}, {directories.util}",
+                "remedy": "remove them when you have seen them",
+            }
+        )
+
+
+if __name__ == "__main__":
+    main()

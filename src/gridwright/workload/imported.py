@@ -1,0 +1,51 @@
+"""SAS logs as the events of a run, so that they end in the same record, tables and report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from gridwright.errors import Finding, GridwrightError, Problem
+from gridwright.runs.journal import Event
+from gridwright.runs.workload_record import LaunchRecord
+from gridwright.workload.sas_log import assign_streams, read_sas_log
+
+
+def import_logs(logs: Sequence[Path], *, node: str) -> list[Event]:
+    """Read logs, each one launch. Raises GridwrightError that names every log that is none."""
+    problems: list[Problem] = []
+    launches: list[LaunchRecord] = []
+    findings: list[Finding] = []
+    for number, log in enumerate(logs, start=1):
+        try:
+            launch, found = read_sas_log(log, number=number, node=node)
+        except GridwrightError as error:
+            problems += error.problems
+            continue
+        launches.append(launch.model_copy(update={"log": str(log)}))
+        findings += found
+    if problems:
+        raise GridwrightError(*problems)
+    placed = assign_streams(launches)
+    header: Event = {
+        "event": "workload",
+        "matrix": None,
+        "scale": None,
+        "seed": None,
+        "streams": max((launch.stream for launch in placed), default=0),
+        "launches": len(placed),
+    }
+    return [
+        header,
+        *(
+            {
+                "event": "finding",
+                "level": each.level,
+                "name": each.name,
+                "text": each.text,
+                "remedy": each.remedy,
+            }
+            for each in findings
+        ),
+        *({"event": "launch", "launch": launch.model_dump(by_alias=True)} for launch in placed),
+    ]

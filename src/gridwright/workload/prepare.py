@@ -1,0 +1,228 @@
+"""The process that has the data set ready: checks space, makes what is missing, empties the cache.
+
+Reads one request on stdin (see `main`), answers in events on stdout, a JSON document a line:
+`data` how far it is · `table` one was made · `ready` · `problem`. SIGTERM, the end of stdin and
+the death of its parent are orders to stop.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from gridwright.errors import GridwrightError, environment_error
+from gridwright.workload.data_set import DataSet, Locked
+from gridwright.workload.datasets.catalogue import TABLES
+from gridwright.workload.datasets.generate import Made
+from gridwright.workload.process_tree import die_with_parent
+from gridwright.workload.programs import registry
+from gridwright.workload.scales import scale
+from gridwright.workload.space import check_space, needs, table_bytes
+
+Emit = Callable[[dict[str, Any]], None]
+_POLL_S = 0.2
+_WAIT_FOR_LOCK_S = 24 * 3600.0
+
+
+class Stopped(Exception):
+    """An order to stop came."""
+
+
+@dataclass(slots=True)
+class _Writer:
+    process: subprocess.Popen[bytes]
+    task: tuple[str, int] | None = None
+    path: Path | None = None
+
+
+def missing_tables(data: DataSet, tables: set[str], copies: int) -> list[tuple[str, int]]:
+    """Tables and copies that are not there yet, the largest first. Raises OSError."""
+    there = data.entries()
+    sizes = {name: table_bytes(name, data.scale) for name in tables}
+    missing = [(name, copy) for copy in range(copies) for name in tables if f"{copy}/{name}" not in there]
+    return sorted(missing, key=lambda each: (-sizes[each[0]], each))
+
+
+def prepare(
+    data: DataSet, tables: set[str], copies: int, *, workers: int, emit: Emit, stopped: Callable[[], bool]
+) -> None:
+    """Have `tables` in all copies. Raises Stopped, GridwrightError and OSError.
+
+    A set that another process is making is waited for. Tables that are whole are left alone.
+    """
+    deadline = time.monotonic() + _WAIT_FOR_LOCK_S
+    while missing_tables(data, tables, copies):
+        try:
+            with data.lock():
+                data.remove_partial()
+                _make(data, missing_tables(data, tables, copies), workers, emit, stopped)
+        except Locked:
+            emit({"event": "data", "state": "waiting"})
+            if stopped():
+                raise Stopped from None
+            if time.monotonic() > deadline:
+                raise environment_error(
+                    "another process has been making this data set for a day", where=str(data.directory)
+                ) from None
+            time.sleep(_POLL_S)
+
+
+def _make(
+    data: DataSet,
+    missing: list[tuple[str, int]],
+    workers: int,
+    emit: Emit,
+    stopped: Callable[[], bool],
+) -> None:
+    pending = list(missing)
+    running = [_start() for _ in range(min(workers, len(pending)))]
+    try:
+        with selectors.DefaultSelector() as selector:
+            for writer in running:
+                selector.register(_pipe(writer.process.stdout), selectors.EVENT_READ, writer)
+                _feed(writer, data, pending)
+            left = len(missing)
+            while left:
+                for key, _ in selector.select(_POLL_S):
+                    _finish(key.data, data, emit)
+                    left -= 1
+                    _feed(key.data, data, pending)
+                if stopped():
+                    raise Stopped
+                emit({"event": "data", "state": "making", "done": len(missing) - left, "of": len(missing)})
+    finally:
+        for writer in running:
+            writer.process.kill()
+            writer.process.communicate()
+        data.remove_partial()
+
+
+def _start() -> _Writer:
+    return _Writer(
+        subprocess.Popen(
+            [sys.executable, "-P", "-m", "gridwright.workload.datasets.writer", str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+    )
+
+
+def _feed(writer: _Writer, data: DataSet, pending: list[tuple[str, int]]) -> None:
+    writer.task = pending.pop(0) if pending else None
+    if writer.task is None:
+        return
+    name, copy = writer.task
+    writer.path = data.path(name, copy, TABLES[name].format)
+    request = {
+        "table": name,
+        "path": str(writer.path),
+        "units": data.scale.units,
+        "seed": data.seed,
+        "copy": copy,
+    }
+    pipe = _pipe(writer.process.stdin)
+    pipe.write(json.dumps(request).encode() + b"\n")
+    pipe.flush()
+
+
+def _finish(writer: _Writer, data: DataSet, emit: Emit) -> None:
+    line = _pipe(writer.process.stdout).readline()
+    name, copy = writer.task or ("", 0)
+    if not line:
+        raise environment_error(
+            f"the process that made table {name} ended without a word",
+            where=str(writer.path),
+            remedy="look for an out-of-memory kill in `dmesg`, then run again: what is whole is kept",
+        )
+    answer = json.loads(line)
+    if "error" in answer:
+        raise _failed(answer)
+    made = Made(**answer["made"])
+    if writer.path is not None:
+        data.record({f"{copy}/{name}": (writer.path, made)})
+    emit({"event": "table", "table": name, "copy": copy, "bytes": made.bytes_, "sha256": made.sha256})
+
+
+def _failed(answer: dict[str, Any]) -> GridwrightError:
+    return environment_error(
+        f"the data cannot be written: {answer['error']}",
+        where=answer["path"],
+        remedy="mend that, then run again: tables that are whole are kept",
+    )
+
+
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    if pipe is None:
+        raise RuntimeError("the writer was started without its pipes")
+    return pipe
+
+
+def main() -> None:
+    """Serve one request.
+
+    `{"libraries": {"data", "work", "util"}, "scale", "seed", "copies", "streams", "keep",
+    "workers"}`: directories by library, and the streams as lists of tests, null for a command.
+    """
+    die_with_parent(int(sys.argv[1]))
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: stop.set())
+    request = json.loads(sys.stdin.readline())
+    try:
+        _serve(request, stop)
+    except Stopped:
+        return
+    except GridwrightError as error:
+        for problem in error.problems:
+            _say({"event": "problem", "exit": error.status} | asdict(problem))
+    except OSError as error:
+        found = environment_error(
+            f"the data set cannot be made ready: {error.strerror or error}",
+            where=str(error.filename or request["libraries"]["data"]),
+            remedy="check that the directory exists, and who may write there",
+        )
+        _say({"event": "problem", "exit": found.status} | asdict(found.problems[0]))
+
+
+def _serve(request: dict[str, Any], stop: threading.Event) -> None:
+    libraries = {name: Path(path) for name, path in request["libraries"].items()}
+    chosen = scale(request["scale"])
+    data = DataSet.of(libraries["data"], chosen, request["seed"])
+    streams: list[list[str | None]] = request["streams"]
+    tests = {test for stream in streams for test in stream if test is not None}
+    tables = {table for test in tests for table in registry.program(test).tables}
+    missing = missing_tables(data, tables, request["copies"])
+    check_space(libraries, needs(chosen, missing, streams, keep=request["keep"]))
+    began = time.monotonic()
+    prepare(data, tables, request["copies"], workers=request["workers"], emit=_say, stopped=stop.is_set)
+    data.evict()
+    entries = data.entries()
+    wanted = [entries[f"{copy}/{name}"] for copy in range(request["copies"]) for name in sorted(tables)]
+    _say(
+        {
+            "event": "ready",
+            "directory": str(data.directory),
+            "bytes": sum(entry["bytes"] for entry in wanted),
+            "tables": len(wanted),
+            "made": len(missing),
+            "seconds": time.monotonic() - began,
+        }
+    )
+
+
+def _say(event: dict[str, Any]) -> None:
+    os.write(sys.stdout.fileno(), json.dumps(event).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()

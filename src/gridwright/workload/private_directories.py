@@ -1,0 +1,76 @@
+"""The directories of a run in work and util: made fresh, marked, and removed on every way out.
+
+`.gridwright-workload-ID` holds a marker that says which process made it; each launch has a
+directory of its own inside. One whose process is dead, and that was not kept on purpose, is
+removed by the next run. Nothing else in a library is touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from gridwright.runs.atomic import write_atomically
+from gridwright.runs.process import is_alive, process_facts
+
+PREFIX = ".gridwright-workload-"
+MARKER = "gridwright-workload.json"
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateDirectories:
+    """Where the launches of one run keep their temporary tables and what they spill."""
+
+    work: Path
+    util: Path
+    keep: bool
+
+    @classmethod
+    def create(cls, work: Path, util: Path, *, keep: bool) -> PrivateDirectories:
+        """Make and mark them. Raises OSError."""
+        made: list[Path] = []
+        try:
+            for library in (work, util):
+                directory = library / f"{PREFIX}{secrets.token_hex(6)}"
+                directory.mkdir(mode=0o700)
+                made.append(directory)
+                marker = {"process": process_facts(), "kept": keep}
+                write_atomically(directory / MARKER, json.dumps(marker, indent=1) + "\n")
+        except BaseException:
+            for directory in made:
+                shutil.rmtree(directory, ignore_errors=True)
+            raise
+        return cls(made[0], made[1], keep)
+
+    def of_launch(self, number: int, label: str) -> tuple[Path, Path]:
+        """The directories in work and util of one launch; not made yet."""
+        name = f"{number:04d}-{label}"
+        return self.work / name, self.util / name
+
+    def remove(self) -> None:
+        """Remove them with all that is in them, unless they are to be kept."""
+        if not self.keep:
+            for directory in (self.work, self.util):
+                shutil.rmtree(directory, ignore_errors=True)
+
+
+def remove_stale(library: Path) -> list[Path]:
+    """Remove what killed runs left in a library; returns the directories."""
+    removed = []
+    for directory in library.glob(f"{PREFIX}*"):
+        try:
+            marker = json.loads((directory / MARKER).read_text())
+            stale = not marker["kept"] and is_alive(marker["process"]) is False
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            # Killed between the making and the marking: ours by name, and there is nothing in it.
+            with contextlib.suppress(OSError):
+                directory.rmdir()
+            continue
+        if stale and not directory.is_symlink():
+            shutil.rmtree(directory, ignore_errors=True)
+            removed.append(directory)
+    return removed

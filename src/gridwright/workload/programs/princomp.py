@@ -1,0 +1,171 @@
+"""Mirrors PROC PRINCOMP and PROC FACTOR: components of all rows, and rotated factors.
+
+I/O: reads the observations from data once; writes the component scores of up to `princomp_rows`
+rows to work.
+Check: sums of products, exactly summed when the table was made; eigenvalues of the correlations
+behind the data; the loadings of the factors, found again by extraction and varimax rotation, with
+standard errors from resampled blocks of rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gridwright.workload.datasets.observations import CROSSED, FACTORED, FACTORS, INCOMPLETE, LOADINGS
+from gridwright.workload.datasets.quantiles import Floats
+from gridwright.workload.launch import Launch
+from gridwright.workload.programs.program import Program
+from gridwright.workload.programs.sampling import (
+    STANDARD_ERRORS,
+    columns_of,
+    quiet,
+    read_sample,
+    write_result,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_NAMES = tuple(name for name in FACTORED if name not in INCOMPLETE)
+_BLOCKS = 50
+"""Rows are dealt to so many blocks, of which resamples are drawn."""
+_STEPS = 400
+"""Steps of extraction and of rotation, at most."""
+
+
+def _run(launch: Launch) -> None:
+    size = len(_NAMES) + 1
+    blocks = np.zeros((_BLOCKS, size, size))
+
+    def add(batch: pa.RecordBatch) -> None:
+        rows = np.stack([np.ones(batch.num_rows), *columns_of(batch, _NAMES)], axis=1)
+        for block in range(_BLOCKS):
+            dealt = rows[block::_BLOCKS]
+            blocks[block] += dealt.T @ dealt
+
+    with quiet():
+        kept = read_sample(launch, "observations", _NAMES, launch.settings["princomp_rows"], add)
+        products = blocks.sum(axis=0)
+        _check_products(launch, products)
+        correlation = _correlate(products)
+        values, vectors = np.linalg.eigh(correlation)
+        _check_components(launch, values, vectors, correlation, products[0, 0])
+        mean = products[0, 1:] / products[0, 0]
+        deviation = np.sqrt(np.diag(products)[1:] / products[0, 0] - mean * mean)
+        kept -= mean
+        kept /= deviation
+        scores = kept @ vectors[:, : -FACTORS - 1 : -1]
+        result = {f"prin{number + 1}": scores[:, number] for number in range(FACTORS)}
+        write_result(launch, "scores", result)
+        loadings = _loadings(correlation)
+        replicates = []
+        draws = np.random.default_rng(0)
+        for _ in range(launch.settings["princomp_resamples"]):
+            weights = np.bincount(draws.integers(_BLOCKS, size=_BLOCKS), minlength=_BLOCKS)
+            replicates.append(_loadings(_correlate(np.tensordot(weights.astype(np.float64), blocks, 1))))
+    _check_loadings(launch, loadings, np.std(replicates, axis=0), products[0, 0])
+
+
+def _correlate(products: Floats) -> Floats:
+    """Correlations from sums of products, the first row being the sums."""
+    rows = products[0, 0]
+    covariance = products[1:, 1:] / rows - np.outer(products[0, 1:], products[0, 1:]) / rows**2
+    scale = 1 / np.sqrt(np.diag(covariance))
+    return np.asarray(covariance * np.outer(scale, scale))
+
+
+def _loadings(correlation: Floats) -> Floats:
+    """Iterated principal factors, rotated by varimax and put in order: shape (columns, FACTORS)."""
+    shared = 1 - 1 / np.diag(np.linalg.inv(correlation))
+    for _ in range(_STEPS):
+        reduced = correlation.copy()
+        np.fill_diagonal(reduced, shared)
+        values, vectors = np.linalg.eigh(reduced)
+        found = vectors[:, -FACTORS:] * np.sqrt(np.maximum(values[-FACTORS:], 0))
+        before, shared = shared, np.square(found).sum(axis=1)
+        if np.abs(shared - before).max() < 1e-7:
+            break
+    rotated = _varimax(found)
+    # Factor f leads in columns f, f + FACTORS and so on: that gives order and sign.
+    order = np.argmax(np.abs([rotated[number::FACTORS].sum(axis=0) for number in range(FACTORS)]), axis=1)
+    rotated = rotated[:, order]
+    signs = [1 if rotated[number::FACTORS, number].sum() > 0 else -1 for number in range(FACTORS)]
+    return np.asarray(rotated * signs)
+
+
+def _varimax(loadings: Floats) -> Floats:
+    """Rotate so that each variable loads on few factors (Kaiser 1958), rows scaled to length 1 meanwhile."""
+    length = np.sqrt(np.square(loadings).sum(axis=1, keepdims=True))
+    scaled, rotation, total = loadings / length, np.eye(loadings.shape[1]), 0.0
+    for _ in range(_STEPS):
+        turned = scaled @ rotation
+        target = turned**3 - turned * (np.square(turned).sum(axis=0) / len(turned))
+        left, values, right = np.linalg.svd(scaled.T @ target)
+        rotation, before, total = left @ right, total, float(values.sum())
+        if total - before < 1e-10 * total:
+            break
+    return np.asarray(loadings @ rotation)
+
+
+def _check_products(launch: Launch, products: Floats) -> None:
+    facts = launch.facts("observations")
+    names = [name for name in CROSSED if name in _NAMES]
+    # Rounding grows with the number of rows: n * 2^-53 of the sum of the sizes, which is below 20 n.
+    rounding = 1e-9 * facts.rows
+    for one in names:
+        for two in names:
+            found = products[_NAMES.index(one) + 1, _NAMES.index(two) + 1]
+            expected = facts.expected["products"][CROSSED.index(one)][CROSSED.index(two)]
+            launch.check(f"products of {one} and {two}", found, expected, tolerance=rounding)
+
+
+def _truth() -> Floats:
+    """Loadings behind the data: shape (columns, FACTORS)."""
+    found = np.zeros((len(_NAMES), FACTORS))
+    for number in range(len(_NAMES)):
+        found[number, number % FACTORS] = LOADINGS[number]
+    return found
+
+
+def _check_components(
+    launch: Launch, values: Floats, vectors: Floats, correlation: Floats, rows: float
+) -> None:
+    launch.check("sum of eigenvalues", float(values.sum()), float(len(_NAMES)), tolerance=1e-9 * len(_NAMES))
+    apart = np.abs(vectors * values @ vectors.T - correlation).max()
+    launch.check("components less correlations", float(apart), 0.0, tolerance=1e-9)
+    model = _truth() @ _truth().T
+    np.fill_diagonal(model, 1.0)
+    # Weyl: no eigenvalue moves further than the norm of the error, whose entries have deviation
+    # below 1 / sqrt(n); a random symmetric matrix of such entries has norm 2 sqrt(columns / n).
+    error = 4 * np.sqrt(len(_NAMES) / rows) + STANDARD_ERRORS / np.sqrt(rows)
+    for number, truth in enumerate(np.linalg.eigvalsh(model).tolist()):
+        launch.check(f"eigenvalue {number}", float(values[number]), truth, tolerance=float(error))
+
+
+def _check_loadings(launch: Launch, loadings: Floats, errors: Floats, rows: float) -> None:
+    # Resamples are few, so their deviation is itself uncertain: it counts for 1.5 / sqrt(n) at least.
+    tolerance = STANDARD_ERRORS * np.maximum(errors, 1.5 / np.sqrt(rows))
+    launch.require("a loading has no standard error", bool((errors < 20 / np.sqrt(rows)).all()))
+    truth = _truth()
+    for number, name in enumerate(_NAMES):
+        for factor in range(FACTORS):
+            launch.check(
+                f"loading of {name} on factor {factor}",
+                float(loadings[number, factor]),
+                float(truth[number, factor]),
+                tolerance=float(tolerance[number, factor]),
+            )
+
+
+PROGRAM = Program(
+    name="princomp",
+    class_="computation",
+    mirrors="PROC PRINCOMP and PROC FACTOR",
+    engine="NumPy (OpenBLAS)",
+    tables=("observations",),
+    run=_run,
+    work={"observations": 40 / 384},
+    threaded=True,
+)

@@ -1,0 +1,101 @@
+"""A run of the workload: the agent of this node, its events told to observers, its logs written."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from gridwright.errors import ExitStatus
+from gridwright.runs.directory import LOGS, RunDirectory
+from gridwright.runs.journal import Event
+from gridwright.runs.worker_process import Observer, WorkerProcess
+from gridwright.runs.workload_record import LaunchRecord, WorkloadRecord
+from gridwright.workload.options import WorkloadOptions, plan_request
+from gridwright.workload.step_log import write_step_log
+
+_AGENT = "gridwright.workload.agent"
+
+
+def run_workload(
+    run: RunDirectory,
+    options: WorkloadOptions,
+    libraries: Mapping[str, Path],
+    *,
+    observers: Sequence[Observer],
+    stop: threading.Event,
+    silenced: Collection[str] = (),
+) -> ExitStatus:
+    """Run the workload and journal every event; returns how that ended, without a judgement.
+
+    `stop` may be set at any time from a signal handler. Raises GridwrightError if the run
+    directory cannot be written to, or the agent cannot be started.
+    """
+    request = plan_request(options, libraries, node=socket.gethostname())
+    told = [run, *observers]
+    _tell(told, _header(options, request["copies"]))
+    logs = run.path / LOGS
+    done: Event = {}
+    with WorkerProcess(_AGENT, request, logs / "workload.log") as agent:
+        for event in agent.events(stop):
+            if event["event"] == "finding" and _is_silenced(event, silenced):
+                continue
+            if event["event"] == "launch":
+                event = _with_log(event, logs)  # noqa: PLW2901 - the same event, completed
+            if event["event"] == "done":
+                done = event
+            _tell(told, event)
+    if not done:
+        _tell(told, _lost(agent, libraries))
+        return ExitStatus.INTERRUPTED if stop.is_set() and not agent.hangs else ExitStatus.ENVIRONMENT
+    return ExitStatus(done["exit"])
+
+
+def judged(ended: ExitStatus, result: WorkloadRecord) -> ExitStatus:
+    """The exit status of a workload: missed where a launch failed."""
+    if ended != ExitStatus.DONE:
+        return ended
+    return ExitStatus.DONE if result.met else ExitStatus.MISSED
+
+
+def _header(options: WorkloadOptions, copies: int) -> Event:
+    return {
+        "event": "workload",
+        "matrix": options.matrix.name,
+        "scale": options.scale.name,
+        "seed": options.seed,
+        "streams": len(options.matrix.streams),
+        "launches": options.matrix.launches,
+        "copies": copies,
+    }
+
+
+def _is_silenced(finding: Event, silenced: Collection[str]) -> bool:
+    return finding["level"] != "error" and finding["name"] in silenced
+
+
+def _with_log(event: Event, logs: Path) -> Event:
+    """Write the launch's log and name it in its record; a log that cannot be written loses nothing else."""
+    launch = LaunchRecord.model_validate(event["launch"])
+    with contextlib.suppress(OSError):
+        path = write_step_log(logs, launch, event["output"])
+        return {"event": "launch", "launch": event["launch"] | {"log": f"{LOGS}/{path.name}"}}
+    return {"event": "launch", "launch": event["launch"]}
+
+
+def _lost(agent: WorkerProcess, libraries: Mapping[str, Path]) -> Event:
+    return {
+        "event": "problem",
+        "what": f"the workload on this node was lost: {agent.end}",
+        "where": ", ".join(str(path) for path in dict.fromkeys(libraries.values())),
+        "field": None,
+        "source": None,
+        "remedy": f"check the mounts (`mount`, `dmesg`) and {agent.log}",
+    }
+
+
+def _tell(observers: Sequence[Observer], event: Event) -> None:
+    for observer in observers:
+        observer.take(event)

@@ -1,0 +1,136 @@
+"""The verdict on a workload, alone and beside a throughput test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gridwright.report.verdict import judge
+from gridwright.runs.workload_record import WorkloadRecord
+from tests.fixtures.runs import built_runs
+from tests.support.records import launch_record, workload_record
+from tests.unit.report import workload_runs
+
+FAILED: dict[str, Any] = {"ok": False, "reason": "exit status 1."}
+
+
+def record(number: int = 3, failed: int = 0, **own: Any) -> WorkloadRecord:
+    launches = [launch_record(i + 1, **(FAILED if i < failed else {})) for i in range(number)]
+    return workload_record(launches, **own)
+
+
+def iotest(met: bool | None, required: float | None = 100, rate: float = 140) -> Any:
+    phases = [built_runs.phase("write", rate), built_runs.phase("read", rate)]
+    return built_runs.iotest_record([built_runs.library("data", required, met, phases)], met)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "sentence"),
+    [
+        ("workload", "met", "All 101 launches ended with right answers."),
+        ("workload-one", "met", "The only launch ended with the right answer."),
+        ("workload-empty", "unproven", "No test was launched, so there is no workload to judge."),
+        ("workload-imported", "met", "All 21 launches ended without an error."),
+        (
+            "workload-failing",
+            "missed",
+            "8 of 77 launches failed; the first, io_write_wide (launch 6): "
+            "the answer is wrong: 1,204,112 rows where 1,204,113 are right.",
+        ),
+        (
+            "workload-interrupted",
+            "interrupted",
+            "The run was interrupted, so the workload is not judged; until then 40 launches had ended, "
+            "4 of which failed.",
+        ),
+    ],
+)
+def test_a_workload_alone(name: str, kind: str, sentence: str) -> None:
+    run = workload_runs.RUNS[name]()
+    verdict = judge(run.run, run.iotest, run.workload)
+    assert (verdict.kind, verdict.sentence) == (kind, sentence)
+
+
+def test_the_first_failure_is_the_one_that_ended_first() -> None:
+    launches = [
+        launch_record(1, "late", ok=False, reason="late", ended=1_763_700_900.0),
+        launch_record(2, "early", ok=False, reason="early", ended=1_763_700_100.0),
+        launch_record(3, "unknown", ok=False, reason="unknown", ended=None),
+    ]
+    verdict = judge(built_runs.run_record(met=False), None, workload_record(launches))
+    assert verdict.sentence == "3 of 3 launches failed; the first, early (launch 2): early."
+
+
+def test_failed_launches_outweigh_a_run_that_says_met() -> None:
+    assert judge(built_runs.run_record(met=True), None, record(failed=1)).kind == "missed"
+
+
+@pytest.mark.parametrize("status", ["interrupted", "failed", "running"])
+def test_a_workload_that_did_not_end_has_no_verdict(status: str) -> None:
+    verdict = judge(built_runs.run_record(met=False), None, record(failed=1, status=status))
+    assert verdict.kind == status
+    assert (
+        "so the workload is not judged; until then 3 launches had ended, 1 of which failed"
+        in verdict.sentence
+    )
+
+
+def test_both_met_reports_both() -> None:
+    verdict = judge(built_runs.run_record(met=True), iotest(True), record())
+    assert verdict.kind == "met"
+    assert verdict.sentence == (
+        "data writes 140 and reads 140 MB/s per core against the 100 it requires. "
+        "All 3 launches ended with right answers."
+    )
+
+
+def test_a_missed_workload_does_not_blame_a_library() -> None:
+    verdict = judge(built_runs.run_record(met=False), iotest(True), record(failed=1))
+    assert verdict.kind == "missed"
+    assert [library.kind for library in verdict.libraries] == ["met"]
+    assert verdict.sentence == (
+        "data writes 140 and reads 140 MB/s per core against the 100 it requires. "
+        "1 of 3 launches failed; the first, io_sort (launch 1): exit status 1."
+    )
+
+
+def test_a_missed_library_leaves_the_workload_its_due() -> None:
+    verdict = judge(built_runs.run_record(met=False), iotest(False, rate=90), record())
+    assert verdict.kind == "missed"
+    assert verdict.sentence.startswith("data writes 90.0 and reads 90.0 MB/s per core against the 100")
+    assert verdict.sentence.endswith("All 3 launches ended with right answers.")
+
+
+def test_a_library_that_is_not_proven_leaves_the_whole_unproven() -> None:
+    assert judge(built_runs.run_record(), iotest(None), record()).kind == "unproven"
+
+
+def test_a_throughput_test_without_requirements_has_no_say() -> None:
+    verdict = judge(built_runs.run_record(), iotest(None, required=None), record())
+    assert verdict.kind == "met"
+    assert "there is nothing to judge. All 3 launches" in verdict.sentence
+
+
+def test_another_check_that_failed_is_said() -> None:
+    alone = judge(built_runs.run_record(met=False), None, record())
+    assert alone.sentence.endswith("Another check of this run failed; see the findings.")
+    both = judge(built_runs.run_record(met=False), iotest(True), record())
+    assert "another check of this run failed" in both.sentence
+
+
+def test_an_interrupted_run_of_both_says_how_far_each_came() -> None:
+    verdict = judge(built_runs.run_record("interrupted"), iotest(None), record(failed=1))
+    assert verdict.kind == "interrupted"
+    assert verdict.sentence.startswith(
+        "The run was interrupted, so no requirement is judged. Measured until then"
+    )
+    assert verdict.sentence.endswith("3 launches of the workload had ended, 1 of which failed.")
+
+
+def test_a_test_that_found_no_library_is_not_spoken_of() -> None:
+    nothing = built_runs.iotest_record([], None)
+    assert (
+        judge(built_runs.run_record(), nothing, record()).sentence
+        == "All 3 launches ended with right answers."
+    )

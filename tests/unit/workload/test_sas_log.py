@@ -1,0 +1,509 @@
+"""SAS logs of several systems and ages, whole and damaged; all of them written for these tests."""
+
+from __future__ import annotations
+
+import os
+import time
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gridwright.errors import Finding, GridwrightError
+from gridwright.runs.workload_record import LaunchRecord
+from gridwright.workload import sas_log_job
+from gridwright.workload.sas_log import assign_streams, read_sas_log
+from gridwright.workload.sas_log_notes import parse_memory, parse_stamp, parse_time
+
+in_same_directory = settings(
+    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150
+)
+
+UNIX = """\
+1                                   The SAS System        06:58 Saturday, November 21, 2026
+
+NOTE: Copyright (c) 2016 by SAS Institute Inc., Cary, NC, USA.
+NOTE: SAS initialization used:
+      real time           0.84 seconds
+      user cpu time       0.03 seconds
+      system cpu time     0.05 seconds
+      memory              1024.00k
+      OS Memory           5672.00k
+      Timestamp           11/21/2026 06:57:59 AM
+      Page Faults                       37
+      Block Output Operations           0
+
+1          data work.a; set big.a; where used = 1; run;
+MPRINT(LOAD):   proc sort data=work.a; by k; run;
+
+NOTE: There were 4877 observations read from the data set BIG.A.
+NOTE: DATA statement used (Total process time):
+      real time           1:02.33
+      user cpu time       40.10 seconds
+      system cpu time     4.02 seconds
+      memory              812,345.67k
+      OS Memory           999999999.00k
+      Timestamp           11/21/2026 06:59:02 AM
+      Step Count                        3  Switch Count  12
+      Page Faults                       0
+      Voluntary Context Switches        67
+
+NOTE: PROCEDURE SORT used (Total process time):
+      real time           1:00:02.50
+      user cpu time       30:00.00
+      system cpu time     10.00 seconds
+\f2                                   The SAS System        06:58 Saturday, November 21, 2026
+
+      memory              2000.00k
+      OS Memory           3000.00k
+      Timestamp           11/21/2026 07:59:05 AM
+      Step Count                        4  Switch Count  0
+
+NOTE: SAS Institute Inc., SAS Campus Drive, Cary, NC USA 27513-2414
+NOTE: The SAS System used:
+      real time           1:01:06.00
+      user cpu time       30:41.00
+      system cpu time     15.00 seconds
+      memory              900000.50k
+      OS Memory           999999999.00k
+      Timestamp           11/21/2026 07:59:06 AM
+      Step Count                        4  Switch Count  12
+
+"""
+
+WINDOWS_STIMER = """\
+NOTE: SAS initialization used:
+      real time           1:05.27
+      cpu time            0.99 seconds
+
+1    proc import datafile="C:\\data.tsv" out=mydata dbms=tab replace;
+NOTE: PROCEDURE IMPORT used:
+      real time           2,50 seconds
+      cpu time            1.50 seconds
+
+
+NOTE: SAS Institute Inc., SAS Campus Drive, Cary, NC USA 27513-2414
+NOTE: The SAS System used:
+      real time           1:10.00
+      cpu time            3.50 seconds
+"""
+
+WINDOWS_FULL = """\
+NOTE: PROCEDURE PRINT used (Total process time):
+      real time           0.96 seconds
+      user cpu time       0.01 seconds
+      system cpu time     0.15 seconds
+      Memory                            83k
+      OS Memory                         4648k
+      Timestamp            3/9/2011  9:13:39 AM
+"""
+
+
+def read(directory: Path, text: str | bytes, name: str = "job.log") -> tuple[LaunchRecord, list[Finding]]:
+    path = directory / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read_sas_log(path, number=7, node="n01")
+
+
+def names(findings: list[Finding]) -> list[str]:
+    return [finding.name for finding in findings]
+
+
+def local(year: int, month: int, day: int, hour: int, minute: int, second: int) -> float:
+    return time.mktime((year, month, day, hour, minute, second, 0, 0, -1))
+
+
+def test_a_whole_unix_log(tmp_path: Path) -> None:
+    launch, findings = read(tmp_path, UNIX, "night.v2.log")
+    assert findings == []
+    assert (launch.number, launch.test, launch.class_, launch.node) == (7, "night.v2", "command", "n01")
+    assert (launch.stream, launch.ok, launch.reason) == (1, True, None)
+    assert (launch.real_s, launch.user_s, launch.system_s) == (3666.0, 1841.0, 15.0)
+    assert launch.peak_memory_bytes == round(900000.5 * 1024)
+    assert launch.cpu_real_ratio == pytest.approx(1856 / 3666)
+    assert launch.ended == local(2026, 11, 21, 7, 59, 6)
+    assert launch.started == launch.ended - 3666.0
+    steps = [(s.procedure, s.real_s, s.user_s, s.system_s, s.peak_memory_bytes, s.line) for s in launch.steps]
+    assert steps == [
+        ("SAS initialization", 0.84, 0.03, 0.05, 1024 * 1024, 4),
+        ("DATA", 62.33, 40.10, 4.02, round(812345.67 * 1024), 18),
+        ("SORT", 3602.5, 1800.0, 10.0, 2000 * 1024, 29),
+    ]
+
+
+def test_cpu_time_of_stimer_stands_under_user(tmp_path: Path) -> None:
+    launch, findings = read(tmp_path, WINDOWS_STIMER)
+    assert names(findings) == ["sas-log-no-fullstimer"]
+    assert findings[0].level == "info"
+    assert (launch.real_s, launch.user_s, launch.system_s) == (70.0, 3.5, None)
+    assert launch.cpu_real_ratio == pytest.approx(0.05)
+    assert (launch.started, launch.ended, launch.peak_memory_bytes) == (None, None, None)
+    assert [(s.procedure, s.real_s, s.user_s, s.system_s) for s in launch.steps] == [
+        ("SAS initialization", 65.27, 0.99, None),
+        ("IMPORT", 2.5, 1.5, None),
+    ]
+
+
+def test_a_log_without_closing_note_is_summed(tmp_path: Path) -> None:
+    launch, findings = read(tmp_path, UNIX[: UNIX.index("NOTE: SAS Institute Inc., SAS")] + WINDOWS_FULL)
+    assert names(findings) == ["sas-log-truncated"]
+    assert launch.real_s == pytest.approx(0.84 + 62.33 + 3602.5 + 0.96)
+    assert launch.user_s == pytest.approx(0.03 + 40.10 + 1800 + 0.01)
+    assert launch.system_s == pytest.approx(0.05 + 4.02 + 10 + 0.15)
+    assert launch.peak_memory_bytes == round(812345.67 * 1024)
+
+
+def test_closing_note_without_memory_takes_the_most_of_any_step(tmp_path: Path) -> None:
+    launch, _ = read(tmp_path, WINDOWS_FULL + WINDOWS_STIMER)
+    assert launch.peak_memory_bytes == 83 * 1024
+
+
+@pytest.mark.parametrize("name", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_encodings_and_line_ends(tmp_path: Path, name: str, newline: str) -> None:
+    text = UNIX.replace("BIG.A", "GRÖSSE").replace("\n", newline)
+    launch, findings = read(tmp_path, text.encode(name))
+    expected, _ = read(tmp_path, UNIX)
+    assert findings == []
+    assert launch == expected
+
+
+def test_stray_bytes_and_nuls_between_lines(tmp_path: Path) -> None:
+    noisy = (
+        UNIX.encode().replace(b"\n      real", b"\n\0\0      real").replace(b"\nNOTE", b"\n\xff\xfe\0\nNOTE")
+    )
+    launch, findings = read(tmp_path, noisy)
+    assert findings == []
+    assert (launch.real_s, launch.user_s, len(launch.steps)) == (3666.0, 1841.0, 3)
+
+
+def test_notes_indented_or_behind_the_prefix_of_the_logging_facility(tmp_path: Path) -> None:
+    whole, _ = read(tmp_path, UNIX)
+    indented, _ = read(tmp_path, "".join(f"   {line}\n" for line in UNIX.split("\n")))
+    prefix = "2026-11-21T07:00:00,123 INFO  [00000022] :sasdemo - "
+    logged, _ = read(tmp_path, "".join(f"{prefix}{line}\n" for line in UNIX.split("\n")))
+    assert indented == whole
+    assert logged == whole
+
+
+def test_a_note_that_the_program_only_quotes_is_none(tmp_path: Path) -> None:
+    quoted = "".join(f"{n}    {line}\n" for n, line in enumerate(UNIX.split("\n"), 10))
+    mprint = "".join(f"MPRINT(M):   {line}\n" for line in UNIX.split("\n"))
+    launch, _ = read(tmp_path, quoted + mprint + WINDOWS_STIMER)
+    assert (launch.real_s, len(launch.steps)) == (70.0, 2)
+
+
+def test_noise_within_a_note(tmp_path: Path) -> None:
+    noisy = WINDOWS_FULL.replace("      user", "MPRINT(M):   run;\n\n12   %put x;\n      user")
+    launch, _ = read(tmp_path, noisy)
+    assert (launch.real_s, launch.user_s, launch.system_s) == (0.96, 0.01, 0.15)
+
+
+def test_figures_far_below_a_note_are_not_its_own(tmp_path: Path) -> None:
+    launch, _ = read(tmp_path, WINDOWS_STIMER + "put x;\n" * 4 + "      memory    1234k\n")
+    assert launch.peak_memory_bytes is None
+
+
+def test_time_of_a_view_is_part_of_its_reader(tmp_path: Path) -> None:
+    view = WINDOWS_FULL.replace("PROCEDURE PRINT", "View WORK.V.VIEW")
+    launch, _ = read(tmp_path, view + WINDOWS_FULL)
+    assert [step.procedure for step in launch.steps] == ["VIEW WORK.V.VIEW", "PRINT"]
+    assert (launch.real_s, launch.user_s) == (0.96, 0.01)
+
+
+def test_actions_of_proc_cas_are_part_of_it(tmp_path: Path) -> None:
+    action = (
+        "NOTE: Action 'simple.summary' used (Total process time):\nNOTE:       real time     9.9 seconds\n"
+    )
+    launch, _ = read(tmp_path, action + WINDOWS_FULL)
+    assert (launch.real_s, len(launch.steps)) == (0.96, 1)
+
+
+def test_of_appended_sessions_the_last_counts(tmp_path: Path) -> None:
+    failed = UNIX.replace("\nMPRINT", "\nERROR: File BIG.A does not exist.\nMPRINT")
+    launch, findings = read(tmp_path, failed + WINDOWS_STIMER)
+    assert names(findings) == ["sas-log-several-sessions", "sas-log-no-fullstimer"]
+    assert (launch.real_s, launch.ok, launch.ended) == (70.0, True, None)
+    again, _ = read(tmp_path, UNIX + failed)
+    assert (again.ok, again.reason) == (
+        False,
+        f"ERROR: File BIG.A does not exist. (line {UNIX.count(chr(10)) + 15} of the log)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("ERROR: Libref POLICE is not assigned.", "ERROR: Libref POLICE is not assigned."),
+        (" ERROR 180-322: Statement is not valid.", "ERROR 180-322: Statement is not valid."),
+        ("ERROR: Grö\x1b[1m\u2028ße", "ERROR: Grö [1m ße"),
+        (
+            "NOTE: The SAS System stopped processing this step because of errors.",
+            "NOTE: The SAS System stopped processing this step because of errors.",
+        ),
+        (
+            "ERROR: Execution terminated by an ABORT statement at line 1 column 5.",
+            "ERROR: Execution terminated by an ABORT statement at line 1 column 5.",
+        ),
+    ],
+)
+def test_the_first_failure_is_the_reason(tmp_path: Path, line: str, reason: str) -> None:
+    text = f"1    data a;\n{line}\nERROR: A second one.\n{WINDOWS_STIMER}"
+    launch, _ = read(tmp_path, text)
+    assert (launch.ok, launch.reason) == (False, f"{reason} (line 2 of the log)")
+    assert launch.real_s == 70.0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "12   %put ERROR: no file;",
+        "MPRINT(M):   put 'ERROR: x';",
+        "WARNING: ERROR",
+        "ERRORS= 3",
+        "_ERROR_=1 _N_=1",
+    ],
+)
+def test_what_is_no_failure(tmp_path: Path, line: str) -> None:
+    launch, _ = read(tmp_path, f"{line}\n{WINDOWS_STIMER}")
+    assert launch.ok
+
+
+def test_day_first_dates_are_told_by_another_of_the_log(tmp_path: Path) -> None:
+    def note(stamp: str) -> str:
+        return WINDOWS_FULL.replace("3/9/2011  9:13:39 AM", stamp)
+
+    day_first, findings = read(tmp_path, note("31/08/2026 23:00:00") + note("01/09/2026 07:00:01"))
+    assert day_first.ended == local(2026, 9, 1, 7, 0, 1)
+    assert names(findings) == ["sas-log-truncated"]
+    unknown, findings = read(tmp_path, note("01/09/2026 07:00:01"))
+    assert (unknown.started, unknown.ended) == (None, None)
+    assert names(findings) == ["sas-log-truncated", "sas-log-date-ambiguous"]
+    torn, findings = read(tmp_path, note("31/08/2026 07:00:01") + note("08/31/2026 07:00:01"))
+    assert torn.ended is None
+    assert "sas-log-date-ambiguous" in names(findings)
+
+
+@pytest.mark.parametrize(
+    ("stamp", "expected"),
+    [
+        ("11/21/2026 07:00:00 AM", (2026, 11, 21, 7, 0, 0)),
+        ("3/9/2011  9:13:39 PM", (2011, 3, 9, 21, 13, 39)),
+        ("12/31/2026 12:00:00 AM", (2026, 12, 31, 0, 0, 0)),
+        ("12/31/2026 12:00:00 PM", (2026, 12, 31, 12, 0, 0)),
+        ("21/11/2026 19:00:00", (2026, 11, 21, 19, 0, 0)),
+        ("5/5/2026 19:00:00", (2026, 5, 5, 19, 0, 0)),
+        ("05.06.2026 19:00:00", (2026, 6, 5, 19, 0, 0)),
+        ("2026-11-21T19:00:00", (2026, 11, 21, 19, 0, 0)),
+        ("2026/11/21 19:00", (2026, 11, 21, 19, 0, 0)),
+        ("21NOV2026:19:00:00.123", (2026, 11, 21, 19, 0, 0)),
+    ],
+)
+def test_timestamps(tmp_path: Path, stamp: str, expected: tuple[int, int, int, int, int, int]) -> None:
+    launch, _ = read(tmp_path, WINDOWS_FULL.replace("3/9/2011  9:13:39 AM", stamp))
+    assert launch.ended == local(*expected)
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    ["", "11/21/26 07:00:00 AM", "13/32/2026 07:00:00", "21XXX2026:19:00:00", "11/21/2026 25:00:00", "now"],
+)
+def test_what_is_no_timestamp(stamp: str) -> None:
+    assert parse_stamp(stamp) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("236k", 236 * 1024),
+        ("236 KB", 236 * 1024),
+        ("1234.56k", round(1234.56 * 1024)),
+        ("1234,56k", round(1234.56 * 1024)),
+        ("12,345.67k", round(12345.67 * 1024)),
+        ("12.345,67k", round(12345.67 * 1024)),
+        ("12,345k", 12345 * 1024),
+        ("1,234,567K", 1234567 * 1024),
+        ("1.5m", 3 << 19),
+        ("2GB", 2 << 30),
+        ("236", None),
+        ("k", None),
+        ("-5k", None),
+    ],
+)
+def test_memory(text: str, size: int | None) -> None:
+    assert parse_memory(text) == size
+
+
+@given(st.integers(0, 100 * 3600 * 100 - 1), st.sampled_from([".", ","]))
+def test_times_round_trip(hundredths: int, point: str) -> None:
+    seconds, part = divmod(hundredths, 100)
+    minutes, second = divmod(seconds, 60)
+    hour, minute = divmod(minutes, 60)
+    end = f"{second:02}{point}{part:02}"
+    assert parse_time(f"{hour}:{minute:02}:{end}") == pytest.approx(hundredths / 100, abs=1e-9)
+    assert parse_time(f"{minutes}:{end}") == pytest.approx(hundredths / 100, abs=1e-9)
+    assert parse_time(f"{seconds}{point}{part:02} seconds") == pytest.approx(hundredths / 100, abs=1e-9)
+
+
+@pytest.mark.parametrize("text", ["", "soon", "1:2:3:4", "1..2 seconds", "3 fortnights", "9" * 5000])
+def test_what_is_no_time(text: str) -> None:
+    assert parse_time(text) is None
+
+
+def test_a_log_without_cpu_time(tmp_path: Path) -> None:
+    launch, findings = read(tmp_path, "NOTE: DATA statement used:\n      real time           1.80 seconds\n")
+    assert (launch.real_s, launch.user_s, launch.cpu_real_ratio) == (1.8, None, None)
+    assert names(findings) == ["sas-log-truncated", "sas-log-no-cpu-time"]
+
+
+def test_no_real_time_gives_no_ratio(tmp_path: Path) -> None:
+    launch, _ = read(tmp_path, WINDOWS_STIMER.replace("1:10.00", "0.00 seconds"))
+    assert (launch.real_s, launch.cpu_real_ratio) == (0.0, None)
+
+
+def test_of_very_many_steps_the_longest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sas_log_job, "MOST_STEPS", 10)
+    monkeypatch.setattr("gridwright.workload.sas_log.MOST_STEPS", 10)
+    order = [(n * 37) % 101 for n in range(101)]
+    launch, findings = read(tmp_path, "".join(WINDOWS_FULL.replace("0.96", f"{n}.00") for n in order))
+    assert names(findings) == ["sas-log-truncated", "sas-log-steps-left-out"]
+    assert [step.real_s for step in launch.steps] == [float(n) for n in order if n > 90]
+    assert launch.real_s == sum(order)
+
+
+def test_a_record_can_be_written_for_any_file_name(tmp_path: Path) -> None:
+    launch, _ = read(tmp_path, UNIX, "nicht\udcff.log")
+    assert launch.model_validate_json(launch.model_dump_json(by_alias=True)) == launch
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "the log is empty"),
+        ("hello\n", "this is no SAS log"),
+        ("NOTE: The following variables are used:\n a b c\n", "this is no SAS log"),
+        (b"\0" * 100_000, "this is no SAS log"),
+    ],
+)
+def test_what_is_no_log(tmp_path: Path, text: str | bytes, what: str) -> None:
+    with pytest.raises(GridwrightError) as caught:
+        read(tmp_path, text)
+    (problem,) = caught.value.problems
+    assert problem.what.startswith(what)
+    assert problem.where == str(tmp_path / "job.log")
+    assert problem.remedy
+
+
+@pytest.mark.parametrize("path", ["missing.log", ".", "/dev/zero"])
+def test_what_cannot_be_read(tmp_path: Path, path: str) -> None:
+    with pytest.raises(GridwrightError, match=r"cannot be read|no file"):
+        read_sas_log(tmp_path / path, number=1, node="n")
+
+
+def test_a_pipe_that_nobody_writes_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.log")
+    with pytest.raises(GridwrightError, match="no file"):
+        read_sas_log(tmp_path / "pipe.log", number=1, node="n")
+
+
+PIECES = [
+    b"NOTE: ",
+    b"PROCEDURE SORT used (Total process time):\n",
+    b"The SAS System used:\n",
+    b"SAS initialization used:\n",
+    b"      real time   1:02.33\n",
+    b"cpu time   ",
+    b"0.50 seconds\n",
+    b"memory  99,9k\n",
+    b"Timestamp   1/2/2026 07:00:00 AM\n",
+    b"Timestamp   31.12.9999 23:59:59\n",
+    b"ERROR: x\n",
+    b"stopped processing",
+    b"\n",
+    b"\xff\xfe",
+    b"\0",
+    b"\f",
+    b"\r\n",
+]
+
+
+@in_same_directory
+@given(st.lists(st.one_of(st.sampled_from(PIECES), st.binary(max_size=20)), max_size=60).map(b"".join))
+def test_any_bytes_are_read_or_refused(tmp_path: Path, content: bytes) -> None:
+    try:
+        launch, _ = read(tmp_path, content)
+    except GridwrightError:
+        return
+    launch.model_dump_json()
+    assert launch.ok == (launch.reason is None)
+
+
+@in_same_directory
+@given(st.integers(0, len(UNIX)), st.sampled_from(["utf-8", "utf-16"]))
+def test_a_log_cut_anywhere_tells_no_false_figure(tmp_path: Path, end: int, encoding: str) -> None:
+    whole, _ = read(tmp_path, UNIX)
+    content = UNIX.encode(encoding)
+    try:
+        launch, findings = read(tmp_path, content[: end * len(content) // len(UNIX)])
+    except GridwrightError:
+        return
+    for step, full in zip(launch.steps, whole.steps, strict=False):
+        for name in ("procedure", "real_s", "user_s", "system_s", "peak_memory_bytes", "line"):
+            assert getattr(step, name) in (getattr(full, name), None)
+    if "sas-log-truncated" not in names(findings):
+        assert (launch.real_s, launch.user_s, launch.system_s) == (3666.0, 1841.0, 15.0)
+
+
+def test_a_big_log_needs_little_memory(tmp_path: Path) -> None:
+    source = b"".join(b"%-9d  MPRINT(LOAD):   select a.key from lib.a;\n" % n for n in range(20_000))
+    path = tmp_path / "big.log"
+    with path.open("wb") as file:
+        while file.tell() < 40e6:
+            file.write(source)
+            file.write(WINDOWS_FULL.encode())
+        # One line of more than ten million bytes, which holds the words that are sought.
+        file.write(b"NOTE: used ERROR " * 600_000 + b"\n")
+        file.write(UNIX.encode())
+    tracemalloc.start()
+    try:
+        launch, findings = read_sas_log(path, number=1, node="n")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8e6
+    assert (launch.real_s, findings) == (3666.0, [])
+    content = path.read_bytes()
+    last = content[: content.rindex(b"NOTE: PROCEDURE SORT")].count(b"\n") + 1
+    assert launch.steps[-1].line == last
+
+
+def launch_of(started: float | None, ended: float | None) -> LaunchRecord:
+    return LaunchRecord(
+        number=1, test="t", class_="command", stream=1, node="n", started=started, ended=ended, ok=True
+    )
+
+
+def test_launches_side_by_side_get_streams_of_their_own() -> None:
+    spans = [(0, 10), (5, 15), (10, 20), (15, 25), (12, 30), (None, None), (9.5, 11)]
+    streams = [launch.stream for launch in assign_streams([launch_of(*span) for span in spans])]
+    # The third and the last share half a second with another of their stream: less than a stamp tells.
+    assert streams == [1, 2, 1, 2, 3, 1, 1]
+
+
+@given(st.lists(st.tuples(st.integers(0, 100), st.integers(2, 40)), max_size=30))
+def test_streams_do_not_overlap_and_are_as_few_as_can_be(spans: list[tuple[int, int]]) -> None:
+    launches = [launch_of(float(start), float(start + length)) for start, length in spans]
+    found = assign_streams(launches)
+    assert [(x.started, x.ended) for x in found] == [(x.started, x.ended) for x in launches]
+    most = 0
+    for at, _ in spans:
+        beside = [
+            launch.stream
+            for (start, length), launch in zip(spans, found, strict=True)
+            if start <= at < start + length - 1
+        ]
+        assert len(beside) == len(set(beside))
+        most = max(most, len(beside))
+    assert max((launch.stream for launch in found), default=0) == most
