@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json as json_module
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -12,51 +14,104 @@ from gridwright.cli.arguments import Reader
 from gridwright.cli.interrupt import stop_on_signals
 from gridwright.cli.iotest_run import IotestFlags, load, read_options, typed_command
 from gridwright.cli.progress import iotest_display
+from gridwright.cli.workload_progress import workload_display
+from gridwright.cli.workload_run import WorkloadFlags, read_workload_options
 from gridwright.errors import ExitStatus
 
 if TYPE_CHECKING:
-    from gridwright.prove.proof import Proof
+    from gridwright.prove.proof import Parts, Proof
+
+PARTS = ("iotest", "workload")
 
 
 def run_prove(
-    file: Path | None, *, seconds: str, engine: str, phases: str, runs: Path, json: bool
+    file: Path | None,
+    iotest: IotestFlags,
+    workload: WorkloadFlags,
+    *,
+    skip: Sequence[str],
+    runs: Path,
+    json: bool,
 ) -> ExitStatus:
     """Prove the grid and print the verdict; returns the exit status. Raises GridwrightError."""
-    from gridwright.prove.proof import prove
-    from gridwright.report import terminal
+    from gridwright.prove.proof import Displays, prove
 
-    reader = Reader()
-    flags = IotestFlags(file=file, seconds=seconds, engine=engine, phases=phases, runs=runs)
-    options = reader.finish(read_options(flags, reader))
+    parts = _read_parts(iotest, workload, skip)
     spec = load(file)
-    display = iotest_display()
-    try:
+    with contextlib.ExitStack() as displays:
+        shown = Displays(
+            iotest=[_Lazy(iotest_display, displays)], workload=[_Lazy(workload_display, displays)]
+        )
         with stop_on_signals() as stop:
-            proof = prove(spec, options, runs=runs, command=typed_command(), observers=[display], stop=stop)
-    finally:
-        display.close()
+            proof = prove(spec, parts, runs=runs, command=typed_command(), displays=shown, stop=stop)
     if json:
         typer.echo(_document(proof))
-        return proof.status
-    terminal.print_iotest(proof.iotest)
-    terminal.print_verdict(proof.run)
-    typer.echo(f"run: {proof.run}")
-    typer.echo(f"report: {proof.report}")
+    else:
+        _print(proof)
     return proof.status
 
 
+def _read_parts(iotest: IotestFlags, workload: WorkloadFlags, skip: Sequence[str]) -> Parts:
+    from gridwright.prove.proof import Parts
+
+    reader = Reader()
+    for name in skip:
+        if name not in PARTS:
+            reader.choice(name, PARTS, "--skip")
+    if set(skip) >= set(PARTS):
+        reader.problem("nothing is left to be proved", "--skip", "leave out one part, not both")
+    options = read_options(iotest, reader)
+    mixed = read_workload_options(workload, reader)
+    if reader.wrong or options is None or mixed is None:
+        reader.finish(None)
+    return Parts(iotest=None if "iotest" in skip else options, workload=None if "workload" in skip else mixed)
+
+
+class _Lazy:
+    """A display that opens with its first event: two live ones would fight for the terminal."""
+
+    def __init__(self, make: Any, displays: contextlib.ExitStack) -> None:  # noqa: ANN401 - either display
+        self._make = make
+        self._displays = displays
+        self._display: Any = None
+
+    def take(self, event: dict[str, Any]) -> None:
+        if self._display is None:
+            self._displays.close()
+            self._display = self._make()
+            self._displays.callback(self._display.close)
+        self._display.take(event)
+
+
+def _print(proof: Proof) -> None:
+    from gridwright.report import terminal
+    from gridwright.report.terminal_workload import print_workload
+
+    if proof.results.iotest is not None:
+        terminal.print_iotest(proof.results.iotest)
+    if proof.results.workload is not None:
+        print_workload(proof.results.workload)
+    terminal.print_verdict(proof.run)
+    typer.echo(f"run: {proof.run}")
+    typer.echo(f"report: {proof.report}")
+
+
 def _document(proof: Proof) -> str:
-    iotest = proof.iotest.model_dump(mode="json", by_alias=True)
+    iotest, workload = (
+        part.model_dump(mode="json", by_alias=True) if part is not None else None
+        for part in (proof.results.iotest, proof.results.workload)
+    )
     return json_module.dumps(
         {
             "schema": 1,
             "command": "prove",
             "run": str(proof.run),
             "report": str(proof.report),
-            "status": proof.iotest.status,
-            "met": proof.iotest.met,
+            "status": proof.ended,
+            "met": proof.results.met,
             "iotest": iotest,
-            "findings": iotest["findings"],
+            "workload": workload,
+            "findings": [each.model_dump(mode="json") for each in proof.results.findings],
         },
         indent=2,
     )

@@ -34,7 +34,7 @@ workload = typer.Typer(no_args_is_help=False, rich_markup_mode=None, help="Run t
 
 
 @workload.command("run")
-def run(
+def run(  # noqa: PLR0913, PLR0917 - one parameter per flag of the contract
     file: SpecFile = None,
     matrix: Matrix = "quick",
     scale: Scale = "small",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from gridwright.units import format_bytes, format_rate
@@ -146,32 +147,51 @@ class WorkloadTerminal:
 
 def describe(event: Event) -> str:
     """A step in one line; empty if it is not worth one."""
-    kind = event["event"]
-    if kind == "workload":
-        return (
-            f"workload: matrix {event['matrix']}, scale {event['scale']}, "
-            f"{event['launches']} launches in {event['streams']} streams"
-        )
-    if kind == "table":
-        return f"data: {event['table']} of copy {event['copy']}, {format_bytes(event['bytes'], binary=False)}"
-    if kind == "ready":
-        made = f"{event['made']} of {event['tables']} tables made" if event["made"] else "there already"
-        size = format_bytes(event["bytes"], binary=False)
-        return f"data: {size} in {event['directory']}, {made} in {event['seconds']:.0f} s"
-    if kind == "launch":
-        return _launch(event["launch"])
-    if kind == "problem":
-        where = f"{event['where']}: " if event.get("where") else ""
-        return f"error: {where}{event['what']}\n  {event['remedy']}"
-    if kind == "finding":
-        return f"{event['level']}: {event['text']}\n  {event['remedy']}"
-    return ""
+    words = _WORDS.get(event["event"])
+    return words(event) if words else ""
 
 
-def _launch(launch: Event) -> str:
+def _workload(event: Event) -> str:
+    return (
+        f"workload: matrix {event['matrix']}, scale {event['scale']}, "
+        f"{event['launches']} launches in {event['streams']} streams"
+    )
+
+
+def _table(event: Event) -> str:
+    return f"data: {event['table']} of copy {event['copy']}, {format_bytes(event['bytes'], binary=False)}"
+
+
+def _ready(event: Event) -> str:
+    made = f"{event['made']} of {event['tables']} tables made" if event["made"] else "there already"
+    size = format_bytes(event["bytes"], binary=False)
+    return f"data: {size} in {event['directory']}, {made} in {event['seconds']:.0f} s"
+
+
+def _problem(event: Event) -> str:
+    where = f"{event['where']}: " if event.get("where") else ""
+    return f"error: {where}{event['what']}\n  {event['remedy']}"
+
+
+def _finding(event: Event) -> str:
+    return f"{event['level']}: {event['text']}\n  {event['remedy']}"
+
+
+def _launch(event: Event) -> str:
+    launch = event["launch"]
     name = f"stream {launch['stream']}: {launch['test']}"
     if not launch["ok"]:
         return f"{name}: failed: {launch['reason']}"
     ratio = launch["cpu_real_ratio"]
     text = f"{name}: {launch['real_s']:.2f} s"
     return f"{text}, CPU/real {ratio:.2f}, bound by {launch['bound_by']}" if ratio is not None else text
+
+
+_WORDS: dict[str, Callable[[Event], str]] = {
+    "workload": _workload,
+    "table": _table,
+    "ready": _ready,
+    "launch": _launch,
+    "problem": _problem,
+    "finding": _finding,
+}

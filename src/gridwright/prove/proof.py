@@ -1,21 +1,42 @@
-"""One proof: today iotest of every library; the verdict and the report come out of its run."""
+"""One proof: iotest of every library, then the mixed workload; verdict and report come out of its run."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridwright.errors import ExitStatus
+from gridwright.errors import ExitStatus, input_error
 from gridwright.iotest.options import IotestOptions
-from gridwright.iotest.recorded import record_iotest
+from gridwright.iotest.recorded import judged as judged_iotest
+from gridwright.iotest.recorded import run_iotest, run_status
 from gridwright.iotest.targets import library_targets
 from gridwright.report.write import write_report
-from gridwright.runs.directory import RunDirectory
-from gridwright.runs.records import IotestRecord
+from gridwright.runs.directory import Results, RunDirectory
+from gridwright.runs.records import Status
 from gridwright.runs.worker_process import Observer
 from gridwright.spec import GridSpec
+from gridwright.workload.engines import absent_engines
+from gridwright.workload.options import LIBRARIES, WorkloadOptions, library_directories
+from gridwright.workload.session import judged as judged_workload
+from gridwright.workload.session import run_workload
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a proof consists of; None for a part that is left out."""
+
+    iotest: IotestOptions | None
+    workload: WorkloadOptions | None
+
+
+@dataclass(frozen=True, slots=True)
+class Displays:
+    """Who else sees the events of each part."""
+
+    iotest: Sequence[Observer]
+    workload: Sequence[Observer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,29 +45,80 @@ class Proof:
 
     run: Path
     report: Path
-    iotest: IotestRecord
+    results: Results
+    ended: Status
     status: ExitStatus
 
 
 def prove(
     spec: GridSpec,
-    options: IotestOptions,
+    parts: Parts,
     *,
     runs: Path,
     command: list[str],
-    observers: Sequence[Observer],
+    displays: Displays,
     stop: threading.Event,
 ) -> Proof:
-    """Run what the spec calls for, and write the report. Raises GridwrightError."""
+    """Run what is asked for, and write the report. Raises GridwrightError.
+
+    The workload runs also where iotest found a library too slow, but not where one failed.
+    """
+    libraries = _workload_libraries(spec, parts.workload)
     run = RunDirectory.create(
         runs,
         spec.name,
         command=command,
-        what=["iotest"],
+        what=[name for name in ("iotest", "workload") if getattr(parts, name) is not None],
         spec_path=str(spec.file) if spec.file else None,
         spec_text=spec.source_text,
     )
-    result, status = record_iotest(
-        run, library_targets(spec), options, observers=observers, stop=stop, silenced=spec.silence
-    )
-    return Proof(run.path, write_report(run.path), result, status)
+    ended = {}
+    if parts.iotest is not None:
+        ended["iotest"] = run_iotest(
+            run,
+            library_targets(spec),
+            parts.iotest,
+            observers=displays.iotest,
+            stop=stop,
+            silenced=spec.silence,
+        )
+    if parts.workload is not None and max(ended.values(), default=ExitStatus.DONE) == ExitStatus.DONE:
+        ended["workload"] = run_workload(
+            run,
+            parts.workload,
+            libraries,
+            observers=displays.workload,
+            stop=stop,
+            silenced=spec.silence,
+        )
+    results = run.finish(run_status(max(ended.values(), default=ExitStatus.DONE)))
+    return Proof(run.path, write_report(run.path), results, run.record.status, _status(ended, results))
+
+
+def _workload_libraries(spec: GridSpec, workload: WorkloadOptions | None) -> Mapping[str, Path]:
+    """The directories the workload needs, checked before anything is measured. Raises GridwrightError."""
+    if workload is None:
+        return {}
+    if lacking := absent_engines():
+        raise input_error(
+            f"the engines of the workload are not installed: {', '.join(lacking)}",
+            remedy="run: pip install 'gridwright[workload]', or leave it out with --skip workload",
+        )
+    if any(name not in spec.libraries for name in LIBRARIES):
+        raise input_error(
+            f"the workload needs the libraries {', '.join(LIBRARIES)}, and the grid has "
+            f"{', '.join(spec.libraries)}",
+            where=str(spec.file) if spec.file else None,
+            remedy="add what is missing, or leave the workload out with --skip workload",
+        )
+    return library_directories(spec)
+
+
+def _status(ended: Mapping[str, ExitStatus], results: Results) -> ExitStatus:
+    """The worst of the parts."""
+    found = [ExitStatus.DONE]
+    if "iotest" in ended and results.iotest is not None:
+        found.append(judged_iotest(ended["iotest"], results.iotest))
+    if "workload" in ended and results.workload is not None:
+        found.append(judged_workload(ended["workload"], results.workload))
+    return max([*found, *(status for status in ended.values() if status != ExitStatus.DONE)])

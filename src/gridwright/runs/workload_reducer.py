@@ -122,7 +122,7 @@ def _test(name: str, group: Sequence[LaunchRecord]) -> TestSummary:
         system_s_mean=_mean(each.system_s for each in whole),
         peak_memory_bytes_mean=_mean(each.peak_memory_bytes for each in whole),
         ratio_mean=_mean(each.cpu_real_ratio for each in whole),
-        bound_by=max(shares, key=lambda cause: shares[cause]) if shares else None,  # type: ignore[arg-type]
+        bound_by=max(shares, key=lambda cause: shares[cause]) if shares else None,
     )
 
 
@@ -156,7 +156,7 @@ def summarize(
         wall_s=wall,
         read_bytes=_whole(_sum(each.read_bytes for each in whole)),
         written_bytes=_whole(_sum(each.written_bytes for each in whole)),
-        bound_by=cause,  # type: ignore[arg-type]
+        bound_by=cause,
         bound_share=shares[cause] if cause else None,
         shares={name: round(share, 4) for name, share in shares.items()},
         diagnosis=sentence(whole, shares, samples),

@@ -70,31 +70,30 @@ def launch_record(
 
 def _reason(launch: dict[str, Any], outcome: dict[str, Any], oom_kills: int) -> str | None:
     """Why the launch failed, in one line; None if it did not."""
-    ended_by = outcome["ended_by"]
-    limit = format_bytes(launch["memory_bytes"])
-    if ended_by == "stop":
-        return "interrupted"
-    if ended_by == "start":
-        return f"could not be started: {outcome['message']}"
-    if ended_by == "hang":
-        return "hangs in the kernel and cannot be ended: the file system does not answer"
-    if ended_by == "time":
-        return f"did not end within its time limit of {launch['time_limit_s']:g} s"
-    if ended_by == "memory":
-        return f"used {format_bytes(outcome['peak_memory_bytes'])} of memory, above its limit of {limit}"
-    if ended_by == "lost":
-        return "the process that watched it was killed"
-    last = (outcome["output"].strip().splitlines() or [""])[-1][:300]
+    used, limit = format_bytes(outcome["peak_memory_bytes"]), format_bytes(launch["memory_bytes"])
+    ended = {
+        "stop": "interrupted",
+        "start": f"could not be started: {outcome['message']}",
+        "hang": "hangs in the kernel and cannot be ended: the file system does not answer",
+        "time": f"did not end within its time limit of {launch['time_limit_s']:g} s",
+        "memory": f"used {used} of memory, above its limit of {limit}",
+        "lost": "the process that watched it was killed",
+    }
+    if outcome["ended_by"] is not None:
+        return ended[outcome["ended_by"]]
     killed = outcome["signal"] == signal.SIGKILL or outcome["exit_status"] == _KILLED + signal.SIGKILL
     if killed and oom_kills:
         return "killed by the kernel for memory (out of memory on the node or in its control group)"
     if outcome["signal"]:
         return f"killed by {signal.Signals(outcome['signal']).name}"
-    if outcome["exit_status"]:
-        if launch["test"] is not None and last:
-            return last
-        return f"ended with exit status {outcome['exit_status']}{f': {last}' if last else ''}"
-    return None
+    return _exit_reason(launch, outcome) if outcome["exit_status"] else None
+
+
+def _exit_reason(launch: dict[str, Any], outcome: dict[str, Any]) -> str:
+    last = (str(outcome["output"]).strip().splitlines() or [""])[-1][:300]
+    if launch["test"] is not None and last:
+        return last
+    return f"ended with exit status {outcome['exit_status']}{f': {last}' if last else ''}"
 
 
 def oom_kills() -> int:

@@ -15,7 +15,6 @@ import json
 import os
 import selectors
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 

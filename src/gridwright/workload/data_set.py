@@ -74,7 +74,7 @@ class DataSet:
 
     def _is_there(self, entry: dict[str, Any]) -> bool:
         with contextlib.suppress(OSError):
-            return (self.directory / entry["file"]).stat().st_size == entry["bytes"]
+            return bool((self.directory / entry["file"]).stat().st_size == entry["bytes"])
         return False
 
     def record(self, made: dict[str, tuple[Path, Made]]) -> None:

@@ -92,11 +92,11 @@ def fork_guard(order: Order, traffic: int, group: ControlGroup | None) -> tuple[
     control_read, control_write = os.pipe()
     result_read, result_write = os.pipe()
     pid = os.fork()
-    if pid:
-        os.close(control_read)
-        os.close(result_write)
-        return pid, control_write, result_read
-    _guard(order, traffic, group, control_read, result_write)
+    if not pid:
+        _guard(order, traffic, group, control_read, result_write)
+    os.close(control_read)
+    os.close(result_write)
+    return pid, control_write, result_read
 
 
 def _guard(order: Order, traffic: int, group: ControlGroup | None, control: int, result: int) -> NoReturn:
@@ -172,7 +172,7 @@ class _Guard:
                 stderr=output,
                 start_new_session=True,
                 pass_fds=passed,
-                preexec_fn=lambda: self._become(parent),
+                preexec_fn=lambda: self._become(parent),  # noqa: PLW1509 - a guard has no threads
             )
         finally:
             os.close(output)

@@ -17,7 +17,7 @@ class NodeSampler:
     def __init__(self, devices: Mapping[str, str | None]) -> None:
         """Begin to count; `devices` names the disk below each library, where the kernel has one."""
         self._devices = devices
-        self._ended = {library: (0, 0) for library in LIBRARIES}
+        self._ended = dict.fromkeys(LIBRARIES, (0, 0))
         self._shown = dict(self._ended)
         self._disks = _disks()
         self._began = self._last = time.monotonic()

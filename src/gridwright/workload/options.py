@@ -10,15 +10,16 @@ from typing import Any
 from gridwright.errors import GridwrightError, Problem
 from gridwright.runs.host import physical_cores
 from gridwright.spec import GridSpec
+from gridwright.spec.model import LibraryName
 from gridwright.workload.matrix import MAX_STREAMS, Entry, Matrix
 from gridwright.workload.programs import registry
 from gridwright.workload.scales import Scale
 
 DEFAULT_SEED = 1
 DEFAULT_THREADS = 4
-"""Cores of a threaded test, if the node has as many: CPUCOUNT of the published SAS configurations
-is 4 by default."""
-LIBRARIES = ("data", "work", "util")
+"""Cores of a threaded test, if the node has as many: grids run many jobs at once, and a job that
+took all cores would only make the others wait."""
+LIBRARIES: tuple[LibraryName, ...] = ("data", "work", "util")
 
 
 @dataclass(frozen=True, slots=True)

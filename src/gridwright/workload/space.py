@@ -87,7 +87,8 @@ def check_space(libraries: Mapping[str, Path], needed: Needs) -> None:
             problems.append(
                 Problem(
                     what=(
-                        f"not enough space: the workload needs {format_bytes(sum(wanted.values()))} ({parts}), "
+                        f"not enough space: the workload needs {format_bytes(sum(wanted.values()))} "
+                        f"({parts}), "
                         f"{format_bytes(max(0, usable))} may be used"
                     ),
                     where=str(path),

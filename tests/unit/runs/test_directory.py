@@ -286,5 +286,6 @@ def test_a_second_result_of_a_phase_is_a_second_phase(tmp_path: Path) -> None:
     run = measured_run(tmp_path / "runs")
     run.take(phase_event("write"))
     run.take(result_event("write", per_core=1e6))
-    record = run.finish("complete")
+    record = run.finish("complete").iotest
+    assert record is not None
     assert [phase.op for phase in record.libraries[0].phases] == ["write", "read", "write"]

@@ -50,7 +50,7 @@ class _HashedFile(io.RawIOBase):
     def tell(self) -> int:
         return self.bytes_
 
-    def write(self, data: Any) -> int:
+    def write(self, data: bytes) -> int:  # type: ignore[override]
         view = memoryview(data).cast("B")
         done = 0
         while done < len(view):

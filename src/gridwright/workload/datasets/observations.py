@@ -62,7 +62,7 @@ CROSSED = ("x01", "x06", "x17", "x33")
 
 def groups(rows: int) -> int:
     """How many groups a table of so many rows has."""
-    return min(2000, max(20, rows // 100))
+    return min(2000, max(20, rows // 200))
 
 
 def group_effects(count: int) -> tuple[Floats, Floats]:

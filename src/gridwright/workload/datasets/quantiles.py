@@ -99,7 +99,7 @@ def _exp_tables() -> tuple[Floats, Floats]:
 
 
 def exp(values: Floats) -> Floats:
-    """Give e to the power of values in (-40, 40), each first rounded down to a step of 1/1024; shape as given."""
+    """Give e to the power of values in (-40, 40), in steps of 1/1024; shape as given."""
     steps = np.floor(values * _EXP_STEPS).astype(np.int64)
     whole, part = _exp_tables()
     return whole[steps // _EXP_STEPS + _EXP_SPAN] * part[steps % _EXP_STEPS]

@@ -1,1 +1,1 @@
-"""The 19 tests of the mixed workload, one module each; `gridwright.workload.programs.registry` has them by name."""
+"""The 19 tests of the mixed workload, one module each; `registry` has them by name."""

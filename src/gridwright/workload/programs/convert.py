@@ -8,13 +8,15 @@ up before the text was made.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gridwright.workload.launch import Launch
 from gridwright.workload.programs.program import Program
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from gridwright.workload.table_files import CountedFile
 
 _BLOCK_BYTES = 4 << 20
 
@@ -96,7 +98,7 @@ def _text_schema() -> pa.Schema:
 class _Digest:
     """Passes a file on and takes its SHA-256 on the way."""
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: CountedFile) -> None:
         import hashlib
 
         self._file = file
@@ -104,14 +106,17 @@ class _Digest:
 
     @property
     def closed(self) -> bool:
+        """Whether the file below is."""
         return bool(self._file.closed)
 
     def read(self, size: int = -1) -> bytes:
-        data: bytes = self._file.read(size)
+        """Read from the file below."""
+        data = self._file.read(size)
         self._hash.update(data)
         return data
 
     def close(self) -> None:
+        """Close the file below."""
         self._file.close()
 
     def hexdigest(self) -> str:

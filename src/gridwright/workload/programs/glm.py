@@ -1,4 +1,4 @@
-"""Mirrors PROC GENMOD with TYPE3: Poisson and gamma models, each refitted without each predictor.
+"""Mirrors PROC GENMOD with TYPE3: Poisson and gamma models, refitted without each of `glm_tests` predictors.
 
 I/O: reads the observations from data once; writes the means of both models of up to `glm_rows`
 rows to work.
@@ -69,7 +69,7 @@ def _run(launch: Launch) -> None:
 def _fit(
     launch: Launch, model: str, response: Floats, design: Floats, family: Any, truth: Mapping[str, float]
 ) -> tuple[Floats, float]:
-    """Fit, check the coefficients, and refit without each predictor in turn; returns means and dispersion."""
+    """Fit, check the coefficients, and refit without one predictor at a time; returns means and dispersion."""
     from statsmodels.genmod.generalized_linear_model import GLM
 
     fit = GLM(response, design, family=family).fit()
@@ -77,7 +77,7 @@ def _fit(
     check_coefficients(launch, model, _NAMES, np.asarray(fit.params), np.asarray(fit.bse), truth)
     means, dispersion, deviance = np.array(fit.fittedvalues), float(fit.scale), float(fit.deviance)
     del fit
-    for place, name in enumerate(_NAMES[1:], start=1):
+    for place, name in enumerate(_NAMES[1 : launch.settings["glm_tests"] + 1], start=1):
         forget()
         less = GLM(response, np.delete(design, place, axis=1), family=family).fit()
         ratio = (float(less.deviance) - deviance) / dispersion

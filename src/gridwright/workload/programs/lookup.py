@@ -16,6 +16,8 @@ from gridwright.workload.programs.program import Program
 if TYPE_CHECKING:
     import pandas as pd
 
+    from gridwright.workload.datasets.quantiles import Integers
+
 
 def _run(launch: Launch) -> None:
     import numpy as np
@@ -42,7 +44,7 @@ def _run(launch: Launch) -> None:
         launch.check(f"amount of segment {number}", cents[number], expected)
 
 
-def _load(launch: Launch) -> tuple[pd.Index, object, object]:
+def _load(launch: Launch) -> tuple[pd.Index, Integers, Integers]:
     """The hash table of the accounts, and by its places their segments and limits."""
     import numpy as np
     import pandas as pd

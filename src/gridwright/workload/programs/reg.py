@@ -10,6 +10,7 @@ independent (Durbin-Watson) and orthogonal to the predictors.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,10 +23,15 @@ from gridwright.workload.programs.sampling import (
     check_coefficients,
     columns_of,
     quiet,
+    read_sample,
     write_result,
 )
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 _NAMES = ("intercept", *PREDICTORS)
+_COLUMNS = (*PREDICTORS, "y_linear")
 _CANDIDATES = FACTORED[8:30] + PREDICTORS[32:]
 """What subsets are chosen of: eight that belong and 22 that do not; `reg_candidates` of them."""
 _AT_ONCE = 14
@@ -33,29 +39,32 @@ _AT_ONCE = 14
 
 
 def _run(launch: Launch) -> None:
-    facts = launch.facts("observations")
-    step = max(1, -(-facts.rows // launch.settings["reg_rows"]))
-    products, held, passed = np.zeros((len(_NAMES) + 1,) * 2), [], 0
+    products = np.zeros((len(_NAMES) + 1,) * 2)
+
+    def add(batch: pa.RecordBatch) -> None:
+        rows = _complete(np.stack([np.ones(batch.num_rows), *columns_of(batch, _COLUMNS)], axis=1))
+        products[:] += rows.T @ rows
+
     with quiet():
-        for batch in launch.read("observations"):
-            rows = np.stack([np.ones(batch.num_rows), *columns_of(batch, (*PREDICTORS, "y_linear"))], axis=1)
-            first = -passed % step
-            passed += len(rows)
-            complete = ~np.isnan(rows[:, [_NAMES.index(name) for name in INCOMPLETE]]).any(axis=1)
-            held.append(rows[first::step][complete[first::step]])
-            rows = rows[complete]
-            products += rows.T @ rows
-        design, response = np.vstack(held)[:, :-1], np.concatenate([each[:, -1] for each in held])
-        del held
+        kept = read_sample(launch, "observations", ("id", *_COLUMNS), launch.settings["reg_rows"], add)
+        # The intercept's column takes the place of the number: no second copy of the rows.
+        kept[:, 0] = 1.0
+        whole = len(kept) == launch.facts("observations").rows
+        kept = _complete(kept)
         inverse = np.linalg.inv(products[:-1, :-1])
         found = inverse @ products[:-1, -1]
         squares = float(products[-1, -1] - found @ products[:-1, -1])
-        rows_used = round(products[0, 0])
-        variance = squares / (rows_used - len(_NAMES))
+        variance = squares / (products[0, 0] - len(_NAMES))
         subset = _best_subset(products, launch.settings["reg_candidates"], launch.cores)
-        residual = _diagnose(launch, design, response, found, inverse, variance)
+        residual = _diagnose(launch, kept, found, inverse, variance)
     _check_fit(launch, products, found, np.sqrt(np.diag(inverse) * variance), variance, subset)
-    _check_residuals(launch, residual, design, variance, whole=len(response) == rows_used)
+    _check_residuals(launch, residual, kept[:, :-1], variance, whole=whole)
+
+
+def _complete(rows: Floats) -> Floats:
+    """The rows that miss no predictor."""
+    places = [_NAMES.index(name) for name in INCOMPLETE]
+    return rows[~np.isnan(rows[:, places]).any(axis=1)]
 
 
 def _best_subset(products: Floats, candidates: int, cores: int) -> set[str]:
@@ -92,12 +101,11 @@ def _sweep(matrix: Floats) -> Floats:
     return np.asarray(matrix[:, 1:, 1:] - matrix[:, 1:, :1] * (row / matrix[:, :1, :1]))
 
 
-def _diagnose(
-    launch: Launch, design: Floats, response: Floats, found: Floats, inverse: Floats, variance: float
-) -> Floats:
+def _diagnose(launch: Launch, kept: Floats, found: Floats, inverse: Floats, variance: float) -> Floats:
     """Write predictions, leverages, Student's residuals and Cook's distances; returns the residuals."""
+    design = kept[:, :-1]
     predicted = design @ found
-    residual = response - predicted
+    residual = kept[:, -1] - predicted
     leverage = np.empty(len(design))
     for start in range(0, len(design), 4096):
         rows = design[start : start + 4096]

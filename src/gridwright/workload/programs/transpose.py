@@ -51,7 +51,6 @@ def _wide_schema() -> pa.Schema:
 
 
 def _widen(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    import polars as pl
 
     long = _frame(batch)
     wide = long.pivot(on="variable", index="subject", values=["value", "taken"], aggregate_function=None)
