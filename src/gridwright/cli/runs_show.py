@@ -46,6 +46,7 @@ def show_run(runs: Path, name: str, *, json: bool) -> None:
             "path": str(loaded.path),
             "run": loaded.run.model_dump(mode="json", by_alias=True),
             "iotest": loaded.iotest.model_dump(mode="json", by_alias=True) if loaded.iotest else None,
+            "workload": loaded.workload.model_dump(mode="json", by_alias=True) if loaded.workload else None,
         }
         typer.echo(json_module.dumps(document, indent=2))
         return

@@ -87,6 +87,7 @@ def status_of(ended: ExitStatus) -> Status:
 def read_workload_options(flags: WorkloadFlags, reader: Reader) -> WorkloadOptions | None:
     """Check the flags together; None if the reader has found something wrong."""
     from gridwright.workload import scales
+    from gridwright.workload.engines import absent_engines
     from gridwright.workload.matrix import load_matrix
     from gridwright.workload.options import WorkloadOptions, check_options
 
@@ -108,6 +109,13 @@ def read_workload_options(flags: WorkloadFlags, reader: Reader) -> WorkloadOptio
     except GridwrightError as error:
         reader.add(error.problems)
         return None
+    lacking = absent_engines()
+    if lacking and any(entry.test for stream in matrix.streams for entry in stream):
+        reader.problem(
+            f"the engines of the tests are not installed: {', '.join(lacking)}",
+            "this Python",
+            "run: pip install 'gridwright[workload]'",
+        )
     if reader.wrong:
         return None
     return WorkloadOptions(

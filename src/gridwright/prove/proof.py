@@ -17,7 +17,6 @@ from gridwright.runs.directory import Results, RunDirectory
 from gridwright.runs.records import Status
 from gridwright.runs.worker_process import Observer
 from gridwright.spec import GridSpec
-from gridwright.workload.engines import absent_engines
 from gridwright.workload.options import LIBRARIES, WorkloadOptions, library_directories
 from gridwright.workload.session import judged as judged_workload
 from gridwright.workload.session import run_workload
@@ -99,11 +98,6 @@ def _workload_libraries(spec: GridSpec, workload: WorkloadOptions | None) -> Map
     """The directories the workload needs, checked before anything is measured. Raises GridwrightError."""
     if workload is None:
         return {}
-    if lacking := absent_engines():
-        raise input_error(
-            f"the engines of the workload are not installed: {', '.join(lacking)}",
-            remedy="run: pip install 'gridwright[workload]', or leave it out with --skip workload",
-        )
     if any(name not in spec.libraries for name in LIBRARIES):
         raise input_error(
             f"the workload needs the libraries {', '.join(LIBRARIES)}, and the grid has "

@@ -157,6 +157,8 @@ _UNITS = {
     "latency_p99_us": ("latency p99 ms", 1e3),
     "ops_per_s": ("operations/s", 1.0),
     "cpu_s_per_gb": ("CPU s per GB", 1.0),
+    "launch_real_s": ("real s", 1.0),
+    "launch_cpu_real_ratio": ("CPU/real", 1.0),
 }
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, fmean, stdev
 from typing import Any
 
 from gridwright.runs.directory import LoadedRun
 from gridwright.runs.records import PhaseRecord
+from gridwright.runs.workload_record import LaunchRecord
 
 _Z95 = NormalDist().inv_cdf(0.975)
 
@@ -48,7 +49,51 @@ def compare_runs(a: LoadedRun, b: LoadedRun) -> list[Comparison]:
                 continue
             noise = _noise(spreads) if figure in _RATES else None
             found.append(_comparison(key, figure, x, y, noise))
+    return found + _compare_workloads(a, b)
+
+
+def _compare_workloads(a: LoadedRun, b: LoadedRun) -> list[Comparison]:
+    """Real time and CPU/real ratio of each test, then of all launches, whole ones only.
+
+    Nothing where the two ran other data: a test at another scale is another test.
+    """
+    if a.workload and b.workload and a.workload.scale != b.workload.scale:
+        return []
+    left, right = _launches(a), _launches(b)
+    found = []
+    for name in dict.fromkeys([*left, *right]):
+        for figure, value in _LAUNCH_FIGURES.items():
+            one, other = (
+                [each for each in map(value, side.get(name, [])) if each is not None]
+                for side in (left, right)
+            )
+            if not one and not other:
+                continue
+            noise = _noise((_error(one), _error(other)))
+            x, y = (fmean(values) if values else None for values in (one, other))
+            found.append(_comparison(("workload", name), figure, x, y, noise))
     return found
+
+
+def _launches(run: LoadedRun) -> dict[str, list[LaunchRecord]]:
+    """The launches that ran to their end, by test, and all of them."""
+    whole = [each for each in (run.workload.launches if run.workload else []) if each.ok]
+    groups: dict[str, list[LaunchRecord]] = defaultdict(list)
+    for launch in whole:
+        groups[launch.test].append(launch)
+    return {**groups, "all launches": whole} if whole else {}
+
+
+_LAUNCH_FIGURES: dict[str, Callable[[LaunchRecord], float | None]] = {
+    "launch_real_s": lambda launch: launch.real_s,
+    "launch_cpu_real_ratio": lambda launch: launch.cpu_real_ratio,
+}
+
+
+def _error(values: Sequence[float]) -> float | None:
+    """Relative standard error of the mean; None of less than two values."""
+    mean = fmean(values) if values else 0.0
+    return stdev(values) / len(values) ** 0.5 / mean if len(values) >= 2 and mean > 0 else None
 
 
 def _cpu_per_gb(phase: PhaseRecord) -> float | None:
@@ -78,7 +123,7 @@ def _spread(samples: Sequence[dict[str, Any]]) -> dict[tuple[str, str], float]:
     """Relative standard error of the mean rate, by library and phase, over whole seconds."""
     rates: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in samples:
-        if row["library"] is not None and row["interval_s"] > 0.5:
+        if row["library"] is not None and row["op"] != "workload" and row["interval_s"] > 0.5:
             moved = row["read_bytes"] + row["written_bytes"]
             rates[row["library"], row["op"]].append(moved / row["interval_s"])
     return {

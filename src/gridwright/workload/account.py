@@ -62,7 +62,7 @@ def launch_record(
         "bound_share": share,
         "shares": shares,
         "exit_status": outcome["exit_status"],
-        "signal": signal.Signals(outcome["signal"]).name if outcome["signal"] else None,
+        "signal": _signal_name(outcome["signal"]) if outcome["signal"] else None,
         "ok": reason is None,
         "reason": reason,
     }
@@ -85,7 +85,7 @@ def _reason(launch: dict[str, Any], outcome: dict[str, Any], oom_kills: int) -> 
     if killed and oom_kills:
         return "killed by the kernel for memory (out of memory on the node or in its control group)"
     if outcome["signal"]:
-        return f"killed by {signal.Signals(outcome['signal']).name}"
+        return f"killed by {_signal_name(outcome['signal'])}"
     return _exit_reason(launch, outcome) if outcome["exit_status"] else None
 
 
@@ -94,6 +94,14 @@ def _exit_reason(launch: dict[str, Any], outcome: dict[str, Any]) -> str:
     if launch["test"] is not None and last:
         return last
     return f"ended with exit status {outcome['exit_status']}{f': {last}' if last else ''}"
+
+
+def _signal_name(number: int) -> str:
+    """The name of a signal; most real-time signals have none (signal(7))."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def oom_kills() -> int:

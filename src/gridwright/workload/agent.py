@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import selectors
 import signal
 from pathlib import Path
@@ -52,11 +53,13 @@ def main() -> None:
 
 
 def _read_line() -> bytes:
-    """The first line of stdin, and not a byte more: the rest of it is only waited on."""
-    line = b""
-    while not line.endswith(b"\n") and (byte := os.read(0, 1)):
-        line += byte
-    return line
+    """The only line on stdin; its end comes much later, and is an order to stop."""
+    chunks = []
+    while chunk := os.read(0, 1 << 16):
+        chunks.append(chunk)
+        if chunk.endswith(b"\n"):
+            break
+    return b"".join(chunks)
 
 
 class Agent:
@@ -80,6 +83,9 @@ class Agent:
     def run(self) -> ExitStatus:
         """Do all of it. Raises OSError if a library cannot be used."""
         adopt_orphans()
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        # A launch takes three files; the guards give the launches their old limit back.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake_write)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

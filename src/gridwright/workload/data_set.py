@@ -13,7 +13,7 @@ import contextlib
 import fcntl
 import json
 import os
-import shutil
+import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,6 +30,9 @@ HOME = "gridwright-workload"
 MANIFEST = "manifest.json"
 _LOCK = ".lock"
 _PARTIAL = ".partial"
+_FACTS = {"rows", "sha256", "checksum", "expected"}
+_OURS = re.compile(r"[a-z]+-seed\d+-v\d+")
+_OUR_FILES = re.compile(r"[a-z]+\.(arrow|csv)(\.partial)?|\.?manifest\.json(\.\d+\.part)?")
 VERSION = 1
 """Goes up whenever the same seed and scale would give other bytes."""
 
@@ -74,7 +77,8 @@ class DataSet:
 
     def _is_there(self, entry: dict[str, Any]) -> bool:
         with contextlib.suppress(OSError):
-            return bool((self.directory / entry["file"]).stat().st_size == entry["bytes"])
+            same = (self.directory / entry["file"]).stat().st_size == entry["bytes"]
+            return bool(same and entry.keys() >= _FACTS)
         return False
 
     def record(self, made: dict[str, tuple[Path, Made]]) -> None:
@@ -148,14 +152,23 @@ class DataSet:
 def remove_data(library: Path) -> list[Path]:
     """Remove all data sets in a library; returns their directories. Raises OSError.
 
-    Only directories that hold a manifest of ours, or nothing but our tables, are touched.
+    Only what has a name of ours is removed; a file of someone else stays, with its directory.
     """
     removed = []
     home = library / HOME
-    for directory in sorted(home.glob(f"*-seed*-v{VERSION}")) if home.is_dir() else []:
+    for directory in sorted(home.iterdir()) if home.is_dir() else []:
+        if directory.is_symlink() or not directory.is_dir() or not _OURS.fullmatch(directory.name):
+            continue
         data = DataSet(directory, Scale("", 0, 0.0, {}, {}), 0)
         with data.lock():
-            shutil.rmtree(directory)
+            copies = [each for each in directory.glob("copy-*") if not each.is_symlink()]
+            for place in (*copies, directory):
+                for file in [each for each in place.iterdir() if _OUR_FILES.fullmatch(each.name)]:
+                    file.unlink()
+            (directory / _LOCK).unlink()
+            for place in (*copies, directory):
+                with contextlib.suppress(OSError):
+                    place.rmdir()
         removed.append(directory)
     with contextlib.suppress(OSError):
         home.rmdir()

@@ -11,15 +11,16 @@ import json
 import os
 import resource
 import select
-import shutil
 import signal
 import subprocess
 import time
+import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
 from gridwright.workload.control_group import ControlGroup
+from gridwright.workload.private_directories import remove_tree
 from gridwright.workload.process_tree import (
     adopt_orphans,
     descendants,
@@ -35,6 +36,10 @@ GRACE_S = 0.5
 GONE_S = 3.0
 """A process that outlives SIGKILL by this much hangs in the kernel."""
 _TAIL_BYTES = 16 * 1024
+_OPEN_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)
+"""As the user has it; the agent raises its own."""
+_FORKED_KIB = 2048
+"""What a fork of the guard may add to its memory before it becomes the launch."""
 _OOM_SCORE = "500"
 """Should memory run out, the kernel takes a launch rather than what records it."""
 
@@ -114,6 +119,10 @@ def _guard(order: Order, traffic: int, group: ControlGroup | None, control: int,
         outcome = _Guard(order, traffic, group, control).run()
         with os.fdopen(result, "wb") as file:
             file.write(json.dumps(_fields(outcome)).encode())
+    except BrokenPipeError:
+        pass  # the agent is gone
+    except BaseException:
+        traceback.print_exc()
     finally:
         os._exit(0)
 
@@ -148,6 +157,10 @@ class _Guard:
         except OSError as error:
             self._outcome.ended_by = self._outcome.ended_by or "start"
             self._outcome.message = f"{error.strerror}: {error.filename or self._order.arguments[0]}"
+        except (ValueError, subprocess.SubprocessError) as error:
+            # A NUL, or half of a surrogate pair, cannot be passed to a program.
+            self._outcome.ended_by = "start"
+            self._outcome.message = str(error)
         self._outcome.output = self._tail.decode(errors="replace")
         self._remove()
         return self._outcome
@@ -184,6 +197,7 @@ class _Guard:
         die_with_parent(parent)
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, _OPEN_FILES)
         if self._group is not None:
             with contextlib.suppress(OSError):
                 self._group.enter()
@@ -263,7 +277,10 @@ class _Guard:
                 pass
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         self._outcome.user_s, self._outcome.system_s = usage.ru_utime, usage.ru_stime
-        self._outcome.peak_memory_bytes = max(self._outcome.peak_memory_bytes, usage.ru_maxrss * 1024)
+        # A process begins as a copy of this one, which the kernel counts as its peak.
+        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss + _FORKED_KIB
+        if usage.ru_maxrss > own or not self._outcome.peak_memory_bytes:
+            self._outcome.peak_memory_bytes = max(self._outcome.peak_memory_bytes, usage.ru_maxrss * 1024)
         self._outcome.core_wait_s = sum(self._delays.values()) / 1e9
         if self._group is not None:
             stalls = self._group.stalls()
@@ -310,8 +327,7 @@ class _Guard:
         if self._order.keep:
             return
         for directory in (self._order.work, self._order.util):
-            shutil.rmtree(directory, ignore_errors=True)
-            if directory.exists():
+            if not remove_tree(directory):
                 self._outcome.left.append(str(directory))
 
 

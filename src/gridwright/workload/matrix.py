@@ -5,9 +5,17 @@ from __future__ import annotations
 import os
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from gridwright.errors import GridwrightError, Problem, input_error, nearest
 from gridwright.spec.document import Document, Node, compose
@@ -39,6 +47,16 @@ def _seconds(value: object) -> object:
         raise ValueError(f"{error.text}; {error.remedy}") from None
 
 
+_Item = TypeVar("_Item")
+
+
+def _some(value: tuple[_Item, ...]) -> tuple[_Item, ...]:
+    # Not min_length: that also complains of a list whose items are wrong.
+    if not value:
+        raise ValueError("the list is empty: give it an entry, or remove it")
+    return value
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -50,7 +68,7 @@ class Entry(_Strict):
     """
 
     test: str | None = None
-    command: tuple[str, ...] | None = Field(default=None, min_length=1)
+    command: Annotated[tuple[str, ...], AfterValidator(_some)] | None = None
     name: str | None = Field(default=None, pattern=_NAME)
     cores: int | None = Field(default=None, ge=1, le=1024)
     memory: Annotated[int, BeforeValidator(_size), Field(ge=1 << 20)] | None = None
@@ -78,7 +96,7 @@ def _entry(value: object) -> object:
     return {"test": value} if isinstance(value, str) else value
 
 
-Launches = Annotated[tuple[Annotated[Entry, BeforeValidator(_entry)], ...], Field(min_length=1)]
+Launches = Annotated[tuple[Annotated[Entry, BeforeValidator(_entry)], ...], AfterValidator(_some)]
 
 
 class Matrix(_Strict):
@@ -91,7 +109,7 @@ class Matrix(_Strict):
     description: str = ""
     source: str = ""
     copies: int = Field(default=1, ge=1, le=64)
-    streams: Annotated[tuple[Launches, ...], Field(min_length=1, max_length=MAX_STREAMS)]
+    streams: Annotated[tuple[Launches, ...], AfterValidator(_some), Field(max_length=MAX_STREAMS)]
 
     def with_streams(self, count: int) -> Matrix:
         """The matrix with another number of streams.
@@ -156,11 +174,10 @@ def parse_matrix(text: str, source_name: str) -> Matrix:
     try:
         return Matrix.model_validate(document.root.plain())
     except ValidationError as error:
+        details = [(_place(document, detail["loc"]), detail) for detail in error.errors(include_url=False)]
         problems = [
-            source.problem(
-                _place(document, detail["loc"]), _message(dict(detail)), field=_path(detail["loc"])
-            )
-            for detail in error.errors(include_url=False)
+            source.problem(place, _message(dict(detail)), field=_path(detail["loc"]))
+            for place, detail in sorted(details, key=lambda each: each[0])
         ]
         raise GridwrightError(*dict.fromkeys(problems)) from None
 
@@ -175,6 +192,8 @@ def _message(detail: dict[str, Any]) -> str:
         return str(detail["ctx"]["error"])
     if detail["type"] == "missing":
         return f"{detail['loc'][-1]} is missing"
+    if detail["type"] == "string_type" and isinstance(detail["input"], bool | int | float):
+        return f"must be text, and {show(detail['input'])} is given; put it in quotes"
     return f"{detail['msg']}, and {show(detail['input'])} is given"
 
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import re
 import secrets
 import shutil
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +22,8 @@ from gridwright.runs.process import is_alive, process_facts
 
 PREFIX = ".gridwright-workload-"
 MARKER = "gridwright-workload.json"
+_MARKED_S = 60.0
+"""A directory without its marker is one that is being made, unless it is this old."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +53,27 @@ class PrivateDirectories:
 
     def of_launch(self, number: int, label: str) -> tuple[Path, Path]:
         """The directories in work and util of one launch; not made yet."""
-        name = f"{number:04d}-{label}"
+        name = f"{number:04d}-{re.sub(r'[^A-Za-z0-9._-]+', '-', label)[:60]}"
         return self.work / name, self.util / name
 
     def remove(self) -> None:
         """Remove them with all that is in them, unless they are to be kept."""
         if not self.keep:
             for directory in (self.work, self.util):
-                shutil.rmtree(directory, ignore_errors=True)
+                remove_tree(directory)
+
+
+def remove_tree(directory: Path) -> bool:
+    """Remove a directory with all in it, also what was made unwritable; returns whether it is gone."""
+    shutil.rmtree(directory, ignore_errors=True)
+    if directory.is_dir():
+        for place, names, _ in os.walk(directory):
+            for each in (place, *(os.path.join(place, name) for name in names)):  # noqa: PTH118 - as walk has it
+                with contextlib.suppress(OSError):
+                    if not os.path.islink(each):  # noqa: PTH114
+                        os.chmod(each, 0o700)  # noqa: PTH101
+        shutil.rmtree(directory, ignore_errors=True)
+    return not directory.exists()
 
 
 def remove_stale(library: Path) -> list[Path]:
@@ -68,9 +86,9 @@ def remove_stale(library: Path) -> list[Path]:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             # Killed between the making and the marking: ours by name, and there is nothing in it.
             with contextlib.suppress(OSError):
-                directory.rmdir()
+                if time.time() - directory.stat().st_mtime > _MARKED_S:
+                    directory.rmdir()
             continue
-        if stale and not directory.is_symlink():
-            shutil.rmtree(directory, ignore_errors=True)
+        if stale and not directory.is_symlink() and remove_tree(directory):
             removed.append(directory)
     return removed

@@ -31,12 +31,13 @@ def descendants(pid: int) -> Iterator[int]:
     """Yield the processes below `pid`, parents first (proc_pid_task(5), `children`)."""
     pending = [pid]
     while pending:
-        for child in _children(pending.pop()):
+        for child in children(pending.pop()):
             yield child
             pending.append(child)
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
+    """The processes right below `pid`, also those that have ended and were not waited for."""
     found: list[int] = []
     with contextlib.suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - ten times a second

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import selectors
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -18,9 +19,10 @@ from gridwright.workload.account import launch_record, oom_kills
 from gridwright.workload.control_group import ControlGroup
 from gridwright.workload.data_set import DataSet
 from gridwright.workload.engines import engine_environment
-from gridwright.workload.guard import Order, Outcome, fork_guard
+from gridwright.workload.guard import GONE_S, Order, Outcome, fork_guard
 from gridwright.workload.node_samples import NodeSampler
 from gridwright.workload.private_directories import PrivateDirectories
+from gridwright.workload.process_tree import children, descendants, kill_all
 from gridwright.workload.scales import scale
 from gridwright.workload.traffic import Traffic
 
@@ -51,6 +53,7 @@ class _Live:
     traffic: Traffic
     traffic_fd: int
     oom_kills: int
+    group: ControlGroup | None
     answer: bytes = b""
 
 
@@ -133,7 +136,7 @@ class Running:
         traffic_fd = Traffic.create()
         before = oom_kills()
         guard, control, result = fork_guard(self._order(launch), traffic_fd, group)
-        live = _Live(launch, guard, control, result, Traffic(traffic_fd), traffic_fd, before)
+        live = _Live(launch, guard, control, result, Traffic(traffic_fd), traffic_fd, before, group)
         self._live[launch["number"]] = live
         self._selector.register(result, selectors.EVENT_READ, lambda: self._hear(live))
         started = {"event": "launch-started", "time": time.time()}
@@ -202,6 +205,7 @@ class Running:
         try:
             outcome: dict[str, Any] = json.loads(live.answer)
         except ValueError:
+            self._end_strays(live)
             lost = Outcome(live.launch["number"], ended_by="lost")
             outcome = {name: getattr(lost, name) for name in Outcome.__slots__}
         kills = max(outcome["oom_kills"], oom_kills() - live.oom_kills)
@@ -213,4 +217,27 @@ class Running:
         os.close(live.traffic_fd)
         del self._live[live.launch["number"]]
         self._say({"event": "launch", "launch": record, "output": outcome["output"]})
+        if outcome["left"]:
+            self._say(
+                {
+                    "event": "finding",
+                    "level": "warning",
+                    "name": "workload-left",
+                    "text": f"directories of a launch could not be removed: {', '.join(outcome['left'])}",
+                    "remedy": "remove them by hand",
+                }
+            )
         self._start_next(live.launch["stream"] - 1)
+
+    def _end_strays(self, live: _Live) -> None:
+        """End what a launch left whose guard was killed: it is now below this process."""
+        if live.group is not None:
+            live.group.remove()
+        guards = {each.guard for each in self._live.values()}
+        deadline = time.monotonic() + GONE_S
+        while (strays := set(children(os.getpid())) - guards) and time.monotonic() < deadline:
+            for pid in strays:
+                kill_all(iter([pid, *descendants(pid)]), signal.SIGKILL)
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+            time.sleep(0.005)

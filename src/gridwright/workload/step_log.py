@@ -22,7 +22,7 @@ def write_step_log(directory: Path, launch: LaunchRecord, output: str) -> Path:
 def step_log(launch: LaunchRecord, output: str) -> str:
     """The text of the log; `gridwright workload import` reads it back."""
     lines = [
-        f"NOTE: Gridwright {__version__}, launch {launch.number} of test {launch.test} "
+        f"NOTE: Gridwright {__version__}, launch {launch.number} of test {_line(launch.test)} "
         f"({launch.class_}), stream {launch.stream}, node {launch.node}.",
         f"NOTE: {launch.cores} cores, memory limit {_kilobytes(launch.memory_limit_bytes)}, "
         f"copy {launch.copy_} of the data.",
@@ -32,7 +32,7 @@ def step_log(launch: LaunchRecord, output: str) -> str:
         "",
     ]
     if not launch.ok:
-        lines += [f"ERROR: {launch.reason}", ""]
+        lines += [f"ERROR: {_line(launch.reason or '')}", ""]
     for library, moved in launch.libraries.items():
         lines.append(
             f"NOTE: {library}: {moved.read_bytes} bytes read, {moved.written_bytes} bytes written, "
@@ -41,9 +41,15 @@ def step_log(launch: LaunchRecord, output: str) -> str:
     if launch.bound_by:
         share = f" ({launch.bound_share * 100:.0f} % of the real time)" if launch.bound_share else ""
         lines.append(f"NOTE: Bound by {launch.bound_by}{share}.")
-    lines += ["", f"NOTE: PROCEDURE {launch.test.upper()} used (Total process time):", *_figures(launch), ""]
+    title = f"NOTE: PROCEDURE {_line(launch.test).upper()} used (Total process time):"
+    lines += ["", title, *_figures(launch), ""]
     lines += ["NOTE: The SAS System used:", *_figures(launch), ""]
     return "\n".join(lines)
+
+
+def _line(text: str) -> str:
+    """A name or a message of the user's own, which may hold line breaks, on one line."""
+    return " ".join(text.split())
 
 
 def _figures(launch: LaunchRecord) -> list[str]:

@@ -184,7 +184,7 @@ def _nearest(columns: Mapping[str, Floats]) -> Integers:
         for name, place in zip(CLUSTERED, centre, strict=True):
             distance = distance + (columns[name] - place) * (columns[name] - place)
         distances.append(distance)
-    return np.argmin(np.stack(distances), axis=0)
+    return np.asarray(np.argmin(np.stack(distances), axis=0), dtype=np.int64)
 
 
 OBSERVATIONS = Table(

@@ -148,9 +148,10 @@ def _check_smoothing(launch: Launch, findings: _Findings) -> None:
         added = (alpha - SMOOTHING) ** 2 / (1 - (1 - alpha) ** 2)
         error = STANDARD_ERRORS * (2 * math.sqrt(added / values) + added * math.sqrt(2 / series))
         launch.check(f"what weight {alpha} adds", other - right, added, tolerance=error + 1e-3)
-    # The noise has variance 1.1; a forecast that knows no season errs by 30.
-    mean = findings.season_errors / int(findings.series[SEASONAL])
-    launch.require(f"seasonal forecasts err by {mean}", 1.0 < mean < 4.0)
+    # The noise has variance 1.1, and what is learned from four seasons errs by 1.5 more on average; a
+    # forecast that knows no season errs by 30.
+    mean, spread = findings.season_errors / int(findings.series[SEASONAL]), 5 / math.sqrt(series)
+    launch.require(f"seasonal forecasts err by {mean}", 1.0 < mean < 4.0 + STANDARD_ERRORS * spread)
 
 
 def _check_arima(launch: Launch, findings: _Findings) -> None:

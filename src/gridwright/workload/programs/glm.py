@@ -9,7 +9,7 @@ models behind the data; likelihood ratios tell what belongs; the score equations
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from gridwright.workload.programs.sampling import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from statsmodels.genmod.families import Family
 
 _PREDICTORS = tuple(name for name in FACTORED if name not in INCOMPLETE)
 _NAMES = ("intercept", *_PREDICTORS)
@@ -67,9 +68,9 @@ def _run(launch: Launch) -> None:
 
 
 def _fit(
-    launch: Launch, model: str, response: Floats, design: Floats, family: Any, truth: Mapping[str, float]
+    launch: Launch, model: str, response: Floats, design: Floats, family: Family, truth: Mapping[str, float]
 ) -> tuple[Floats, float]:
-    """Fit, check the coefficients, and refit without one predictor at a time; returns means and dispersion."""
+    """Fit, check, and refit without one predictor at a time; returns means and dispersion."""
     from statsmodels.genmod.generalized_linear_model import GLM
 
     fit = GLM(response, design, family=family).fit()

@@ -18,6 +18,7 @@ from gridwright.workload.datasets.quantiles import Floats
 from gridwright.workload.launch import Launch
 from gridwright.workload.programs.program import Program
 from gridwright.workload.programs.sampling import (
+    STANDARD_ERRORS,
     check_coefficients,
     columns_of,
     forget,
@@ -80,8 +81,9 @@ def _check(launch: Launch, response: Floats, probability: Floats) -> None:
     ranks = np.empty(len(response))
     ranks[np.argsort(probability, kind="stable")] = np.arange(1, len(response) + 1)
     area = (float(ranks[response == 1].sum()) - ones * (ones + 1) / 2) / (ones * (len(response) - ones))
-    # The model behind the data reaches 0.81.
-    launch.check("area under the ROC curve", area, 0.81, tolerance=0.05)
+    # The model behind the data reaches 0.798, and its fit a little more where rows are few.
+    error = STANDARD_ERRORS * 0.3 / np.sqrt(min(ones, len(response) - ones))
+    launch.check("area under the ROC curve", area, 0.798, tolerance=float(error) + 0.01)
 
 
 PROGRAM = Program(

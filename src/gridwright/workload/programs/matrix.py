@@ -73,7 +73,7 @@ def _run(launch: Launch) -> None:
         covariance = (matrix.products - np.outer(mean, matrix.sums)) / (matrix.rows - 1)
         scale = 1 / np.sqrt(np.diag(covariance))
         correlation = covariance * np.outer(scale, scale)
-        inverse = np.linalg.inv(correlation)
+        inverse: Floats = np.linalg.inv(correlation).astype(np.float64)
         distance = _distances(matrix.held[: matrix.filled], mean, scale, inverse)
     write_result(launch, "distances", {"distance": distance})
     _check(launch, matrix, correlation, inverse, distance)

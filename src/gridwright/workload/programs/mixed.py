@@ -8,7 +8,7 @@ behind the data; the effects of the large groups, which are known.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from gridwright.workload.programs.sampling import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from statsmodels.regression.mixed_linear_model import MixedLMResults
 
 _FIXED = ("x03", "x02", "x07", "x11", "x16", "x21")
 """Four that belong, of which the first also has random slopes, and two that do not."""
@@ -75,7 +76,7 @@ def _run(launch: Launch) -> None:
     write_result(launch, "effects", solution)
 
 
-def _check_model(launch: Launch, fit: Any, group: Integers) -> None:
+def _check_model(launch: Launch, fit: MixedLMResults, group: Integers) -> None:
     names, found = ("intercept", *_FIXED), np.asarray(fit.fe_params)
     check_coefficients(launch, "mixed", names, found, np.asarray(fit.bse_fe), MIXED)
     entries = np.unique(group, return_counts=True)[1]
@@ -91,7 +92,7 @@ def _check_model(launch: Launch, fit: Any, group: Integers) -> None:
         launch.check(f"deviation of {name}", deviation, truth, tolerance=error)
 
 
-def _check_effects(launch: Launch, fit: Any, group: Integers, effects: Floats) -> None:
+def _check_effects(launch: Launch, fit: MixedLMResults, group: Integers, effects: Floats) -> None:
     """Compare predicted effects of large groups with the true ones, in standard errors each."""
     names, entries = np.unique(group, return_counts=True)
     true = group_effects(groups(launch.facts("observations").rows))

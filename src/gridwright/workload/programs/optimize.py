@@ -9,7 +9,8 @@ prices that prove it, and the knapsacks were solved by dynamic programming when 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from gridwright.workload.launch import Launch, WrongAnswer
 from gridwright.workload.programs.program import Program
 from gridwright.workload.programs.sampling import columns_of
 
+if TYPE_CHECKING:
+    import highspy
+
 _PER_KNAPSACK = ITEMS_PER_PROBLEM // CHOICES
 _NAMES = ("problem", "item", "weight", "value", "capacity", "cost", "requirement")
 _PLACES = tuple(f"{kind}_{number}" for kind in ("row", "entry") for number in range(ENTRIES))
@@ -28,7 +32,7 @@ _PLACES = tuple(f"{kind}_{number}" for kind in ("row", "entry") for number in ra
 def _run(launch: Launch) -> None:
     import pyarrow as pa
 
-    solver, linear, knapsack = _solver(launch), 0.0, 0
+    solver, linear, knapsack = _solver(launch), 0, 0
     schema = pa.schema(
         [("problem", pa.int64()), ("item", pa.int64()), ("plan", pa.float64()), ("taken", pa.int64())]
     )
@@ -50,37 +54,52 @@ def _run(launch: Launch) -> None:
             identity = {name: columns[name] for name in ("problem", "item")}
             target.write(to_batch(identity | {"plan": plan, "taken": taken}, schema), check=False)
     expected = launch.facts("items").expected
-    wanted = float(expected["linear_optimum"])
-    launch.check("linear optima", linear, wanted, tolerance=1e-7 * (1 + abs(wanted)))
+    launch.check("linear optima", linear, expected["linear_optimum"])
     launch.check("knapsack optima", knapsack, expected["knapsack_optimum"])
 
 
-def _solver(launch: Launch) -> Any:
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """Minimise cost * x; every variable takes part in equally many constraints."""
+
+    cost: Integers
+    most: float
+    """Upper bound of every variable."""
+    row_lower: Floats
+    row_upper: Floats
+    row: Integers
+    """Constraints of each variable in turn: shape (variables, constraints of each)."""
+    entry: Integers
+    """Coefficients at these places: the same shape."""
+    integer: bool = False
+
+
+def _solver(launch: Launch) -> highspy.Highs:
     import highspy
 
-    solver = highspy.Highs()
+    solver = highspy.Highs()  # type: ignore[no-untyped-call]
     options = {"output_flag": False, "threads": launch.cores, "mip_rel_gap": 0.0, "mip_abs_gap": 0.5}
     for name, value in options.items():
         solver.setOptionValue(name, value)
     return solver
 
 
-def _solve(solver: Any, **model: Any) -> Floats:
-    """Solve a model given as columns of a sparse matrix; returns the values of its variables."""
+def _solve(solver: highspy.Highs, model: _Model) -> Floats:
+    """The values of the variables at the optimum: shape (variables,). Raises WrongAnswer if there is none."""
     import highspy
 
+    count, width = model.row.shape
     program = highspy.HighsLp()
-    program.num_col_, program.num_row_ = len(model["cost"]), len(model["row_lower"])
-    program.col_cost_ = model["cost"].astype(np.float64)
-    program.col_lower_ = np.zeros(program.num_col_)
-    program.col_upper_ = model["col_upper"]
-    program.row_lower_, program.row_upper_ = model["row_lower"], model["row_upper"]
+    program.num_col_, program.num_row_ = count, len(model.row_lower)
+    program.col_cost_ = model.cost.astype(np.float64)
+    program.col_lower_, program.col_upper_ = np.zeros(count), np.full(count, model.most)
+    program.row_lower_, program.row_upper_ = model.row_lower, model.row_upper
     program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    width = len(model["entry"]) // program.num_col_
-    program.a_matrix_.start_ = np.arange(program.num_col_ + 1) * width
-    program.a_matrix_.index_, program.a_matrix_.value_ = model["row"], model["entry"].astype(np.float64)
-    if model["integer"]:
-        program.integrality_ = [highspy.HighsVarType.kInteger] * program.num_col_
+    program.a_matrix_.start_ = np.arange(count + 1) * width
+    program.a_matrix_.index_ = model.row.ravel()
+    program.a_matrix_.value_ = model.entry.ravel().astype(np.float64)
+    if model.integer:
+        program.integrality_ = [highspy.HighsVarType.kInteger] * count
     if solver.passModel(program) == highspy.HighsStatus.kError:
         raise WrongAnswer("the solver refuses a problem")
     solver.run()
@@ -89,43 +108,34 @@ def _solve(solver: Any, **model: Any) -> Floats:
     return np.array(solver.getSolution().col_value)
 
 
-def _solve_linear(launch: Launch, solver: Any, problem: Mapping[str, Integers]) -> tuple[float, Floats]:
-    """The optimum and the plan, shape (items,), which is checked for keeping the constraints."""
+def _solve_linear(
+    launch: Launch, solver: highspy.Highs, problem: Mapping[str, Integers]
+) -> tuple[int, Floats]:
+    """The optimum, which is a whole number, and the plan, shape (items,), which is checked for keeping the constraints."""
     places = np.stack([problem[f"row_{number}"] for number in range(ENTRIES)], axis=1)
     entries = np.stack([problem[f"entry_{number}"] for number in range(ENTRIES)], axis=1)
     launch.require("a constraint does not exist", bool(((places >= 0) & (places < ROWS)).all()))
     needed = problem["requirement"][:ROWS].astype(np.float64)
     unbounded = np.full(ROWS, np.inf)
-    plan = _solve(
-        solver,
-        cost=problem["cost"],
-        col_upper=np.full(ITEMS_PER_PROBLEM, np.inf),
-        row_lower=needed,
-        row_upper=unbounded,
-        row=places.ravel(),
-        entry=entries.ravel(),
-        integer=False,
-    )
+    plan = _solve(solver, _Model(problem["cost"], np.inf, needed, unbounded, places, entries))
     reached = np.bincount(places.ravel(), weights=(entries * plan[:, np.newaxis]).ravel(), minlength=ROWS)
-    launch.require("a plan breaks a constraint", bool((reached >= needed - 1e-5).all() and plan.min() > -1e-6))
-    return float(problem["cost"] @ plan), plan
+    launch.require(
+        "a plan breaks a constraint", bool((reached >= needed - 1e-5).all() and plan.min() > -1e-6)
+    )
+    optimum = float(problem["cost"] @ plan)
+    launch.check("an optimum", optimum, round(optimum), tolerance=1e-2)
+    return round(optimum), plan
 
 
-def _solve_knapsack(solver: Any, problem: Mapping[str, Integers]) -> Integers:
+def _solve_knapsack(solver: highspy.Highs, problem: Mapping[str, Integers]) -> Integers:
     """Which items are taken: shape (items,), 0 or 1."""
     sets = np.arange(ITEMS_PER_PROBLEM) // CHOICES + 1
     upper = np.ones(_PER_KNAPSACK + 1)
     upper[0] = problem["capacity"][0]
-    taken = _solve(
-        solver,
-        cost=-problem["value"],
-        col_upper=np.ones(ITEMS_PER_PROBLEM),
-        row_lower=np.full(_PER_KNAPSACK + 1, -np.inf),
-        row_upper=upper,
-        row=np.stack([np.zeros_like(sets), sets], axis=1).ravel(),
-        entry=np.stack([problem["weight"], np.ones_like(sets)], axis=1).ravel(),
-        integer=True,
-    )
+    row = np.stack([np.zeros_like(sets), sets], axis=1)
+    entry = np.stack([problem["weight"], np.ones_like(sets)], axis=1)
+    lower = np.full(len(upper), -np.inf)
+    taken = _solve(solver, _Model(-problem["value"], 1.0, lower, upper, row, entry, integer=True))
     return np.rint(taken).astype(np.int64)
 
 

@@ -51,7 +51,7 @@ def _run(launch: Launch) -> None:
         kept[:, 0] = 1.0
         whole = len(kept) == launch.facts("observations").rows
         kept = _complete(kept)
-        inverse = np.linalg.inv(products[:-1, :-1])
+        inverse: Floats = np.linalg.inv(products[:-1, :-1]).astype(np.float64)
         found = inverse @ products[:-1, -1]
         squares = float(products[-1, -1] - found @ products[:-1, -1])
         variance = squares / (products[0, 0] - len(_NAMES))
