@@ -15,9 +15,9 @@ import psutil
 import pytest
 
 from gridwright.errors import ExitStatus
-from gridwright.runs import worker_process
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.session import Session
+from gridwright.runs import worker_process
 from tests.support.command import Command
 from tests.support.disks import loop_mount, needs, run, unmount, visible
 
