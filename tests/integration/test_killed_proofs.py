@@ -83,7 +83,7 @@ def test_ten_random_moments(gridwright: Command, spec: Path, tmp_path: Path) -> 
     for tenth in range(MOMENTS):
         moment = (tenth + chance.random()) / MOMENTS * WHOLE_S
         already = set(gridwright.runs.glob("[!.]*/run.json"))
-        flags = ("--seconds", "0.4", "--phases", "write,read,metadata", "--runs", gridwright.runs)
+        flags = ("--skip", "workload", "--seconds", "0.4", "--phases", "write,read,metadata")
         with gridwright.start("prove", spec, *flags) as running:
             run_file = wait_until(
                 lambda already=already: next(  # type: ignore[misc]
@@ -120,7 +120,8 @@ def test_ten_random_moments(gridwright: Command, spec: Path, tmp_path: Path) -> 
 
 
 def test_a_killed_run_is_listed_shown_and_reported(gridwright: Command, spec: Path) -> None:
-    with gridwright.start("prove", spec, "--phases", "write,metadata", "--seconds", "5") as running:
+    flags = ("--skip", "workload", "--phases", "write,metadata", "--seconds", "5")
+    with gridwright.start("prove", spec, *flags) as running:
         running.says("data: metadata (")
         wait_until(
             lambda: True if len(load_run(gridwright.only_run()).samples) >= 6 else None,

@@ -27,11 +27,13 @@ def test_a_proof_leaves_the_files_of_the_design(gridwright: Command, tmp_path: P
         f"name: tiny\nfilesystems:\n  disk: {{type: local, path: {tmp_path}/disk}}\n"
         "libraries:\n  data: {filesystem: disk, requires: 1 kB/s/core}\n"
     )
-    ended = gridwright("prove", spec, "--seconds", "0.2", "--phases", "write,read", "--json")
+    flags = ("--skip", "workload", "--seconds", "0.2", "--phases", "write,read", "--json")
+    ended = gridwright("prove", spec, *flags)
     assert ended.status == 0, ended.err
     document = ended.json
     assert (document["schema"], document["command"], document["status"]) == (1, "prove", "complete")
     assert document["met"] is True
+    assert document["workload"] is None
     run = Path(document["run"])
     names = {path.name for path in run.iterdir()}
     assert names == {"run.json", "iotest.json", "samples.parquet", "logs", "report.html"}
@@ -47,7 +49,7 @@ def test_a_proof_leaves_the_files_of_the_design(gridwright: Command, tmp_path: P
     assert {"mount_point", "filesystem_type", "options", "device", "scheduler", "read_ahead_bytes"} <= (
         device.keys()
     )
-    table = gridwright("prove", spec, "--seconds", "0.1", "--phases", "write")
+    table = gridwright("prove", spec, "--skip", "workload", "--seconds", "0.1", "--phases", "write")
     assert table.status == 0, table.err
     assert "verdict:" in table.out
     # The last two lines are for those who look no further.

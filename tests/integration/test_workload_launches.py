@@ -16,13 +16,14 @@ from tests.support.command import Command
 from tests.support.workload import Grid, running, sh, wait_for, wait_until_gone
 
 MIB = 1 << 20
-KEYS = (
-    "test class stream node real_s user_s system_s peak_memory_bytes read_bytes written_bytes "
-    "cpu_real_ratio bound_by ok"
-).split()
-SUMMARY_KEYS = (
-    "real_s user_s system_s ratio_mean ratio_stdev ratio_min ratio_max ratio_of_sums mean_concurrency"
-).split()
+KEYS = {
+    *("test", "class", "stream", "node", "real_s", "user_s", "system_s", "peak_memory_bytes"),
+    *("read_bytes", "written_bytes", "cpu_real_ratio", "bound_by", "ok"),
+}
+SUMMARY_KEYS = {
+    *("real_s", "user_s", "system_s", "ratio_mean", "ratio_stdev", "ratio_min", "ratio_max"),
+    *("ratio_of_sums", "mean_concurrency"),
+}
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def only(document: Any) -> Any:
 
 
 def test_one_that_fails_does_not_stop_the_rest_and_all_of_it_is_on_record(grid: Grid) -> None:
-    streams = [
+    streams: list[list[Any]] = [
         [["true"], sh("echo first; echo 'no licence' >&2; exit 3", name="sad"), sh("sleep 1.2", name="nap")],
         [["true"]],
     ]
@@ -56,8 +57,8 @@ def test_one_that_fails_does_not_stop_the_rest_and_all_of_it_is_on_record(grid: 
     ]
     assert launches[1]["reason"] == "ended with exit status 3: no licence"
     assert launches[1]["exit_status"] == 3
-    assert all(set(KEYS) <= launch.keys() and launch["class"] == "command" for launch in launches)
-    assert set(SUMMARY_KEYS) <= document["summary"].keys()
+    assert all(launch.keys() >= KEYS and launch["class"] == "command" for launch in launches)
+    assert document["summary"].keys() >= SUMMARY_KEYS
     assert document["met"] is False
     assert document["status"] == "complete"
     assert document["summary"]["failed"] == 1
@@ -95,12 +96,11 @@ def test_one_that_fails_does_not_stop_the_rest_and_all_of_it_is_on_record(grid: 
         (["no-such-program"], "could not be started: No such file or directory: no-such-program"),
         (["/etc/passwd"], "could not be started: Permission denied: /etc/passwd"),
         (["echo", "a\0b"], "could not be started: embedded null byte"),
-        ([""], "could not be started: No such file or directory: "),
         (sh("exit 7"), "ended with exit status 7"),
         (sh("printf 'caf\\351 \\377' >&2; exit 1"), "ended with exit status 1: caf\ufffd \ufffd"),
         (sh("sleep 60", time_limit=0.5), "did not end within its time limit of 0.5 s"),
     ],
-    ids=["signal", "unnamed signal", "kill", "not found", "not a program", "nul", "empty", "status", "no text", "time"],
+    ids=["signal", "unnamed", "kill", "not found", "not a program", "nul", "status", "no text", "time"],
 )  # fmt: skip
 def test_the_reason_of_a_failure(grid: Grid, entry: Any, reason: str) -> None:
     ended = grid.run([entry], [["true"]])
@@ -114,7 +114,7 @@ def test_the_reason_of_a_failure(grid: Grid, entry: Any, reason: str) -> None:
 
 STUBBORN = """
 trap '' TERM
-(trap '' TERM; setsid sh -c 'trap "" TERM; sleep 61 & echo $$ > $GRIDWRIGHT_UTIL/pid; sleep 61; true' stubborn-TOKEN) &
+(trap '' TERM; setsid sh -c 'trap "" TERM; sleep 61 & sleep 61; true' TOKEN) &
 sleep 61
 sleep 61
 """
@@ -122,7 +122,7 @@ sleep 61
 
 def test_a_time_limit_ends_the_whole_tree_also_what_ignores_sigterm(grid: Grid, tmp_path: Path) -> None:
     token = f"stubborn-{tmp_path.name}"
-    entry = sh(STUBBORN.replace("stubborn-TOKEN", token), time_limit=1.0)
+    entry = sh(STUBBORN.replace("TOKEN", token), time_limit=1.0)
     ended = grid.run([entry, ["true"]])
     assert ended.status == 1
     stubborn, after = ended.json["launches"]
@@ -139,7 +139,12 @@ def test_sigterm_comes_first_so_that_a_job_can_tidy_up(grid: Grid, tmp_path: Pat
     assert tidy.read_text() == "tidy\n"
 
 
-HOG = "import time; x = bytearray(200 << 20); x[::4096] = b'1' * len(x[::4096]); print('held', flush=True); time.sleep(30)"
+HOG = """
+import time
+held = bytearray(200 << 20)
+held[::4096] = b"1" * len(held[::4096])
+time.sleep(30)
+"""
 
 
 def test_a_memory_limit_ends_a_launch_and_only_it(grid: Grid) -> None:
@@ -158,7 +163,7 @@ def test_a_memory_limit_ends_a_launch_and_only_it(grid: Grid) -> None:
 
 def test_the_memory_of_all_processes_of_a_launch_counts_together(grid: Grid) -> None:
     half = HOG.replace("200 <<", "80 <<").replace("30)", "1)")
-    pair = f"import os, sys; os.fork(); {half}"
+    pair = f"import os; os.fork()\n{half}"
     both, one = grid.run([python(pair)], [python(half)]).json["launches"]
     assert both["peak_memory_bytes"] > 150 * MIB
     assert 75 * MIB < one["peak_memory_bytes"] < 120 * MIB
@@ -266,7 +271,11 @@ def test_arguments_arrive_byte_for_byte(grid: Grid, tmp_path: Path) -> None:
         "true",
     ]
     told = tmp_path / "told"
-    program = "import os, sys; open(os.fsencode(sys.argv[1]), 'wb').write(b'\\0'.join(map(os.fsencode, sys.argv[2:])))"
+    program = (
+        "import os, sys\n"
+        "with open(os.fsencode(sys.argv[1]), 'wb') as told:\n"
+        "    told.write(b'\\0'.join(map(os.fsencode, sys.argv[2:])))"
+    )
     launch = only(grid.run([python(program, str(told), *words)]).json)
     assert launch["ok"], launch
     assert told.read_bytes().split(b"\0") == [word.encode() for word in words]
@@ -288,7 +297,9 @@ def test_a_launch_has_no_input_and_the_usual_signals(grid: Grid) -> None:
 
 
 def test_a_chatty_launch_does_no_harm(grid: Grid) -> None:
-    ended = grid.run([sh("yes 0123456789012345678901234567890123456789 | head -c 100000000; echo the end")])
+    ended = grid.run(
+        [sh("yes 0123456789012345678901234567890123456789 | head -c 100000000; echo; echo the end")]
+    )
     launch = only(ended.json)
     assert launch["ok"], launch
     log = Path(ended.json["run"]) / launch["log"]
@@ -303,9 +314,9 @@ def test_more_streams_than_files_may_be_open(grid: Grid) -> None:
     assert len(ended.json["launches"]) == 60
 
 
-def test_a_matrix_of_thousands_of_launches_begins_at_once(grid: Grid, tmp_path: Path) -> None:
+def test_a_matrix_of_a_thousand_launches_begins_at_once(grid: Grid, tmp_path: Path) -> None:
     first = tmp_path / "first"
-    many = [sh(f"echo {number} > {first}; sleep 30", name=f"launch-{number}") for number in range(2500)]
+    many = [sh(f"echo {number}>{first};sleep 30", name=f"n{number}") for number in range(1000)]
     with grid.start(many, flags=["--time-limit", "60s"]) as started:
         assert wait_for(first) == "0\n"
         started.process.terminate()

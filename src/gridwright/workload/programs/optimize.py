@@ -111,7 +111,7 @@ def _solve(solver: highspy.Highs, model: _Model) -> Floats:
 def _solve_linear(
     launch: Launch, solver: highspy.Highs, problem: Mapping[str, Integers]
 ) -> tuple[int, Floats]:
-    """The optimum, which is a whole number, and the plan, shape (items,), which is checked for keeping the constraints."""
+    """The optimum, which is a whole number, and a plan that keeps the constraints, shape (items,)."""
     places = np.stack([problem[f"row_{number}"] for number in range(ENTRIES)], axis=1)
     entries = np.stack([problem[f"entry_{number}"] for number in range(ENTRIES)], axis=1)
     launch.require("a constraint does not exist", bool(((places >= 0) & (places < ROWS)).all()))

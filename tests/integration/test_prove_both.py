@@ -1,0 +1,56 @@
+"""A proof of both parts: iotest, then the workload, in one run, one report and one verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import Command
+from tests.support.workload import Grid, sh
+
+IOTEST = ("--seconds", "0.5s", "--phases", "write,read")
+
+
+@pytest.fixture
+def grid(tmp_path: Path, gridwright: Command) -> Grid:
+    return Grid(tmp_path, gridwright)
+
+
+def test_a_proof_of_both_parts(grid: Grid) -> None:
+    matrix = grid.matrix([{"test": "optimize"}], [{"test": "lookup"}])
+    flags = ("--scale", "tiny", "--matrix", matrix, *IOTEST, "--json")
+    ended = grid.command("prove", grid.spec, *flags)
+    assert ended.status == 0, ended.err
+    document = ended.json
+    assert (document["command"], document["status"], document["met"]) == ("prove", "complete", True)
+    assert [each["library"] for each in document["iotest"]["libraries"]] == ["data", "work", "util"]
+    assert {launch["test"] for launch in document["workload"]["launches"]} == {"optimize", "lookup"}
+    run = Path(document["run"])
+    assert {path.name for path in run.iterdir()} == {
+        *("run.json", "iotest.json", "workload.json", "launches.parquet", "samples.parquet"),
+        *("logs", "report.html"),
+    }
+    shown = grid.command("runs", "show", "--json").json
+    assert shown["run"]["what"] == ["iotest", "workload"]
+    assert shown["run"]["met"] is True
+    assert grid.left() == []
+
+
+def test_a_failed_launch_misses_the_proof(grid: Grid) -> None:
+    matrix = grid.matrix([sh("exit 1", name="sad"), ["true"]])
+    ended = grid.command("prove", grid.spec, "--skip", "iotest", "--matrix", matrix, "--json")
+    assert ended.status == 1, ended.err
+    assert ended.json["iotest"] is None
+    assert ended.json["met"] is False
+    assert [launch["ok"] for launch in ended.json["workload"]["launches"]] == [False, True]
+
+
+def test_wrong_flags_of_both_parts_are_told_at_once(grid: Grid) -> None:
+    flags = ("--seconds", "never", "--scale", "tinny", "--matrix", "quik", "--skip", "iotst", "--json")
+    ended = grid.command("prove", grid.spec, *flags)
+    assert ended.status == 2
+    assert len(ended.json["problems"]) == 4
+    both = grid.command("prove", grid.spec, "--skip", "iotest", "--skip", "workload")
+    assert both.status == 2
+    assert "nothing is left to be proved" in both.text

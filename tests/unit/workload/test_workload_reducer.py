@@ -1,0 +1,137 @@
+"""Statistics of a run against figures worked out by hand; a killed run tells the same as a whole one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gridwright.runs.directory import RunDirectory, load_run
+from gridwright.runs.workload_record import LaunchRecord
+from gridwright.runs.workload_reducer import WorkloadReducer, summarize, summarize_tests
+from tests.support.records import WORKLOAD_START, launch_record, workload_sample
+
+HEADER = {"event": "workload", "matrix": "own", "scale": "tiny", "seed": 1, "streams": 2, "launches": 4}
+
+
+def launch(number: int, stream: int, begin: float, end: float, **own: Any) -> LaunchRecord:
+    values = {"real_s": end - begin, "user_s": 0.0, "system_s": 0.0} | own
+    started, ended = WORKLOAD_START + begin, WORKLOAD_START + end
+    return launch_record(
+        number, own.pop("test", "sort"), stream=stream, started=started, ended=ended, **values
+    )
+
+
+def four() -> list[LaunchRecord]:
+    """Stream 1 is busy from 0 to 10, stream 2 from 0 to 16 with a pause; the ratios are 0.5, 1, 0.25, -."""
+    return [
+        launch(
+            1, 1, 0, 4, user_s=1.0, system_s=1.0, peak_memory_bytes=100, shares={"cpu": 0.5, "work read": 0.5}
+        ),
+        launch(2, 1, 4, 10, user_s=5.0, system_s=1.0, peak_memory_bytes=200, shares={"cpu": 1.0}),
+        launch(3, 2, 0, 8, user_s=2.0, system_s=0.0, peak_memory_bytes=400, shares={"data read": 1.0}),
+        launch(4, 2, 12, 16, user_s=3.0, ok=False, reason="no", peak_memory_bytes=800, shares={"other": 1.0}),
+    ]
+
+
+def test_the_summary_by_hand() -> None:
+    found = summarize(four(), 2)
+    assert (found.launches, found.failed, found.streams) == (4, 1, 2)
+    assert (found.real_s, found.user_s, found.system_s) == (18.0, 8.0, 2.0)
+    assert found.peak_memory_bytes == 700
+    assert found.ratio_mean == pytest.approx((0.5 + 1.0 + 0.25) / 3)
+    assert found.ratio_stdev == pytest.approx(0.381881, abs=1e-6)
+    assert (found.ratio_min, found.ratio_max) == (0.25, 1.0)
+    assert found.ratio_of_sums == pytest.approx(10 / 18)
+    assert found.wall_s == 16.0
+    assert found.mean_concurrency == pytest.approx((4 + 6 + 8 + 4) / 16)
+    assert found.mean_concurrency_until_tail == pytest.approx((4 + 6 + 8) / 10)
+    assert found.shares == pytest.approx({"cpu": 8 / 18, "work read": 2 / 18, "data read": 8 / 18}, abs=1e-4)
+    assert found.diagnosis
+
+
+def test_the_tail_begins_when_a_stream_has_nothing_left() -> None:
+    """Until then as many run as there are streams."""
+    steady = [launch(1, 1, 0, 5), launch(2, 1, 5, 9), launch(3, 2, 0, 6), launch(4, 2, 6, 30)]
+    found = summarize(steady, 2)
+    assert found.mean_concurrency_until_tail == pytest.approx(2.0)
+    assert found.mean_concurrency == pytest.approx((9 + 30) / 30)
+
+
+def test_streams_of_different_nodes_are_not_taken_for_one() -> None:
+    nodes = [launch(1, 1, 0, 4, node="a"), launch(2, 1, 0, 10, node="b")]
+    assert summarize(nodes, 1).mean_concurrency_until_tail == pytest.approx(2.0)
+
+
+def test_a_summary_of_nothing_and_of_one() -> None:
+    nothing = summarize([], 2)
+    assert (nothing.launches, nothing.real_s, nothing.ratio_mean, nothing.wall_s) == (0, None, None, None)
+    one = summarize(four()[:1], 1)
+    assert (one.ratio_mean, one.ratio_stdev) == (0.5, None)
+    failed = summarize(four()[3:], 1)
+    assert (failed.failed, failed.real_s, failed.ratio_of_sums) == (1, None, None)
+
+
+def test_a_row_per_test_in_the_order_of_their_first_launch() -> None:
+    first, second, third, fourth = four()
+    rows = summarize_tests([first.model_copy(update={"test": "merge"}), second, third, fourth])
+    assert [(row.test, row.launches, row.failed) for row in rows] == [("merge", 1, 0), ("sort", 3, 1)]
+    assert rows[1].real_s_mean == 7.0
+    assert rows[1].ratio_mean == pytest.approx(0.625)
+    assert rows[1].bound_by == "data read"
+
+
+def events(launches: list[LaunchRecord]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [HEADER]
+    for each in launches:
+        found += [
+            {"event": "launch-started", "number": each.number, "label": each.test, "stream": each.stream},
+            {"event": "sample"} | workload_sample(each.number),
+            {"event": "launch", "launch": each.model_dump(by_alias=True)},
+        ]
+    return found
+
+
+def taken(runs: Path, name: str, launches: list[LaunchRecord]) -> RunDirectory:
+    run = RunDirectory.create(runs, name, command=["gridwright", "workload"], what=["workload"])
+    for event in events(launches):
+        run.take(event)
+    return run
+
+
+@pytest.mark.parametrize("held", range(5))
+def test_the_journal_of_a_killed_run_tells_the_same_as_a_whole_run(tmp_path: Path, held: int) -> None:
+    killed, whole = taken(tmp_path, "killed", four()[:held]), taken(tmp_path, "whole", four()[:held])
+    with (killed.path / "journal.jsonl").open("ab") as journal:
+        journal.write(b'{"event":"launch","launch":{"number":9')
+    whole.finish("complete")
+    broken, finished = load_run(killed.path), load_run(whole.path)
+    assert broken.workload is not None
+    assert finished.workload is not None
+    assert broken.workload.launches == finished.workload.launches == four()[:held]
+    assert broken.workload.summary == finished.workload.summary
+    assert broken.workload.tests == finished.workload.tests
+    assert [row["time"] for row in broken.samples] == [row["time"] for row in finished.samples]
+    assert broken.workload.met is None or broken.run.status == "running"
+    assert finished.workload.met is (None if held == 0 else held < 4)
+
+
+def test_the_order_in_which_launches_end_does_not_matter() -> None:
+    forwards, backwards = WorkloadReducer(), WorkloadReducer()
+    for reducer, order in ((forwards, four()), (backwards, four()[::-1])):
+        for event in events(order):
+            if event["event"] != "sample":
+                reducer.take(event)
+    assert forwards.record("r", "complete") == backwards.record("r", "complete")
+
+
+def test_an_event_that_is_not_known_changes_nothing() -> None:
+    reducer = WorkloadReducer()
+    reducer.take({"event": "sample", "op": "workload"})
+    assert not reducer.begun
+    reducer.take(HEADER)
+    before = reducer.record("r", "running")
+    reducer.take({"event": "of the future"})
+    assert reducer.record("r", "running") == before
+    assert before.met is None
