@@ -316,9 +316,9 @@ def test_more_streams_than_files_may_be_open(grid: Grid) -> None:
 
 def test_a_matrix_of_a_thousand_launches_begins_at_once(grid: Grid, tmp_path: Path) -> None:
     first = tmp_path / "first"
-    many = [sh(f"echo {number}>{first};sleep 30", name=f"n{number}") for number in range(1000)]
+    many = [sh(f"echo n{number}>{first};sleep 30", name=f"n{number}") for number in range(1000)]
     with grid.start(many, flags=["--time-limit", "60s"]) as started:
-        assert wait_for(first) == "0\n"
+        assert wait_for(first) == "n0\n"
         started.process.terminate()
         assert started.end(30).status == 130
 

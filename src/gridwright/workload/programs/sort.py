@@ -69,5 +69,5 @@ PROGRAM = Program(
     tables=("transactions",),
     run=_run,
     work={"transactions": 1.0},
-    util={"transactions": 1.6},
+    util={"transactions": 2.0},
 )
