@@ -32,10 +32,12 @@ if TYPE_CHECKING:
 
 _NAMES = ("intercept", *PREDICTORS)
 _COLUMNS = (*PREDICTORS, "y_linear")
-_CANDIDATES = FACTORED[8:30] + PREDICTORS[32:]
-"""What subsets are chosen of: eight that belong and 22 that do not; `reg_candidates` of them."""
+_CANDIDATES = FACTORED[8:30] + PREDICTORS[32:] + FACTORED[:8]
+"""What subsets are chosen of, the first `reg_candidates` of them: 16 that belong and 22 that do not."""
 _AT_ONCE = 14
 """Candidates whose subsets are all formed as one array."""
+_TASKS = 256
+"""The other subsets are dealt to so many tasks for the threads."""
 
 
 def _run(launch: Launch) -> None:
@@ -74,6 +76,7 @@ def _best_subset(products: Floats, candidates: int, cores: int) -> set[str]:
     rest = [place for place in range(len(_NAMES)) if place not in chosen]
     swept = np.linalg.solve(products[np.ix_(rest, rest)], products[np.ix_(rest, places)])
     start = products[np.ix_(places, places)] - products[np.ix_(places, rest)] @ swept
+    candidates = len(chosen)
     rows, outer = products[0, 0], max(0, candidates - _AT_ONCE)
 
     def search(number: int) -> tuple[float, int]:
@@ -91,7 +94,8 @@ def _best_subset(products: Floats, candidates: int, cores: int) -> set[str]:
         return float(criterion[best]), int(taken[best]) | number
 
     with ThreadPoolExecutor(cores) as pool:
-        _, best = min(pool.map(search, range(1 << outer)))
+        dealt = [range(task, 1 << outer, _TASKS) for task in range(min(_TASKS, 1 << outer))]
+        _, best = min(pool.map(lambda numbers: min(search(number) for number in numbers), dealt))
     return {name for bit, name in enumerate(_CANDIDATES[:candidates]) if best >> bit & 1}
 
 
