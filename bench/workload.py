@@ -40,7 +40,7 @@ def grid(directory: Path) -> Path:
     for name in ("data", "work", "util"):
         (directory / name).mkdir(exist_ok=True)
     file = directory / "grid.yaml"
-    file.write_text(SPEC.format(path=directory))
+    file.write_text(SPEC.format(path=directory.absolute()))
     return file
 
 

@@ -150,6 +150,10 @@ class _Guard:
 
     def run(self) -> Outcome:
         """Run the launch to its end, whatever that is."""
+        if self._group is not None:
+            # Here and not in the launch: the move takes the kernel milliseconds of the real time.
+            with contextlib.suppress(OSError):
+                self._group.enter()
         try:
             self._order.work.mkdir(mode=0o700)
             self._order.util.mkdir(mode=0o700)
@@ -198,9 +202,6 @@ class _Guard:
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE)
         resource.setrlimit(resource.RLIMIT_NOFILE, _OPEN_FILES)
-        if self._group is not None:
-            with contextlib.suppress(OSError):
-                self._group.enter()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
 
@@ -255,8 +256,6 @@ class _Guard:
             self._outcome.ended_by = "hang"
 
     def _kill(self) -> None:
-        if self._group is not None:
-            self._group.kill()
         kill_all(descendants(os.getpid()), signal.SIGKILL)
 
     def _settle(self, pid: int) -> None:
@@ -286,7 +285,6 @@ class _Guard:
             stalls = self._group.stalls()
             self._outcome.memory_wait_s = stalls.memory_wait_s
             self._outcome.oom_kills = stalls.oom_kills
-            self._group.remove()
 
     def _children(self) -> bool:
         return next(descendants(os.getpid()), None) is not None

@@ -199,13 +199,15 @@ class Running:
             os.close(live.control)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(live.guard, 0)
+        if live.group is not None:
+            live.group.remove()
         self._finish(live)
 
     def _finish(self, live: _Live) -> None:
         try:
             outcome: dict[str, Any] = json.loads(live.answer)
         except ValueError:
-            self._end_strays(live)
+            self._end_strays()
             lost = Outcome(live.launch["number"], ended_by="lost")
             outcome = {name: getattr(lost, name) for name in Outcome.__slots__}
         kills = max(outcome["oom_kills"], oom_kills() - live.oom_kills)
@@ -229,10 +231,8 @@ class Running:
             )
         self._start_next(live.launch["stream"] - 1)
 
-    def _end_strays(self, live: _Live) -> None:
+    def _end_strays(self) -> None:
         """End what a launch left whose guard was killed: it is now below this process."""
-        if live.group is not None:
-            live.group.remove()
         guards = {each.guard for each in self._live.values()}
         deadline = time.monotonic() + GONE_S
         while (strays := set(children(os.getpid())) - guards) and time.monotonic() < deadline:
