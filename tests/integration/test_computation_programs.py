@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from threadpoolctl import threadpool_limits
 
 from gridwright.workload.datasets.checksum import Checksum
 from gridwright.workload.datasets.generate import Made, parts, write_table
@@ -24,6 +25,14 @@ from gridwright.workload.programs.program import Program
 from gridwright.workload.programs.sampling import read_sample, write_result
 from gridwright.workload.table_facts import TableFacts
 from gridwright.workload.traffic import Traffic
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Threads of the linear algebra would only fight for the cores of a test machine."""
+    with threadpool_limits(1):
+        yield
+
 
 NAMES = (
     "matrix",

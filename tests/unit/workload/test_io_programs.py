@@ -1,4 +1,4 @@
-"""The I/O tests and lookup: they are right on right data, and notice one wrong value in any table they read."""
+"""The I/O tests and lookup: right on right data, and they notice one wrong value in any table."""
 
 from __future__ import annotations
 

@@ -129,5 +129,4 @@ PROGRAM = Program(
     tables=("observations",),
     run=_run,
     work={"observations": 8 / 384},
-    threaded=True,
 )

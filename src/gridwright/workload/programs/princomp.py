@@ -167,5 +167,4 @@ PROGRAM = Program(
     tables=("observations",),
     run=_run,
     work={"observations": 40 / 384},
-    threaded=True,
 )
