@@ -120,3 +120,12 @@ def test_the_classes_are_those_of_the_published_workload() -> None:
         "memory": 2,
         "computation": 10,
     }
+
+
+def test_the_document_says_what_each_test_is() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "workload.md").read_text()
+    rows = {line.split("|")[1].strip(" `"): line for line in text.splitlines() if line.startswith("| `")}
+    for name in registry.NAMES:
+        found = registry.program(name)
+        engine = f"| {found.engine}{', threads' if found.threaded else ''} |"
+        assert f"| {found.mirrors} {engine} {', '.join(found.tables)}" in rows[name]
