@@ -21,7 +21,9 @@ def run_clean(file: Path | None, *, json: bool) -> ExitStatus:
         removed = [str(path) for path in remove_data(directory)]
     except Locked:
         raise environment_error(
-            "a run is making data there now", where=str(directory), remedy="wait until it has ended"
+            "a run is making data there, or uses it, now",
+            where=str(directory),
+            remedy="wait until it has ended",
         ) from None
     except OSError as error:
         raise environment_error(

@@ -22,10 +22,12 @@ from typing import Any
 from gridwright.errors import ExitStatus
 from gridwright.workload.control_group import ControlGroup, remove_stale_groups
 from gridwright.workload.data_preparation import DataPreparation
+from gridwright.workload.data_set import DataSet
 from gridwright.workload.guard import GONE_S, GRACE_S
 from gridwright.workload.private_directories import PrivateDirectories, remove_stale
 from gridwright.workload.process_tree import adopt_orphans, descendants, kill_all
 from gridwright.workload.running import Running
+from gridwright.workload.scales import scale
 
 _TICK_S = 0.2
 _LAST_WORDS_S = GRACE_S + GONE_S + 1.0
@@ -97,7 +99,11 @@ class Agent:
             return failed
         if self._stop:
             return ExitStatus.INTERRUPTED
-        return self._launch_all()
+        if not self._needs_data():
+            return self._launch_all()
+        data = DataSet.of(self._libraries["data"], scale(self._request["scale"]), self._request["seed"])
+        with data.in_use():
+            return self._launch_all()
 
     def _ordered(self, *_: object) -> None:
         self._stop = True

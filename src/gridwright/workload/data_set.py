@@ -10,6 +10,7 @@ It is kept from run to run. `gridwright workload clean` removes it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 HOME = "gridwright-workload"
 MANIFEST = "manifest.json"
 _LOCK = ".lock"
+_IN_USE = ".in-use"
 _PARTIAL = ".partial"
 _FACTS = {"rows", "sha256", "checksum", "expected"}
 _OURS = re.compile(r"[a-z]+-seed\d+-v\d+")
@@ -38,7 +40,7 @@ VERSION = 1
 
 
 class Locked(Exception):
-    """Another process is making this data set."""
+    """Another process is making this data set, or uses it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +132,43 @@ class DataSet:
         tables are renamed into place, so that two makers only do the work twice.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
-        fd = os.open(self.directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        with self._locked(_LOCK, fcntl.LOCK_EX):
+            yield
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep others from removing the data set meanwhile; any number may use it.
+
+        Where this user may not write, and no user who may has used it, nothing is locked.
+        Raises BlockingIOError if it is being removed now.
+        """
+        with contextlib.ExitStack() as held:
+            try:
+                held.enter_context(self._locked(_IN_USE, fcntl.LOCK_SH))
+            except Locked:
+                what = "another process is removing the data set"
+                raise BlockingIOError(errno.EWOULDBLOCK, what, str(self.directory)) from None
+            except OSError:
+                pass
+            yield
+
+    @contextlib.contextmanager
+    def unused(self) -> Iterator[None]:
+        """Keep others from using the data set. Raises Locked if someone does, and OSError."""
+        with self._locked(_IN_USE, fcntl.LOCK_EX):
+            yield
+
+    @contextlib.contextmanager
+    def _locked(self, name: str, kind: int) -> Iterator[None]:
+        path = self.directory / name
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError:
+            # A shared lock needs no more than to read.
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(fd, kind | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise Locked from None
             except OSError:
@@ -150,7 +185,7 @@ class DataSet:
 
 
 def remove_data(library: Path) -> list[Path]:
-    """Remove all data sets in a library; returns their directories. Raises OSError.
+    """Remove all data sets in a library; returns their directories. Raises Locked and OSError.
 
     Only what has a name of ours is removed; a file of someone else stays, with its directory.
     """
@@ -160,12 +195,13 @@ def remove_data(library: Path) -> list[Path]:
         if directory.is_symlink() or not directory.is_dir() or not _OURS.fullmatch(directory.name):
             continue
         data = DataSet(directory, Scale("", 0, 0.0, {}, {}), 0)
-        with data.lock():
+        with data.lock(), data.unused():
             copies = [each for each in directory.glob("copy-*") if not each.is_symlink()]
             for place in (*copies, directory):
                 for file in [each for each in place.iterdir() if _OUR_FILES.fullmatch(each.name)]:
                     file.unlink()
-            (directory / _LOCK).unlink()
+            for name in (_LOCK, _IN_USE):
+                (directory / name).unlink()
             for place in (*copies, directory):
                 with contextlib.suppress(OSError):
                     place.rmdir()

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import duckdb
+
 from gridwright.workload.launch import Launch
 
 if TYPE_CHECKING:
-    import duckdb
     import pyarrow as pa
 
 _MEMORY_PART = 4
@@ -22,8 +23,6 @@ BLOCK_ROWS = 16_384
 @contextmanager
 def database(launch: Launch, spill: Path | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a database in memory that spills to `spill`, and only there."""
-    import duckdb
-
     settings: dict[str, str | bool | int | float | list[str]] = {
         "threads": launch.cores,
         "memory_limit": f"{launch.memory_bytes // _MEMORY_PART // 1024}KiB",

@@ -318,3 +318,15 @@ def test_values_swapped_between_rows_show(table: list[tuple[int, int]]) -> None:
 def test_values_swapped_between_columns_show(table: list[tuple[int, int]]) -> None:
     swapped = [(b, a) for a, b in table]
     assert (checksum(swapped) == checksum(table)) == (sorted(swapped) == sorted(table))
+
+
+def test_a_set_in_use_is_not_removed(tmp_path: Path) -> None:
+    data = DataSet.of(tmp_path, scale("tiny"), 1)
+    with data.lock():
+        pass
+    with data.in_use(), data.in_use():
+        with pytest.raises(Locked):
+            remove_data(tmp_path)
+        assert data.directory.is_dir()
+    assert remove_data(tmp_path) == [data.directory]
+    assert not (tmp_path / "gridwright-workload").exists()
