@@ -31,7 +31,7 @@ $(VENV)/native: $(VENV)/python pyproject.toml $(NATIVE)
 # A missed requirement (exit status 1) is a result of the demo, not a failure of it.
 demo: install
 	@mkdir -p demo/data demo/work demo/util
-	$(BIN)/gridwright prove examples/this-machine.yaml || test $$? -eq 1
+	$(BIN)/gridwright prove examples/this-machine.yaml --seconds 4s || test $$? -eq 1
 
 test-packages:
 	PYTHON=$(PYTHON) tools/debian-packages.sh test
