@@ -36,7 +36,7 @@ def run_prove(
     """Prove the grid and print the verdict; returns the exit status. Raises GridwrightError."""
     from gridwright.prove.proof import Displays, prove
 
-    parts = _read_parts(iotest, workload, skip)
+    parts = read_parts(iotest, workload, skip)
     spec = load(file)
     with contextlib.ExitStack() as displays:
         shown = Displays(
@@ -51,7 +51,8 @@ def run_prove(
     return proof.status
 
 
-def _read_parts(iotest: IotestFlags, workload: WorkloadFlags, skip: Sequence[str]) -> Parts:
+def read_parts(iotest: IotestFlags, workload: WorkloadFlags, skip: Sequence[str]) -> Parts:
+    """Check the flags of the parts that are not skipped, together. Raises GridwrightError."""
     from gridwright.prove.proof import Parts
 
     reader = Reader()
@@ -61,10 +62,8 @@ def _read_parts(iotest: IotestFlags, workload: WorkloadFlags, skip: Sequence[str
     if set(skip) >= set(PARTS):
         reader.problem("nothing is left to be proved", "--skip", "leave out one part, not both")
     options = read_options(iotest, reader)
-    mixed = read_workload_options(workload, reader)
-    if reader.wrong or options is None or mixed is None:
-        reader.finish(None)
-    return Parts(iotest=None if "iotest" in skip else options, workload=None if "workload" in skip else mixed)
+    mixed = None if "workload" in skip else read_workload_options(workload, reader)
+    return reader.finish(Parts(iotest=None if "iotest" in skip else options, workload=mixed))
 
 
 class _Lazy:

@@ -1,0 +1,32 @@
+"""`--skip workload` asks nothing of the workload: neither its engines nor its flags."""
+
+from __future__ import annotations
+
+import pytest
+
+from gridwright.cli.arguments import DEFAULT_RUNS
+from gridwright.cli.iotest_run import IotestFlags
+from gridwright.cli.prove_run import read_parts
+from gridwright.cli.workload_run import WorkloadFlags
+from gridwright.errors import GridwrightError
+from gridwright.workload import engines
+
+FLAGS = IotestFlags(file=None, seconds="1s", runs=DEFAULT_RUNS)
+
+
+@pytest.fixture(autouse=True)
+def without_engines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "ENGINES", {"duckdb": "no_such_module"})
+
+
+def test_a_skipped_workload_needs_no_engines() -> None:
+    parts = read_parts(FLAGS, WorkloadFlags(), ["workload"])
+    assert parts.workload is None
+    assert parts.iotest is not None
+
+
+def test_else_what_is_not_installed_is_named_with_what_to_do() -> None:
+    with pytest.raises(GridwrightError) as caught:
+        read_parts(FLAGS, WorkloadFlags(), [])
+    assert "duckdb" in str(caught.value)
+    assert "pip install" in str(caught.value)
