@@ -13,8 +13,9 @@ import threading
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from gridwright.errors import ExitStatus
+from gridwright.errors import ExitStatus, Problem
 from gridwright.iotest.options import IotestOptions, LibraryTarget
+from gridwright.runs.events import is_silenced, problem_event
 from gridwright.runs.journal import Event
 from gridwright.runs.worker_process import GRACE_S, Observer, WorkerProcess
 
@@ -55,7 +56,7 @@ class Session:
         log = self._logs / f"iotest-{target.library}.log"
         with WorkerProcess(_WORKER, request, log) as worker:
             for event in worker.events(self._stop):
-                if event["event"] == "finding" and self._is_silenced(event):
+                if is_silenced(event, self._silenced):
                     continue
                 for observer in self._observers:
                     observer.take(event)
@@ -68,19 +69,15 @@ class Session:
             return ExitStatus.ENVIRONMENT
         return ExitStatus(done["exit"])
 
-    def _is_silenced(self, finding: Event) -> bool:
-        return finding["level"] != "error" and finding["name"] in self._silenced
-
     def _lost(self, target: LibraryTarget, worker: WorkerProcess) -> None:
         for event in (
-            {
-                "event": "problem",
-                "what": f"library {target.library}: {worker.end}",
-                "where": target.path,
-                "field": None,
-                "source": None,
-                "remedy": f"check the mount (`mount`, `dmesg`) and {worker.log}",
-            },
+            problem_event(
+                Problem(
+                    what=f"library {target.library}: {worker.end}",
+                    where=target.path,
+                    remedy=f"check the mount (`mount`, `dmesg`) and {worker.log}",
+                )
+            ),
             {"event": "done", "status": "failed", "exit": ExitStatus.ENVIRONMENT},
         ):
             for observer in self._observers:

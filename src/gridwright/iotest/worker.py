@@ -17,15 +17,15 @@ import os
 import signal
 import sys
 import threading
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from gridwright.errors import ExitStatus, GridwrightError, Problem
+from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.iotest.measure import LibraryFailed, LibraryTest, WrongData
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.scratch import remove_stale
 from gridwright.iotest.space import NotEnoughSpace
+from gridwright.runs.events import problem_event
 
 
 def main() -> None:
@@ -46,7 +46,7 @@ def main() -> None:
     try:
         test.run()
     except (LibraryFailed, NotEnoughSpace) as failed:
-        emit(_problem(failed.problem))
+        emit(problem_event(failed.problem))
         status, exit_status = "failed", ExitStatus.ENVIRONMENT
         if isinstance(failed, LibraryFailed) and failed.hung:
             # Its threads hang in the kernel: nothing that waits for them would end.
@@ -54,7 +54,7 @@ def main() -> None:
             os._exit(exit_status)
     except GridwrightError as error:
         for problem in error.problems:
-            emit(_problem(problem))
+            emit(problem_event(problem))
         status, exit_status = "failed", error.status
     except WrongData:
         status, exit_status = "failed", ExitStatus.MISSED
@@ -62,10 +62,6 @@ def main() -> None:
         if stop.is_set():
             status, exit_status = "interrupted", ExitStatus.INTERRUPTED
     emit({"event": "done", "status": status, "exit": exit_status})
-
-
-def _problem(problem: Problem) -> dict[str, Any]:
-    return {"event": "problem"} | asdict(problem)
 
 
 def _stop_at_end_of_input(stop: threading.Event) -> None:

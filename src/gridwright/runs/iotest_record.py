@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from gridwright.runs.events import recorded_finding
 from gridwright.runs.journal import Event
 from gridwright.runs.judge import judge_library, judge_run
 from gridwright.runs.records import (
@@ -54,10 +54,8 @@ class IotestReducer:
             self.libraries.append(LibraryRecord(**fields, met=None))
         elif kind == "device" and self.libraries:
             self.libraries[-1].device = event["device"]
-        elif kind == "finding":
-            self.findings.append(FindingRecord(**{k: event[k] for k in ("level", "name", "text", "remedy")}))
-        elif kind == "problem":
-            self.findings.append(_finding_of(event))
+        elif kind in {"finding", "problem"}:
+            self.findings.append(recorded_finding(event, failure="library-failed"))
         elif kind == "phase":
             self._open, self._moved = event, []
         elif kind == "sample":
@@ -125,21 +123,3 @@ class IotestReducer:
                 ops_per_s=None,
             )
         )
-
-
-def _finding_of(problem: Event) -> FindingRecord:
-    where = f"{problem['where']}: " if problem.get("where") else ""
-    return FindingRecord(
-        level="error",
-        name="library-failed",
-        text=f"{where}{problem['what']}",
-        remedy=problem.get("remedy") or "see the message",
-    )
-
-
-def reduce_events(events: Iterable[Event]) -> IotestReducer:
-    """Take all events of a journal."""
-    reducer = IotestReducer()
-    for event in events:
-        reducer.take(event)
-    return reducer

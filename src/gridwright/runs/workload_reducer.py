@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gridwright.runs.events import recorded_finding
 from gridwright.runs.journal import Event
 from gridwright.runs.records import FindingRecord, Status
 from gridwright.runs.workload_diagnosis import causes, sentence
@@ -43,7 +44,6 @@ class WorkloadReducer:
     launches: list[LaunchRecord] = field(default_factory=list)
     findings: list[FindingRecord] = field(default_factory=list)
     samples: list[dict[str, Any]] = field(default_factory=list)
-    started: dict[int, Event] = field(default_factory=dict)
     devices: dict[str, object] = field(default_factory=dict)
 
     @property
@@ -62,22 +62,12 @@ class WorkloadReducer:
             self.data = {key: value for key, value in event.items() if key != "event"}
         elif kind == "device":
             self.devices[str(event.get("library"))] = event["device"]
-        elif kind == "launch-started":
-            self.started[event["number"]] = event
         elif kind == "launch":
-            self.started.pop(event["launch"]["number"], None)
             self.launches.append(LaunchRecord.model_validate(event["launch"]))
         elif kind == "sample" and event.get("op") == "workload":
             self.samples.append({key: event.get(key) for key in SAMPLE_KEYS})
-        elif kind == "finding":
-            self.findings.append(FindingRecord(**{k: event[k] for k in ("level", "name", "text", "remedy")}))
-        elif kind == "problem":
-            where = f"{event['where']}: " if event.get("where") else ""
-            remedy = event.get("remedy") or "see the message"
-            text = f"{where}{event['what']}"
-            self.findings.append(
-                FindingRecord(level="error", name="workload-failed", text=text, remedy=remedy)
-            )
+        elif kind in {"finding", "problem"}:
+            self.findings.append(recorded_finding(event, failure="workload-failed"))
 
     def record(self, run: str, status: Status) -> WorkloadRecord:
         """Sum up what was measured. `status` is that of the run."""

@@ -19,7 +19,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from gridwright.errors import ExitStatus
+from gridwright.errors import ExitStatus, Finding, Problem
+from gridwright.runs.events import finding_event, problem_event
 from gridwright.workload.control_group import ControlGroup, remove_stale_groups
 from gridwright.workload.data_preparation import DataPreparation
 from gridwright.workload.data_set import DataSet
@@ -40,14 +41,13 @@ def main() -> None:
         status = agent.run()
     except OSError as error:
         agent.say(
-            {
-                "event": "problem",
-                "what": f"the workload cannot be run: {error.strerror or error}",
-                "where": str(error.filename or "") or None,
-                "field": None,
-                "source": None,
-                "remedy": "check that the directories of the libraries exist, and who may write there",
-            }
+            problem_event(
+                Problem(
+                    what=f"the workload cannot be run: {error.strerror or error}",
+                    where=str(error.filename or "") or None,
+                    remedy="check that the directories of the libraries exist, and who may write there",
+                )
+            )
         )
         status = ExitStatus.ENVIRONMENT
     words = {ExitStatus.INTERRUPTED: "interrupted", ExitStatus.ENVIRONMENT: "failed"}
@@ -117,16 +117,10 @@ class Agent:
         remove_stale_groups()
         removed = [path for name in ("work", "util") for path in remove_stale(self._libraries[name])]
         if removed:
-            self.say(
-                {
-                    "event": "finding",
-                    "level": "info",
-                    "name": "workload-stale-removed",
-                    "text": f"{len(removed)} directories that a killed run had left were removed: "
-                    f"{', '.join(map(str, removed[:4]))}",
-                    "remedy": "nothing is to be done",
-                }
-            )
+            text = f"{len(removed)} directories that a killed run had left were removed: "
+            text += ", ".join(map(str, removed[:4]))
+            remedy = "nothing is to be done"
+            self.say(finding_event(Finding("info", "workload-stale-removed", text, remedy)))
 
     def _needs_data(self) -> bool:
         return any(launch["test"] is not None for stream in self._request["streams"] for launch in stream)
@@ -169,15 +163,9 @@ class Agent:
         return ExitStatus.INTERRUPTED if self._stop else ExitStatus.DONE
 
     def _tell_kept(self, directories: PrivateDirectories) -> None:
-        self.say(
-            {
-                "event": "finding",
-                "level": "info",
-                "name": "workload-kept",
-                "text": f"the launches' directories were kept: {directories.work}, {directories.util}",
-                "remedy": "remove them when you have seen them",
-            }
-        )
+        text = f"the launches' directories were kept: {directories.work}, {directories.util}"
+        remedy = "remove them when you have seen them"
+        self.say(finding_event(Finding("info", "workload-kept", text, remedy)))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from gridwright.errors import ExitStatus
+from gridwright.errors import ExitStatus, Problem
+from gridwright.runs.events import problem_event
 from gridwright.workload.engines import absent_engines
 
 _STOP_S = 1.0
@@ -93,13 +94,4 @@ class DataPreparation:
     def _fail(self, what: str, remedy: str) -> None:
         self.ended = True
         self.status = ExitStatus.ENVIRONMENT
-        self._say(
-            {
-                "event": "problem",
-                "what": what,
-                "where": None,
-                "field": None,
-                "source": None,
-                "remedy": remedy,
-            }
-        )
+        self._say(problem_event(Problem(what=what, remedy=remedy)))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gridwright.errors import Finding, GridwrightError, Problem
+from gridwright.runs.events import finding_event
 from gridwright.runs.journal import Event
 from gridwright.runs.workload_record import LaunchRecord
 from gridwright.workload.sas_log import assign_streams, read_sas_log
@@ -37,15 +38,6 @@ def import_logs(logs: Sequence[Path], *, node: str) -> list[Event]:
     }
     return [
         header,
-        *(
-            {
-                "event": "finding",
-                "level": each.level,
-                "name": each.name,
-                "text": each.text,
-                "remedy": each.remedy,
-            }
-            for each in findings
-        ),
+        *(finding_event(each) for each in findings),
         *({"event": "launch", "launch": launch.model_dump(by_alias=True)} for launch in placed),
     ]

@@ -16,11 +16,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from gridwright.errors import GridwrightError, environment_error
+from gridwright.runs.events import problem_event
 from gridwright.workload.data_set import DataSet, Locked
 from gridwright.workload.datasets.catalogue import TABLES
 from gridwright.workload.datasets.generate import Made
@@ -184,14 +185,14 @@ def main() -> None:
         return
     except GridwrightError as error:
         for problem in error.problems:
-            _say({"event": "problem", "exit": error.status} | asdict(problem))
+            _say(problem_event(problem) | {"exit": error.status})
     except OSError as error:
         found = environment_error(
             f"the data set cannot be made ready: {error.strerror or error}",
             where=str(error.filename or request["libraries"]["data"]),
             remedy="check that the directory exists, and who may write there",
         )
-        _say({"event": "problem", "exit": found.status} | asdict(found.problems[0]))
+        _say(problem_event(found.problems[0]) | {"exit": found.status})
 
 
 def _serve(request: dict[str, Any], stop: threading.Event) -> None:

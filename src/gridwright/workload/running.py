@@ -14,7 +14,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from gridwright.errors import Finding
 from gridwright.filesystems.mounts import describe_mount
+from gridwright.runs.events import finding_event
 from gridwright.workload.account import launch_record, oom_kills
 from gridwright.workload.control_group import ControlGroup
 from gridwright.workload.data_set import DataSet
@@ -220,15 +222,8 @@ class Running:
         del self._live[live.launch["number"]]
         self._say({"event": "launch", "launch": record, "output": outcome["output"]})
         if outcome["left"]:
-            self._say(
-                {
-                    "event": "finding",
-                    "level": "warning",
-                    "name": "workload-left",
-                    "text": f"directories of a launch could not be removed: {', '.join(outcome['left'])}",
-                    "remedy": "remove them by hand",
-                }
-            )
+            text = f"directories of a launch could not be removed: {', '.join(outcome['left'])}"
+            self._say(finding_event(Finding("warning", "workload-left", text, "remove them by hand")))
         self._start_next(live.launch["stream"] - 1)
 
     def _end_strays(self) -> None:

@@ -8,8 +8,9 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from gridwright.errors import ExitStatus
+from gridwright.errors import ExitStatus, Problem
 from gridwright.runs.directory import LOGS, RunDirectory
+from gridwright.runs.events import is_silenced, problem_event
 from gridwright.runs.journal import Event
 from gridwright.runs.worker_process import Observer, WorkerProcess
 from gridwright.runs.workload_record import LaunchRecord, WorkloadRecord
@@ -40,7 +41,7 @@ def run_workload(
     done: Event = {}
     with WorkerProcess(_AGENT, request, logs / "workload.log") as agent:
         for event in agent.events(stop):
-            if event["event"] == "finding" and _is_silenced(event, silenced):
+            if is_silenced(event, silenced):
                 continue
             if event["event"] == "launch":
                 event = _with_log(event, logs)  # noqa: PLW2901 - the same event, completed
@@ -72,10 +73,6 @@ def _header(options: WorkloadOptions, copies: int) -> Event:
     }
 
 
-def _is_silenced(finding: Event, silenced: Collection[str]) -> bool:
-    return finding["level"] != "error" and finding["name"] in silenced
-
-
 def _with_log(event: Event, logs: Path) -> Event:
     """Write the launch's log and name it in its record; a log that cannot be written loses nothing else."""
     launch = LaunchRecord.model_validate(event["launch"])
@@ -86,14 +83,13 @@ def _with_log(event: Event, logs: Path) -> Event:
 
 
 def _lost(agent: WorkerProcess, libraries: Mapping[str, Path]) -> Event:
-    return {
-        "event": "problem",
-        "what": f"the workload on this node was lost: {agent.end}",
-        "where": ", ".join(str(path) for path in dict.fromkeys(libraries.values())),
-        "field": None,
-        "source": None,
-        "remedy": f"check the mounts (`mount`, `dmesg`) and {agent.log}",
-    }
+    return problem_event(
+        Problem(
+            what=f"the workload on this node was lost: {agent.end}",
+            where=", ".join(str(path) for path in dict.fromkeys(libraries.values())),
+            remedy=f"check the mounts (`mount`, `dmesg`) and {agent.log}",
+        )
+    )
 
 
 def _tell(observers: Sequence[Observer], event: Event) -> None:
