@@ -36,7 +36,10 @@ LIMIT = 2**63 - 1
 _AMOUNT = r"[0-9]+(\.[0-9]+)?"
 _UNIT = f"({'|'.join(UNITS)})"
 SIZE_PATTERN = rf"^\s*([0-9]+|{_AMOUNT}\s*{_UNIT})\s*$"
-CORE_RATE_PATTERN = rf"^\s*{_AMOUNT}\s*{_UNIT}\s*/\s*s\s*/\s*core\s*$"
+_RATE = rf"^\s*{_AMOUNT}\s*{_UNIT}\s*/\s*s\s*"
+RATE_PATTERN = rf"{_RATE}$"
+CORE_RATE_PATTERN = rf"{_RATE}/\s*core\s*$"
+TEBIBYTE_RATE_PATTERN = rf"{_RATE}/\s*TiB\s*$"
 
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([^\s0-9].*)?", re.ASCII | re.DOTALL)
 _DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*", re.ASCII)

@@ -61,6 +61,7 @@ def cross_problems(data: Any) -> Iterator[tuple[Path, FieldError | str]]:  # noq
     yield from _library_problems(data)
     yield from _shared_directories(data)
     yield from _local_nodes(data)
+    yield from _cloud_nodes(data)
     for name in _mapping(data, "silence"):
         if name not in KNOWN:
             near = nearest(name, KNOWN)
@@ -70,8 +71,13 @@ def cross_problems(data: Any) -> Iterator[tuple[Path, FieldError | str]]:  # noq
 
 def _library_problems(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError | str]]:
     defined = list(_mapping(data, "filesystems"))
-    if "libraries" not in data and defined:
+    to_be_planned = "requirements" in data and not data.get("filesystems")
+    if not data.get("filesystems") and isinstance(data.get("filesystems", {}), Mapping) and not to_be_planned:
+        yield from _no_filesystem(data)
+    if "libraries" not in data and (defined or to_be_planned):
         yield (), "libraries"
+    if to_be_planned:
+        yield from _placed_before_planning(data)
     if isinstance(data.get("libraries"), Mapping) and not data["libraries"]:
         yield ("libraries",), FieldError("no library is named", f"name one or more of {', '.join(ROLES)}")
     for name, library in _mapping(data, "libraries").items():
@@ -88,6 +94,54 @@ def _library_problems(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldErro
                 ("libraries", name, "filesystem"),
                 FieldError(
                     f"there is no file system {show(wanted)}", f"{hint}{names}; or add it under filesystems"
+                ),
+            )
+
+
+def _no_filesystem(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError | str]]:
+    if "filesystems" not in data:
+        yield (), "filesystems"
+    else:
+        yield (
+            ("filesystems",),
+            FieldError(
+                "filesystems is empty, and at least one entry is needed",
+                "name one, or add requirements: and run gridwright plan",
+            ),
+        )
+
+
+def _placed_before_planning(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
+    for name, library in _mapping(data, "libraries").items():
+        if name in ROLES and isinstance(library, Mapping) and isinstance(library.get("filesystem"), str):
+            yield (
+                ("libraries", name, "filesystem"),
+                FieldError(
+                    f"there is no file system {show(library['filesystem'])}: the grid is yet to be planned",
+                    "remove the line, or describe the file system under filesystems",
+                ),
+            )
+
+
+def _cloud_nodes(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError | str]]:
+    """What nodes of a cloud need, and nodes of this machine cannot have."""
+    provider = data.get("provider", "local")
+    if provider == "aws" and "region" not in data:
+        yield (), "region"
+    to_be_planned = "requirements" in data and "nodes" not in data
+    if provider in ("aws", "oci") and "nodes" not in data and not to_be_planned:
+        yield (), "nodes"
+    for name, group in _mapping(data, "nodes").items():
+        if not isinstance(group, Mapping):
+            continue
+        if provider in ("aws", "oci") and "instance" not in group:
+            yield ("nodes", name), "instance"
+        if provider == "local" and "instance" in group:
+            yield (
+                ("nodes", name, "instance"),
+                FieldError(
+                    "provider local is the machine that Gridwright runs on, and has no instance type",
+                    "remove the line, or write provider: aws",
                 ),
             )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -49,6 +50,8 @@ def _follows(kind: str, at_key: bool, path: Path, entries: list[Entry], document
     if kind in ("missing", "too_short"):
         section = entries[-1].node if entries else document.root
         return section is not None and section.incomplete
+    if kind == "value_error" and not at_key and exists and entries and entries[-1].node.incomplete:
+        return True
     is_empty = exists and bool(path) and entries[-1].node.value is None
     return is_empty and not at_key and kind != "extra_forbidden"
 
@@ -128,7 +131,12 @@ def _unknown(_: dict[str, Any], path: Path, data: Any) -> tuple[str, str | None]
     return f"there is no field {show(path[-1])} in {place}", f"{hint}{known}"
 
 
-def _unknown_library(_: dict[str, Any], path: Path, __: Any) -> tuple[str, str | None]:  # noqa: ANN401
+def _not_a_choice(error: dict[str, Any], path: Path, data: Any) -> tuple[str, str | None]:  # noqa: ANN401
+    if path[:1] != ("libraries",):
+        choices = error["ctx"]["expected"].replace("'", "")
+        near = nearest(str(error["input"]), re.split(r", | or ", choices))
+        hint = f"Did you mean {near}? " if near else ""
+        return f"{show(error['input'])} is no {path[-1]}", f"{hint}Write {choices}"
     near = nearest(path[-1], ROLES)
     hint = f"Did you mean {near}? " if near else ""
     return f"there is no library {show(path[-1])}", f"{hint}Libraries are {', '.join(ROLES)}"
@@ -164,14 +172,18 @@ def _too_short(_: dict[str, Any], path: Path, data: Any) -> tuple[str, str | Non
 _WRITERS: dict[str, Callable[[dict[str, Any], Path, Any], tuple[str, str | None]]] = {
     "missing": _missing,
     "extra_forbidden": _unknown,
-    "literal_error": _unknown_library,
+    "literal_error": _not_a_choice,
     "string_type": _wrong_type("text"),
     "int_type": _wrong_type("a whole number"),
     "int_from_float": _wrong_type("a whole number"),
+    "float_type": _wrong_type("a number"),
+    "bool_type": _wrong_type("true or false"),
+    "list_type": _wrong_type("a list"),
     "model_type": _wrong_section,
     "mapping_type": _wrong_type("a mapping of names to values"),
     "dict_type": _wrong_type("a mapping of names to values"),
     "greater_than_equal": _bound("at least", "ge"),
+    "greater_than": _bound("above", "gt"),
     "less_than_equal": _bound("at most", "le"),
     "too_short": _too_short,
 }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +25,15 @@ from pydantic import (
 from pydantic_core import CoreSchema
 
 from gridwright.spec.source import show
-from gridwright.units import CORE_RATE_PATTERN, SIZE_PATTERN, Bytes, Rate, UnitError
+from gridwright.units import (
+    CORE_RATE_PATTERN,
+    RATE_PATTERN,
+    SIZE_PATTERN,
+    TEBIBYTE_RATE_PATTERN,
+    Bytes,
+    Rate,
+    UnitError,
+)
 
 
 class FieldError(ValueError):
@@ -65,6 +75,11 @@ class SpecModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+FSX_STEP_GIB = 1200
+"""AWS sells FSx for Lustre in multiples of it (CreateFileSystem API reference, StorageCapacity)."""
+HOURS_PER_MONTH = 730
+"""Hours of a month in price lists: 365 * 24 / 12."""
+_BUDGET = r"([0-9]+(?:\.[0-9]+)?)\s*USD/(h|month)"
 NAME_PATTERN = r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$"
 
 
@@ -90,6 +105,47 @@ def _core_rate(value: object) -> Rate:
             "a requirement of 0 asks for nothing", "remove the field, or write a rate such as 100 MB/s/core"
         )
     return rate
+
+
+def _total_rate(value: object) -> Rate:
+    rate = value if isinstance(value, Rate) else Rate.parse(value)
+    if rate.per_core or rate.bytes_per_s == 0:
+        raise UnitError(f"{show(str(rate))} is not a rate in all, above 0", "write a rate such as 500 MB/s")
+    return rate
+
+
+def _tebibyte_rate(value: object) -> int:
+    """Whole bytes per second for each TiB."""
+    example = "write what each TiB delivers, such as 200 MB/s/TiB"
+    text = value.strip() if isinstance(value, str) else ""
+    rate, slash, unit = text.rpartition("/")
+    if not slash or unit.strip() != "TiB":
+        raise UnitError(f"{show(value)} is not a rate per TiB", example)
+    return _total_rate(rate).bytes_per_s
+
+
+def _budget(value: object) -> float:
+    """USD per hour."""
+    found = re.fullmatch(_BUDGET, value.strip(), re.ASCII) if isinstance(value, str) else None
+    if found is None:
+        raise FieldError(f"{show(value)} is not a budget", "write USD per hour or month, such as 40 USD/h")
+    if not float(found[1]) > 0:
+        raise FieldError(f"{show(value)} buys nothing", "write a budget above 0, such as 40 USD/h")
+    return float(found[1]) / (HOURS_PER_MONTH if found[2] == "month" else 1)
+
+
+def _fsx_capacity(value: object) -> Bytes:
+    """A size, where `2.4 TiB` is what AWS calls 2400 GiB.
+
+    AWS sells FSx for Lustre in GiB and names sizes in TiB of 1000 GiB; nothing that it sells is a
+    whole number of real TiB below 75, so the two are not confused.
+    """
+    text = value.strip() if isinstance(value, str) else ""
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*TiB", text, re.ASCII)
+    if found and (Fraction(found[1]) * 1000) % FSX_STEP_GIB == 0 and Fraction(found[1]) > 0:
+        return Bytes(Fraction(found[1]) * 1000 * 2**30)
+    # What lies between two steps is refused with both of them where the catalogue is known.
+    return Bytes(math.ceil(Fraction(found[1]) * 2**40)) if found else _size(value)
 
 
 def _size(value: object) -> Bytes:
@@ -159,6 +215,30 @@ CoreRate = Annotated[
 ]
 """A Rate per physical core."""
 
+TotalRate = Annotated[
+    Rate,
+    PlainValidator(_total_rate),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": RATE_PATTERN, "examples": ["500 MB/s"]}),
+]
+"""A Rate in all, above 0."""
+
+TebibyteRate = Annotated[
+    int,
+    PlainValidator(_tebibyte_rate),
+    PlainSerializer(lambda rate: f"{Rate(rate)}/TiB", return_type=str),
+    WithJsonSchema({"type": "string", "pattern": TEBIBYTE_RATE_PATTERN, "examples": ["200 MB/s/TiB"]}),
+]
+"""Bytes per second that each TiB of a file system delivers."""
+
+Budget = Annotated[
+    float,
+    PlainValidator(_budget),
+    PlainSerializer(lambda usd: f"{usd:.12g} USD/h", return_type=str),
+    WithJsonSchema({"type": "string", "pattern": f"^{_BUDGET}$", "examples": ["40 USD/h"]}),
+]
+"""USD per hour, above 0."""
+
 Size = Annotated[
     Bytes,
     PlainValidator(_size),
@@ -166,6 +246,14 @@ Size = Annotated[
     WithJsonSchema({"type": ["string", "integer"], "pattern": SIZE_PATTERN, "examples": ["12 TiB"]}),
 ]
 """A size above 0 bytes."""
+
+FsxCapacity = Annotated[
+    Bytes,
+    PlainValidator(_fsx_capacity),
+    PlainSerializer(lambda size: f"{size // 2**30} GiB" if size % 2**30 == 0 else str(size), return_type=str),
+    WithJsonSchema({"type": ["string", "integer"], "pattern": SIZE_PATTERN, "examples": ["2400 GiB"]}),
+]
+"""Storage capacity of FSx for Lustre: 2400 GiB, or 2.4 TiB as AWS calls it."""
 
 Directory = Annotated[
     Path,

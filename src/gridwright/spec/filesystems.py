@@ -15,8 +15,9 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, InitErrorDetails
 
-from gridwright.spec.fields import Change, Directory, FieldError, SpecModel, Update
+from gridwright.spec.fields import Change, Directory, FieldError, FsxCapacity, SpecModel, TebibyteRate, Update
 from gridwright.spec.registry import Registry
+from gridwright.spec.storage import Delivery, Disks, Servers
 
 
 class FileSystem(SpecModel):
@@ -34,20 +35,93 @@ class FileSystem(SpecModel):
     )
 
 
-FILESYSTEMS: Registry[type[FileSystem]] = Registry(
-    "file system type", planned=("lustre", "fsx-lustre", "scale", "nfs")
-)
+FILESYSTEMS: Registry[type[FileSystem]] = Registry("file system type", planned=("nfs",))
 """Every kind of file system that a spec can name."""
+
+
+_NEW = Update(Change.REBUILD, "another kind of file system is a new one; its data are copied")
+_StripeCount = Annotated[int, Update(Change.LIVE, "new files have it; old ones keep theirs")]
+
+
+def _stripe_count() -> Any:  # noqa: ANN401 - what pydantic takes for a field
+    return Field(
+        default=1,
+        ge=-1,
+        le=2_000,
+        description="Over how many OSTs a file is striped, as `lfs setstripe -c` has it; -1 is all.",
+    )
 
 
 @FILESYSTEMS.register("local")
 class LocalFileSystem(FileSystem):
     """A directory on disks of the node itself."""
 
-    type: Annotated[
-        Literal["local"],
-        Update(Change.REBUILD, "another kind of file system is a new one; its data are copied"),
-    ] = Field(description="The kind of file system: local is a directory on disks of the node itself.")
+    type: Annotated[Literal["local"], _NEW] = Field(
+        description="The kind of file system: local is a directory on disks of the node itself."
+    )
+    disks: Annotated[Disks | None, Update(Change.REBUILD, "data live on them and have to be copied")] = Field(
+        default=None, description="The node's disks that it lies on, striped. Predictions and clouds need it."
+    )
+    delivers: Annotated[Delivery | None, Update(Change.LIVE, "only predictions read it")] = Field(
+        default=None, description="What its disks are known to deliver, where no catalogue lists them."
+    )
+
+
+@FILESYSTEMS.register("lustre")
+class LustreFileSystem(FileSystem):
+    """Lustre on servers of one's own."""
+
+    type: Annotated[Literal["lustre"], _NEW] = Field(
+        description="The kind of file system: lustre is Lustre on servers of one's own."
+    )
+    oss: Annotated[Servers, Update(Change.REBUILD, "targets are added or emptied by hand")] = Field(
+        description="The object storage servers: instance, count, and the disks of each, one OST a disk."
+    )
+    mds: Annotated[Servers | None, Update(Change.REBUILD, "metadata live on it")] = Field(
+        default=None, description="The metadata servers."
+    )
+    mgs: Annotated[Servers | None, Update(Change.REBUILD, "clients mount through it")] = Field(
+        default=None, description="The management server. By default the first metadata server."
+    )
+    stripe_count: _StripeCount = _stripe_count()
+
+
+@FILESYSTEMS.register("fsx-lustre")
+class FsxLustreFileSystem(FileSystem):
+    """Amazon FSx for Lustre."""
+
+    type: Annotated[Literal["fsx-lustre"], _NEW] = Field(
+        description="The kind of file system: fsx-lustre is Amazon FSx for Lustre."
+    )
+    deployment: Annotated[
+        Literal["scratch-2", "persistent-1", "persistent-2"],
+        Update(Change.REBUILD, "a deployment type cannot be changed; data are copied"),
+    ] = Field(
+        default="persistent-2", description="The deployment type: scratch-2, persistent-1 or persistent-2."
+    )
+    capacity: Annotated[FsxCapacity, Update(Change.LIVE, "storage can grow, never shrink")] = Field(
+        description="Storage capacity: 1200 GiB, 2400 GiB or a multiple of it; also as AWS writes: 2.4 TiB."
+    )
+    throughput: Annotated[
+        TebibyteRate | None, Update(Change.LIVE, "persistent-2 changes it in place; others are rebuilt")
+    ] = Field(
+        default=None,
+        description="Throughput bought for each TiB, such as 200 MB/s/TiB. By default the lowest tier.",
+    )
+    stripe_count: _StripeCount = _stripe_count()
+
+
+@FILESYSTEMS.register("scale")
+class ScaleFileSystem(FileSystem):
+    """IBM Spectrum Scale on servers of one's own."""
+
+    type: Annotated[Literal["scale"], _NEW] = Field(
+        description="The kind of file system: scale is IBM Spectrum Scale on servers of one's own."
+    )
+    nsd: Annotated[Servers, Update(Change.REBUILD, "disks are added or emptied by hand")] = Field(
+        description="The NSD servers: instance or shape, count, and the disks of each. A server with "
+        "two NICs has one for clients and one for block volumes."
+    )
 
 
 def _of_its_kind(value: object, info: ValidationInfo) -> object:

@@ -31,12 +31,16 @@ from gridwright.spec.fields import (
 from gridwright.spec.filesystems import AnyFileSystem, FileSystem
 from gridwright.spec.findings import KNOWN
 from gridwright.spec.registry import Registry
+from gridwright.spec.requirements import Requirements
 
 LibraryName = Literal["data", "work", "util"]
 
-PROVIDERS: Registry[str] = Registry("provider", planned=("lab", "aws", "oci"))
+PROVIDERS: Registry[str] = Registry("provider", planned=("lab",))
 """Providers that a spec can name, with what they are."""
 PROVIDERS.register("local")("the machine that Gridwright runs on")
+
+PROVIDERS.register("aws")("Amazon Web Services: nodes by EC2 instance type")
+PROVIDERS.register("oci")("Oracle Cloud Infrastructure: nodes by shape")
 
 SCHEDULERS: Registry[str] = Registry("scheduler", planned=("slurm",))
 """Schedulers that a spec can name, with what they are."""
@@ -62,11 +66,19 @@ def _scheduler(name: str) -> str:
     return name
 
 
+_PLANNED = Update(Change.LIVE, "only planning reads it")
+
+
 class NodeGroup(SpecModel):
     """Nodes that are alike."""
 
     count: Annotated[int, Update(Change.ROLLING, "nodes join or leave one at a time")] = Field(
         default=1, ge=1, le=MAX_NODES, description="How many nodes the group has. With provider local, 1."
+    )
+    instance: Annotated[str | None, Update(Change.ROLLING, "nodes are replaced one at a time")] = Field(
+        default=None,
+        description="The instance type (aws) or shape (oci) of each node, such as m5n.8xlarge. "
+        "Not with provider local.",
     )
 
 
@@ -123,6 +135,17 @@ class GridSpec(SpecModel):
         description="Who provides the nodes: local is the machine that Gridwright runs on.",
         json_schema_extra=_choices(PROVIDERS),
     )
+    region: Annotated[
+        str | None, Update(Change.NEVER, "a grid cannot move between regions; make another")
+    ] = Field(
+        default=None,
+        description="The region of the cloud, such as us-east-1: what is sold there, and its prices. "
+        "Provider aws needs it.",
+    )
+    requirements: Annotated[Requirements | None, _PLANNED] = Field(
+        default=None,
+        description="What the grid must reach: `gridwright plan` searches the cheapest that does.",
+    )
     nodes: Annotated[
         Mapping[Name, NodeGroup], Update(Change.ROLLING, "nodes join or leave one at a time")
     ] = Field(
@@ -133,7 +156,7 @@ class GridSpec(SpecModel):
     filesystems: Annotated[
         Mapping[Name, AnyFileSystem], Update(Change.REBUILD, "data live on them and have to be copied")
     ] = Field(
-        min_length=1,
+        default_factory=dict,
         description="The file systems that libraries live on, by name, "
         "such as disk: {type: local, path: /data}.",
     )
@@ -166,6 +189,11 @@ class GridSpec(SpecModel):
     def source_text(self) -> str:
         """The text it was read from, as it was; empty when made from values."""
         return self._source_text
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether its libraries live on file systems; a spec yet to be planned says only what they need."""
+        return bool(self.filesystems)
 
     def filesystem_of(self, library: LibraryName) -> FileSystem:
         """The file system that a library lives on. Raises KeyError when the grid has no such library."""

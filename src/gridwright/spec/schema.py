@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from gridwright.spec.model import GridSpec
+from gridwright.spec.structure import all_fields
 
 
 class _SpecSchema(GenerateJsonSchema):
@@ -23,11 +25,23 @@ def json_schema() -> dict[str, Any]:
     `x-update-reason`). Rules between fields are not in it; `gridwright check` holds those.
     """
     schema = GridSpec.model_json_schema(schema_generator=_SpecSchema)
-    for name, info in GridSpec.model_fields.items():
+    sections = {section["title"]: section for section in _sections(schema)}
+    for place in all_fields():
         # pydantic leaves it out beside a $ref.
-        schema["properties"][name].setdefault("description", info.description)
+        field = sections[place.owner.__name__]["properties"][place.name]
+        field.setdefault("description", place.info.description)
     _tidy(schema)
     return {"$schema": GenerateJsonSchema.schema_dialect, "title": "Gridwright grid spec", **schema}
+
+
+def _sections(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The schema of every model, wherever it stands, while it still has the title of its class."""
+    if "properties" in schema and "title" in schema:
+        yield schema
+    for value in schema.values():
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, dict):
+                yield from _sections(each)
 
 
 def _tidy(schema: dict[str, Any]) -> None:

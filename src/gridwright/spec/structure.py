@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -71,6 +72,8 @@ def _kinds(section: type[SpecModel] | None) -> list[type[SpecModel]]:
 
 def _section(annotation: Any) -> tuple[type[SpecModel] | None, str]:  # noqa: ANN401
     """The model that a field holds, and the placeholder of its names when it holds a mapping of them."""
+    if isinstance(annotation, UnionType):
+        annotation = next(each for each in get_args(annotation) if each is not NoneType)
     if isinstance(annotation, type) and issubclass(annotation, SpecModel):
         return annotation, ""
     if get_origin(annotation) is Mapping:

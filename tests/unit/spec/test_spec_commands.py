@@ -57,7 +57,7 @@ def test_init_keeps_an_existing_file() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--provider", "aws"], "provider aws is not in this release"),
+        (["--provider", "lab"], "provider lab is not in this release"),
         (["--provider", "locla"], '"locla" is no provider'),
         (["no/grid.yaml"], "no: no such directory\n  Run mkdir -p no"),
         (["."], "a directory, and a file is needed"),

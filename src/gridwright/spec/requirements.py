@@ -1,0 +1,62 @@
+"""What a grid must reach, beside the rates of its libraries: what `gridwright plan` reads."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gridwright.spec.fields import Budget, Change, Size, SpecModel, Update
+
+_READ = Update(Change.LIVE, "only planning reads it")
+
+
+class Families(SpecModel):
+    """Families of instance types to use, or not to."""
+
+    allow: Annotated[list[str], _READ] = Field(
+        default_factory=list, description="Only these families, such as [m5n, r5n]. By default all."
+    )
+    forbid: Annotated[list[str], _READ] = Field(default_factory=list, description="Not these families.")
+
+
+class Availability(SpecModel):
+    """What may be lost when a machine is."""
+
+    lose_data_with_server: Annotated[bool, _READ] = Field(
+        default=False, description="Whether data may be lost with a server of its file system."
+    )
+    lose_work_with_node: Annotated[bool, _READ] = Field(
+        default=True, description="Whether work and util may be lost with a node, as on an instance store."
+    )
+
+
+class Requirements(SpecModel):
+    """What a grid must reach; rates and capacities stand with each library."""
+
+    cores: Annotated[int, _READ] = Field(
+        ge=1, le=1_000_000, description="Physical cores that the nodes must have in all."
+    )
+    memory_per_core: Annotated[Size | None, _READ] = Field(
+        default=None, description="Memory that each physical core needs, such as 8 GB."
+    )
+    budget: Annotated[Budget | None, _READ] = Field(
+        default=None, description="The most it may cost, such as 40 USD/h or 30000 USD/month."
+    )
+    peak_factor: Annotated[float | None, _READ] = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="Which part of the sum of all libraries' rates must be there at the same time: libraries "
+        "do not all peak together. By default 0.36, out of paper 4632-2020.",
+    )
+    architecture: Annotated[Literal["x86_64", "arm64"] | None, _READ] = Field(
+        default=None,
+        description="The processor architecture of the nodes: x86_64 or arm64. By default either.",
+    )
+    families: Annotated[Families, _READ] = Field(
+        default_factory=Families, description="Families of instance types to use, or not to."
+    )
+    availability: Annotated[Availability, _READ] = Field(
+        default_factory=Availability, description="What may be lost when a machine is."
+    )
