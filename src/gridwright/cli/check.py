@@ -50,13 +50,13 @@ def _print_json(file: Path, ok: bool, **items: "Sequence[Finding | Problem]") ->
 def _summary(file: Path, spec: "GridSpec", findings: "list[Finding]", silenced: int) -> list[str]:
     """Lines for people: what the grid is, then what will hurt."""
     nodes = spec.node_count()
-    lines = [f"{file}: valid. Grid {spec.name}, provider {spec.provider}, {nodes} node{'s'[: nodes != 1]}"]
+    size = f"{nodes} node{'s'[: nodes != 1]}" if spec.is_placed else "yet to be planned: see gridwright plan"
+    lines = [f"{file}: valid. Grid {spec.name}, provider {spec.provider}, {size}"]
     for role, library in spec.libraries.items():
         requires = f"{library.requires}" if library.requires else "no requirement"
         capacity = f", {library.capacity}" if library.capacity else ""
-        lines.append(
-            f"  {role:<5} {requires}{capacity}, on {library.filesystem}: {spec.library_directory(role)}"
-        )
+        place = f", on {library.filesystem}: {spec.library_directory(role)}" if spec.is_placed else ""
+        lines.append(f"  {role:<5} {requires}{capacity}{place}")
     for finding in findings:
         lines += ["", f"{finding.level} {finding.name}: {finding.text}", f"  {finding.remedy}"]
     if silenced:

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from gridwright.cli.arguments import DEFAULT_SPEC, Reader
+from gridwright.cli.arguments import Reader
 from gridwright.cli.interrupt import stop_on_signals
 from gridwright.cli.progress import iotest_display
+from gridwright.cli.spec_file import load_for_this_node
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.iotest.options import ENGINES, MIN_BLOCK, PHASES, IotestOptions
 
 if TYPE_CHECKING:
-    from gridwright.spec import GridSpec
+    pass
 
 FORMATS = ("table", "iotest.sh")
 ALONE = "directory"
@@ -64,7 +65,7 @@ def run_iotest(flags: IotestFlags) -> ExitStatus:
     if flags.directory is not None:
         targets = [directory_target(flags.directory, ALONE, requires)]
     else:
-        spec = load(flags.file)
+        spec = load_for_this_node(flags.file)
         targets = library_targets(spec)
     run = RunDirectory.create(
         flags.runs,
@@ -150,13 +151,6 @@ def _check_sources(flags: IotestFlags, reader: Reader) -> None:
         )
     if flags.json and flags.format != "table":
         reader.problem("--json and --format exclude each other", "--format", "leave out one")
-
-
-def load(file: Path | None) -> GridSpec:
-    """Load the grid spec, `./grid.yaml` by default. Raises GridwrightError."""
-    from gridwright.spec import load_spec
-
-    return load_spec(file if file is not None else DEFAULT_SPEC)
 
 
 def typed_command() -> list[str]:

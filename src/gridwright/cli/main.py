@@ -13,6 +13,7 @@ from gridwright import __version__
 from gridwright.cli.check import check
 from gridwright.cli.init import init
 from gridwright.cli.iotest import DEFAULT_UNTIL_STEADY, iotest
+from gridwright.cli.predict import predict
 from gridwright.cli.prove import prove
 from gridwright.cli.report import report
 from gridwright.cli.runs import runs
@@ -58,6 +59,7 @@ def _main(
 app.command()(init)
 app.command()(check)
 app.command()(schema)
+app.command()(predict)
 app.command()(iotest)
 app.add_typer(workload, name="workload")
 app.command()(prove)

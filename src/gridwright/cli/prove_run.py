@@ -12,8 +12,9 @@ import typer
 
 from gridwright.cli.arguments import Reader
 from gridwright.cli.interrupt import stop_on_signals
-from gridwright.cli.iotest_run import IotestFlags, load, read_options, typed_command
+from gridwright.cli.iotest_run import IotestFlags, read_options, typed_command
 from gridwright.cli.progress import iotest_display
+from gridwright.cli.spec_file import load_for_this_node
 from gridwright.cli.workload_progress import workload_display
 from gridwright.cli.workload_run import WorkloadFlags, read_workload_options
 from gridwright.errors import ExitStatus
@@ -37,7 +38,7 @@ def run_prove(
     from gridwright.prove.proof import Displays, prove
 
     parts = read_parts(iotest, workload, skip)
-    spec = load(file)
+    spec = load_for_this_node(file)
     with contextlib.ExitStack() as displays:
         shown = Displays(
             iotest=[_Lazy(iotest_display, displays)], workload=[_Lazy(workload_display, displays)]

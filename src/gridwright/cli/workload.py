@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gridwright.cli.arguments import DEFAULT_RUNS, Json, RunsDirectory, SpecFile
+from gridwright.cli.arguments import DEFAULT_RUNS, Json, RunName, RunsDirectory, SpecFile
 
 Matrix = Annotated[
     str,
@@ -29,6 +29,15 @@ Threads = Annotated[
     int | None, typer.Option(metavar="N", help="Cores of a threaded test.  [default: 4, or all if fewer]")
 ]
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the launches' directories in work and util.")]
+Profile = Annotated[
+    Path | None,
+    typer.Option(
+        "--profile",
+        metavar="OUT",
+        parser=Path,
+        help="Write launch profiles, for `gridwright predict --workload`; best with --streams 1.",
+    ),
+]
 
 workload = typer.Typer(no_args_is_help=False, rich_markup_mode=None, help="Run the mixed analytics workload.")
 
@@ -44,6 +53,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per flag of the contract
     time_limit: TimeLimit = None,
     threads: Threads = None,
     keep: Keep = False,
+    profile: Profile = None,
     runs: RunsDirectory = DEFAULT_RUNS,
     json: Json = False,
 ) -> None:
@@ -57,6 +67,8 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per flag of the contract
       gridwright workload grid.yaml --scale tiny
       gridwright workload grid.yaml --matrix mixed-30 --scale medium --streams 60
       gridwright workload grid.yaml --matrix my-jobs.yaml
+      gridwright workload grid.yaml --streams 1 --profile profiles.json
+      gridwright workload profile last profiles.json
       gridwright workload import /sas/logs/*.log
       gridwright workload clean grid.yaml
     """  # noqa: D301 - \b is a control character for click
@@ -72,6 +84,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per flag of the contract
         time_limit=time_limit,
         threads=threads,
         keep=keep,
+        profile=profile,
         runs=runs,
         json=json,
     )
@@ -97,6 +110,25 @@ def import_(
     from gridwright.cli.workload_import import run_import
 
     raise typer.Exit(run_import(logs, node=node, runs=runs, json=json))
+
+
+@workload.command("profile")
+def profile_(
+    run: RunName,
+    out: Annotated[Path, typer.Argument(metavar="OUT", parser=Path, help="The file to write.")],
+    runs: RunsDirectory = DEFAULT_RUNS,
+    json: Json = False,
+) -> None:
+    """Write the launch profiles of a run that ended, as `--profile` does of a new one.
+
+    \b
+    Examples:
+      gridwright workload profile last profiles.json
+      gridwright workload profile 20261121T050000Z-grid profiles.json
+    """  # noqa: D301 - \b is a control character for click
+    from gridwright.cli.workload_profile import profile_run
+
+    raise typer.Exit(profile_run(runs, run, out, json=json))
 
 
 @workload.command("clean")

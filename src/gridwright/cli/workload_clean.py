@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from gridwright.cli.iotest_run import load
+from gridwright.cli.spec_file import load_for_this_node
 from gridwright.errors import ExitStatus, environment_error
 
 
@@ -16,7 +16,7 @@ def run_clean(file: Path | None, *, json: bool) -> ExitStatus:
     from gridwright.workload.data_set import Locked, remove_data
     from gridwright.workload.options import library_directories
 
-    directory = library_directories(load(file))["data"]
+    directory = library_directories(load_for_this_node(file))["data"]
     try:
         removed = [str(path) for path in remove_data(directory)]
     except Locked:

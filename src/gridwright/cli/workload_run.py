@@ -10,7 +10,8 @@ import typer
 
 from gridwright.cli.arguments import DEFAULT_RUNS, Reader
 from gridwright.cli.interrupt import stop_on_signals
-from gridwright.cli.iotest_run import load, typed_command
+from gridwright.cli.iotest_run import typed_command
+from gridwright.cli.spec_file import load_for_this_node
 from gridwright.cli.workload_progress import workload_display
 from gridwright.errors import ExitStatus, GridwrightError
 
@@ -32,12 +33,14 @@ class WorkloadFlags:
     time_limit: str | None = None
     threads: int | None = None
     keep: bool = False
+    profile: Path | None = None
     runs: Path = DEFAULT_RUNS
     json: bool = False
 
 
 def run_workload_command(flags: WorkloadFlags) -> ExitStatus:
     """Run the workload and print its tables; returns the exit status. Raises GridwrightError."""
+    from gridwright.cli.workload_profile import check_place, write_profiles
     from gridwright.report.terminal_workload import print_workload
     from gridwright.report.write import write_report
     from gridwright.runs.directory import RunDirectory
@@ -45,8 +48,9 @@ def run_workload_command(flags: WorkloadFlags) -> ExitStatus:
     from gridwright.workload.session import judged, run_workload
 
     reader = Reader()
+    reader.add(check_place(flags.profile))
     options = reader.finish(read_workload_options(flags, reader))
-    spec = load(flags.file)
+    spec = load_for_this_node(flags.file)
     libraries = library_directories(spec)
     run = RunDirectory.create(
         flags.runs,
@@ -74,6 +78,8 @@ def run_workload_command(flags: WorkloadFlags) -> ExitStatus:
         print_workload(result)
         typer.echo(f"run: {run.path}")
         typer.echo(f"report: {report}")
+    if flags.profile is not None and ended == ExitStatus.DONE:
+        write_profiles(flags.profile, run.record, result)
     return judged(ended, result)
 
 

@@ -48,7 +48,7 @@ class Requirements(SpecModel):
         gt=0,
         le=1,
         description="Which part of the sum of all libraries' rates must be there at the same time: libraries "
-        "do not all peak together. By default 0.36, out of paper 4632-2020.",
+        "do not all peak together. By default 0.357, out of paper 4632-2020.",
     )
     architecture: Annotated[Literal["x86_64", "arm64"] | None, _READ] = Field(
         default=None,

@@ -1,0 +1,46 @@
+"""How verbs get at the grid spec."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from gridwright.cli.arguments import DEFAULT_SPEC
+from gridwright.errors import input_error
+
+if TYPE_CHECKING:
+    from gridwright.spec import GridSpec
+
+
+def load(file: Path | None) -> GridSpec:
+    """Load the grid spec, `./grid.yaml` by default. Raises GridwrightError."""
+    from gridwright.spec import load_spec
+
+    return load_spec(file if file is not None else DEFAULT_SPEC)
+
+
+def load_placed(file: Path | None) -> GridSpec:
+    """Load a grid spec whose libraries live on file systems. Raises GridwrightError."""
+    spec = load(file)
+    if not spec.is_placed:
+        raise input_error(
+            "the grid is yet to be planned: no library lives on a file system",
+            where=str(spec.file),
+            remedy=f"Run gridwright plan {spec.file} --write OUT, and use OUT",
+        )
+    return spec
+
+
+def load_for_this_node(file: Path | None) -> GridSpec:
+    """Load the spec of a grid to measure from the machine that runs the command. Raises GridwrightError."""
+    spec = load_placed(file)
+    if spec.provider != "local":
+        nodes = spec.node_count()
+        typer.echo(
+            f"note: grid {spec.name} is on {spec.provider}; what is measured here is this machine"
+            + (f", one of {nodes} nodes" if nodes > 1 else ""),
+            err=True,
+        )
+    return spec

@@ -1,0 +1,78 @@
+"""Amazon FSx for Lustre: throughput bought by capacity and tier."""
+
+from __future__ import annotations
+
+from gridwright.errors import GridwrightError
+from gridwright.filesystems.resources import OPERATIONS, Contribution, Cost, Operation, Resource, Route, Use
+from gridwright.filesystems.site import Site
+from gridwright.spec.filesystems import FsxLustreFileSystem
+from gridwright.units import Bytes, format_rate
+
+TIB = 2**40
+TARGET_BYTES = 1200 * 2**30
+"""Capacity of one OST (002.fs.ost_size: 1.17 TiB, which is 1200 GiB)."""
+
+
+def contribute(name: str, filesystem: FsxLustreFileSystem, site: Site) -> Contribution:
+    """What the service delivers to all nodes. Problems with the spec are noted at the site."""
+    path = ("filesystems", name)
+    problems = len(site.problems)
+    if site.spec.provider != "aws":
+        site.report(
+            (*path, "type"),
+            f"FSx for Lustre is a service of AWS, and the provider is {site.spec.provider}",
+            "choose another type of file system, or provider: aws",
+        )
+    deployment = site.catalog.deployment(filesystem.deployment)
+    tier = float(filesystem.throughput or min(deployment.tiers))
+    with site.field(*path):
+        deployment.tier(tier)
+    with site.field(*path):
+        deployment.check_capacity(filesystem.capacity)
+    if len(site.problems) > problems:
+        return Contribution({}, unknown="its size or throughput is not on offer")
+    label = f"FSx for Lustre {filesystem.deployment} of {Bytes(filesystem.capacity)}"
+    label += f" at {format_rate(tier)} per TiB"
+    try:
+        usd: float | None = deployment.usd_per_hour(filesystem.capacity, tier, site.region)
+    except GridwrightError:
+        usd = None
+    rates = deployment.tier(tier)
+    burst = deployment.burst_bytes_per_s_per_tib(tier)
+    routes = {
+        operation: _route(name, label, filesystem, tier, burst, str(rates.source), operation, site)
+        for operation in OPERATIONS
+    }
+    return Contribution(
+        routes,
+        (Cost(label, usd),),
+        capacity_bytes=int(filesystem.capacity),
+        outlives_server=deployment.durable,
+    )
+
+
+def _route(
+    name: str,
+    label: str,
+    filesystem: FsxLustreFileSystem,
+    tier: float,
+    burst: float | None,
+    source: str,
+    operation: Operation,
+    site: Site,
+) -> Route:
+    steady = filesystem.capacity / TIB * tier
+    resource = Resource(
+        f"{name}.throughput",
+        label,
+        "grid",
+        steady,
+        source,
+        burst_bytes_per_s=filesystem.capacity / TIB * burst if burst else None,
+    )
+    uses = (*site.nodes.network(operation), Use(resource))
+    stripes, targets = filesystem.stripe_count, filesystem.capacity // TARGET_BYTES
+    if stripes < 1 or stripes >= targets:
+        return Route(uses)
+    what = f"{stripes} target{'s'[: stripes != 1]} of each file (stripe_count {stripes})"
+    return Route(uses, stripes * steady / targets, what)

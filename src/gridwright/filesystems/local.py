@@ -1,0 +1,80 @@
+"""Local file systems: a directory on disks of the node itself, or on volumes attached to it."""
+
+from __future__ import annotations
+
+from gridwright.filesystems.disks import DiskRates, disk_rates
+from gridwright.filesystems.resources import OPERATIONS, Contribution, Cost, Operation, Resource, Route, Use
+from gridwright.filesystems.site import Site
+from gridwright.spec.filesystems import LocalFileSystem
+from gridwright.units import format_rate
+
+
+def contribute(name: str, filesystem: LocalFileSystem, site: Site) -> Contribution:
+    """What each node's disks deliver. Problems with the spec are noted at the site."""
+    instance = site.nodes.instance
+    disks: DiskRates | str = (
+        f"nothing is known of its disks; add disks: or delivers: to file system {name}, "
+        "or give a run of iotest with --calibrate"
+    )
+    if filesystem.disks is not None and instance is not None:
+        disks = disk_rates(filesystem.disks, instance, site, "filesystems", name, "disks")
+    elif filesystem.disks is not None and site.spec.provider == "local":
+        site.report(
+            ("filesystems", name, "disks"),
+            "disks are looked up in the catalogue of a cloud, and provider local has none",
+            "write delivers: {write: 500 MB/s, read: 500 MB/s} with what the disks deliver",
+        )
+    routes: dict[Operation, Route] = {}
+    if isinstance(disks, DiskRates):
+        routes = {operation: _route(name, disks, operation, site) for operation in OPERATIONS}
+    routes |= _delivered(name, filesystem)
+    known = isinstance(disks, DiskRates)
+    return Contribution(
+        routes,
+        _costs(disks, site) if isinstance(disks, DiskRates) else (),
+        capacity_bytes=disks.capacity_bytes * site.nodes.count if isinstance(disks, DiskRates) else None,
+        outlives_node=known and isinstance(disks, DiskRates) and disks.are_volumes,
+        unknown="" if len(routes) == len(OPERATIONS) else str(disks),
+    )
+
+
+def _delivered(name: str, filesystem: LocalFileSystem) -> dict[Operation, Route]:
+    """What the spec says that the disks deliver."""
+    delivers = filesystem.delivers
+    rates = {"write": delivers.write, "read": delivers.read} if delivers else {}
+    routes: dict[Operation, Route] = {}
+    for operation in OPERATIONS:
+        if rate := rates.get(operation):
+            what = f"disks of a node ({rate} {operation}, as the spec says)"
+            resource = Resource(f"{name}.disks-{operation}", what, "node", rate.bytes_per_s, "the grid spec")
+            routes[operation] = Route((Use(resource),))
+    return routes
+
+
+def _route(name: str, disks: DiskRates, operation: Operation, site: Site) -> Route:
+    part = "volumes" if disks.are_volumes else f"disks-{operation}"
+    steady = disks.steady[operation]
+    burst = disks.burst[operation] if disks.burst else None
+    what = f"{disks.what} at each node ({format_rate(steady)})"
+    resource = Resource(f"{name}.{part}", what, "node", steady, disks.source, burst, disks.burst_s)
+    return Route((*_volume_path(disks, operation, site), Use(resource)))
+
+
+def _volume_path(disks: DiskRates, operation: Operation, site: Site) -> tuple[Use, ...]:
+    """The way from a node to its volumes: bandwidth of its own, or the network that it has for all."""
+    instance = site.nodes.instance
+    if not disks.are_volumes or instance is None or instance.ebs is None:
+        return ()
+    if not instance.ebs.dedicated:
+        return site.nodes.network(operation)
+    steady, peak = instance.ebs.baseline_bytes_per_s, instance.ebs.maximum_bytes_per_s
+    what = f"volume bandwidth of a node ({instance.name}, {format_rate(steady)})"
+    burst = peak if peak > steady else None
+    return (Use(Resource("node.volume-bandwidth", what, "node", steady, str(instance.source), burst)),)
+
+
+def _costs(disks: DiskRates, site: Site) -> tuple[Cost, ...]:
+    if not disks.are_volumes:
+        return ()
+    usd = disks.usd_per_hour
+    return (Cost(f"{disks.what} at each node", None if usd is None else usd * site.nodes.count),)

@@ -1,0 +1,37 @@
+"""Lustre on servers of one's own: object storage servers with targets on disks or volumes."""
+
+from __future__ import annotations
+
+import math
+
+from gridwright.filesystems.resources import OPERATIONS, Contribution, Operation, Route
+from gridwright.filesystems.servers import ServerGroup, server_costs, server_group
+from gridwright.filesystems.site import Site
+from gridwright.spec.filesystems import LustreFileSystem
+
+
+def contribute(name: str, filesystem: LustreFileSystem, site: Site) -> Contribution:
+    """What the OSS deliver to all nodes. Problems with the spec are noted at the site."""
+    group = server_group("lustre", name, "oss", filesystem.oss, site)
+    costs = [*server_costs(name, "oss", filesystem.oss, site)]
+    for role in ("mds", "mgs"):
+        if servers := getattr(filesystem, role):
+            costs += server_costs(name, role, servers, site)
+    if isinstance(group, str):
+        return Contribution({}, tuple(costs), unknown=group)
+    return Contribution(
+        {operation: _route(filesystem, group, operation, site) for operation in OPERATIONS},
+        tuple(costs),
+        capacity_bytes=group.capacity_bytes,
+        outlives_server=group.disks.are_volumes,
+    )
+
+
+def _route(filesystem: LustreFileSystem, group: ServerGroup, operation: Operation, site: Site) -> Route:
+    uses = (*site.nodes.network(operation), *group.uses(operation))
+    stripes = filesystem.stripe_count
+    if stripes < 1 or stripes >= group.targets:
+        return Route(uses)
+    each = group.target_bytes_per_s(operation)
+    what = f"{stripes} target{'s'[: stripes != 1]} of each file (stripe_count {stripes})"
+    return Route(uses, stripes * each if math.isfinite(each) else math.inf, what)

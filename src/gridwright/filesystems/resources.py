@@ -1,0 +1,86 @@
+"""What a prediction is made of: resources with capacities, and the routes of libraries over them.
+
+Every kind of file system contributes its own (`contribute` in its module); `gridwright.model` puts them
+together with those of the nodes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Operation = Literal["write", "read"]
+OPERATIONS: tuple[Operation, ...] = ("write", "read")
+Scope = Literal["node", "grid"]
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Something with a capacity that flows share.
+
+    `name` is stable and tells resources apart (`fsx.throughput`), `what` is for people. With scope
+    node every compute node has one, and `bytes_per_s` is that of one node. `bytes_per_s` lasts;
+    `burst_bytes_per_s` is what it delivers for a while, None where it has no burst, and `burst_s` how
+    long, None where no fact says so. `source` says where the capacity comes from.
+    """
+
+    name: str
+    what: str
+    scope: Scope
+    bytes_per_s: float
+    source: str
+    burst_bytes_per_s: float | None = None
+    burst_s: float | None = None
+
+    @property
+    def highest_bytes_per_s(self) -> float:
+        """What it delivers at its best: the burst where there is one."""
+        return max(self.bytes_per_s, self.burst_bytes_per_s or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A resource on a route: `coefficient` bytes of it are taken by each byte that flows."""
+
+    resource: Resource
+    coefficient: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What each byte that a library's stream moves passes through.
+
+    `stream_bytes_per_s` is the most one stream can move whatever is free, infinite where nothing limits
+    it; `stream_limit` says in words what that limit is.
+    """
+
+    uses: tuple[Use, ...]
+    stream_bytes_per_s: float = math.inf
+    stream_limit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """One line of the bill, in USD per hour; None where no price is known."""
+
+    what: str
+    usd_per_hour: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What a file system brings into a prediction.
+
+    `routes` is empty where nothing is known about its rates; `unknown` then says what is missing.
+    `capacity_bytes` is None where the size is not known. `outlives_server`: its data are still there
+    after one of its servers was lost; `outlives_node`: after a compute node was.
+    """
+
+    routes: Mapping[Operation, Route]
+    costs: tuple[Cost, ...] = ()
+    capacity_bytes: int | None = None
+    outlives_server: bool = True
+    outlives_node: bool = True
+    unknown: str = ""

@@ -1,0 +1,104 @@
+"""Where a grid is built: its nodes, the catalogue of its provider, and the problems found on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from gridwright.catalog import Catalog, InstanceType
+from gridwright.errors import ExitStatus, GridwrightError, Problem
+from gridwright.filesystems.resources import Operation, Resource, Use
+from gridwright.spec.model import GridSpec
+from gridwright.units import format_rate
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeNodes:
+    """The nodes that run jobs; all alike. `instance` is None where no catalogue has them."""
+
+    count: int
+    cores: int
+    memory_bytes: int | None
+    instance: InstanceType | None = None
+
+    def network(self, operation: Operation) -> tuple[Use, ...]:
+        """What the node's network brings to the route of a shared file system."""
+        if self.instance is None:
+            return ()
+        return (Use(_network(self.instance, operation)),)
+
+
+def _network(instance: InstanceType, operation: Operation) -> Resource:
+    """The node's network, in the direction of the operation; one resource where volumes share it."""
+    shared = instance.ebs is not None and not instance.ebs.dedicated
+    direction = "out" if operation == "write" else "in"
+    steady = steady_network(instance)
+    return Resource(
+        "node.network" if shared else f"node.network-{direction}",
+        f"network of a node ({instance.name}, {format_rate(steady)}{'' if shared else f' {direction}'})",
+        "node",
+        steady,
+        str(instance.source),
+        burst_bytes_per_s=instance.network.peak_bytes_per_s
+        if instance.network.peak_bytes_per_s > steady
+        else None,
+        burst_s=instance.network.burst_s,
+    )
+
+
+def steady_network(instance: InstanceType) -> float:
+    """The steady rate of an instance's network in each direction, in bytes per second.
+
+    Nodes and servers of a grid are taken to be in one cluster placement group, as the papers advise
+    (000.hw.net): some older types pass more there than is listed as their baseline.
+    """
+    return max(instance.network.baseline_bytes_per_s, instance.placement_bytes_per_s or 0.0)
+
+
+@dataclass(slots=True)
+class Site:
+    """What a file system's `contribute` works with."""
+
+    spec: GridSpec
+    catalog: Catalog
+    nodes: ComputeNodes
+    problems: list[tuple[tuple[str, ...], str, str]] = field(default_factory=list)
+
+    @property
+    def region(self) -> str:
+        """The region of the spec; OCI has the same prices in all."""
+        return self.spec.region or ""
+
+    def report(self, path: tuple[str, ...], what: str, remedy: str) -> None:
+        """Note what is wrong with a field of the spec; all problems are raised together."""
+        self.problems.append((path, what, remedy))
+
+    @contextmanager
+    def field(self, *path: str) -> Iterator[None]:
+        """Turn what the catalogue refuses inside into problems with this field of the spec."""
+        try:
+            yield
+        except GridwrightError as error:
+            if error.status != ExitStatus.INPUT:
+                raise
+            for problem in error.problems:
+                place = (*path, problem.field) if problem.field else path
+                self.report(place, problem.what, problem.remedy or "see gridwright catalog list")
+
+    def instance(self, name: str, *path: str) -> InstanceType | None:
+        """The instance type of that name, of the grid's provider; None after its problem was noted."""
+        with self.field(*path):
+            return self.catalog.instance(name, self.spec.provider)
+        return None
+
+    def instance_usd_per_hour(self, name: str, *path: str) -> float | None:
+        """The price of one instance; None where none is known."""
+        with self.field(*path):
+            return self.catalog.instance_usd_per_hour(name, self.region)
+        return None
+
+    def raise_problems(self, locate: Callable[[GridSpec, tuple[str, ...], str, str], Problem]) -> None:
+        """Raise GridwrightError with all that was noted, if anything was."""
+        if self.problems:
+            raise GridwrightError(*(locate(self.spec, *each) for each in dict.fromkeys(self.problems)))

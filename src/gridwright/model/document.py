@@ -1,0 +1,84 @@
+"""A prediction as the document that `--json` prints. Its keys are a contract."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from gridwright.filesystems.resources import OPERATIONS
+from gridwright.model.prediction import Bound, LibraryPrediction, Prediction, Rates, Together
+
+HOURS_PER_MONTH = 730
+
+
+def prediction_document(prediction: Prediction) -> dict[str, Any]:
+    """The prediction in plain values: bytes per second, USD per hour, seconds."""
+    hourly = prediction.usd_per_hour
+    return {
+        "grid": prediction.grid,
+        "nodes": prediction.nodes,
+        "cores": prediction.cores,
+        "streams_per_node": prediction.streams_per_node,
+        "libraries": [_library(each) for each in prediction.libraries],
+        "together": _together(prediction.together) if prediction.together else None,
+        "cost_usd_per_hour": hourly,
+        "cost_usd_per_month": None if hourly is None else hourly * HOURS_PER_MONTH,
+        "costs": [{"what": cost.what, "usd_per_hour": cost.usd_per_hour} for cost in prediction.costs],
+        "findings": [asdict(finding) for finding in prediction.findings],
+        "met": prediction.met,
+    }
+
+
+def _library(library: LibraryPrediction) -> dict[str, Any]:
+    return {
+        "library": library.library,
+        "filesystem": library.filesystem,
+        "requires_bytes_per_s_per_core": library.requires_bytes_per_s_per_core,
+        "met": library.met,
+        **{operation: _rates(library.rates[operation]) for operation in OPERATIONS},
+    }
+
+
+def _rates(rates: Rates) -> dict[str, Any]:
+    burst = rates.burst
+    return {
+        "bytes_per_s": rates.bytes_per_s,
+        "bytes_per_s_per_node": rates.bytes_per_s_per_node,
+        "bytes_per_s_per_core": rates.bytes_per_s_per_core,
+        "bound_by": rates.bound_by.resource,
+        "next_bound": _next(rates),
+        "chain": [asdict(bound) for bound in rates.chain],
+        "burst": burst
+        and {
+            "bytes_per_s": burst.bytes_per_s,
+            "seconds": burst.seconds,
+            "bound_by": burst.bound_by.resource,
+        },
+    }
+
+
+def _next(rates: Rates) -> dict[str, Any] | None:
+    """The next bottleneck and how far away it is, as a part of today's rate."""
+    bound: Bound | None = rates.next_bound
+    if bound is None:
+        return None
+    return {
+        "resource": bound.resource,
+        "bytes_per_s": bound.bytes_per_s,
+        "above": bound.bytes_per_s / rates.bytes_per_s - 1,
+    }
+
+
+def _together(together: Together) -> dict[str, Any]:
+    return {
+        "required_share": together.required_share,
+        "required_share_source": together.required_share_source,
+        "met": together.met,
+        **{
+            operation: {
+                "share": together.share[operation],
+                "bound_by": bound.resource if (bound := together.bound_by[operation]) else None,
+            }
+            for operation in OPERATIONS
+        },
+    }

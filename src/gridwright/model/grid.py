@@ -1,0 +1,126 @@
+"""A grid as the model sees it: alike nodes, and for each library the resources its data pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from gridwright.catalog import Catalog, load_catalog
+from gridwright.errors import Finding
+from gridwright.filesystems.contribution import contribution
+from gridwright.filesystems.resources import Contribution, Cost, Operation, Route
+from gridwright.filesystems.site import ComputeNodes, Site
+from gridwright.runs.host import host_facts
+from gridwright.spec.locate import problem_at
+from gridwright.spec.model import GridSpec, Library
+
+
+@dataclass(frozen=True)
+class GridModel:
+    """What `predict` works on. Rates are in bytes per second, memory and capacities in bytes.
+
+    `routes` has no entry for a library of which nothing is known; `unknown` then says what is
+    missing. `costs` is the bill by line.
+    """
+
+    spec: GridSpec
+    nodes: int
+    cores_per_node: int
+    memory_bytes_per_node: int | None
+    routes: Mapping[str, Mapping[Operation, Route]]
+    unknown: Mapping[str, str]
+    contributions: Mapping[str, Contribution]
+    costs: tuple[Cost, ...]
+
+    @property
+    def name(self) -> str:
+        """The grid's name."""
+        return self.spec.name
+
+    @property
+    def libraries(self) -> Mapping[str, Library]:
+        """The spec's libraries by name."""
+        return {str(name): library for name, library in self.spec.libraries.items()}
+
+    @property
+    def cores(self) -> int:
+        """Physical cores of all nodes."""
+        return self.nodes * self.cores_per_node
+
+    @cached_property
+    def usd_per_hour(self) -> float | None:
+        """The sum of the bill; None where a price is missing, or where nothing is bought."""
+        prices = [cost.usd_per_hour for cost in self.costs]
+        if not prices or any(price is None for price in prices):
+            return None
+        return sum(price for price in prices if price is not None)
+
+
+def grid_model(spec: GridSpec, catalog: Catalog | None = None) -> GridModel:
+    """Put a grid together from its spec and the catalogue.
+
+    Raises GridwrightError with every problem of the spec's figures (a type that does not exist, a size
+    that is not on offer), each at its field.
+    """
+    directory = spec.file.parent if spec.file else None
+    site = Site(spec, catalog or load_catalog(directory), ComputeNodes(1, 1, None))
+    nodes = _compute_nodes(site)
+    site.raise_problems(problem_at)
+    assert nodes is not None  # noqa: S101 - a problem would have been raised
+    site.nodes = nodes
+    found = {name: contribution(name, site) for name in spec.filesystems}
+    if nodes.instance is not None:
+        hourly = site.instance_usd_per_hour(nodes.instance.name, "region")
+        node_cost = Cost(
+            f"{nodes.count} nodes {nodes.instance.name}", None if hourly is None else hourly * nodes.count
+        )
+    site.raise_problems(problem_at)
+    costs: tuple[Cost, ...] = (node_cost,) if nodes.instance is not None else ()
+    costs += tuple(cost for each in found.values() for cost in each.costs)
+    of_library = {str(name): found[library.filesystem] for name, library in spec.libraries.items()}
+    return GridModel(
+        spec,
+        nodes.count,
+        nodes.cores,
+        nodes.memory_bytes,
+        {name: each.routes for name, each in of_library.items() if not each.unknown},
+        {name: each.unknown for name, each in of_library.items() if each.unknown},
+        found,
+        costs,
+    )
+
+
+def _compute_nodes(site: Site) -> ComputeNodes | None:
+    groups = list(site.spec.nodes.items())
+    if len(groups) > 1:
+        site.report(
+            ("nodes", groups[1][0]),
+            "predictions know one group of nodes that run jobs, and this is a second one",
+            "keep one group; or predict each in a spec of its own",
+        )
+    name, group = groups[0]
+    if site.spec.provider == "local":
+        machine = host_facts()
+        return ComputeNodes(group.count, machine.physical_cores, machine.memory_bytes)
+    instance = site.instance(group.instance or "", "nodes", name, "instance")
+    if instance is None:
+        return None
+    return ComputeNodes(group.count, instance.cores, instance.memory_bytes, instance)
+
+
+def price_findings(model: GridModel) -> list[Finding]:
+    """A finding for what has no price where prices are expected."""
+    lines = [cost.what for cost in model.costs if cost.usd_per_hour is None]
+    if not lines:
+        return []
+    region = f" in {model.spec.region}" if model.spec.region else ""
+    return [
+        Finding(
+            "warning",
+            "no-price",
+            f"no price is known{region} for {'; '.join(lines)}: the cost of the grid is not known",
+            "Add the price to catalog.yaml beside the grid spec, or choose a region that "
+            "gridwright catalog show names",
+        )
+    ]

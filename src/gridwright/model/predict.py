@@ -1,0 +1,239 @@
+"""Predicted rates of a grid: each library alone, and all together, with what binds."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import resources
+
+from gridwright.errors import Finding, GridwrightError
+from gridwright.filesystems.resources import OPERATIONS, Operation, Resource, Route
+from gridwright.model.grid import GridModel, price_findings
+from gridwright.model.prediction import (
+    Bound,
+    Burst,
+    LibraryPrediction,
+    Prediction,
+    Rates,
+    Together,
+    reaches,
+)
+from gridwright.model.solver import Flow, solve
+from gridwright.spec.findings import unsilenced
+from gridwright.spec.locate import problem_at
+from gridwright.units import Bytes, format_bytes
+
+
+@cache
+def peak_factor() -> tuple[float, str]:
+    """The part of all libraries' rates that must be there at once, by default, and its source."""
+    text = resources.files("gridwright.model").joinpath("data/peak_factor.csv").read_text("utf-8")
+    (row,) = csv.DictReader(text.splitlines())
+    return float(row["factor"]), row["source"]
+
+
+def predict(model: GridModel, streams_per_node: int | None = None) -> Prediction:
+    """Predict a grid with this many streams on each node, one per core by default.
+
+    Raises GridwrightError for libraries of which nothing is known.
+    """
+    if model.unknown:
+        raise GridwrightError(
+            *(
+                problem_at(
+                    model.spec,
+                    ("filesystems", model.libraries[name].filesystem),
+                    f"the rate of library {name} cannot be predicted: {why}",
+                    "Add delivers: with measured rates, or give a run of iotest with --calibrate",
+                )
+                for name, why in sorted(model.unknown.items())
+            )
+        )
+    streams = streams_per_node or model.cores_per_node
+    libraries = tuple(_library(model, name, streams) for name in model.libraries)
+    together = all_together(model)
+    findings = tuple(unsilenced(_findings(model, together), model.spec.silence))
+    return Prediction(
+        model.name,
+        model.nodes,
+        model.cores,
+        streams,
+        libraries,
+        together,
+        model.costs,
+        model.usd_per_hour,
+        findings,
+        _met(model, libraries, together),
+    )
+
+
+def _met(
+    model: GridModel, libraries: tuple[LibraryPrediction, ...], together: Together | None
+) -> bool | None:
+    answers = [each.met for each in libraries if each.met is not None]
+    if together is not None:
+        answers.append(together.met)
+    answers += [not finding for finding in _missed(model)]
+    return all(answers) if answers else None
+
+
+def route_chain(model: GridModel, route: Route, streams_per_node: int, burst: bool = False) -> list[Bound]:
+    """Every limit of a route for all nodes together, from the tightest on."""
+    bounds = []
+    for use in route.uses:
+        resource = use.resource
+        limit = _capacity(model, resource, burst) / use.coefficient
+        bounds.append(Bound(resource.name, resource.what, limit, resource.source))
+    if math.isfinite(route.stream_bytes_per_s):
+        total = route.stream_bytes_per_s * streams_per_node * model.nodes
+        what = f"{streams_per_node} streams on each node, each with {route.stream_limit}"
+        bounds.append(Bound("streams", what, total, ""))
+    return sorted(bounds, key=lambda bound: bound.bytes_per_s)
+
+
+def _capacity(model: GridModel, resource: Resource, burst: bool) -> float:
+    rate = resource.highest_bytes_per_s if burst else resource.bytes_per_s
+    return rate * model.nodes if resource.scope == "node" else rate
+
+
+def _rates(model: GridModel, route: Route, streams: int) -> Rates:
+    chain = tuple(route_chain(model, route, streams))
+    total = chain[0].bytes_per_s
+    return Rates(total, total / model.nodes, total / model.cores, chain, _burst(model, route, streams, total))
+
+
+def _burst(model: GridModel, route: Route, streams: int, steady: float) -> Burst | None:
+    chain = route_chain(model, route, streams, burst=True)
+    rate = chain[0].bytes_per_s
+    if reaches(steady, rate):
+        return None
+    # It lasts as long as the first of those that could not pass it steadily.
+    short = [
+        use.resource
+        for use in route.uses
+        if not reaches(_capacity(model, use.resource, burst=False) / use.coefficient, rate)
+    ]
+    lengths = [resource.burst_s for resource in short if resource.burst_s is not None]
+    return Burst(rate, min(lengths) if lengths else None, chain[0])
+
+
+def _library(model: GridModel, name: str, streams: int) -> LibraryPrediction:
+    library = model.libraries[name]
+    rates = {operation: _rates(model, model.routes[name][operation], streams) for operation in OPERATIONS}
+    required = float(library.requires.bytes_per_s) if library.requires else None
+    met = None
+    if required is not None:
+        met = all(reaches(each.bytes_per_s_per_core, required) for each in rates.values())
+    return LibraryPrediction(name, library.filesystem, required, rates, met)
+
+
+def all_together(model: GridModel) -> Together | None:
+    """All libraries with a required rate at once; None where fewer than two have one.
+
+    Each takes up to its required rate, and they share what is short in proportion to these.
+    """
+    demands: dict[str, float] = {
+        name: float(library.requires.bytes_per_s) * model.cores
+        for name, library in model.libraries.items()
+        if library.requires is not None
+    }
+    if len(demands) < 2:
+        return None
+    share: dict[Operation, float] = {}
+    bound_by: dict[Operation, Bound | None] = {}
+    for operation in OPERATIONS:
+        routes: dict[str, Route] = {name: model.routes[name][operation] for name in demands}
+        share[operation], bound_by[operation] = _shared(model, routes, demands)
+    stated = model.spec.requirements.peak_factor if model.spec.requirements else None
+    factor, source = (stated, "the grid spec") if stated is not None else peak_factor()
+    return Together(share, bound_by, factor, source)
+
+
+def _shared(
+    model: GridModel, routes: Mapping[str, Route], demands: Mapping[str, float]
+) -> tuple[float, Bound | None]:
+    """The smallest share of its demand that a library gets, and what binds it; None when all are served."""
+    found = {use.resource.name: use.resource for route in routes.values() for use in route.uses}
+    index = {name: number for number, name in enumerate(found)}
+    capacities = [_capacity(model, resource, burst=False) for resource in found.values()]
+    flows = [
+        Flow(
+            tuple((index[use.resource.name], use.coefficient) for use in routes[name].uses),
+            weight=demand,
+            cap=demand,
+        )
+        for name, demand in demands.items()
+    ]
+    solution = solve(capacities, flows)
+    shares = [rate / demand for rate, demand in zip(solution.rates, demands.values(), strict=True)]
+    worst = min(range(len(shares)), key=shares.__getitem__)
+    binding = solution.bound_by[worst]
+    if binding is None:
+        return shares[worst], None
+    resource = list(found.values())[binding]
+    return shares[worst], Bound(resource.name, resource.what, capacities[binding], resource.source)
+
+
+def _findings(model: GridModel, together: Together | None) -> Iterator[Finding]:
+    yield from price_findings(model)
+    yield from _missed(model)
+    if together is not None and not together.met:
+        worst = min(OPERATIONS, key=lambda operation: together.share[operation])
+        bound = together.bound_by[worst]
+        yield Finding(
+            "warning",
+            "short-together",
+            f"with all libraries busy at once, {worst}s get {together.share[worst]:.0%} of what they "
+            f"require, and {together.required_share:.0%} must be there ({together.required_share_source}); "
+            f"{bound.what if bound else 'nothing'} binds",
+            "Widen what binds, or move a library to disks of its own",
+        )
+
+
+def _missed(model: GridModel) -> Iterator[Finding]:
+    """Findings that make the whole prediction miss its requirements."""
+    yield from _capacity_short(model)
+    requirements = model.spec.requirements
+    if requirements is None:
+        return
+    if model.cores < requirements.cores:
+        yield Finding(
+            "warning",
+            "cores-short",
+            f"the nodes have {model.cores} physical cores, and {requirements.cores} are required",
+            "Add nodes, or choose a larger type",
+        )
+    wanted, memory = requirements.memory_per_core, model.memory_bytes_per_node
+    if wanted is not None and memory is not None and memory / model.cores_per_node < wanted:
+        yield Finding(
+            "warning",
+            "memory-short",
+            f"each core has {format_bytes(memory / model.cores_per_node)} of memory, {wanted} is required",
+            "Choose a type with more memory per core, such as one of a family r",
+        )
+    if requirements.budget is not None and (model.usd_per_hour or 0) > requirements.budget:
+        yield Finding(
+            "warning",
+            "over-budget",
+            f"the grid costs {model.usd_per_hour:.2f} USD/h, the budget is {requirements.budget:.2f} USD/h",
+            "Run gridwright plan for the cheapest grid that meets the requirements",
+        )
+
+
+def _capacity_short(model: GridModel) -> Iterator[Finding]:
+    for name, contribution in model.contributions.items():
+        wanted = [
+            library.capacity
+            for library in model.spec.libraries.values()
+            if library.filesystem == name and library.capacity is not None
+        ]
+        if contribution.capacity_bytes is not None and sum(wanted) > contribution.capacity_bytes:
+            yield Finding(
+                "warning",
+                "capacity-short",
+                f"libraries on {name} need {Bytes(sum(wanted))}, and it holds "
+                f"{format_bytes(contribution.capacity_bytes)}",
+                f"Make {name} larger, or move a library",
+            )

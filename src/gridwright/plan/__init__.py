@@ -1,0 +1,1 @@
+"""The planner: the cheapest grids of the catalogue that meet the requirements of a spec."""

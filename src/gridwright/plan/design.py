@@ -1,0 +1,87 @@
+"""What a plan consists of: designs with their predicted rates and costs, and why others are worse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from gridwright.model.prediction import Prediction
+from gridwright.spec.model import GridSpec
+
+Fits = Literal["yes", "no", "open"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One requirement as the planner reads it: `what`, its value in words, and where it comes from."""
+
+    what: str
+    value: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """A candidate grid.
+
+    `spec` is a whole grid spec that `check` and `predict` accept, and `prediction` what predict says of it.
+    `bytes_per_s_per_core` is the smallest lasting rate of any library in either direction.
+    `resilience` counts from 0 to 4 what survives, and `survives` says it in words. `front`: no other
+    design is at least as good in cost, rate and resilience and better in one.
+    """
+
+    title: str
+    spec: GridSpec
+    prediction: Prediction
+    usd_per_hour: float
+    bytes_per_s_per_core: float
+    resilience: int
+    survives: str
+    front: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A design beside the cheapest one, and why it is worse."""
+
+    title: str
+    change: str
+    why: str
+    usd_per_hour: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """One requirement held against one instance type: provided, required, and whether it fits."""
+
+    requirement: str
+    provided: str
+    required: str
+    fits: Fits
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """An instance type held against every requirement, and the cheapest design with it."""
+
+    instance: str
+    fits: tuple[Fit, ...]
+    cheapest: Design | None
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Ranked designs, cheapest first. `considered` counts the candidates that were costed.
+
+    Without a design, `impossible` names what binds and the nearest possible value.
+    """
+
+    grid: str
+    readings: tuple[Reading, ...]
+    designs: tuple[Design, ...]
+    neighbours: tuple[Neighbour, ...] = ()
+    considered: int = 0
+    seconds: float = 0.0
+    impossible: tuple[str, ...] = ()
+    explanation: Explanation | None = field(default=None)

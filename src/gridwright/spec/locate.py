@@ -1,0 +1,28 @@
+"""Problems that other rooms find in a grid spec, put at their place in its file."""
+
+from __future__ import annotations
+
+from gridwright.errors import Problem
+from gridwright.spec.document import compose
+from gridwright.spec.model import GridSpec
+from gridwright.spec.source import SourceText, sentence
+
+
+def problem_at(spec: GridSpec, path: tuple[str, ...], what: str, remedy: str) -> Problem:
+    """A problem with the field at `path`, with line and caret where the spec was read from text.
+
+    A path that is not written out (a default) is put at the nearest section that is.
+    """
+    field = ".".join(path) or None
+    if not spec.source_text:
+        return Problem(what=what, field=field, remedy=sentence(remedy))
+    source = SourceText(str(spec.file or "grid.yaml"), spec.source_text)
+    document = compose(source)
+    entries = list(document.entries(path))
+    if not entries:
+        index = document.root.index if document.root else 0
+    elif len(entries) == len(path):
+        index = entries[-1].node.index
+    else:
+        index = entries[-1].key_index
+    return source.problem(index, what, remedy, field)
