@@ -1,0 +1,278 @@
+"""Every candidate grid: instance type, count, and where each library lives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal
+
+from gridwright.catalog import Catalog, InstanceType
+from gridwright.errors import GridwrightError
+from gridwright.filesystems.site import steady_network
+from gridwright.plan.needs import Needs
+from gridwright.plan.shared import (
+    FsxOffer,
+    MetadataServer,
+    ServerOffer,
+    SharedChoice,
+    cheapest_lustre,
+    fsx_offers,
+    metadata_server,
+    server_offers,
+)
+from gridwright.plan.volumes import VolumeSet, all_volume_sets, cheapest, worthwhile
+
+Place = Literal["shared", "scratch", "instance-store", "volumes"]
+LEVELS = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
+"""Multiples of the required rates that are planned for: the dearer ones can be on the Pareto front."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A grid in few words. Rates are lasting, in bytes per second per core; the smallest of all libraries."""
+
+    instance: InstanceType
+    count: int
+    places: Mapping[str, Place]
+    shared: SharedChoice | None
+    scratch: SharedChoice | None
+    volumes: VolumeSet | None
+    usd_per_hour: float
+    bytes_per_s_per_core: float
+    resilience: int
+    level: float
+
+    @property
+    def cores(self) -> int:
+        """Physical cores of all nodes."""
+        return self.instance.cores * self.count
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """What the provider sells in the region, prepared for the search."""
+
+    instances: list[tuple[InstanceType, float]]
+    volume_sets: list[VolumeSet]
+    fsx: list[FsxOffer]
+    servers: list[ServerOffer]
+    metadata: MetadataServer | None
+
+
+def market(catalog: Catalog, needs: Needs) -> Market:
+    """Everything on sale for this provider, region and architecture, whatever the nodes must have."""
+    provider, region = needs.spec.provider, needs.region
+    if provider == "aws":
+        catalog.check_region(region, "aws")
+    priced = [
+        (instance, usd)
+        for instance in catalog.instances.values()
+        if instance.provider == provider
+        and instance.ebs is not None
+        and (usd := _price(catalog, instance, region)) is not None
+    ]
+    servers = [(one, usd) for one, usd in priced if not one.accelerators and not one.burstable_cpu]
+    volume_sets = worthwhile(all_volume_sets(catalog, provider, region))
+    return Market(
+        priced,
+        volume_sets,
+        fsx_offers(catalog, region) if provider == "aws" else [],
+        server_offers(servers, volume_sets),
+        metadata_server(servers, volume_sets),
+    )
+
+
+def _price(catalog: Catalog, instance: InstanceType, region: str) -> float | None:
+    try:
+        return catalog.instance_usd_per_hour(instance.name, region)
+    except GridwrightError:
+        return None
+
+
+class Search:
+    """Costs every candidate of a market; each is the cheapest of its kind, so that none is missed."""
+
+    def __init__(self, needs: Needs, on_sale: Market) -> None:
+        self.needs = needs
+        self.market = on_sale
+        self._shared: dict[tuple[float, int], list[SharedChoice]] = {}
+        self._scratch: dict[tuple[float, int], SharedChoice | None] = {}
+        self._volumes: dict[tuple[float, float], VolumeSet | None] = {}
+
+    def candidates(self, instance: InstanceType, usd: float) -> Iterator[Candidate]:
+        """All candidates with nodes of one type, at every level of the required rates."""
+        count = math.ceil(self.needs.requirements.cores / instance.cores)
+        for places in self._placements():
+            seen: set[tuple[int, ...]] = set()
+            for level in LEVELS:
+                found = list(self._at_level(instance, usd, count, places, level))
+                for one in found:
+                    # What was bought for a lower level is often enough for the next.
+                    key = (id(one.shared), id(one.scratch), id(one.volumes))
+                    if key not in seen:
+                        seen.add(key)
+                        yield one
+                if not found:
+                    break
+
+    def _placements(self) -> Iterator[dict[str, Place]]:
+        """Where each library may live; data are on a file system that all nodes share."""
+        libraries = list(self.needs.libraries)
+        losses = self.needs.requirements.availability
+        own: list[Place] = ["shared", "scratch", "volumes"]
+        if losses.lose_work_with_node:
+            own.append("instance-store")
+        data: list[Place] = ["shared"]
+        for places in product(*(data if name == "data" else own for name in libraries)):
+            yield dict(zip(libraries, places, strict=True))
+
+    def _at_level(
+        self, instance: InstanceType, usd: float, count: int, places: dict[str, Place], level: float
+    ) -> Iterator[Candidate]:
+        """The candidates of one type, placement and level: one for each kind of shared file system."""
+        at = {
+            place: tuple(name for name in places if places[name] == place) for place in set(places.values())
+        }
+        if not self._passes_network(instance, at, level) or not self._passes_store(
+            instance, count, at, level
+        ):
+            return
+        cores = instance.cores * count
+        volumes: VolumeSet | None = None
+        if "volumes" in at:
+            volumes = self._node_volumes(instance, count, at["volumes"], level)
+            if volumes is None:
+                return
+        scratch: SharedChoice | None = None
+        if "scratch" in at:
+            scratch = self._scratch_choice(*self._total(at["scratch"], cores, level))
+            if scratch is None:
+                return
+        shared_choices: list[SharedChoice | None] = [None]
+        if "shared" in at:
+            shared_choices = [*self._shared_choices(*self._total(at["shared"], cores, level))]
+        for shared in shared_choices:
+            yield self._candidate(instance, usd, count, places, shared, scratch, volumes, level)
+
+    def _total(self, libraries: tuple[str, ...], cores: int, level: float) -> tuple[float, int]:
+        return self.needs.rate(libraries) * cores * level, self.needs.capacity(libraries)
+
+    def _passes_network(
+        self, instance: InstanceType, at: Mapping[Place, tuple[str, ...]], level: float
+    ) -> bool:
+        remote = at.get("shared", ()) + at.get("scratch", ())
+        ebs = instance.ebs
+        if ebs is not None and not ebs.dedicated:
+            remote += at.get("volumes", ())
+        return self.needs.rate(remote) * level <= steady_network(instance) / instance.cores
+
+    def _passes_store(
+        self, instance: InstanceType, count: int, at: Mapping[Place, tuple[str, ...]], level: float
+    ) -> bool:
+        libraries = at.get("instance-store", ())
+        store = instance.instance_store
+        if not libraries:
+            return True
+        if store is None or store.write_bytes_per_s is None or store.read_bytes_per_s is None:
+            return False
+        rate = min(store.write_bytes_per_s, store.read_bytes_per_s) / instance.cores
+        room = store.total_bytes * count
+        return self.needs.rate(libraries) * level <= rate and self.needs.capacity(libraries) <= room
+
+    def _node_volumes(
+        self, instance: InstanceType, count: int, libraries: tuple[str, ...], level: float
+    ) -> VolumeSet | None:
+        rate = self.needs.rate(libraries) * instance.cores * level
+        if instance.ebs is None or (instance.ebs.dedicated and rate > instance.ebs.baseline_bytes_per_s):
+            return None
+        key = (rate, self.needs.capacity(libraries) / count)
+        if key not in self._volumes:
+            self._volumes[key] = cheapest(self.market.volume_sets, *key)
+        return self._volumes[key]
+
+    def _scratch_choice(self, rate: float, capacity: int) -> SharedChoice | None:
+        """The cheapest shared scratch file system, whose data may go with a server."""
+        key = (rate, capacity)
+        if key not in self._scratch:
+            found = [
+                choice
+                for offer in self.market.fsx
+                if not offer.deployment.durable and (choice := offer.smallest(rate, capacity))
+            ]
+            self._scratch[key] = min(found, key=lambda choice: choice.usd_per_hour, default=None)
+        return self._scratch[key]
+
+    def _shared_choices(self, rate: float, capacity: int) -> list[SharedChoice]:
+        """The cheapest file system of each kind that may hold data."""
+        key = (rate, capacity)
+        if key not in self._shared:
+            best: dict[str, SharedChoice] = {}
+            may_lose = self.needs.requirements.availability.lose_data_with_server
+            for offer in self.market.fsx:
+                choice = offer.smallest(rate, capacity)
+                if choice and (choice.durable or may_lose):
+                    kind = "managed" if choice.durable else "scratch"
+                    if kind not in best or choice.usd_per_hour < best[kind].usd_per_hour:
+                        best[kind] = choice
+            if self.market.metadata is not None:
+                lustre = cheapest_lustre(self.market.servers, self.market.metadata, rate, capacity)
+                if lustre is not None:
+                    best["lustre"] = lustre
+            self._shared[key] = list(best.values())
+        return self._shared[key]
+
+    def _candidate(
+        self,
+        instance: InstanceType,
+        usd: float,
+        count: int,
+        places: dict[str, Place],
+        shared: SharedChoice | None,
+        scratch: SharedChoice | None,
+        volumes: VolumeSet | None,
+        level: float,
+    ) -> Candidate:
+        cost = usd * count
+        cost += shared.usd_per_hour if shared else 0.0
+        cost += scratch.usd_per_hour if scratch else 0.0
+        cost += volumes.usd_per_hour * count if volumes else 0.0
+        rate = min(
+            self._library_rate(instance, count, place, shared, scratch, volumes)
+            for place in set(places.values())
+        )
+        return Candidate(
+            instance, count, places, shared, scratch, volumes, cost, rate, resilience(places, shared), level
+        )
+
+    @staticmethod
+    def _library_rate(
+        instance: InstanceType,
+        count: int,
+        place: Place,
+        shared: SharedChoice | None,
+        scratch: SharedChoice | None,
+        volumes: VolumeSet | None,
+    ) -> float:
+        """What a library there gets alone, lasting, in bytes per second per core."""
+        cores = instance.cores
+        network = steady_network(instance) / cores
+        choice = shared if place == "shared" else scratch
+        if place in ("shared", "scratch"):
+            return min(network, choice.bytes_per_s / (cores * count)) if choice else 0.0
+        if place == "volumes" and volumes is not None and instance.ebs is not None:
+            way = instance.ebs.baseline_bytes_per_s / cores if instance.ebs.dedicated else network
+            return min(way, volumes.bytes_per_s / cores)
+        store = instance.instance_store
+        if store is None:
+            return 0.0
+        return min(store.write_bytes_per_s or 0.0, store.read_bytes_per_s or 0.0) / cores
+
+
+def resilience(places: Mapping[str, Place], shared: SharedChoice | None) -> int:
+    """From 0 to 4: data outlive a server (2) that a service replaces (1), work outlives a node (1)."""
+    points = 1 if all(place != "instance-store" for place in places.values()) else 0
+    if shared is not None and shared.durable:
+        points += 3 if shared.managed else 2
+    return points

@@ -1,0 +1,76 @@
+"""Which instance types can be nodes, and which requirement each of the others fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from gridwright.catalog import InstanceType
+from gridwright.plan.design import Fit
+from gridwright.plan.needs import Needs
+from gridwright.units import format_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One requirement of a node: what a type provides, what is required, whether it fits.
+
+    `score` orders types that fail by how near they come; None where nearness means nothing.
+    """
+
+    requirement: str
+    required: str
+    provided: Callable[[InstanceType], str]
+    fits: Callable[[InstanceType], bool]
+    score: Callable[[InstanceType], float] | None = None
+
+    def fit(self, instance: InstanceType) -> Fit:
+        """The row of an explanation."""
+        fits = self.fits(instance)
+        return Fit(self.requirement, self.provided(instance), self.required, "yes" if fits else "no")
+
+
+def node_filters(needs: Needs) -> Iterator[Filter]:
+    """What a type must have to be a node at all, before rates and costs."""
+    requirements = needs.requirements
+    if requirements.architecture:
+        yield Filter(
+            "architecture",
+            requirements.architecture,
+            lambda one: one.architecture,
+            lambda one: one.architecture == requirements.architecture,
+        )
+    allow, forbid = requirements.families.allow, requirements.families.forbid
+    if allow:
+        yield Filter(
+            "allowed families", ", ".join(allow), lambda one: one.family, lambda one: one.family in allow
+        )
+    if forbid:
+        yield Filter(
+            "forbidden families",
+            f"not {', '.join(forbid)}",
+            lambda one: one.family,
+            lambda one: one.family not in forbid,
+        )
+    if not allow:
+        yield Filter(
+            "accelerators",
+            "none (or the family named under families.allow)",
+            lambda one: str(one.accelerators),
+            lambda one: not one.accelerators,
+        )
+    yield Filter(
+        "lasting processor speed",
+        "no processor credits",
+        lambda one: "by credits" if one.burstable_cpu else "yes",
+        lambda one: not one.burstable_cpu,
+    )
+    if requirements.memory_per_core is not None:
+        memory = requirements.memory_per_core
+        yield Filter(
+            "memory per core",
+            str(memory),
+            lambda one: format_bytes(one.memory_bytes_per_core),
+            lambda one: one.memory_bytes_per_core >= memory,
+            lambda one: one.memory_bytes_per_core,
+        )

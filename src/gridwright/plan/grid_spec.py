@@ -1,0 +1,83 @@
+"""A candidate as a grid spec that every other command reads."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gridwright.plan.candidates import Candidate, Place
+from gridwright.plan.needs import Needs
+from gridwright.spec.model import GridSpec
+
+_NAMES: Mapping[Place, str] = {
+    "shared": "shared",
+    "scratch": "scratch",
+    "instance-store": "local",
+    "volumes": "volumes",
+}
+"""Names of the file systems of a design; their paths are the same."""
+
+
+def design_spec(candidate: Candidate, needs: Needs) -> GridSpec:
+    """The grid spec of a candidate."""
+    base = needs.spec.file.parent if needs.spec.file else Path.cwd()
+    return GridSpec.model_validate(_document(candidate, needs), context={"base": base})
+
+
+def spec_document(spec: GridSpec) -> dict[str, Any]:
+    """A planned spec as plain values, which are YAML and JSON alike."""
+    return spec.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+
+
+def spec_text(spec: GridSpec) -> str:
+    """A planned spec as the text of a file."""
+    from ruamel.yaml import YAML
+
+    writer = YAML()
+    writer.default_flow_style = False
+    writer.width = 110
+    out = io.StringIO()
+    out.write("# Written by gridwright plan; see what it delivers with gridwright predict.\n\n")
+    writer.dump(spec_document(spec), out)
+    return out.getvalue()
+
+
+def _document(candidate: Candidate, needs: Needs) -> dict[str, Any]:
+    spec = needs.spec
+    given = spec.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    document: dict[str, Any] = {"name": spec.name, "provider": spec.provider}
+    if spec.region:
+        document["region"] = spec.region
+    document["requirements"] = given["requirements"]
+    document["nodes"] = {"compute": {"instance": candidate.instance.name, "count": candidate.count}}
+    document["filesystems"] = _filesystems(candidate)
+    document["libraries"] = {name: _library(name, candidate, given) for name in candidate.places}
+    for section in ("scheduler", "silence"):
+        if section in given:
+            document[section] = given[section]
+    return document
+
+
+def _filesystems(candidate: Candidate) -> dict[str, Any]:
+    used = set(candidate.places.values())
+    found: dict[str, Any] = {}
+    for place, name in _NAMES.items():
+        if place not in used:
+            continue
+        if place == "instance-store":
+            plain: dict[str, Any] = {"type": "local", "disks": {"type": "instance-store"}}
+        elif place == "volumes" and candidate.volumes is not None:
+            plain = {"type": "local", "disks": candidate.volumes.plain()}
+        else:
+            choice = candidate.shared if place == "shared" else candidate.scratch
+            plain = dict(choice.plain) if choice else {}
+        found[name] = {"type": plain.pop("type"), "path": f"/{name}", **plain}
+    return found
+
+
+def _library(name: str, candidate: Candidate, given: dict[str, Any]) -> dict[str, Any]:
+    stated = given["libraries"][name]
+    kept = {key: stated[key] for key in ("requires", "capacity") if key in stated}
+    return {"filesystem": _NAMES[candidate.places[name]], **kept}

@@ -1,0 +1,117 @@
+"""What a grid must reach, as the planner reads it from a spec."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from gridwright.catalog import InstanceType
+from gridwright.errors import input_error
+from gridwright.filesystems.site import steady_network
+from gridwright.model.predict import peak_factor
+from gridwright.plan.design import Reading
+from gridwright.spec.model import GridSpec
+from gridwright.spec.requirements import Requirements
+from gridwright.units import format_rate
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What one library needs: bytes per second for each core (0: nothing required), and room in bytes."""
+
+    bytes_per_s_per_core: float
+    capacity_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """All requirements of a grid. Every rate is per physical core, in bytes per second."""
+
+    spec: GridSpec
+    requirements: Requirements
+    libraries: Mapping[str, Need]
+    peak_factor: float
+    peak_factor_source: str
+
+    @property
+    def region(self) -> str:
+        """The region to plan for; empty where the provider has one price for all."""
+        return self.spec.region or ""
+
+    def rate(self, libraries: Iterable[str]) -> float:
+        """What one core needs of a resource that these libraries share.
+
+        The largest rate of a single library, or the peak factor times the sum, whichever is larger.
+        """
+        rates = [self.libraries[name].bytes_per_s_per_core for name in libraries]
+        return max(max(rates, default=0.0), self.peak_factor * sum(rates) if len(rates) > 1 else 0.0)
+
+    def capacity(self, libraries: Iterable[str]) -> int:
+        """The room that these libraries need together, in bytes."""
+        return sum(self.libraries[name].capacity_bytes for name in libraries)
+
+
+def read_needs(spec: GridSpec) -> Needs:
+    """Read the requirements of a spec. Raises GridwrightError where there is nothing to plan for."""
+    if spec.requirements is None:
+        raise input_error(
+            "the spec has no requirements: to plan for",
+            where=str(spec.file or "grid.yaml"),
+            remedy="Add requirements: {cores: 64}, and requires: to the libraries",
+        )
+    if spec.provider == "local":
+        raise input_error(
+            "provider local is this machine, and there is nothing to choose",
+            where=str(spec.file or "grid.yaml"),
+            remedy="Write provider: aws and a region, or provider: oci",
+        )
+    libraries = {
+        str(name): Need(
+            float(library.requires.bytes_per_s) if library.requires else 0.0, int(library.capacity or 0)
+        )
+        for name, library in spec.libraries.items()
+    }
+    if not any(need.bytes_per_s_per_core for need in libraries.values()):
+        raise input_error(
+            "no library requires a rate: nothing tells a good grid from a bad one",
+            where=str(spec.file or "grid.yaml"),
+            remedy="Add requires: to the libraries, such as 100 MB/s/core for data and 125 for work and util",
+        )
+    stated = spec.requirements.peak_factor
+    factor, source = (stated, "the grid spec") if stated is not None else peak_factor()
+    return Needs(spec, spec.requirements, libraries, factor, source)
+
+
+def readings(needs: Needs) -> tuple[Reading, ...]:
+    """How the planner reads the requirements, for the user to check."""
+    requirements = needs.requirements
+    rates = [need.bytes_per_s_per_core for need in needs.libraries.values()]
+    together = needs.peak_factor * sum(rates)
+    found = [
+        Reading("cores", f"at least {requirements.cores} physical cores", "requirements.cores"),
+        Reading(
+            "rates",
+            "each library alone gets its own rate on every core, and lasting: bursts do not count",
+            "libraries.*.requires",
+        ),
+        Reading(
+            "all libraries at once",
+            f"{needs.peak_factor:g} of the sum of their rates, {format_rate(together)} per core: "
+            "they do not all peak together",
+            needs.peak_factor_source,
+        ),
+    ]
+    if requirements.memory_per_core is not None:
+        memory = f"at least {requirements.memory_per_core} for each physical core"
+        found.append(Reading("memory", memory, "requirements.memory_per_core"))
+    losses = requirements.availability
+    survives = "may be lost" if losses.lose_data_with_server else "must outlive the loss of a server"
+    found.append(Reading("data", survives, "requirements.availability.lose_data_with_server"))
+    survives = "may be lost" if losses.lose_work_with_node else "must outlive the loss of a node"
+    found.append(Reading("work and util", survives, "requirements.availability.lose_work_with_node"))
+    return tuple(found)
+
+
+def node_network_per_core(instance: InstanceType) -> float:
+    """The lasting rate of an instance's network for each physical core, in bytes per second."""
+    return steady_network(instance) / instance.cores

@@ -1,0 +1,171 @@
+"""The search: every instance type of the catalogue, every placement, ranked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gridwright.catalog import Catalog, InstanceType, load_catalog
+from gridwright.model.grid import grid_model
+from gridwright.model.predict import predict
+from gridwright.plan.candidates import Candidate, Market, Search, market
+from gridwright.plan.design import Design, Plan
+from gridwright.plan.explain import explain_type, impossible, neighbours
+from gridwright.plan.filters import node_filters
+from gridwright.plan.grid_spec import design_spec
+from gridwright.plan.needs import Needs, read_needs, readings
+from gridwright.spec.model import GridSpec
+
+CHEAPEST = 10
+"""Designs listed for their cost."""
+SAME_FAMILY = 2
+"""Most of these with nodes of one family: more would only vary their size, or where work lives."""
+FRONT = 12
+"""Most designs listed for being on the Pareto front."""
+
+
+@dataclass(slots=True)
+class Found:
+    """Everything a search came to, before designs are made of it."""
+
+    needs: Needs
+    market: Market
+    suitable: list[tuple[InstanceType, float]]
+    candidates: list[Candidate] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def plan(spec: GridSpec, catalog: Catalog | None = None, *, explain: str | None = None) -> Plan:
+    """Find the cheapest grids that meet the requirements of a spec, and those worth their price.
+
+    `explain` names an instance type to hold against every requirement. Raises GridwrightError for a
+    spec without requirements, a region without prices, or a type that does not exist.
+    """
+    needs = read_needs(spec)
+    catalog = catalog or load_catalog(spec.file.parent if spec.file else None)
+    explained = catalog.instance(explain, spec.provider) if explain else None
+    found = search(needs, catalog)
+    budget = needs.requirements.budget
+    within = [one for one in found.candidates if budget is None or one.usd_per_hour <= budget]
+    front = pareto_front(within)
+    chosen = {id(one): one for one in [*cheapest_designs(within), *spread(front, FRONT)]}
+    on_front = {id(one) for one in front}
+    ranked = sorted(chosen.values(), key=order)
+    designs = tuple(_design(one, needs, catalog, front=id(one) in on_front) for one in ranked)
+    return Plan(
+        spec.name,
+        readings(needs),
+        designs,
+        neighbours(found, ranked[0]) if ranked else (),
+        considered=len(found.candidates),
+        seconds=found.seconds,
+        impossible=() if designs else impossible(found),
+        explanation=explain_type(
+            found,
+            explained,
+            lambda one: _design(one, needs, catalog, front=id(one) in on_front),
+        )
+        if explained
+        else None,
+    )
+
+
+def search(needs: Needs, catalog: Catalog) -> Found:
+    """Cost every candidate of the catalogue."""
+    started = time.perf_counter()
+    on_sale = market(catalog, needs)
+    filters = list(node_filters(needs))
+    suitable = [(one, usd) for one, usd in on_sale.instances if all(each.fits(one) for each in filters)]
+    found = Found(needs, on_sale, suitable)
+    engine = Search(needs, on_sale)
+    for instance, usd in suitable:
+        found.candidates.extend(engine.candidates(instance, usd))
+    found.seconds = time.perf_counter() - started
+    return found
+
+
+def order(candidate: Candidate) -> tuple[float, float, int, str]:
+    """Cheapest first; among equals the faster and more resilient, then by name, so that ranks are stable."""
+    return (
+        candidate.usd_per_hour,
+        -candidate.bytes_per_s_per_core,
+        -candidate.resilience,
+        candidate.instance.name,
+    )
+
+
+def cheapest_designs(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The cheapest candidates, few of each family."""
+    kept: list[Candidate] = []
+    seen: dict[str, int] = {}
+    for one in sorted(candidates, key=order):
+        if seen.get(one.instance.family, 0) < SAME_FAMILY:
+            seen[one.instance.family] = seen.get(one.instance.family, 0) + 1
+            kept.append(one)
+        if len(kept) == CHEAPEST:
+            break
+    return kept
+
+
+def pareto_front(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Those that no other matches in cost, rate and resilience while being better in one; cheapest first."""
+    best: dict[int, float] = {}
+    front: list[Candidate] = []
+    for one in sorted(candidates, key=order):
+        highest = max((rate for level, rate in best.items() if level >= one.resilience), default=-1.0)
+        if one.bytes_per_s_per_core > highest:
+            front.append(one)
+            best[one.resilience] = one.bytes_per_s_per_core
+    return front
+
+
+def spread(front: Sequence[Candidate], limit: int) -> list[Candidate]:
+    """At most `limit` of the front: both ends, and the others evenly between them."""
+    if len(front) <= limit:
+        return list(front)
+    step = (len(front) - 1) / (limit - 1)
+    return [front[round(step * index)] for index in range(limit)]
+
+
+def _design(candidate: Candidate, needs: Needs, catalog: Catalog, *, front: bool) -> Design:
+    """The candidate as a design, with what predict says of its spec."""
+    spec = design_spec(candidate, needs)
+    prediction = predict(grid_model(spec, catalog))
+    return Design(
+        title(candidate),
+        spec,
+        prediction,
+        prediction.usd_per_hour if prediction.usd_per_hour is not None else candidate.usd_per_hour,
+        min(rates.bytes_per_s_per_core for each in prediction.libraries for rates in each.rates.values()),
+        candidate.resilience,
+        survives(candidate),
+        front,
+    )
+
+
+def title(candidate: Candidate) -> str:
+    """The candidate in one line."""
+    by_place: dict[str, list[str]] = {}
+    for name, place in candidate.places.items():
+        by_place.setdefault(place, []).append(name)
+    words = {
+        "shared": candidate.shared.title if candidate.shared else "",
+        "scratch": candidate.scratch.title if candidate.scratch else "",
+        "instance-store": "instance store",
+        "volumes": f"{candidate.volumes} at each node",
+    }
+    places = "; ".join(f"{'+'.join(names)} on {words[place]}" for place, names in by_place.items())
+    return f"{candidate.count} x {candidate.instance.name}; {places}"
+
+
+def survives(candidate: Candidate) -> str:
+    """What survives, in words."""
+    if candidate.shared is None:
+        data = "no library on shared storage"
+    elif candidate.shared.durable:
+        data = "data outlive a server" + (", which is replaced" if candidate.shared.managed else "")
+    else:
+        data = "data are lost with a server"
+    lost = [name for name, place in candidate.places.items() if place == "instance-store"]
+    return f"{data}; {' and '.join(lost)} lost with a node" if lost else f"{data}; nothing lost with a node"
