@@ -25,6 +25,8 @@ def check(
 
     try:
         spec = load_spec(file)
+        if spec.is_placed and spec.provider != "local":
+            _check_catalogue(spec)
     except GridwrightError as error:
         if not as_json:
             raise
@@ -35,6 +37,13 @@ def check(
         _print_json(file, ok=True, findings=findings)
     else:
         typer.echo("\n".join(_summary(file, spec, findings, len(all_findings(spec)) - len(findings))))
+
+
+def _check_catalogue(spec: "GridSpec") -> None:
+    """Raise GridwrightError for types, sizes and rates that the provider does not sell."""
+    from gridwright.model.grid import grid_model
+
+    grid_model(spec)
 
 
 def _print_json(file: Path, ok: bool, **items: "Sequence[Finding | Problem]") -> None:

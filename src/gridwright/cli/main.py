@@ -10,9 +10,11 @@ from typing import Annotated, cast
 import typer
 
 from gridwright import __version__
+from gridwright.cli.catalog import catalog
 from gridwright.cli.check import check
 from gridwright.cli.init import init
 from gridwright.cli.iotest import DEFAULT_UNTIL_STEADY, iotest
+from gridwright.cli.plan import plan
 from gridwright.cli.predict import predict
 from gridwright.cli.prove import prove
 from gridwright.cli.report import report
@@ -59,11 +61,13 @@ def _main(
 app.command()(init)
 app.command()(check)
 app.command()(schema)
+app.command()(plan)
 app.command()(predict)
 app.command()(iotest)
 app.add_typer(workload, name="workload")
 app.command()(prove)
 app.add_typer(runs, name="runs")
+app.add_typer(catalog, name="catalog")
 app.command()(report)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gridwright.catalog import InstanceType
+from gridwright.catalog import InstanceStore, InstanceType
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import Operation
 from gridwright.filesystems.site import Site
@@ -38,6 +38,15 @@ def disk_rates(disks: Disks, instance: InstanceType, site: Site, *path: str) -> 
     return _volumes(disks, site, *path)
 
 
+def store_rates(store: InstanceStore) -> dict[Operation, float] | None:
+    """Listed rates of a whole instance store, in bytes per second; None where none are known."""
+    if store.write_bytes_per_s is None:
+        return None
+    # Flash reads at least as fast as it writes; some lists have only what is guaranteed for writes.
+    read = store.read_bytes_per_s or store.write_bytes_per_s
+    return {"write": store.write_bytes_per_s, "read": read}
+
+
 def _instance_store(disks: Disks, instance: InstanceType, site: Site, *path: str) -> DiskRates | str:
     store = instance.instance_store
     if store is None:
@@ -58,11 +67,11 @@ def _instance_store(disks: Disks, instance: InstanceType, site: Site, *path: str
             f"write {store.disks}, or remove the line for all",
         )
         count = store.disks
-    if store.write_bytes_per_s is None or store.read_bytes_per_s is None:
+    rates = store_rates(store)
+    if rates is None:
         return f"no listed rate is known for the instance store of {instance.name}"
-    share = count / store.disks
     return DiskRates(
-        {"write": store.write_bytes_per_s * share, "read": store.read_bytes_per_s * share},
+        {operation: rate * count / store.disks for operation, rate in rates.items()},
         None,
         None,
         count * store.disk_bytes,

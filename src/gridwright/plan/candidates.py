@@ -10,6 +10,7 @@ from typing import Literal
 
 from gridwright.catalog import Catalog, InstanceType
 from gridwright.errors import GridwrightError
+from gridwright.filesystems.disks import store_rates
 from gridwright.filesystems.site import steady_network
 from gridwright.plan.needs import Needs
 from gridwright.plan.shared import (
@@ -73,7 +74,15 @@ def market(catalog: Catalog, needs: Needs) -> Market:
         and instance.ebs is not None
         and (usd := _price(catalog, instance, region)) is not None
     ]
-    servers = [(one, usd) for one, usd in priced if not one.accelerators and not one.burstable_cpu]
+    forbid, architecture = needs.requirements.families.forbid, needs.requirements.architecture
+    servers = [
+        (one, usd)
+        for one, usd in priced
+        if not one.accelerators
+        and not one.burstable_cpu
+        and one.family not in forbid
+        and architecture in (None, one.architecture)
+    ]
     volume_sets = worthwhile(all_volume_sets(catalog, provider, region))
     return Market(
         priced,
@@ -175,9 +184,10 @@ class Search:
         store = instance.instance_store
         if not libraries:
             return True
-        if store is None or store.write_bytes_per_s is None or store.read_bytes_per_s is None:
+        rates = store_rates(store) if store else None
+        if store is None or rates is None:
             return False
-        rate = min(store.write_bytes_per_s, store.read_bytes_per_s) / instance.cores
+        rate = min(rates.values()) / instance.cores
         room = store.total_bytes * count
         return self.needs.rate(libraries) * level <= rate and self.needs.capacity(libraries) <= room
 
@@ -264,10 +274,8 @@ class Search:
         if place == "volumes" and volumes is not None and instance.ebs is not None:
             way = instance.ebs.baseline_bytes_per_s / cores if instance.ebs.dedicated else network
             return min(way, volumes.bytes_per_s / cores)
-        store = instance.instance_store
-        if store is None:
-            return 0.0
-        return min(store.write_bytes_per_s or 0.0, store.read_bytes_per_s or 0.0) / cores
+        rates = store_rates(instance.instance_store) if instance.instance_store else None
+        return min(rates.values()) / cores if rates else 0.0
 
 
 def resilience(places: Mapping[str, Place], shared: SharedChoice | None) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gridwright.catalog import InstanceType
+from gridwright.filesystems.disks import store_rates
 from gridwright.filesystems.site import steady_network
 from gridwright.plan.candidates import Candidate
 from gridwright.plan.design import Design, Explanation, Fit, Neighbour
@@ -34,7 +35,7 @@ def _dearer(candidate: Candidate, best: Candidate) -> str:
 
 
 def _cheapest(found: Found, keep: Callable[[Candidate], bool]) -> Candidate | None:
-    fitting = [one for one in found.candidates if one.level == 1.0 and keep(one)]
+    fitting = [one for one in found.candidates if keep(one)]
     return min(fitting, key=lambda one: one.usd_per_hour, default=None)
 
 
@@ -54,12 +55,12 @@ def _other_places(found: Found, best: Candidate) -> list[Neighbour]:
         if places == tuple(best.places.values()):
             continue
         moved = [name for name, place in zip(best.places, places, strict=True) if best.places[name] != place]
-        one = _cheapest(
-            found,
-            lambda each, wanted=places: (
-                each.instance.name == best.instance.name and tuple(each.places.values()) == wanted
-            ),
-        )
+        same = [
+            each
+            for each in found.candidates
+            if each.instance.name == best.instance.name and tuple(each.places.values()) == places
+        ]
+        one = min(same, key=lambda each: each.usd_per_hour, default=None)
         if one is not None:
             change = ", ".join(f"{name} on {one.places[name]}" for name in moved)
             near.append(_neighbour(change, one, best))
@@ -86,7 +87,7 @@ def _other_families(found: Found, best: Candidate) -> list[Neighbour]:
     seen = {best.instance.family}
     near = []
     for one in sorted(found.candidates, key=lambda each: each.usd_per_hour):
-        if one.level == 1.0 and one.instance.family not in seen:
+        if one.instance.family not in seen:
             seen.add(one.instance.family)
             near.append(_neighbour(f"nodes {one.instance.name}", one, best))
         if len(near) == 3:
@@ -133,13 +134,9 @@ def fits(found: Found, instance: InstanceType) -> list[Fit]:
     rows.append(_rate_row("all at once over the network, per core", network, needs.rate(needs.libraries)))
     own = [name for name in needs.libraries if name != "data"]
     store = instance.instance_store
-    if (
-        own
-        and store is not None
-        and store.write_bytes_per_s is not None
-        and store.read_bytes_per_s is not None
-    ):
-        rate = min(store.write_bytes_per_s, store.read_bytes_per_s) / instance.cores
+    rates = store_rates(store) if store else None
+    if own and rates:
+        rate = min(rates.values()) / instance.cores
         rows.append(_rate_row(f"{' and '.join(own)} on its instance store, per core", rate, needs.rate(own)))
     elif own:
         provided = "none" if store is None else "rates not known"
@@ -179,60 +176,3 @@ def explain_type(found: Found, instance: InstanceType, design: Callable[[Candida
         return Explanation(instance.name, rows, design(one), f"{instance.name} makes the cheapest grid")
     verdict = f"the cheapest grid with {instance.name} {_dearer(one, best)} than with {best.instance.name}"
     return Explanation(instance.name, rows, design(one), verdict)
-
-
-def impossible(found: Found) -> tuple[str, ...]:
-    """What binds when no candidate meets the requirements, and the nearest possible value."""
-    if found.candidates:
-        return (_over_budget(found),)
-    if not found.market.instances:
-        return (f"nothing has a known price in {found.needs.region}",)
-    if not found.suitable:
-        return tuple(_failed_filters(found))
-    return tuple(_too_fast(found))
-
-
-def _over_budget(found: Found) -> str:
-    best = min(found.candidates, key=lambda one: one.usd_per_hour)
-    budget = found.needs.requirements.budget or 0.0
-    return (
-        f"requirements.budget: {budget:.2f} USD/h is below the cheapest grid that meets the rest; "
-        f"the nearest possible is {best.usd_per_hour:.2f} USD/h"
-    )
-
-
-def _failed_filters(found: Found) -> list[str]:
-    """The first requirement after which no type is left, and the best that those before it still had."""
-    left = [one for one, _ in found.market.instances]
-    for each in node_filters(found.needs):
-        kept = [one for one in left if each.fits(one)]
-        if not kept:
-            what = f"{each.requirement}: no instance type with a price has {each.required}"
-            if each.score is not None and left:
-                nearest = max(left, key=each.score)
-                what += f"; the nearest possible is {each.provided(nearest)} ({nearest.name})"
-            return [what]
-        left = kept
-    return ["no instance type meets all of these at once"]
-
-
-def _too_fast(found: Found) -> list[str]:
-    """The rates that no type passes, each with the highest that one does."""
-    needs = found.needs
-    best = max((one for one, _ in found.suitable), key=lambda one: steady_network(one) / one.cores)
-    highest = steady_network(best) / best.cores
-    lines = []
-    for name, need in needs.libraries.items():
-        if need.bytes_per_s_per_core > highest:
-            lines.append(
-                f"libraries.{name}.requires: {format_rate(need.bytes_per_s_per_core, True)} is more than the "
-                f"network of any suitable type passes; the nearest possible is {format_rate(highest, True)} "
-                f"({best.name})"
-            )
-    if lines:
-        return lines
-    total = needs.rate(needs.libraries) * needs.requirements.cores
-    return [
-        f"no file system on sale delivers {format_rate(total)} to {needs.requirements.cores} cores with "
-        f"room for {needs.capacity(needs.libraries) / 2**40:.1f} TiB: require less, or plan several grids"
-    ]

@@ -104,6 +104,11 @@ def readings(needs: Needs) -> tuple[Reading, ...]:
     if requirements.memory_per_core is not None:
         memory = f"at least {requirements.memory_per_core} for each physical core"
         found.append(Reading("memory", memory, "requirements.memory_per_core"))
+    found.append(
+        Reading(
+            "data", "on a file system that all nodes share; work and util may be each node's own", "design"
+        )
+    )
     losses = requirements.availability
     survives = "may be lost" if losses.lose_data_with_server else "must outlive the loss of a server"
     found.append(Reading("data", survives, "requirements.availability.lose_data_with_server"))

@@ -11,9 +11,10 @@ from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
 from gridwright.plan.candidates import Candidate, Market, Search, market
 from gridwright.plan.design import Design, Plan
-from gridwright.plan.explain import explain_type, impossible, neighbours
+from gridwright.plan.explain import explain_type, neighbours
 from gridwright.plan.filters import node_filters
 from gridwright.plan.grid_spec import design_spec
+from gridwright.plan.impossible import impossible
 from gridwright.plan.needs import Needs, read_needs, readings
 from gridwright.spec.model import GridSpec
 

@@ -124,20 +124,32 @@ def server_offers(
     """
     factor = min(efficiency("lustre", "write")[0], efficiency("lustre", "read")[0])
     offers: list[ServerOffer] = []
-    for instance, usd in _widest(instances):
+    for instance, usd in _worthwhile_servers(instances):
         limit = server_limit(instance)
         for volumes in volume_sets:
-            rate = min(limit, volumes.bytes_per_s) * factor
-            offers.append(ServerOffer(instance, volumes, rate, usd + volumes.usd_per_hour))
+            if instance.memory_bytes >= least_memory(volumes.count):
+                rate = min(limit, volumes.bytes_per_s) * factor
+                offers.append(ServerOffer(instance, volumes, rate, usd + volumes.usd_per_hour))
     return _undominated(offers)
 
 
-def _widest(instances: Iterable[tuple[InstanceType, float]]) -> Iterator[tuple[InstanceType, float]]:
-    """Instances that let through more than every cheaper one."""
-    widest = 0.0
+def least_memory(targets: int) -> float:
+    """The memory that an OSS with so many OSTs needs, in bytes."""
+    rule = server_rules()
+    return (rule["oss_memory"] + rule["oss_memory_each_target"] * targets) * 1e9
+
+
+def _worthwhile_servers(
+    instances: Iterable[tuple[InstanceType, float]],
+) -> Iterator[tuple[InstanceType, float]]:
+    """Instances that let through more, or have more memory, than every cheaper one."""
+    kept: list[InstanceType] = []
     for instance, usd in sorted(instances, key=lambda each: (each[1], -server_limit(each[0]), each[0].name)):
-        if server_limit(instance) > widest:
-            widest = server_limit(instance)
+        if not any(
+            server_limit(other) >= server_limit(instance) and other.memory_bytes >= instance.memory_bytes
+            for other in kept
+        ):
+            kept.append(instance)
             yield instance, usd
 
 
@@ -164,28 +176,27 @@ class MetadataServer:
 
     def volumes(self, capacity_bytes: int) -> VolumeSet | None:
         """Volumes for the metadata of so much data as the grid needs room for."""
-        rule = metadata_rule()
-        wanted = max(rule["capacity_share"] * capacity_bytes, rule["least_bytes"])
+        rule = server_rules()
+        wanted = max(rule["mdt_share"] * capacity_bytes, rule["mdt_least"] * GIB)
         return cheapest(self.volume_sets, 0.0, wanted)
 
 
 @cache
-def metadata_rule() -> dict[str, float]:
-    """How large a metadata server is, from data/metadata_server.csv: cores, bytes, share of capacity."""
-    text = resources.files("gridwright.plan").joinpath("data/metadata_server.csv").read_text("utf-8")
-    (row,) = csv.DictReader(text.splitlines())
-    return {name: float(row[name]) for name in ("cores", "memory_bytes", "capacity_share", "least_bytes")}
+def server_rules() -> dict[str, float]:
+    """How large Lustre servers have to be, from data/lustre_servers.csv, in the units of that file."""
+    text = resources.files("gridwright.plan").joinpath("data/lustre_servers.csv").read_text("utf-8")
+    return {row["quantity"]: float(row["value"]) for row in csv.DictReader(text.splitlines())}
 
 
 def metadata_server(
     instances: Iterable[tuple[InstanceType, float]], volume_sets: list[VolumeSet]
 ) -> MetadataServer | None:
     """The cheapest instance that is large enough."""
-    rule = metadata_rule()
+    rule = server_rules()
     enough = [
         (usd, instance.name, instance)
         for instance, usd in instances
-        if instance.cores >= rule["cores"] and instance.memory_bytes >= rule["memory_bytes"]
+        if instance.cores >= rule["mds_cores"] and instance.memory_bytes >= rule["mds_memory"] * GIB
     ]
     if not enough:
         return None

@@ -1,0 +1,77 @@
+"""A plan as the document that `--json` prints. Its keys are a contract."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from gridwright.model.document import HOURS_PER_MONTH, prediction_document
+from gridwright.plan.design import Design, Explanation, Plan
+from gridwright.plan.grid_spec import spec_document
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """The plan in plain values: bytes per second, USD per hour, seconds."""
+    return {
+        "grid": plan.grid,
+        "readings": [asdict(reading) for reading in plan.readings],
+        "considered": plan.considered,
+        "search_seconds": plan.seconds,
+        "designs": [_design(rank, design) for rank, design in enumerate(plan.designs, start=1)],
+        "neighbours": [
+            {
+                "title": each.title,
+                "change": each.change,
+                "why": each.why,
+                "cost_usd_per_hour": each.usd_per_hour,
+            }
+            for each in plan.neighbours
+        ],
+        "impossible": list(plan.impossible),
+        "explanation": _explanation(plan.explanation) if plan.explanation else None,
+        "met": bool(plan.designs),
+    }
+
+
+def _design(rank: int, design: Design) -> dict[str, Any]:
+    """One design; `spec` is a grid spec that check and predict accept, as YAML or JSON."""
+    spec = spec_document(design.spec)
+    predicted = prediction_document(design.prediction)
+    return {
+        "rank": rank,
+        "title": design.title,
+        "cost_usd_per_hour": design.usd_per_hour,
+        "cost_usd_per_month": design.usd_per_hour * HOURS_PER_MONTH,
+        "costs": predicted["costs"],
+        "nodes": {**spec["nodes"]["compute"], "cores": design.prediction.cores},
+        "filesystems": spec["filesystems"],
+        "libraries": {
+            each["library"]: {
+                "filesystem": each["filesystem"],
+                "write_bytes_per_s_per_core": each["write"]["bytes_per_s_per_core"],
+                "read_bytes_per_s_per_core": each["read"]["bytes_per_s_per_core"],
+                "required": each["requires_bytes_per_s_per_core"],
+                "bound_by": min(
+                    (each["write"], each["read"]), key=lambda rates: rates["bytes_per_s_per_core"]
+                )["bound_by"],
+            }
+            for each in predicted["libraries"]
+        },
+        "together": predicted["together"],
+        "bytes_per_s_per_core": design.bytes_per_s_per_core,
+        "resilience": design.resilience,
+        "survives": design.survives,
+        "front": design.front,
+        "meets": design.prediction.met is not False,
+        "findings": predicted["findings"],
+        "spec": spec,
+    }
+
+
+def _explanation(explanation: Explanation) -> dict[str, Any]:
+    return {
+        "instance": explanation.instance,
+        "fits": [asdict(fit) for fit in explanation.fits],
+        "verdict": explanation.verdict,
+        "cheapest": _design(1, explanation.cheapest) if explanation.cheapest else None,
+    }

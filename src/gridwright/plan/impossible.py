@@ -1,0 +1,124 @@
+"""What binds when no grid meets the requirements, and the nearest possible value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gridwright.plan.candidates import Search
+from gridwright.plan.filters import node_filters
+from gridwright.plan.needs import Need, Needs
+from gridwright.units import format_bytes, format_rate
+
+if TYPE_CHECKING:
+    from gridwright.plan.search import Found
+
+STEPS = 12
+LEAST = 1e-3
+"""The smallest part of a requirement that is tried, and how often the interval is halved."""
+
+
+def impossible(found: Found) -> tuple[str, ...]:
+    """Lines that name what binds and the nearest possible value. Call it only where no design was found."""
+    if found.candidates:
+        return (_over_budget(found),)
+    if not found.market.instances:
+        return (f"nothing has a known price in {found.needs.region}",)
+    if not found.suitable:
+        return (_failed_filter(found),)
+    return tuple(_too_much(found))
+
+
+def _over_budget(found: Found) -> str:
+    best = min(found.candidates, key=lambda one: one.usd_per_hour)
+    budget = found.needs.requirements.budget or 0.0
+    return (
+        f"requirements.budget: {budget:.2f} USD/h is below the cheapest grid that meets the rest; "
+        f"the nearest possible is {best.usd_per_hour:.2f} USD/h"
+    )
+
+
+def _failed_filter(found: Found) -> str:
+    """The first requirement after which no type is left, and the best that those before it still had."""
+    left = [one for one, _ in found.market.instances]
+    for each in node_filters(found.needs):
+        kept = [one for one in left if each.fits(one)]
+        if kept:
+            left = kept
+            continue
+        what = f"{each.requirement}: no instance type with a price has {each.required}"
+        if each.score is not None:
+            nearest = max(left, key=each.score)
+            what += f"; the nearest possible is {each.provided(nearest)} ({nearest.name})"
+        return what
+    return "no instance type meets all of these at once"
+
+
+def _too_much(found: Found) -> list[str]:
+    """The rates or capacities that nothing delivers, each with the most that something does."""
+    needs = found.needs
+    lines = []
+    for name, need in needs.libraries.items():
+        part = _largest(found, partial(_scaled, needs, only=name))
+        if need.bytes_per_s_per_core and part:
+            asked, possible = need.bytes_per_s_per_core, need.bytes_per_s_per_core * part
+            lines.append(
+                f"libraries.{name}.requires: {format_rate(asked, True)} is out of reach; the rest as it is, "
+                f"the nearest possible is {format_rate(possible, True)}"
+            )
+    if lines:
+        return lines
+    if part := _largest(found, partial(_scaled, needs)):
+        return [
+            f"libraries.*.requires: together they are out of reach for {needs.requirements.cores} cores; "
+            f"the nearest possible is {part:.1%} of each rate"
+        ]
+    if part := _largest(found, partial(_roomy, needs)):
+        room = needs.capacity(needs.libraries)
+        return [
+            f"libraries.*.capacity: nothing on sale holds {format_bytes(room)} at these rates; "
+            f"the nearest possible is {format_bytes(room * part)} in all"
+        ]
+    return ["the rates and the capacities of the libraries are out of reach: plan several grids"]
+
+
+def _scaled(needs: Needs, share: float, *, only: str | None = None) -> Needs:
+    """The needs with a part of the rates, or of the rate of one library."""
+    return replace(
+        needs,
+        libraries={
+            name: replace(need, bytes_per_s_per_core=need.bytes_per_s_per_core * share)
+            if only in (None, name)
+            else need
+            for name, need in needs.libraries.items()
+        },
+    )
+
+
+def _roomy(needs: Needs, share: float) -> Needs:
+    """The needs with a part of the capacities."""
+    return replace(
+        needs,
+        libraries={
+            name: Need(need.bytes_per_s_per_core, int(need.capacity_bytes * share))
+            for name, need in needs.libraries.items()
+        },
+    )
+
+
+def _largest(found: Found, needs_of: Callable[[float], Needs]) -> float | None:
+    """The largest part of a requirement that some grid meets, found by halving; None when none does."""
+    if not _feasible(found, needs_of(LEAST)):
+        return None
+    low, high = LEAST, 1.0
+    for _ in range(STEPS):
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if _feasible(found, needs_of(middle)) else (low, middle)
+    return low
+
+
+def _feasible(found: Found, needs: Needs) -> bool:
+    engine = Search(needs, found.market)
+    return any(next(engine.candidates(instance, usd), None) for instance, usd in found.suitable)

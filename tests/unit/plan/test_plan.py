@@ -1,0 +1,184 @@
+"""What a plan promises: designs that meet the requirements, ranked, and reasons where there are none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gridwright.catalog import load_catalog
+from gridwright.errors import GridwrightError
+from gridwright.model.grid import grid_model
+from gridwright.model.predict import predict
+from gridwright.plan.candidates import Candidate, Search, market
+from gridwright.plan.grid_spec import spec_text
+from gridwright.plan.needs import read_needs
+from gridwright.plan.search import order, pareto_front, plan, search
+from gridwright.spec.load import parse_spec
+from tests.unit.plan.requirements import spec
+
+CATALOG = load_catalog()
+
+
+@pytest.fixture(scope="module")
+def found() -> list[Candidate]:
+    return search(read_needs(spec()), CATALOG).candidates
+
+
+def test_designs_are_sorted_by_cost_and_meet_the_requirements() -> None:
+    designs = plan(spec(), CATALOG).designs
+    costs = [design.usd_per_hour for design in designs]
+    assert costs == sorted(costs)
+    assert len(designs) > 10
+    assert all(design.prediction.met for design in designs)
+    assert len({design.title for design in designs}) == len(designs)
+
+
+def test_predict_agrees_with_what_plan_printed_of_a_written_design() -> None:
+    for design in plan(spec(), CATALOG).designs:
+        again = predict(grid_model(parse_spec(spec_text(design.spec), base=Path("/")), CATALOG))
+        assert again.usd_per_hour == pytest.approx(design.usd_per_hour, rel=1e-12)
+        assert again.libraries == design.prediction.libraries
+        assert again.met is True
+
+
+def test_the_search_prices_and_rates_candidates_as_predict_does(found: list[Candidate]) -> None:
+    from gridwright.plan.grid_spec import design_spec
+
+    needs = read_needs(spec())
+    for candidate in found[:: len(found) // 60]:
+        prediction = predict(grid_model(design_spec(candidate, needs), CATALOG))
+        assert prediction.usd_per_hour == pytest.approx(candidate.usd_per_hour)
+        smallest = min(r.bytes_per_s_per_core for each in prediction.libraries for r in each.rates.values())
+        assert smallest == pytest.approx(candidate.bytes_per_s_per_core)
+        assert prediction.met is True, prediction.findings
+
+
+def test_the_front_holds_what_nothing_else_beats(found: list[Candidate]) -> None:
+    front = pareto_front(found)
+
+    def beats(one: Candidate, other: Candidate) -> bool:
+        mine = (-one.usd_per_hour, one.bytes_per_s_per_core, one.resilience)
+        theirs = (-other.usd_per_hour, other.bytes_per_s_per_core, other.resilience)
+        return all(a >= b for a, b in zip(mine, theirs, strict=True)) and mine != theirs
+
+    for one in front:
+        assert not any(beats(other, one) for other in found)
+    kept = {(one.usd_per_hour, one.bytes_per_s_per_core, one.resilience) for one in front}
+    for one in found[::97]:
+        figures = (one.usd_per_hour, one.bytes_per_s_per_core, one.resilience)
+        assert figures in kept or any(beats(other, one) for other in front)
+
+
+def test_the_whole_catalogue_is_searched(found: list[Candidate]) -> None:
+    needs = read_needs(spec())
+    families = {one.instance.family for one in found}
+    assert {"m5n", "r5n", "m6in", "i3en"} <= families
+    assert "m5" not in families, "its network passes 78 MB/s per core of 100"
+    on_sale = market(CATALOG, needs)
+    engine = Search(needs, on_sale)
+    for instance, usd in on_sale.instances:
+        fits = (
+            instance.memory_bytes_per_core >= 8e9 and not instance.accelerators and not instance.burstable_cpu
+        )
+        assert (instance.family in families) or not fits or not list(engine.candidates(instance, usd))
+
+
+@pytest.mark.parametrize(
+    ("requirements", "libraries", "says"),
+    [
+        ({"memory_per_core": "4 TB"}, {}, ["memory per core", "the nearest possible is"]),
+        ({"families": {"allow": ["z9"]}}, {}, ["allowed families", "z9"]),
+        ({"budget": "1 USD/h"}, {}, ["requirements.budget", "the nearest possible is", "USD/h"]),
+        (
+            {},
+            {"data": {"requires": "90 GB/s/core"}},
+            ["libraries.data.requires", "the nearest possible is", "/s/core"],
+        ),
+    ],
+)
+def test_the_impossible_is_answered_with_what_binds(
+    requirements: dict[str, object], libraries: dict[str, object], says: list[str]
+) -> None:
+    result = plan(spec(requirements=requirements, libraries=libraries), CATALOG)
+    assert result.designs == ()
+    for words in says:
+        assert any(words in line for line in result.impossible), result.impossible
+
+
+@pytest.mark.parametrize(
+    ("sections", "says"),
+    [
+        ({"region": "us-esat-1"}, "us-esat-1"),
+        ({"provider": "local"}, "nothing to choose"),
+        ({"libraries": {name: {} for name in ("data", "work", "util")}}, "requires a rate"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(sections: dict[str, object], says: str) -> None:
+    if sections.get("provider") == "local":
+        sections = {**sections, "region": None}
+        sections.pop("region")
+    with pytest.raises(GridwrightError) as refused:
+        plan(spec(**sections), CATALOG)
+    assert says in str(refused.value)
+
+
+def test_a_budget_leaves_out_what_costs_more() -> None:
+    cheapest = plan(spec(), CATALOG).designs[0].usd_per_hour
+    budget = cheapest * 1.02
+    designs = plan(spec(requirements={"budget": f"{budget:.2f} USD/h"}), CATALOG).designs
+    assert designs
+    assert all(design.usd_per_hour <= budget for design in designs)
+
+
+def test_work_that_must_outlive_a_node_is_on_no_instance_store() -> None:
+    result = search(
+        read_needs(spec(requirements={"availability": {"lose_work_with_node": False}})), CATALOG
+    ).candidates
+    assert result
+    assert not any("instance-store" in one.places.values() for one in result)
+
+
+def test_an_explanation_holds_a_type_against_every_requirement() -> None:
+    explanation = plan(spec(), CATALOG, explain="m5.8xlarge").explanation
+    assert explanation is not None
+    assert explanation.cheapest is None
+    rows = {fit.requirement: fit for fit in explanation.fits}
+    assert rows["memory per core"].fits == "yes"
+    assert rows["data over the network, per core"].fits == "no"
+    assert rows["data over the network, per core"].provided == "78.1 MB/s/core"
+    good = plan(spec(), CATALOG, explain="m5n.8xlarge").explanation
+    assert good is not None and good.cheapest is not None
+    assert "more" in good.verdict or "cheapest" in good.verdict
+    with pytest.raises(GridwrightError, match=r"m5n.8xlarg"):
+        plan(spec(), CATALOG, explain="m5n.8xlarg")
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    cores=st.integers(1, 3000),
+    data=st.integers(10, 200),
+    work=st.integers(10, 400),
+    room=st.integers(1, 400),
+    factor=st.floats(0.1, 1.0),
+)
+def test_every_candidate_meets_whatever_is_required(
+    cores: int, data: int, work: int, room: int, factor: float
+) -> None:
+    from gridwright.plan.grid_spec import design_spec
+
+    wanted = spec(
+        requirements={"cores": cores, "peak_factor": factor},
+        libraries={
+            "data": {"requires": f"{data} MB/s/core", "capacity": f"{room} TiB"},
+            "work": {"requires": f"{work} MB/s/core", "capacity": f"{room} TiB"},
+        },
+    )
+    needs = read_needs(wanted)
+    candidates = search(needs, CATALOG).candidates
+    for candidate in sorted(candidates, key=order)[:: max(1, len(candidates) // 8)]:
+        prediction = predict(grid_model(design_spec(candidate, needs), CATALOG))
+        assert prediction.met is True, (candidate, prediction.findings)
+        assert prediction.cores >= cores
