@@ -50,7 +50,7 @@ test: test-packages check
 
 lock: install
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra dev --extra workload \
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra dev --extra workload --extra aws \
 		--no-header --no-annotate pyproject.toml --output-file requirements/dev.lock
 
 clean:

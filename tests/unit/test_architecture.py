@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "iotest": frozenset({"spec", "filesystems", "grid", "runs", "_native"}),
     "workload": frozenset({"spec", "filesystems", "grid", "runs"}),
     "prove": frozenset({"spec", "nodes", "iotest", "workload", "runs", "report"}),
-    "report": frozenset({"runs"}),
+    "report": frozenset({"runs", "model", "plan"}),
     "repository": frozenset({"spec"}),
     "monitor": frozenset({"spec", "filesystems", "grid", "runs"}),
     "providers": frozenset({"spec", "catalog", "filesystems", "nodes", "grid"}),

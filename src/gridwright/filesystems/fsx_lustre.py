@@ -39,9 +39,19 @@ def contribute(name: str, filesystem: FsxLustreFileSystem, site: Site) -> Contri
         usd = None
     rates = deployment.tier(tier)
     burst = deployment.burst_bytes_per_s_per_tib(tier)
-    routes = {
-        operation: _route(name, label, filesystem, tier, burst, str(rates.source), operation, site)
-        for operation in OPERATIONS
+    tib = filesystem.capacity / TIB
+    delivered = Resource(
+        f"{name}.throughput",
+        label,
+        "grid",
+        tib * tier,
+        str(rates.source),
+        burst_bytes_per_s=tib * burst if burst else None,
+    )
+    # Where less is listed for writes, each byte written takes more of the same disks.
+    uses = {"write": Use(delivered, tier / (rates.disk_write or tier)), "read": Use(delivered)}
+    routes: dict[Operation, Route] = {
+        operation: _route(filesystem, uses[operation], operation, site) for operation in OPERATIONS
     }
     return Contribution(
         routes,
@@ -51,28 +61,11 @@ def contribute(name: str, filesystem: FsxLustreFileSystem, site: Site) -> Contri
     )
 
 
-def _route(
-    name: str,
-    label: str,
-    filesystem: FsxLustreFileSystem,
-    tier: float,
-    burst: float | None,
-    source: str,
-    operation: Operation,
-    site: Site,
-) -> Route:
-    steady = filesystem.capacity / TIB * tier
-    resource = Resource(
-        f"{name}.throughput",
-        label,
-        "grid",
-        steady,
-        source,
-        burst_bytes_per_s=filesystem.capacity / TIB * burst if burst else None,
-    )
-    uses = (*site.nodes.network(operation), Use(resource))
+def _route(filesystem: FsxLustreFileSystem, delivered: Use, operation: Operation, site: Site) -> Route:
+    uses = (*site.nodes.network(operation), delivered)
     stripes, targets = filesystem.stripe_count, filesystem.capacity // TARGET_BYTES
     if stripes < 1 or stripes >= targets:
         return Route(uses)
+    each = delivered.resource.bytes_per_s / delivered.coefficient / targets
     what = f"{stripes} target{'s'[: stripes != 1]} of each file (stripe_count {stripes})"
-    return Route(uses, stripes * steady / targets, what)
+    return Route(uses, stripes * each, what)

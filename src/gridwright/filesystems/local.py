@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gridwright.filesystems.disks import DiskRates, disk_rates
 from gridwright.filesystems.resources import OPERATIONS, Contribution, Cost, Operation, Resource, Route, Use
-from gridwright.filesystems.site import Site
+from gridwright.filesystems.site import Site, shares_network, volume_limit
 from gridwright.spec.filesystems import LocalFileSystem
 from gridwright.units import format_rate
 
@@ -65,12 +65,16 @@ def _volume_path(disks: DiskRates, operation: Operation, site: Site) -> tuple[Us
     instance = site.nodes.instance
     if not disks.are_volumes or instance is None or instance.ebs is None:
         return ()
-    if not instance.ebs.dedicated:
-        return site.nodes.network(operation)
-    steady, peak = instance.ebs.baseline_bytes_per_s, instance.ebs.maximum_bytes_per_s
+    network = site.nodes.network(operation) if shares_network(instance) else ()
+    steady, peak = volume_limit(instance), instance.ebs.maximum_bytes_per_s
+    if steady is None:
+        return network
     what = f"volume bandwidth of a node ({instance.name}, {format_rate(steady)})"
     burst = peak if peak > steady else None
-    return (Use(Resource("node.volume-bandwidth", what, "node", steady, str(instance.source), burst)),)
+    return (
+        *network,
+        Use(Resource("node.volume-bandwidth", what, "node", steady, str(instance.source), burst)),
+    )
 
 
 def _costs(disks: DiskRates, site: Site) -> tuple[Cost, ...]:

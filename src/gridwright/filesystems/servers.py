@@ -8,7 +8,7 @@ from gridwright.catalog import InstanceType
 from gridwright.filesystems.disks import DiskRates, disk_rates
 from gridwright.filesystems.efficiency import efficiency
 from gridwright.filesystems.resources import Cost, Operation, Resource, Use
-from gridwright.filesystems.site import Site, steady_network
+from gridwright.filesystems.site import Site, shares_network, steady_network, volume_limit
 from gridwright.spec.storage import Servers
 from gridwright.units import format_rate
 
@@ -34,13 +34,13 @@ class ServerGroup:
         """A part that every server has, of all servers together, at the efficiency of the kind."""
         count = self.servers.count
         factor, why = efficiency(self.kind, operation)
-        scaled = "" if factor == 1 else f"; {factor:.0%} of it reaches files ({why.partition(':')[0]})"
+        scaled = "" if factor == 1 else f"; {factor:.0%} of it reaches files"
         return Resource(
             f"{self.filesystem}.{self.role}.{part}",
             f"{what} of {count} {self.role.upper()}{scaled}",
             "grid",
             steady * count * factor,
-            source,
+            f"{source}; of which reaches files: {why}" if why else source,
             burst_bytes_per_s=burst * count * factor if burst > steady else None,
             burst_s=self.disks.burst_s if part == "volumes" else None,
         )
@@ -48,8 +48,7 @@ class ServerGroup:
     @property
     def _shares_network(self) -> bool:
         """Whether volumes are reached over the network that clients use: each byte passes it twice."""
-        ebs, network = self.instance.ebs, self.instance.network
-        return self.disks.are_volumes and ebs is not None and not ebs.dedicated and network.nics < 2
+        return self.disks.are_volumes and shares_network(self.instance) and self.instance.network.nics < 2
 
     def _network(self, operation: Operation) -> tuple[Use, ...]:
         """The network to the clients. A server with several cards keeps one for its volumes (003.sn.net)."""
@@ -67,10 +66,10 @@ class ServerGroup:
 
     def _volume_path(self, operation: Operation) -> tuple[Use, ...]:
         """The bandwidth that an instance has to its volumes, reads and writes together."""
-        ebs = self.instance.ebs
-        if ebs is None or not self.disks.are_volumes or self._shares_network:
+        ebs, steady = self.instance.ebs, volume_limit(self.instance)
+        if ebs is None or steady is None or not self.disks.are_volumes:
             return ()
-        steady, burst = ebs.baseline_bytes_per_s, ebs.maximum_bytes_per_s
+        burst = ebs.maximum_bytes_per_s
         what = f"volume bandwidth of {format_rate(steady)} ({self.instance.name})"
         return (
             Use(

@@ -31,7 +31,7 @@ class ComputeNodes:
 
 def _network(instance: InstanceType, operation: Operation) -> Resource:
     """The node's network, in the direction of the operation; one resource where volumes share it."""
-    shared = instance.ebs is not None and not instance.ebs.dedicated
+    shared = shares_network(instance)
     direction = "out" if operation == "write" else "in"
     steady = steady_network(instance)
     return Resource(
@@ -56,6 +56,29 @@ def steady_network(instance: InstanceType) -> float:
     return max(instance.network.baseline_bytes_per_s, instance.placement_bytes_per_s or 0.0)
 
 
+def shares_network(instance: InstanceType) -> bool:
+    """Whether what an instance moves to and from its volumes counts against its network."""
+    return instance.ebs is not None and not instance.ebs.dedicated
+
+
+def volume_limit(instance: InstanceType) -> float | None:
+    """The lasting rate to all of an instance's volumes, in bytes per second.
+
+    None where nothing but the network, which the volumes then share, limits it, or where none is listed.
+    """
+    ebs = instance.ebs
+    if ebs is None or (
+        not ebs.dedicated and ebs.baseline_bytes_per_s == instance.network.baseline_bytes_per_s
+    ):
+        return None
+    return ebs.baseline_bytes_per_s
+
+
+def default_region(catalog: Catalog, provider: str) -> str:
+    """A region for a spec that names none: OCI sells at one price for all."""
+    return catalog.regions("oci")[0] if provider == "oci" else ""
+
+
 @dataclass(slots=True)
 class Site:
     """What a file system's `contribute` works with."""
@@ -67,8 +90,8 @@ class Site:
 
     @property
     def region(self) -> str:
-        """The region of the spec; OCI has the same prices in all."""
-        return self.spec.region or ""
+        """The region of the spec; the first one with prices for OCI, which has the same in all."""
+        return self.spec.region or default_region(self.catalog, self.spec.provider)
 
     def report(self, path: tuple[str, ...], what: str, remedy: str) -> None:
         """Note what is wrong with a field of the spec; all problems are raised together."""

@@ -11,7 +11,7 @@ from typing import Literal
 from gridwright.catalog import Catalog, InstanceType
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.disks import store_rates
-from gridwright.filesystems.site import steady_network
+from gridwright.filesystems.site import default_region, shares_network, steady_network, volume_limit
 from gridwright.plan.needs import Needs
 from gridwright.plan.shared import (
     FsxOffer,
@@ -64,21 +64,21 @@ class Market:
 
 def market(catalog: Catalog, needs: Needs) -> Market:
     """Everything on sale for this provider, region and architecture, whatever the nodes must have."""
-    provider, region = needs.spec.provider, needs.region
+    provider = needs.spec.provider
+    region = needs.region or default_region(catalog, provider)
     if provider == "aws":
         catalog.check_region(region, "aws")
     priced = [
         (instance, usd)
         for instance in catalog.instances.values()
-        if instance.provider == provider
-        and instance.ebs is not None
-        and (usd := _price(catalog, instance, region)) is not None
+        if instance.provider == provider and (usd := _price(catalog, instance, region)) is not None
     ]
     forbid, architecture = needs.requirements.families.forbid, needs.requirements.architecture
     servers = [
         (one, usd)
         for one, usd in priced
         if not one.accelerators
+        and one.ebs is not None
         and not one.burstable_cpu
         and one.family not in forbid
         and architecture in (None, one.architecture)
@@ -172,8 +172,7 @@ class Search:
         self, instance: InstanceType, at: Mapping[Place, tuple[str, ...]], level: float
     ) -> bool:
         remote = at.get("shared", ()) + at.get("scratch", ())
-        ebs = instance.ebs
-        if ebs is not None and not ebs.dedicated:
+        if shares_network(instance):
             remote += at.get("volumes", ())
         return self.needs.rate(remote) * level <= steady_network(instance) / instance.cores
 
@@ -195,7 +194,7 @@ class Search:
         self, instance: InstanceType, count: int, libraries: tuple[str, ...], level: float
     ) -> VolumeSet | None:
         rate = self.needs.rate(libraries) * instance.cores * level
-        if instance.ebs is None or (instance.ebs.dedicated and rate > instance.ebs.baseline_bytes_per_s):
+        if instance.ebs is None or rate > (volume_limit(instance) or math.inf):
             return None
         key = (rate, self.needs.capacity(libraries) / count)
         if key not in self._volumes:
@@ -271,8 +270,11 @@ class Search:
         choice = shared if place == "shared" else scratch
         if place in ("shared", "scratch"):
             return min(network, choice.bytes_per_s / (cores * count)) if choice else 0.0
-        if place == "volumes" and volumes is not None and instance.ebs is not None:
-            way = instance.ebs.baseline_bytes_per_s / cores if instance.ebs.dedicated else network
+        if place == "volumes" and volumes is not None:
+            way = min(
+                (volume_limit(instance) or math.inf) / cores,
+                network if shares_network(instance) else math.inf,
+            )
             return min(way, volumes.bytes_per_s / cores)
         rates = store_rates(instance.instance_store) if instance.instance_store else None
         return min(rates.values()) / cores if rates else 0.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gridwright.catalog import InstanceType
 from gridwright.filesystems.disks import store_rates
-from gridwright.filesystems.site import steady_network
+from gridwright.filesystems.site import steady_network, volume_limit
 from gridwright.plan.candidates import Candidate
 from gridwright.plan.design import Design, Explanation, Fit, Neighbour
 from gridwright.plan.filters import node_filters
@@ -148,8 +148,8 @@ def fits(found: Found, instance: InstanceType) -> list[Fit]:
                 "open",
             )
         )
-    if own and instance.ebs is not None and instance.ebs.dedicated:
-        rate = instance.ebs.baseline_bytes_per_s / instance.cores
+    if own and (limit := volume_limit(instance)) is not None:
+        rate = limit / instance.cores
         rows.append(_rate_row(f"{' and '.join(own)} on volumes, per core", rate, needs.rate(own)))
     return rows
 

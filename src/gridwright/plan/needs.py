@@ -35,7 +35,7 @@ class Needs:
 
     @property
     def region(self) -> str:
-        """The region to plan for; empty where the provider has one price for all."""
+        """The region to plan for; empty where the spec names none."""
         return self.spec.region or ""
 
     def rate(self, libraries: Iterable[str]) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 from gridwright.catalog import Catalog, InstanceType, ManagedDeployment
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.efficiency import efficiency
-from gridwright.filesystems.site import steady_network
+from gridwright.filesystems.site import shares_network, steady_network, volume_limit
 from gridwright.plan.volumes import GIB, VolumeSet, cheapest, worthwhile
 
 TIB = 2**40
@@ -48,9 +48,14 @@ class FsxOffer:
     tier: float
     usd_per_gib_hour: float
 
+    @property
+    def lasting(self) -> float:
+        """What each TiB delivers in both directions, in bytes per second: writes may get less."""
+        return min(self.tier, self.deployment.tier(self.tier).disk_write or self.tier)
+
     def smallest(self, bytes_per_s: float, capacity_bytes: int) -> SharedChoice | None:
         """The smallest file system of this tier that delivers the rate and has the room."""
-        wanted = max(capacity_bytes, math.ceil(bytes_per_s / self.tier * TIB * (1 - 1e-12)), 1)
+        wanted = max(capacity_bytes, math.ceil(bytes_per_s / self.lasting * TIB * (1 - 1e-12)), 1)
         size = _next_size(self.deployment, wanted)
         if size > MOST_FSX_BYTES:
             return None
@@ -58,7 +63,7 @@ class FsxOffer:
         return SharedChoice(
             f"fsx-{name}",
             f"FSx {name} {size // GIB} GiB at {self.tier / 1e6:g} MB/s/TiB",
-            size / TIB * self.tier,
+            size / TIB * self.lasting,
             size,
             size / GIB * self.usd_per_gib_hour,
             managed=True,
@@ -107,12 +112,11 @@ class ServerOffer:
 
 def server_limit(instance: InstanceType) -> float:
     """What the networks of one server let through to its volumes, before the file system's efficiency."""
-    network, ebs = steady_network(instance), instance.ebs
-    if ebs is None:
-        return 0.0
-    if instance.network.nics > 1:
-        return min(network / instance.network.nics, ebs.baseline_bytes_per_s)
-    return min(network, ebs.baseline_bytes_per_s) if ebs.dedicated else network / 2
+    network, nics = steady_network(instance), instance.network.nics
+    own = volume_limit(instance) or math.inf
+    if nics > 1:
+        return min(network / nics, own)
+    return min(network / 2 if shares_network(instance) else network, own)
 
 
 def server_offers(

@@ -1,0 +1,26 @@
+"""The catalogue: what can be bought, with the source and the date of every figure."""
+
+from gridwright.catalog.contents import Catalog
+from gridwright.catalog.facts import Measured, Source
+from gridwright.catalog.instances import Ebs, InstanceStore, InstanceType, Network, StoreMeasured
+from gridwright.catalog.load import load_catalog
+from gridwright.catalog.managed import ManagedDeployment, Tier
+from gridwright.catalog.prices import Price
+from gridwright.catalog.volumes import VolumeLimits, VolumeType
+
+__all__ = [
+    "Catalog",
+    "Ebs",
+    "InstanceStore",
+    "InstanceType",
+    "ManagedDeployment",
+    "Measured",
+    "Network",
+    "Price",
+    "Source",
+    "StoreMeasured",
+    "Tier",
+    "VolumeLimits",
+    "VolumeType",
+    "load_catalog",
+]

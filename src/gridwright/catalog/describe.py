@@ -1,0 +1,160 @@
+"""Every fact of one thing in the catalogue, in words, with its source: what `catalog show` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gridwright.catalog.instances import Ebs, InstanceStore, InstanceType, Network
+from gridwright.catalog.managed import MB, ManagedDeployment
+from gridwright.catalog.prices import Price
+from gridwright.catalog.storage_prices import StoragePrices
+from gridwright.catalog.volumes import VolumeType
+
+PAPERS = "published measurement"
+
+
+_PRICE_UNITS = {
+    "iops": "USD per operation/s and month",
+    "throughput": "USD per MiB/s and month",
+    "vpu": "USD per VPU, GiB and month",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One fact: its value in `unit` (bytes, bytes/s, s, USD/h and the like), who says so, and when."""
+
+    fact: str
+    value: float | int | str | bool
+    unit: str
+    source: str
+    date: str
+
+
+def describe_instance(instance: InstanceType) -> list[Line]:
+    """Return every listed and measured fact of an instance type; prices are not among them."""
+    said = instance.source
+    values: list[tuple[str, float | int | str | bool | None, str]] = [
+        ("physical cores", instance.cores, ""),
+        ("hardware threads (vCPU)", instance.vcpus, ""),
+        ("memory", instance.memory_bytes, "bytes"),
+        ("memory per core", instance.memory_bytes_per_core, "bytes"),
+        ("architecture", instance.architecture, ""),
+        *_network(instance.network),
+        ("network in a placement group", instance.placement_bytes_per_s, "bytes/s"),
+        ("network baseline per core", instance.network_bytes_per_s_per_core, "bytes/s"),
+        *_volumes(instance.ebs),
+        *_disks(instance.instance_store),
+        ("accelerators", instance.accelerators or None, ""),
+        ("bare metal", instance.bare_metal or None, ""),
+        ("CPU on credits", instance.burstable_cpu or None, ""),
+        ("recommended for new grids", instance.current, ""),
+    ]
+    lines = [
+        Line(fact, value, unit, said.text, said.date) for fact, value, unit in values if value is not None
+    ]
+    return [*lines, *_measured(instance), *_store_rates(instance.instance_store)]
+
+
+def _network(network: Network) -> Iterator[tuple[str, float | int | None, str]]:
+    yield "network baseline, each direction", network.baseline_bytes_per_s, "bytes/s"
+    if network.peak_bytes_per_s > network.baseline_bytes_per_s:
+        yield "network peak, each direction", network.peak_bytes_per_s, "bytes/s"
+    yield "network cards", network.nics, ""
+
+
+def _volumes(ebs: Ebs | None) -> Iterator[tuple[str, float | int | str | None, str]]:
+    if ebs is None:
+        yield "volumes", "no rate is listed", ""
+        return
+    way = "dedicated" if ebs.dedicated else "shared with the network"
+    yield "way to volumes", f"{way}, to be asked for" if ebs.optional else way, ""
+    yield "volumes baseline", ebs.baseline_bytes_per_s, "bytes/s"
+    yield "volumes maximum", ebs.maximum_bytes_per_s, "bytes/s"
+    yield "volumes baseline operations", ebs.baseline_iops, "1/s"
+    yield "volumes maximum operations", ebs.maximum_iops, "1/s"
+
+
+def _disks(store: InstanceStore | None) -> Iterator[tuple[str, float | int | str | None, str]]:
+    if store:
+        kind = f"{'NVMe ' if store.nvme else ''}{store.medium.upper()}"
+        yield "own disks", store.disks, kind
+        yield "size of each disk", store.disk_bytes, "bytes"
+
+
+def _measured(instance: InstanceType) -> Iterator[Line]:
+    network, store = instance.network, instance.instance_store
+    if network.measured:
+        said = network.measured
+        yield Line("network, measured steady rate", said.bytes_per_s, "bytes/s", said.source, PAPERS)
+    if network.burst_s is not None and network.measured:
+        yield Line(
+            "network, measured length of a burst", network.burst_s, "s", network.measured.source, PAPERS
+        )
+    for each in store.measured if store else ():
+        of = "of each core" if each.per_core else "of all disks"
+        yield Line(
+            f"own disks, measured {each.operation} {of}", each.bytes_per_s, "bytes/s", each.source, PAPERS
+        )
+
+
+def _store_rates(store: InstanceStore | None) -> Iterator[Line]:
+    if store is None:
+        return
+    text, _, date = (store.source or "").rpartition(", ")
+    for operation, rate in (("write", store.write_bytes_per_s), ("read", store.read_bytes_per_s)):
+        if rate is not None:
+            yield Line(f"own disks, all striped: {operation}", rate, "bytes/s", text, date)
+        else:
+            yield Line(f"own disks, all striped: {operation}", "no rate is known", "", "", "")
+
+
+def describe_volume(volume: VolumeType) -> list[Line]:
+    """Return every listed fact of a volume type, and its known prices."""
+    lines = [
+        Line(name.replace("_", " "), fact.value, fact.unit, fact.source.text, fact.source.date)
+        for name, fact in volume.facts.items()
+    ]
+    return [*lines, *_prices(volume.prices)]
+
+
+def describe_managed(deployment: ManagedDeployment) -> list[Line]:
+    """Return every listed fact of a managed file system, and its known prices."""
+    said = deployment.by_tier[deployment.tiers[0]].source
+    values: list[tuple[str, int | bool]] = [
+        ("smallest capacity", deployment.smallest_bytes),
+        ("next capacity", deployment.next_bytes),
+        ("then in steps of", deployment.increment_bytes),
+    ]
+    lines = [Line(fact, value, "bytes", said.text, said.date) for fact, value in values]
+    lines.append(Line("data survive the loss of a server", deployment.durable, "", said.text, said.date))
+    for rate, tier in deployment.by_tier.items():
+        for fact, value in (
+            ("steady", tier.disk),
+            ("steady, writes", tier.disk_write),
+            ("burst of the disks", tier.disk_burst),
+            ("network of the servers", tier.network),
+            ("burst of that network", tier.network_burst),
+        ):
+            if value is not None:
+                name = f"tier {rate / MB:g}: {fact}"
+                lines.append(Line(name, value, "bytes/s per TiB", tier.source.text, tier.source.date))
+    lines += [
+        Line(f"limit: {name.replace('_', ' ')}", fact.value, fact.unit, fact.source.text, fact.source.date)
+        for name, fact in deployment.limits.items()
+    ]
+    return [*lines, *_prices(deployment.prices)]
+
+
+def _prices(prices: StoragePrices) -> Iterator[Line]:
+    for region, components in sorted(prices.by_region.items()):
+        for component, price in components.items():
+            where = f" in {region}" if region else ""
+            unit = _PRICE_UNITS.get(component.partition(" ")[0], "USD per GiB and month")
+            yield price_line(f"price of {component}{where}", price, unit)
+
+
+def price_line(fact: str, price: Price, unit: str) -> Line:
+    """Return a price as a fact."""
+    return Line(fact, price.usd, unit, price.source.text, price.source.date)

@@ -1,0 +1,36 @@
+"""Where a figure of the catalogue comes from: every row carries a source and its date."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Who says so, and when: `DescribeInstanceTypes via moto 5.2.5`, `2026-10`."""
+
+    text: str
+    date: str
+
+    def __str__(self) -> str:
+        return f"{self.text}, {self.date}"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A rate that somebody measured, kept beside the listed one.
+
+    `source` is a fact id of a published paper, such as `002.t2.m5n.8xlarge`.
+    """
+
+    bytes_per_s: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One figure of a volume type or a managed file system, as listed, with its source."""
+
+    value: float
+    unit: str
+    source: Source

@@ -1,0 +1,63 @@
+"""Puts the catalogue together: the packaged facts, and the user's own on top."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import MappingProxyType
+
+from gridwright.catalog.contents import Catalog
+from gridwright.catalog.instance_files import Instances, read_beside, read_instance_rows
+from gridwright.catalog.instances import InstanceType
+from gridwright.catalog.managed import MB
+from gridwright.catalog.prices import InstancePrices
+from gridwright.catalog.storage_files import PricesByRegion, read_managed, read_storage_prices, read_volumes
+
+
+def load_catalog(beside: Path | None = None) -> Catalog:
+    """Return the catalogue.
+
+    `beside` is the directory of the grid spec. A `catalog.yaml` there adds private types and puts
+    the user's own prices before all others; a `catalog.csv`, written by `gridwright catalog
+    refresh`, puts newer facts before the packaged ones. Raises GridwrightError with all that is
+    wrong with these files.
+    """
+    rows, facts = read_instance_rows(), read_beside()
+    types: dict[str, InstanceType] = {}
+    prices: PricesByRegion = {}
+    storage: dict[str, PricesByRegion] = {}
+    if beside is not None and (path := beside / "catalog.csv").is_file():
+        from gridwright.catalog.refreshed import read_refreshed
+
+        refreshed = read_refreshed(path, facts)
+        types, prices = refreshed.instances, refreshed.prices
+    if beside is not None and (path := beside / "catalog.yaml").is_file():
+        from gridwright.catalog.own import read_own
+
+        own = read_own(path, Instances(rows, facts, types), _components())
+        types, prices = types | own.instances, _joined(prices, own.instance_prices)
+        storage = own.storage_prices
+    of_storage = read_storage_prices(storage)
+    return Catalog(
+        instances=Instances(rows, facts, types),
+        volumes=MappingProxyType(read_volumes(of_storage)),
+        managed=MappingProxyType(read_managed(of_storage)),
+        prices=InstancePrices(prices),
+    )
+
+
+def _joined(below: PricesByRegion, above: PricesByRegion) -> PricesByRegion:
+    return {region: {**below.get(region, {}), **above.get(region, {})} for region in {**below, **above}}
+
+
+def _components() -> dict[str, tuple[str, ...]]:
+    """What each volume type and managed file system has prices of."""
+    found: dict[str, tuple[str, ...]] = {}
+    for volume in read_volumes({}).values():
+        found[volume.name] = ("capacity",)
+        found[volume.name] += ("iops",) if volume.provisions_iops else ()
+        found[volume.name] += ("iops over 32000", "iops over 64000") if volume.name == "io2" else ()
+        found[volume.name] += ("throughput",) if volume.provisions_throughput else ()
+        found[volume.name] += ("vpu",) if volume.provider == "oci" else ()
+    for deployment in read_managed({}).values():
+        found[deployment.name] = tuple(f"{tier / MB:g}" for tier in deployment.tiers)
+    return found

@@ -1,0 +1,158 @@
+"""What `gridwright catalog list` and `show` print."""
+
+from __future__ import annotations
+
+import json as json_module
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import typer
+
+from gridwright.catalog import Catalog, InstanceType, load_catalog
+from gridwright.catalog.contents import unknown
+from gridwright.catalog.describe import (
+    Line,
+    describe_instance,
+    describe_managed,
+    describe_volume,
+    price_line,
+)
+from gridwright.catalog.instances import PROVIDERS
+from gridwright.errors import input_error
+from gridwright.report.figures import ABSENT, megabytes, plain
+from gridwright.report.terminal_frame import framed_table, terminal_console
+
+DEFAULT_REGION = {"aws": "us-east-1", "oci": "us-ashburn-1"}
+"""Where prices are shown when no region is named."""
+
+
+def show_list(
+    family: str | None, provider: str | None, region: str | None, beside: Path, *, json: bool
+) -> None:
+    """List instance types that fit the filters, and the names of what else there is."""
+    catalog = load_catalog(beside)
+    found = _chosen(catalog, family, provider, region)
+    prices = {each.name: _usd(catalog, each, region) for each in found}
+    if region:
+        found = [each for each in found if prices[each.name] is not None]
+    if json:
+        document = {
+            "schema": 1,
+            "command": "catalog list",
+            "region": region,
+            "instances": [_entry(each, prices[each.name], region) for each in found],
+            "volumes": sorted(catalog.volumes),
+            "managed": sorted(catalog.managed),
+        }
+        typer.echo(json_module.dumps(document, indent=2))
+        return
+    _print_list(found, prices, region)
+    if family is None:
+        typer.echo(f"volumes: {', '.join(catalog.volumes)}")
+        typer.echo(f"managed file systems: {', '.join(catalog.managed)}")
+
+
+def _chosen(
+    catalog: Catalog, family: str | None, provider: str | None, region: str | None
+) -> list[InstanceType]:
+    if provider is not None and provider not in PROVIDERS:
+        raise unknown("provider", provider, PROVIDERS, show_all=True)
+    if region is not None:
+        known = [each for each in PROVIDERS if region in (*catalog.regions(each), *catalog.prices.own)]
+        if not known:
+            raise unknown("region with prices", region, catalog.regions("aws") + catalog.regions("oci"))
+        if provider is not None and provider not in known:
+            raise input_error(
+                f"{region} is no region of {provider}",
+                where="--region",
+                remedy=f"leave --provider out, or choose one of {', '.join(catalog.regions(provider))}",
+            )
+    of_provider = [each for each in catalog.instances.values() if provider in (None, each.provider)]
+    if family is None:
+        return of_provider
+    found = [each for each in of_provider if each.family == family]
+    if not found:
+        raise unknown("family", family, sorted({each.family for each in of_provider}))
+    return sorted(found, key=lambda each: (each.cores, each.name))
+
+
+def _usd(catalog: Catalog, instance: InstanceType, region: str | None) -> float | None:
+    price = catalog.prices.price(instance, region or DEFAULT_REGION[instance.provider])
+    return price.usd if price else None
+
+
+def _entry(instance: InstanceType, usd: float | None, region: str | None) -> dict[str, object]:
+    described = asdict(instance)
+    described["usd_per_hour"] = usd
+    described["price_region"] = region or DEFAULT_REGION[instance.provider]
+    return described
+
+
+def _print_list(found: Sequence[InstanceType], prices: dict[str, float | None], region: str | None) -> None:
+    where = region or "us-east-1 (AWS) and all of OCI"
+    table = framed_table(
+        f"{len(found)} instance types; prices of {where}, on demand, Linux",
+        ["type"],
+        ["cores", "GB", "network MB/s", "MB/s/core", "volumes MB/s", "disks TB", "USD/h"],
+    )
+    for each in found:
+        store, usd = each.instance_store, prices[each.name]
+        table.add_row(
+            each.name,
+            str(each.cores),
+            plain(each.memory_bytes / 1e9),
+            megabytes(each.network.baseline_bytes_per_s),
+            megabytes(each.network_bytes_per_s_per_core),
+            megabytes(each.ebs.baseline_bytes_per_s) if each.ebs else ABSENT,
+            plain(store.total_bytes / 1e12) if store else ABSENT,
+            f"{usd:.4g}" if usd is not None else ABSENT,
+        )
+    terminal_console().print(table)
+
+
+def show_one(name: str, beside: Path, *, json: bool) -> None:
+    """Show every fact of one thing."""
+    catalog = load_catalog(beside)
+    kind, lines = _described(catalog, name)
+    if json:
+        facts = [asdict(line) for line in lines]
+        document = {"schema": 1, "command": "catalog show", "kind": kind, "name": name, "facts": facts}
+        typer.echo(json_module.dumps(document, indent=2))
+        return
+    table = framed_table(f"{name}: {kind}", ["fact"], ["value"])
+    table.add_column("source")
+    table.add_column("date")
+    for line in lines:
+        table.add_row(line.fact, _value(line), line.source, line.date)
+    terminal_console().print(table)
+
+
+def _described(catalog: Catalog, name: str) -> tuple[str, list[Line]]:
+    if name in catalog.volumes:
+        return "volume type", describe_volume(catalog.volumes[name])
+    if name in catalog.managed:
+        return "managed file system", describe_managed(catalog.managed[name])
+    if name not in catalog.instances:
+        names = [*catalog.volumes, *catalog.managed, *catalog.instances]
+        raise unknown("instance type, volume type or managed file system", name, names)
+    instance = catalog.instances[name]
+    lines = describe_instance(instance)
+    for region in sorted({*catalog.regions(instance.provider), *catalog.prices.own}):
+        if price := catalog.prices.price(instance, region):
+            lines.append(price_line(f"price in {region}", price, "USD/h"))
+    return "instance type", lines
+
+
+def _value(line: Line) -> str:
+    """The value with its unit, in decimal MB and GB where it is bytes."""
+    value = line.value
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if line.unit == "bytes":
+        return f"{plain(value / 1e9)} GB"
+    if line.unit.startswith("bytes/s"):
+        return f"{megabytes(value)} MB/s{line.unit.removeprefix('bytes/s')}"
+    return f"{value:g} {line.unit}".strip() if abs(value) < 1e6 else f"{value:,.0f} {line.unit}".strip()

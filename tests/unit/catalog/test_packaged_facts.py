@@ -1,0 +1,177 @@
+"""The packaged facts: complete, plausible, each with its source, and right about the known quirks."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gridwright.catalog import Catalog, load_catalog
+
+GBIT = 125e6
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Catalog:
+    return load_catalog()
+
+
+def test_the_catalogue_holds_more_than_1300_types_of_both_providers(catalog: Catalog) -> None:
+    providers = [each.provider for each in catalog.instances.values()]
+    assert providers.count("aws") > 1300
+    assert providers.count("oci") > 40
+
+
+def test_every_type_is_usable_and_says_who_says_so(catalog: Catalog) -> None:
+    for name, each in catalog.instances.items():
+        assert each.name == name
+        assert 0 < each.cores <= each.vcpus <= 2 * each.cores, name
+        assert each.memory_bytes >= 2**28, name
+        assert 0 < each.network.baseline_bytes_per_s <= each.network.peak_bytes_per_s, name
+        assert each.network.nics >= 1, name
+        assert each.source.text, name
+        assert re.match(r"20\d\d", each.source.date), name
+        if each.ebs:
+            assert 0 < each.ebs.baseline_bytes_per_s <= each.ebs.maximum_bytes_per_s, name
+        if each.instance_store:
+            assert each.instance_store.disks >= 1, name
+            assert each.instance_store.total_bytes > 0, name
+
+
+def test_a_listed_rate_of_local_disks_has_a_source_and_is_none_of_the_papers(catalog: Catalog) -> None:
+    rated = [
+        each.instance_store
+        for each in catalog.instances.values()
+        if each.instance_store and each.instance_store.write_bytes_per_s
+    ]
+    assert len(rated) > 180
+    for store in rated:
+        assert store.source
+        assert "00" not in store.source.partition("(")[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "cores", "baseline", "peak", "nics"),
+    [
+        ("m5n.8xlarge", 16, 25, 25, 1),
+        ("m5n.large", 1, 2.1, 25, 1),
+        ("i2.8xlarge", 16, 10, 10, 1),
+        ("c3.8xlarge", 16, 5, 10, 1),
+        ("i3.metal", 36, 25, 25, 1),
+        ("m6in.32xlarge", 64, 200, 200, 2),
+        ("g6e.48xlarge", 96, 400, 400, 4),
+        ("p5.48xlarge", 96, 3200, 3200, 32),
+        ("c7g.16xlarge", 64, 30, 30, 1),
+        ("VM.DenseIO2.24", 24, 24.6, 24.6, 1),
+        ("BM.Standard2.52", 52, 50, 50, 2),
+    ],
+)
+def test_cores_and_networks(
+    catalog: Catalog, name: str, cores: int, baseline: float, peak: float, nics: int
+) -> None:
+    found = catalog.instance(name)
+    assert found.cores == cores
+    assert found.network.baseline_bytes_per_s == pytest.approx(baseline * GBIT)
+    assert found.network.peak_bytes_per_s == pytest.approx(peak * GBIT)
+    assert found.network.nics == nics
+
+
+@pytest.mark.parametrize("name", ["c3.8xlarge", "r3.8xlarge"])
+def test_two_old_types_pass_more_in_a_placement_group(catalog: Catalog, name: str) -> None:
+    assert catalog.instance(name).placement_bytes_per_s == 10 * GBIT
+
+
+def test_only_those_two_do(catalog: Catalog) -> None:
+    found = {each.name for each in catalog.instances.values() if each.placement_bytes_per_s}
+    assert found == {"c3.8xlarge", "r3.8xlarge"}
+
+
+@pytest.mark.parametrize("name", ["i2.8xlarge", "c3.8xlarge", "r3.8xlarge", "t2.large", "m3.medium"])
+def test_volume_traffic_shares_the_network_where_no_path_of_its_own_exists(
+    catalog: Catalog, name: str
+) -> None:
+    found = catalog.instance(name)
+    assert found.ebs
+    assert not found.ebs.dedicated
+    assert found.ebs.baseline_bytes_per_s == found.network.baseline_bytes_per_s
+
+
+def test_volume_bandwidth_is_in_decimal_megabytes(catalog: Catalog) -> None:
+    found = catalog.instance("m5n.8xlarge").ebs
+    assert found
+    assert found.dedicated
+    assert (found.baseline_bytes_per_s, found.baseline_iops) == (850e6, 30_000)
+
+
+def test_a_path_to_volumes_that_must_be_asked_for_is_marked(catalog: Catalog) -> None:
+    found = catalog.instance("c3.4xlarge").ebs
+    assert found
+    assert found.dedicated
+    assert found.optional
+
+
+def test_oracle_volumes_share_the_network_up_to_their_own_limit(catalog: Catalog) -> None:
+    found = catalog.instance("BM.Standard2.52").ebs
+    assert found
+    assert not found.dedicated
+    assert found.baseline_bytes_per_s == 3000e6
+
+
+def test_measured_rates_stand_beside_the_listed_ones(catalog: Catalog) -> None:
+    found = catalog.instance("m5n.8xlarge").network
+    assert found.measured
+    assert found.measured.bytes_per_s == pytest.approx(4225.55157e6)
+    assert found.measured.source == "002.t2.m5n.8xlarge"
+    assert catalog.instance("m5n.xlarge").network.burst_s == 600
+
+
+def test_most_measured_rates_are_near_the_listed_ones(catalog: Catalog) -> None:
+    ratios = [
+        each.network.measured.bytes_per_s / each.network.baseline_bytes_per_s
+        for each in catalog.instances.values()
+        if each.network.measured
+    ]
+    assert len(ratios) == 58
+    assert sorted(ratios)[29] == pytest.approx(0.99, abs=0.01)
+
+
+def test_types_that_have_no_measured_rate_get_none(catalog: Catalog) -> None:
+    assert catalog.instance("r5n.8xlarge").network.measured is None
+
+
+def test_measured_disks_are_kept_beside_the_listed_ones(catalog: Catalog) -> None:
+    store = catalog.instance("VM.DenseIO2.24").instance_store
+    assert store
+    found = {each.operation: each.bytes_per_s for each in store.measured}
+    assert found == pytest.approx({"read": 24 * 320.01 * 2**20, "write": 24 * 194.43 * 2**20})
+    assert store.write_bytes_per_s == pytest.approx(843_000 * 4096)
+    assert store.read_bytes_per_s is None
+
+
+@pytest.mark.parametrize("family", ["i3en", "m5dn", "r5dn"])
+def test_listed_disk_rates_are_a_floor_of_the_measured_family_means(catalog: Catalog, family: str) -> None:
+    stores = [
+        (each.instance_store, each.cores) for each in catalog.instances.values() if each.family == family
+    ]
+    for store, cores in stores:
+        assert store
+        (measured,) = store.measured
+        assert measured.per_core
+        assert store.write_bytes_per_s
+        assert 0.8 < store.write_bytes_per_s / cores / measured.bytes_per_s < 1.05
+
+
+def test_accelerated_types_are_marked(catalog: Catalog) -> None:
+    marked = ("p5.48xlarge", "g6f.large", "inf2.xlarge", "trn2u.48xlarge", "f2.6xlarge", "dl1.24xlarge")
+    assert all(catalog.instance(name).accelerators for name in marked)
+    assert not any(catalog.instance(name).accelerators for name in ("m5n.large", "i3en.metal", "c7g.large"))
+
+
+def test_no_mac_is_offered(catalog: Catalog) -> None:
+    assert not [name for name in catalog.instances if name.startswith("mac")]
+
+
+def test_flexible_shapes_come_in_sizes(catalog: Catalog) -> None:
+    found = catalog.instance("VM.Standard3.Flex(8)")
+    assert (found.cores, found.memory_bytes, found.family) == (8, 128 * 2**30, "VM.Standard3")
+    assert found.network.baseline_bytes_per_s == 8 * GBIT

@@ -1,0 +1,75 @@
+"""Prices of instances: by region, with what is not known told apart from what does not exist."""
+
+from __future__ import annotations
+
+import pytest
+
+from gridwright.catalog import Catalog, load_catalog
+from gridwright.errors import ExitStatus, GridwrightError
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Catalog:
+    return load_catalog()
+
+
+@pytest.mark.parametrize(
+    ("name", "region", "usd"),
+    [
+        ("m5n.8xlarge", "us-east-1", 1.904),
+        ("m5n.8xlarge", "eu-central-1", 2.256),
+        ("BM.Standard2.52", "us-ashburn-1", 52 * 0.0638),
+        ("VM.DenseIO2.24", "ap-tokyo-1", 24 * 0.1275),
+        ("VM.Standard3.Flex(8)", "uk-london-1", 8 * 0.04 + 128 * 0.0015),
+        ("VM.Standard3.Flex(8)", "", 8 * 0.04 + 128 * 0.0015),
+    ],
+)
+def test_known_prices(catalog: Catalog, name: str, region: str, usd: float) -> None:
+    assert catalog.instance_usd_per_hour(name, region) == pytest.approx(usd)
+
+
+def test_a_price_says_who_says_so(catalog: Catalog) -> None:
+    price = catalog.instance_price("m5n.8xlarge", "us-east-1")
+    assert price
+    assert price.source.date == "2025-05"
+
+
+@pytest.mark.parametrize(
+    ("name", "region"), [("c9g.large", "us-east-1"), ("m5n.8xlarge", "af-south-1"), ("BM.HPC2.36", "")]
+)
+def test_no_price_is_none_and_no_error(catalog: Catalog, name: str, region: str) -> None:
+    assert catalog.instance_usd_per_hour(name, region) is None
+
+
+@pytest.mark.parametrize(("region", "near"), [("us-east1", "us-east-1"), ("eu-wset-1", "eu-west-1")])
+def test_an_unknown_region_is_refused_with_the_nearest(catalog: Catalog, region: str, near: str) -> None:
+    with pytest.raises(GridwrightError) as caught:
+        catalog.instance_usd_per_hour("m5n.large", region)
+    assert caught.value.status == ExitStatus.INPUT
+    assert region in str(caught.value)
+    assert f"nearest is {near}" in str(caught.value)
+
+
+def test_a_region_of_the_other_provider_is_refused(catalog: Catalog) -> None:
+    with pytest.raises(GridwrightError, match="us-ashburn-1"):
+        catalog.instance_usd_per_hour("m5n.large", "us-ashburn-1")
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("m5n.8xlarg", "m5n.8xlarge"), ("VM.DenseIO2.42", "VM.DenseIO2.24")]
+)
+def test_an_unknown_type_is_refused_with_the_nearest(catalog: Catalog, name: str, near: str) -> None:
+    with pytest.raises(GridwrightError) as caught:
+        catalog.instance(name)
+    assert f"nearest is {near}" in str(caught.value)
+
+
+def test_a_type_of_the_other_provider_is_refused(catalog: Catalog) -> None:
+    with pytest.raises(GridwrightError, match=r"m5n\.large is an instance type of aws"):
+        catalog.instance("m5n.large", "oci")
+
+
+def test_regions_are_those_with_prices(catalog: Catalog) -> None:
+    assert {"us-east-1", "eu-west-1"} <= set(catalog.regions())
+    assert "us-ashburn-1" in catalog.regions("oci")
+    assert not set(catalog.regions()) & set(catalog.regions("oci"))
