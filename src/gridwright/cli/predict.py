@@ -10,7 +10,10 @@ import typer
 from gridwright.cli.arguments import DEFAULT_RUNS, Json, RunsDirectory, SpecFile
 
 Streams = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Streams on each node.  [default: one per core]")
+    int | None,
+    typer.Option(
+        min=1, metavar="N", help="Streams on each node, or of the workload.  [default: one per core; its own]"
+    ),
 ]
 Explain = Annotated[bool, typer.Option("--explain", help="Show every limit on the way, with its source.")]
 Workload = Annotated[
@@ -19,7 +22,13 @@ Workload = Annotated[
 Profile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Launch profiles of `gridwright workload --profile`.")
 ]
-Scale = Annotated[str, typer.Option(metavar="SCALE", help="With --workload: the size of its data.")]
+Scale = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SCALE",
+        help="With --workload: the size of its data.  [default: as profiled; paper without --profile]",
+    ),
+]
 Calibrate = Annotated[
     str | None, typer.Option(metavar="RUN", help="Take the rates that this run of iotest measured.")
 ]
@@ -36,7 +45,7 @@ def predict(  # noqa: PLR0913, PLR0917 - one parameter per flag of the contract
     explain: Explain = False,
     workload: Workload = None,
     profile: Profile = None,
-    scale: Scale = "paper",
+    scale: Scale = None,
     calibrate: Calibrate = None,
     papers: Papers = False,
     markdown: Markdown = False,

@@ -26,7 +26,7 @@ class PredictFlags:
     explain: bool
     workload: str | None
     profile: Path | None
-    scale: str
+    scale: str | None
     calibrate: str | None
     papers: bool
     markdown: bool
@@ -78,6 +78,8 @@ def _check(flags: PredictFlags) -> None:
         reader.problem("--markdown prints the page of --papers", "--markdown", "add --papers")
     if flags.profile is not None and flags.workload is None:
         reader.problem("profiles are replayed by --workload", "--profile", "add --workload mixed-30")
+    if flags.scale is not None and flags.workload is None:
+        reader.problem("the scale is one of the workload's data", "--scale", "add --workload mixed-30")
     if flags.workload is not None and flags.html is not None:
         reader.problem("the page shows rates, not the workload", "--html", "leave out --workload")
     if flags.json and flags.markdown:
@@ -99,9 +101,10 @@ def _model(flags: PredictFlags) -> GridModel:
 
 
 def _papers(flags: PredictFlags) -> ExitStatus:
+    from gridwright.cli.predict_workload import workload_matrix
     from gridwright.model.papers import check_papers, papers_document
 
-    check = check_papers()
+    check = check_papers(matrices={name: workload_matrix(name) for name in ("mixed-30", "mixed-20")})
     if flags.markdown:
         from gridwright.report.papers_page import papers_page
 

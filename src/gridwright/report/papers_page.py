@@ -1,0 +1,156 @@
+"""docs/papers.md: the model against every published figure, and what of the papers not to copy.
+
+`gridwright predict --papers --markdown > docs/papers.md` brings the file up to date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from gridwright.model.papers import INSTANCE_TABLE, LIMIT, LIMITS, PaperRow, PapersCheck
+from gridwright.model.papers_figures import PAPERS
+from gridwright.report.figures import ABSENT
+from gridwright.report.papers_words import (
+    by_reason,
+    error_text,
+    percent,
+    reach_text,
+    unit_text,
+    value_text,
+)
+
+_INTRODUCTION = f"""# The model against the papers
+
+Five papers on analytics grids over parallel file systems print what they measured. This page holds
+`gridwright predict` against every one of these figures. Grids are described by the specs in
+[examples/papers](../examples/papers), limits come from the catalogue as their providers list them, and no
+measured rate is used to predict another, but for the figures that are marked as fitted.
+
+- A **check** was predicted without the model knowing it. Only checks count.
+- A figure is **fitted** where a factor of the model was taken from it: agreement proves nothing.
+- Other figures **do not count**: they repeat a figure in another unit or for each core, or the paper does not
+  describe what they were measured on.
+
+Errors are relative to the published value. A miss is a check that is off by more than the median may be:
+{LIMITS[INSTANCE_TABLE]:.0%} for the table of instances of paper {INSTANCE_TABLE}, {LIMIT:.0%} for all others.
+
+This page is made by `gridwright predict --papers --markdown > docs/papers.md`; a test holds it up to date.
+"""
+
+_CAVEATS = """
+Read the summary with these in mind:
+
+- 500 MB/s for each server of facts 000, and 1.5 and 3 GB/s for three and six servers of facts 001, are one
+  finding told three times. That the model meets all three says little more than that it meets one.
+- The efficiency factor of Lustre servers (0.86) rests on one measurement, of another cloud: more than 5 GiB/s from two
+  servers with 25 Gbit/s each.
+- CPU/real ratios are of Gridwright's own tests and not of the papers' programs, on cores of another make. On
+  the Oracle grid computation binds, so that ratio says little about its file systems.
+- Limits of volumes are today's. Where a limit of 2015 was lower, the note of the configuration says so.
+- A configuration with an assumption in its note is checked together with that assumption.
+"""
+
+
+def papers_page(check: PapersCheck) -> str:
+    """The page as Markdown."""
+    parts = [
+        _INTRODUCTION,
+        "## Summary\n",
+        *_table(
+            ["paper", "", "figures", "median", "90th percentile", "worst", "not predicted"],
+            "llrrrrr",
+            _summaries(check),
+        ),
+        "",
+        reach_text(check),
+        _CAVEATS,
+        "## Grids\n",
+        *_table(["configuration", "spec", "note"], "lll", _configurations(check)),
+        "",
+        "## Predicted and published",
+        *_figures(check),
+        "",
+        *_reasons("## Misses, with the likely reason", check.missed),
+        *_reasons("## Not predicted", (row for row in check.of("check") if row.predicted is None)),
+        "## What not to copy",
+        "",
+        "Statements and scripts of the papers that do not hold, and what to do instead.",
+        *_advice(check),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _summaries(check: PapersCheck) -> Iterator[list[str]]:
+    for each in check.papers:
+        yield [
+            each.paper,
+            PAPERS[each.paper],
+            str(each.count),
+            percent(each.median_error),
+            percent(each.p90_error),
+            percent(each.worst_error),
+            str(each.not_predicted) if each.not_predicted else ABSENT,
+        ]
+
+
+def _configurations(check: PapersCheck) -> Iterator[list[str]]:
+    for each in check.configurations:
+        link = f"[{each.spec}](../examples/papers/{each.spec})" if each.spec else "none"
+        yield [f"`{each.name}`", link, each.note]
+
+
+def _figures(check: PapersCheck) -> Iterator[str]:
+    heads = ["fact", "figure", "unit", "predicted", "published", "error", ""]
+    for paper, title in PAPERS.items():
+        rows = [row for row in check.rows if row.paper == paper and not row.repeats]
+        repeated = sum(row.paper == paper for row in check.rows) - len(rows)
+        yield f"\n### {paper}: {title}\n"
+        yield from _table(heads, "lllrrrl", (_figure(row) for row in rows))
+        if repeated:
+            figures = "1 figure that repeats" if repeated == 1 else f"{repeated} figures that repeat"
+            yield f"\n{figures} one of these is left out; `gridwright predict --papers --json` has all."
+
+
+def _figure(row: PaperRow) -> list[str]:
+    roles = {"check": "**miss**" if row.missed else "", "fitted": "fitted", "context": "does not count"}
+    return [
+        f"`{row.fact_id}`",
+        row.quantity,
+        unit_text(row.unit),
+        value_text(row.predicted, row.unit),
+        value_text(row.published, row.unit),
+        error_text(row.error),
+        roles[row.role],
+    ]
+
+
+def _reasons(title: str, rows: Iterable[PaperRow]) -> Iterator[str]:
+    """A section with a paragraph for each reason; nothing where there are no rows."""
+    found = by_reason(rows)
+    if found:
+        yield title
+        yield ""
+    for reason, figures in found.items():
+        yield f"**{reason[:1].upper()}{reason[1:].rstrip('.')}.**"
+        yield ""
+        yield from (f"- {figure}" for figure in figures)
+        yield ""
+
+
+def _advice(check: PapersCheck) -> Iterator[str]:
+    for paper, title in PAPERS.items():
+        rows = [[each.printed, each.instead] for each in check.advice if each.paper == paper]
+        if rows:
+            yield f"\n### {paper}: {title}\n"
+            yield from _table(["printed", "instead"], "ll", rows)
+
+
+def _table(heads: Sequence[str], sides: str, rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A Markdown table; `sides` has l or r for each column."""
+    yield _line(heads)
+    yield _line(["---:" if side == "r" else "---" for side in sides])
+    yield from (_line(row) for row in rows)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -1,0 +1,112 @@
+"""A predicted run of the mixed workload on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from gridwright.model.workload_figures import WorkloadPrediction
+from gridwright.report.figures import ABSENT, count, duration, plain
+from gridwright.report.terminal_frame import framed_table, terminal_console
+from gridwright.report.terminal_text import say, say_findings, spelled
+from gridwright.units import format_rate
+
+_LEVELS = " ▁▂▃▄▅▆▇█"
+_ASCII_LEVELS = " .:-=+*#%"
+_WIDEST = 60
+_LEAST_SHARE = 0.005
+
+
+def print_workload_prediction(grid: str, matrix: str, prediction: WorkloadPrediction) -> None:
+    """Print the tests, the workload in all, what binds, the throughput over time, and what was assumed."""
+    console = terminal_console()
+    say(console, f"{grid}: {matrix} predicted, {count(len(prediction.launches))} launches")
+    console.print(_tests(prediction))
+    _print_in_all(console, prediction)
+    _print_causes(console, prediction)
+    _print_throughput(console, prediction)
+    say(console, "Assumed:")
+    for line in prediction.assumptions:
+        say(console, line, indent=2)
+    say_findings(console, prediction.findings)
+
+
+def _tests(prediction: WorkloadPrediction) -> Table:
+    table = framed_table(
+        "Tests (means over launches)",
+        ["test", "class", "bound by"],
+        ["launches", "real s", "CPU s", "CPU/real"],
+    )
+    for test in prediction.tests:
+        table.add_row(
+            test.test,
+            test.class_,
+            test.bound_by or ABSENT,
+            count(test.launches),
+            plain(test.real_s),
+            plain(test.cpu_s),
+            _ratio(test.ratio),
+        )
+    return table
+
+
+def _ratio(ratio: float | None) -> str:
+    return ABSENT if ratio is None else f"{ratio:.2f}"
+
+
+def _print_in_all(console: Console, prediction: WorkloadPrediction) -> None:
+    say(
+        console,
+        f"In all: {duration(prediction.elapsed_s)} from the first start to the last end; "
+        f"{prediction.real_s / 60:,.1f} min of real time and {prediction.cpu_s / 60:,.1f} min of CPU over "
+        f"all launches; {plain(prediction.mean_concurrency)} at once on average",
+    )
+    say(
+        console,
+        f"CPU/real ratio: {_ratio(prediction.ratio_mean)} (mean of the launches, "
+        f"{_ratio(prediction.ratio_min)} to {_ratio(prediction.ratio_max)}), "
+        f"{_ratio(prediction.ratio_of_sums)} (of the sums)",
+    )
+
+
+def _print_causes(console: Console, prediction: WorkloadPrediction) -> None:
+    causes = sorted(prediction.shares.items(), key=lambda each: -each[1])
+    words = [f"{name} {share:.0%}" for name, share in causes if share >= _LEAST_SHARE]
+    say(console, f"What took the real time: {', '.join(words)}")
+    busy = sorted(prediction.utilisation.items(), key=lambda each: -each[1])
+    words = [f"{name} {share:.0%}" for name, share in busy if share >= _LEAST_SHARE]
+    if words:
+        say(console, f"How busy on average: {', '.join(words)}")
+
+
+def _print_throughput(console: Console, prediction: WorkloadPrediction) -> None:
+    moved = {name: rates for name, rates in prediction.rates.items() if name != "cpu" and any(rates)}
+    if not moved:
+        return
+    longest = max(len(rates) for rates in moved.values())
+    say(
+        console,
+        f"Throughput over {duration(prediction.bin_s * longest)}, the height of each line is its peak:",
+    )
+    width = max(len(name) for name in moved)
+    for name, rates in moved.items():
+        line = _line(rates, min(_WIDEST, max(10, console.width - width - 18)), _levels(console))
+        say(console, f"{name:<{width}} {line} {format_rate(max(rates))}", indent=2)
+
+
+def _levels(console: Console) -> str:
+    return _LEVELS if spelled(console, _LEVELS) == _LEVELS else _ASCII_LEVELS
+
+
+def _line(rates: Sequence[float], width: int, levels: str) -> str:
+    """The rates as a line of blocks, each the mean of its part of the time, against the peak."""
+    width = min(width, len(rates))
+    peak = max(rates)
+    parts = [
+        rates[len(rates) * place // width : max(len(rates) * (place + 1) // width, 1)]
+        for place in range(width)
+    ]
+    means = [sum(part) / len(part) if part else 0.0 for part in parts]
+    return "".join(levels[round(mean / peak * (len(levels) - 1))] for mean in means)

@@ -1,0 +1,105 @@
+"""`plan` and `predict` as users run them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import Command
+
+ROOT = Path(__file__).parents[2]
+REQUIREMENTS = str(ROOT / "examples" / "requirements-64-cores.yaml")
+FSX = ROOT / "examples" / "papers" / "002-fsx-lustre.yaml"
+
+
+def test_a_written_design_is_checked_and_predicted_as_planned(gridwright: Command, tmp_path: Path) -> None:
+    out = tmp_path / "grid.yaml"
+    planned = gridwright("plan", REQUIREMENTS, "--write", str(out), "--choose", "2", "--json")
+    assert planned.status == 0
+    designs = planned.json["designs"]
+    assert [each["cost_usd_per_hour"] for each in designs] == sorted(
+        each["cost_usd_per_hour"] for each in designs
+    )
+    assert gridwright("check", str(out)).status == 0
+    predicted = gridwright("predict", str(out), "--json")
+    assert predicted.status == 0
+    assert predicted.json["met"] is True
+    assert predicted.json["cost_usd_per_hour"] == pytest.approx(designs[1]["cost_usd_per_hour"])
+    for library in predicted.json["libraries"]:
+        printed = designs[1]["libraries"][library["library"]]
+        assert library["write"]["bytes_per_s_per_core"] == pytest.approx(
+            printed["write_bytes_per_s_per_core"]
+        )
+        assert library["read"]["bytes_per_s_per_core"] == pytest.approx(printed["read_bytes_per_s_per_core"])
+    assert "written" in planned.err
+
+
+def test_a_file_that_is_there_is_not_overwritten_unasked(gridwright: Command, tmp_path: Path) -> None:
+    out = tmp_path / "grid.yaml"
+    out.write_text("mine")
+    refused = gridwright("plan", REQUIREMENTS, "--write", str(out))
+    assert refused.status == 2
+    assert out.read_text() == "mine"
+    assert gridwright("plan", REQUIREMENTS, "--write", str(out), "--overwrite").status == 0
+    assert "filesystems:" in out.read_text()
+
+
+def test_changing_only_the_instance_predicts_another_row(gridwright: Command, tmp_path: Path) -> None:
+    for instance, gigabits in (("m5n.8xlarge", 25), ("c5n.18xlarge", 100), ("i3en.24xlarge", 100)):
+        spec = tmp_path / "grid.yaml"
+        spec.write_text(FSX.read_text().replace("m5n.8xlarge", instance))
+        predicted = gridwright("predict", str(spec), "--json").json
+        for library in predicted["libraries"]:
+            assert library["write"]["bytes_per_s"] == pytest.approx(gigabits * 125e6)
+            assert library["write"]["bound_by"] == "node.network-out"
+
+
+def test_a_missed_requirement_ends_with_status_1(gridwright: Command, tmp_path: Path) -> None:
+    spec = tmp_path / "grid.yaml"
+    spec.write_text(FSX.read_text().replace("m5n.8xlarge", "m5.8xlarge"))
+    predicted = gridwright("predict", str(spec))
+    assert predicted.status == 1
+    assert "no" in predicted.out
+
+
+def test_the_impossible_ends_with_status_1_and_says_what_is_possible(
+    gridwright: Command, tmp_path: Path
+) -> None:
+    spec = tmp_path / "grid.yaml"
+    spec.write_text(Path(REQUIREMENTS).read_text().replace("cores: 64", "cores: 64\n  budget: 2 USD/h"))
+    planned = gridwright("plan", str(spec))
+    assert planned.status == 1
+    assert "the nearest possible is" in " ".join(planned.out.split())
+    assert gridwright("plan", str(spec), "--json").json["designs"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["predict", REQUIREMENTS], "yet to be planned"),
+        (["iotest", REQUIREMENTS], "yet to be planned"),
+        (["plan", str(FSX)], "no requirements"),
+        (["plan", REQUIREMENTS, "--explain", "m5n.9xlarge"], "m5n.9xlarge"),
+        (["plan", REQUIREMENTS, "--choose", "3"], "--write"),
+        (["plan", REQUIREMENTS, "--write", "/nowhere/at/all.yaml"], "/nowhere/at"),
+        (["predict", "--markdown"], "--papers"),
+        (["predict", str(FSX), "--papers"], "FILE"),
+        (["predict", str(FSX), "--profile", "p.json"], "--workload"),
+        (["predict", str(FSX), "--calibrate", "no-such-run"], "there are no runs here"),
+    ],
+)
+def test_what_is_held_wrong_is_refused_with_a_remedy(
+    gridwright: Command, arguments: list[str], says: str, tmp_path: Path
+) -> None:
+    refused = gridwright(*arguments, cwd=tmp_path)
+    assert refused.status == 2
+    assert says in refused.text
+
+
+def test_pages_are_written(gridwright: Command, tmp_path: Path) -> None:
+    for name, arguments in (("plan", ["plan", REQUIREMENTS]), ("predict", ["predict", str(FSX)])):
+        page = tmp_path / f"{name}.html"
+        ended = gridwright(*arguments, "--html", str(page))
+        assert ended.status == 0
+        assert "<html" in page.read_text()
