@@ -24,6 +24,7 @@ from gridwright.plan.shared import (
     server_offers,
 )
 from gridwright.plan.volumes import VolumeSet, all_volume_sets, cheapest, worthwhile
+from gridwright.spec.crosscheck import MAX_NODES
 
 Place = Literal["shared", "scratch", "instance-store", "volumes"]
 LEVELS = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
@@ -112,8 +113,8 @@ class Search:
 
     def candidates(self, instance: InstanceType, usd: float) -> Iterator[Candidate]:
         """All candidates with nodes of one type, at every level of the required rates."""
-        count = math.ceil(self.needs.requirements.cores / instance.cores)
         for places in self._placements():
+            count = self._count(instance, places)
             seen: set[tuple[int, ...]] = set()
             for level in LEVELS:
                 found = list(self._at_level(instance, usd, count, places, level))
@@ -125,6 +126,15 @@ class Search:
                         yield one
                 if not found:
                     break
+
+    def _count(self, instance: InstanceType, places: Mapping[str, Place]) -> int:
+        """Nodes for the cores, and for the room on their instance stores: more would only cost more."""
+        count = math.ceil(self.needs.requirements.cores / instance.cores)
+        own = [name for name, place in places.items() if place == "instance-store"]
+        if not own or instance.instance_store is None:
+            return count
+        room = math.ceil(self.needs.capacity(own) / instance.instance_store.total_bytes)
+        return min(max(count, room), MAX_NODES)
 
     def _placements(self) -> Iterator[dict[str, Place]]:
         """Where each library may live; data are on a file system that all nodes share."""

@@ -17,7 +17,7 @@ from gridwright.plan.grid_spec import spec_text
 from gridwright.plan.needs import read_needs
 from gridwright.plan.search import order, pareto_front, plan, search
 from gridwright.spec.load import parse_spec
-from tests.unit.plan.requirements import spec
+from tests.support.requirements import spec
 
 CATALOG = load_catalog()
 
