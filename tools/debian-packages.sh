@@ -28,6 +28,7 @@ if [ "$purpose" = test ]; then
     need chromium command -v chromium
     need e2fsprogs test -x /sbin/mkfs.ext4 -o -x /usr/sbin/mkfs.ext4
     need mount command -v mount
+    need python3-simgrid /usr/bin/python3 -c 'import simgrid'
 fi
 
 [ -n "$missing" ] || exit 0

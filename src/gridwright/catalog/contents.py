@@ -50,6 +50,10 @@ class Catalog:
                 f"gridwright catalog list --provider {provider} shows them",
             )
         names = [each.name for each in self.instances.values() if provider in (None, each.provider)]
+        if sizes := [each for each in names if self.instances[each].family == name]:
+            raise input_error(
+                f"{name} is a family of instance types", remedy=f"choose one of {', '.join(sizes)}"
+            )
         raise unknown("instance type", name, names)
 
     def volume(self, name: str, provider: str | None = None) -> VolumeType:

@@ -13,8 +13,7 @@ def contribute(name: str, filesystem: LocalFileSystem, site: Site) -> Contributi
     """What each node's disks deliver. Problems with the spec are noted at the site."""
     instance = site.nodes.instance
     disks: DiskRates | str = (
-        f"nothing is known of its disks; add disks: or delivers: to file system {name}, "
-        "or give a run of iotest with --calibrate"
+        "nothing is known of its disks"
     )
     if filesystem.disks is not None and instance is not None:
         disks = disk_rates(filesystem.disks, instance, site, "filesystems", name, "disks")

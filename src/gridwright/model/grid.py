@@ -72,9 +72,8 @@ def grid_model(spec: GridSpec, catalog: Catalog | None = None) -> GridModel:
     found = {name: contribution(name, site) for name in spec.filesystems}
     if nodes.instance is not None:
         hourly = site.instance_usd_per_hour(nodes.instance.name, "region")
-        node_cost = Cost(
-            f"{nodes.count} nodes {nodes.instance.name}", None if hourly is None else hourly * nodes.count
-        )
+        what = f"{nodes.count} node{'s'[: nodes.count != 1]} {nodes.instance.name}"
+        node_cost = Cost(what, None if hourly is None else hourly * nodes.count)
     site.raise_problems(problem_at)
     costs: tuple[Cost, ...] = (node_cost,) if nodes.instance is not None else ()
     costs += tuple(cost for each in found.values() for cost in each.costs)

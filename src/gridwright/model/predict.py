@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
 
-from gridwright.errors import Finding, GridwrightError
+from gridwright.errors import Finding, GridwrightError, Problem
 from gridwright.filesystems.resources import OPERATIONS, Operation, Resource, Route
 from gridwright.model.grid import GridModel, price_findings
 from gridwright.model.prediction import (
@@ -40,17 +40,7 @@ def predict(model: GridModel, streams_per_node: int | None = None) -> Prediction
     Raises GridwrightError for libraries of which nothing is known.
     """
     if model.unknown:
-        raise GridwrightError(
-            *(
-                problem_at(
-                    model.spec,
-                    ("filesystems", model.libraries[name].filesystem),
-                    f"the rate of library {name} cannot be predicted: {why}",
-                    "Add delivers: with measured rates, or give a run of iotest with --calibrate",
-                )
-                for name, why in sorted(model.unknown.items())
-            )
-        )
+        raise GridwrightError(*_unknown(model))
     streams = streams_per_node or model.cores_per_node
     libraries = tuple(_library(model, name, streams) for name in model.libraries)
     together = all_together(model)
@@ -67,6 +57,21 @@ def predict(model: GridModel, streams_per_node: int | None = None) -> Prediction
         findings,
         _met(model, libraries, together),
     )
+
+
+def _unknown(model: GridModel) -> Iterator[Problem]:
+    """One problem for each file system of which nothing is known."""
+    by_filesystem: dict[str, list[str]] = {}
+    for name in model.unknown:
+        by_filesystem.setdefault(model.libraries[name].filesystem, []).append(name)
+    for filesystem, names in by_filesystem.items():
+        yield problem_at(
+            model.spec,
+            ("filesystems", filesystem),
+            f"rates on {filesystem} ({', '.join(names)}) cannot be predicted: {model.unknown[names[0]]}",
+            f"Add delivers: {{write: 500 MB/s, read: 500 MB/s}} to {filesystem} with what its disks deliver, "
+            "or name a run of iotest with --calibrate",
+        )
 
 
 def _met(

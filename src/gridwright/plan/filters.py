@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from gridwright.catalog import InstanceType
+from gridwright.catalog import Catalog, InstanceType
+from gridwright.errors import GridwrightError, nearest
 from gridwright.plan.design import Fit
 from gridwright.plan.needs import Needs
+from gridwright.spec.locate import problem_at
 from gridwright.units import format_bytes
 
 
@@ -28,6 +30,26 @@ class Filter:
         """The row of an explanation."""
         fits = self.fits(instance)
         return Fit(self.requirement, self.provided(instance), self.required, "yes" if fits else "no")
+
+
+def check_families(needs: Needs, catalog: Catalog) -> None:
+    """Raise GridwrightError for families that the provider does not have, each with the nearest."""
+    spec = needs.spec
+    families = {one.family for one in catalog.instances.values() if one.provider == spec.provider}
+    problems = []
+    for field, names in (
+        ("allow", needs.requirements.families.allow),
+        ("forbid", needs.requirements.families.forbid),
+    ):
+        for name in names:
+            if name not in families:
+                near = nearest(name, families)
+                hint = f"did you mean {near}? " if near else ""
+                path = ("requirements", "families", field)
+                what = f"there is no family {name!r} of {spec.provider}"
+                problems.append(problem_at(spec, path, what, f"{hint}gridwright catalog list shows all"))
+    if problems:
+        raise GridwrightError(*problems)
 
 
 def node_filters(needs: Needs) -> Iterator[Filter]:

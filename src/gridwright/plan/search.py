@@ -12,7 +12,7 @@ from gridwright.model.predict import predict
 from gridwright.plan.candidates import Candidate, Market, Search, market
 from gridwright.plan.design import Design, Plan
 from gridwright.plan.explain import explain_type, neighbours
-from gridwright.plan.filters import node_filters
+from gridwright.plan.filters import check_families, node_filters
 from gridwright.plan.grid_spec import design_spec
 from gridwright.plan.impossible import impossible
 from gridwright.plan.needs import Needs, read_needs, readings
@@ -45,6 +45,7 @@ def plan(spec: GridSpec, catalog: Catalog | None = None, *, explain: str | None 
     """
     needs = read_needs(spec)
     catalog = catalog or load_catalog(spec.file.parent if spec.file else None)
+    check_families(needs, catalog)
     explained = catalog.instance(explain, spec.provider) if explain else None
     found = search(needs, catalog)
     budget = needs.requirements.budget

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gridwright.report import bars, charts, tables
+from gridwright.report.document import rendered
 from gridwright.report.figures import clock, count, duration, moment
 from gridwright.report.plot import Chart
 from gridwright.report.tables import Table
@@ -18,9 +16,6 @@ from gridwright.report.verdict import Verdict, judge
 from gridwright.report.workload_part import WorkloadPart, data_facts, workload_part
 from gridwright.runs.records import FindingRecord, IotestRecord, LibraryRecord, RunRecord
 from gridwright.runs.workload_record import WorkloadRecord
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 _LEVELS = {"error": 0, "warning": 1, "info": 2}
 
@@ -63,74 +58,23 @@ def render_report(run: ReportInput) -> str:
     overview = bars.required_chart(verdict.libraries)
     shown = [*([overview] if overview else []), *(chart for section in sections for chart in section.charts)]
     shown += workload.charts if workload else ()
-    scripts = _scripts() if shown else _scripts()[1:]
-    styles = _asset("report.css")
-    page = (
-        _environment()
-        .get_template("report.html.j2")
-        .render(
-            title=f"{verdict.headline} – {run.run.name}",  # noqa: RUF001 - a dash as type has it
-            policy=_policy(scripts),
-            styles=styles,
-            scripts=scripts,
-            verdict=verdict,
-            subject=_subject(bool(sections), workload),
-            workload=workload,
-            run=run.run,
-            facts=_run_facts(run.run),
-            overview=overview,
-            sections=sections,
-            findings=_findings(run),
-            environment=_environment_facts(run),
-            devices=_devices(run.iotest),
-            asked=tables.asked_and_used(run.iotest),
-            looked_for_steady=_looked_for_steady(run.iotest),
-            repeat_command=run.repeat_command,
-            chart_data={chart.name: {"height": chart.height, **chart.figure} for chart in shown},
-        )
-    )
-    return str(page)
-
-
-def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
-
-    environment = Environment(
-        loader=PackageLoader("gridwright.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    # Only for our own style sheet and scripts; nothing from outside passes through here.
-    environment.filters["inlined"] = Markup
-    return environment
-
-
-def _asset(name: str) -> str:
-    return files("gridwright.report").joinpath("templates", name).read_text(encoding="utf-8")
-
-
-def _scripts() -> list[str]:
-    """plotly.js, as it comes with the Python package, and our own."""
-    from plotly.offline import get_plotlyjs
-
-    # Either would end or upset the script element around it; plotly.js has neither so far.
-    library = get_plotlyjs().replace("</script", "<\\/script").replace("<!--", "<\\!--")
-    return [library, _asset("report.js")]
-
-
-def _policy(scripts: Sequence[str]) -> str:
-    """The page's own security policy: nothing from the network, no script but ours.
-
-    The scripts are named by their hash, so that not even a mistake in escaping could run another.
-    """
-    digests = [hashlib.sha256(script.encode()).digest() for script in scripts]
-    hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
-    return (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
+    return rendered(
+        "report.html.j2",
+        shown,
+        title=f"{verdict.headline} – {run.run.name}",  # noqa: RUF001 - a dash as type has it
+        verdict=verdict,
+        subject=_subject(bool(sections), workload),
+        workload=workload,
+        run=run.run,
+        facts=_run_facts(run.run),
+        overview=overview,
+        sections=sections,
+        findings=_findings(run),
+        environment=_environment_facts(run),
+        devices=_devices(run.iotest),
+        asked=tables.asked_and_used(run.iotest),
+        looked_for_steady=_looked_for_steady(run.iotest),
+        repeat_command=run.repeat_command,
     )
 
 

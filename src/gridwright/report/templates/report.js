@@ -78,6 +78,9 @@
   /* The clipboard interface is missing where a browser trusts no local file; then text is selected. */
   function offerCopy() {
     const button = document.getElementById("copy");
+    if (button === null) {
+      return;
+    }
     const command = document.getElementById("repeat-command");
     const status = document.getElementById("copied");
     function select() {

@@ -1,0 +1,224 @@
+"""Tables of predictions and plans, for pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gridwright.model.prediction import Prediction, Together
+from gridwright.plan.design import Design, Explanation, Fits, Neighbour, Reading
+from gridwright.report.design_charts import MARK_OF
+from gridwright.report.design_words import (
+    binding,
+    burst_text,
+    counted,
+    dollars,
+    groups,
+    homes,
+    met_word,
+    monthly,
+    next_text,
+    nodes_text,
+    per_core,
+    rate_met,
+    resilience_text,
+)
+from gridwright.report.figures import ABSENT, count, megabytes, required, share
+from gridwright.report.tables import Cell, Table, table_of
+from gridwright.report.verdict import Mark
+
+DESIGNS_LISTED = 100
+"""Designs in the table of a plan; the chart has all."""
+_FITS: dict[Fits, tuple[str, Mark]] = {
+    "yes": ("yes", "met"),
+    "no": ("no", "missed"),
+    "open": ("open", "unjudged"),
+}
+
+
+def _met(met: bool | None) -> Cell:
+    return Cell(ABSENT) if met is None else Cell(met_word(met), MARK_OF[met])
+
+
+def rates_table(prediction: Prediction) -> Table:
+    """Each library alone: what lasts, what is required, and what binds."""
+    rows = [
+        (library, operation, rates)
+        for library in prediction.libraries
+        for operation, rates in library.rates.items()
+    ]
+    return table_of(
+        "Rates that last, each library alone, in MB/s",
+        rows,
+        {
+            "Library": lambda row: row[0].library,
+            "Operation": lambda row: row[1],
+            "Required per core": lambda row: required(row[0].requires_bytes_per_s_per_core),
+            "Per core": lambda row: per_core(row[0], row[2]),
+            "Per node": lambda row: megabytes(row[2].bytes_per_s_per_node),
+            "In all": lambda row: megabytes(row[2].bytes_per_s),
+            "Met": lambda row: _met(rate_met(row[0], row[2])),
+            "Bound by": lambda row: row[2].bound_by.resource,
+            "Next, above the rate": lambda row: next_text(row[2]),
+        },
+        "Operation|Met|Bound by|Next, above the rate",
+    )
+
+
+def limits_table(prediction: Prediction) -> Table:
+    """Every limit on the route of every library, from the tightest on, with the source of its capacity."""
+    rows = [
+        (names, operation, place, bound)
+        for names, library in groups(prediction.libraries)
+        for operation, rates in library.rates.items()
+        for place, bound in enumerate(rates.chain)
+    ]
+    table = table_of(
+        "Every limit, with its source",
+        rows,
+        {
+            "Library": lambda row: row[0],
+            "Operation": lambda row: row[1],
+            "Limit": lambda row: row[3].resource,
+            "MB/s in all": lambda row: megabytes(row[3].bytes_per_s),
+            "Role": lambda row: ("binds", "next", ABSENT)[min(row[2], 2)],
+            "What it is": lambda row: row[3].what,
+            "Source": lambda row: row[3].source or ABSENT,
+        },
+        "Operation|Limit|Role|What it is|Source",
+    )
+    return replace(table, folded=True)
+
+
+def bursts_table(prediction: Prediction) -> Table | None:
+    """What goes through while bursts last; requirements are not judged by it."""
+    rows = [
+        (library.library, operation, burst)
+        for library in prediction.libraries
+        for operation, rates in library.rates.items()
+        if (burst := rates.burst) is not None
+    ]
+    if not rows:
+        return None
+    return table_of(
+        "Bursts, in MB/s; requirements are judged by the rates that last",
+        rows,
+        {
+            "Library": lambda row: row[0],
+            "Operation": lambda row: row[1],
+            "Per core": lambda row: megabytes(row[2].bytes_per_s / prediction.cores),
+            "In all": lambda row: megabytes(row[2].bytes_per_s),
+            "How long": lambda row: burst_text(row[2]),
+            "Bound by": lambda row: row[2].bound_by.resource,
+        },
+        "Operation|How long|Bound by",
+    )
+
+
+def together_table(together: Together | None) -> Table | None:
+    """All libraries busy at once."""
+    if together is None:
+        return None
+    rows = [(operation, part, together.bound_by[operation]) for operation, part in together.share.items()]
+    wanted = f"{together.required_share * 100:.3g} %"
+    table = table_of(
+        "All libraries at once: the part of its requirement that the worst-served one gets",
+        rows,
+        {
+            "Operation": lambda row: row[0],
+            "Gets": lambda row: share(row[1]),
+            "Must be there": lambda _: wanted,
+            "Met": lambda row: _met(row[1] >= together.required_share * (1 - 1e-9)),
+            "Bound by": lambda row: row[2].resource if row[2] else "nothing",
+        },
+        "Met|Bound by",
+    )
+    note = f"The peak factor, since libraries do not all peak together: {together.required_share_source}"
+    return replace(table, note=note)
+
+
+def bill_table(prediction: Prediction) -> Table | None:
+    """The bill by line."""
+    if not prediction.costs:
+        return None
+    lines = [(cost.what, cost.usd_per_hour) for cost in prediction.costs]
+    table = table_of(
+        "The bill, in USD",
+        [*lines, ("In all", prediction.usd_per_hour)],
+        {
+            "What": lambda row: row[0],
+            "Per hour": lambda row: dollars(row[1]),
+            "Per month of 730 h": lambda row: monthly(row[1]),
+        },
+    )
+    unknown = any(usd is None for _, usd in lines)
+    note = (
+        f"{ABSENT} is a price that is not known; without it the sum is not known either." if unknown else ""
+    )
+    return replace(table, note=note)
+
+
+def readings_table(readings: Sequence[Reading]) -> Table:
+    """How the planner read what is required."""
+    return table_of(
+        "Requirements, as they were read",
+        readings,
+        {"What": lambda r: r.what, "Read as": lambda r: r.value, "Where from": lambda r: r.source},
+        "Read as|Where from",
+    )
+
+
+def designs_table(designs: Sequence[Design]) -> Table:
+    """All designs, cheapest first."""
+    table = table_of(
+        "Designs that meet the requirements, cheapest first",
+        [*enumerate(designs[:DESIGNS_LISTED], start=1)],
+        {
+            "Rank": lambda row: count(row[0]),
+            "Nodes": lambda row: nodes_text(row[1]),
+            "Where libraries live": lambda row: "; ".join(
+                f"{names} on {home}" for names, home in homes(row[1])
+            ),
+            "USD per hour": lambda row: dollars(row[1].usd_per_hour),
+            "USD per month": lambda row: monthly(row[1].usd_per_hour),
+            "MB/s per core": lambda row: megabytes(row[1].bytes_per_s_per_core),
+            "Binds": lambda row: binding(row[1]),
+            "Resilience": lambda row: resilience_text(row[1]),
+            "Pareto front": lambda row: "on it" if row[1].front else ABSENT,
+        },
+        "Nodes|Where libraries live|Binds|Pareto front",
+    )
+    more = len(designs) - DESIGNS_LISTED
+    return table if more <= 0 else replace(table, note=f"{counted(more, 'dearer design')} more: see --json.")
+
+
+def neighbours_table(neighbours: Sequence[Neighbour]) -> Table | None:
+    """Designs beside the cheapest one, and why each is worse."""
+    if not neighbours:
+        return None
+    return table_of(
+        "Beside the cheapest design, and why each is worse",
+        neighbours,
+        {
+            "Design": lambda n: n.title,
+            "Change": lambda n: n.change,
+            "Why it is worse": lambda n: n.why,
+            "USD per hour": lambda n: dollars(n.usd_per_hour),
+        },
+        "Change|Why it is worse",
+    )
+
+
+def explanation_table(explanation: Explanation) -> Table:
+    """One instance type against every requirement."""
+    return table_of(
+        f"{explanation.instance} against each requirement",
+        explanation.fits,
+        {
+            "Requirement": lambda fit: fit.requirement,
+            "Provided": lambda fit: fit.provided,
+            "Required": lambda fit: fit.required,
+            "Fits": lambda fit: Cell(*_FITS[fit.fits]),
+        },
+        "Provided|Required|Fits",
+    )

@@ -1,0 +1,174 @@
+"""How predictions and designs are worded, alike on the terminal and on pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gridwright.errors import Finding
+from gridwright.model.document import HOURS_PER_MONTH
+from gridwright.model.prediction import Burst, LibraryPrediction, Prediction, Rates, reaches
+from gridwright.plan.design import Design
+from gridwright.report.figures import ABSENT, against, count, duration, listed, share
+from gridwright.runs.records import FindingRecord
+
+MOST_RESILIENT = 4
+"""What a design's resilience counts up to."""
+_KINDS = {"local": "disks of each node", "lustre": "Lustre", "fsx-lustre": "FSx for Lustre", "scale": "Scale"}
+
+
+def dollars(usd: float | None) -> str:
+    """An amount of USD: cents below a thousand, whole dollars from there on."""
+    if usd is None:
+        return ABSENT
+    return f"{usd:,.2f}" if usd < 1000 else f"{usd:,.0f}"
+
+
+def monthly(usd_per_hour: float | None) -> str:
+    """USD for a month, of USD per hour."""
+    return ABSENT if usd_per_hour is None else f"{usd_per_hour * HOURS_PER_MONTH:,.0f}"
+
+
+def cost_text(usd_per_hour: float | None) -> str:
+    """What a grid costs, in words."""
+    if usd_per_hour is None:
+        return "cost not known"
+    month = monthly(usd_per_hour)
+    return f"{dollars(usd_per_hour)} USD per hour, {month} USD per month ({HOURS_PER_MONTH} h)"
+
+
+def counted(number: int, word: str) -> str:
+    """`1 node`, `2 nodes`."""
+    return f"{count(number)} {word}{'' if number == 1 else 's'}"
+
+
+def size_text(prediction: Prediction) -> str:
+    """Nodes and physical cores, in words."""
+    each = prediction.cores // prediction.nodes if prediction.nodes else 0
+    return f"{counted(prediction.nodes, 'node')} x {counted(each, 'core')}"
+
+
+def met_word(met: bool | None) -> str:
+    """`yes`, `no`, or a dash where nothing is required."""
+    return {True: "yes", False: "no", None: ABSENT}[met]
+
+
+def rate_met(library: LibraryPrediction, rates: Rates) -> bool | None:
+    """Whether one direction reaches what the library requires; None where nothing is required."""
+    required = library.requires_bytes_per_s_per_core
+    return None if required is None else reaches(rates.bytes_per_s_per_core, required)
+
+
+def next_text(rates: Rates) -> str:
+    """The next bottleneck, and how far above today's rate it lies."""
+    if rates.next_bound is None:
+        return ABSENT
+    return f"{rates.next_bound.resource} ({above(rates.next_bound.bytes_per_s, rates.bytes_per_s)})"
+
+
+def above(value: float, rate: float) -> str:
+    """How far a limit lies above a rate: `+37 %`, from ten times on `x 12`."""
+    if rate <= 0:
+        return ABSENT
+    times = value / rate
+    return f"x {times:,.0f}" if times >= 10 else f"+{share(times - 1)}"
+
+
+def burst_text(burst: Burst) -> str:
+    """How long a burst lasts, in words."""
+    return "no fact says how long" if burst.seconds is None else f"for {duration(burst.seconds)}"
+
+
+def groups(libraries: Iterable[LibraryPrediction]) -> list[tuple[str, LibraryPrediction]]:
+    """Libraries of which all the same is said stand together: their names in words, and one of them."""
+    alike: list[tuple[list[str], LibraryPrediction]] = []
+    for library in libraries:
+        for names, other in alike:
+            same = (library.filesystem, library.requires_bytes_per_s_per_core, library.rates)
+            if same == (other.filesystem, other.requires_bytes_per_s_per_core, other.rates):
+                names.append(library.library)
+                break
+        else:
+            alike.append(([library.library], library))
+    return [(listed(names), library) for names, library in alike]
+
+
+def finding_records(findings: Iterable[Finding]) -> list[FindingRecord]:
+    """Findings as the report shows them, the gravest first."""
+    order = ("error", "warning", "info")
+    records = [FindingRecord(level=f.level, name=f.name, text=f.text, remedy=f.remedy) for f in findings]
+    return sorted(records, key=lambda record: order.index(record.level))
+
+
+def nodes_text(design: Design) -> str:
+    """How many nodes of which type."""
+    instances = [group.instance or "this machine" for group in design.spec.nodes.values()]
+    return f"{count(design.prediction.nodes)} x {listed(instances)}"
+
+
+def homes(design: Design) -> list[tuple[str, str]]:
+    """Where libraries live: their names in words, and the file system; one line for those that share it."""
+    names: dict[str, list[str]] = {}
+    for name, library in design.spec.libraries.items():
+        names.setdefault(library.filesystem, []).append(name)
+    return [(listed(each), f"{home}: {_home(design, home)}") for home, each in names.items()]
+
+
+def _home(design: Design, name: str) -> str:
+    filesystem = design.spec.filesystems[name].model_dump(mode="json", exclude_none=True)
+    kind = str(filesystem["type"])
+    parts = [_KINDS.get(kind, kind)]
+    if kind == "local" and "disks" in filesystem:
+        parts = [f"{_disks(filesystem['disks'])} of each node"]
+    elif kind == "fsx-lustre":
+        parts.append(f"{filesystem['deployment']}, {filesystem['capacity']}")
+        if "throughput" in filesystem:
+            parts.append(f"at {filesystem['throughput']}")
+    for role in ("oss", "nsd"):
+        if servers := filesystem.get(role):
+            parts.append(f"on {servers['count']} {role.upper()} {servers['instance']}")
+            if "disks" in servers:
+                parts.append(f"with {_disks(servers['disks'])} each")
+    return " ".join(parts)
+
+
+def _disks(disks: dict[str, object]) -> str:
+    kind = str(disks["type"]).replace("instance-store", "instance store")
+    if kind == "instance store":
+        return kind if "count" not in disks else f"{kind} ({disks['count']} disks)"
+    words = [f"{disks.get('count', 1)} x {disks['size']} {kind}" if "size" in disks else kind]
+    words += [f"{disks['iops']} IOPS"] if "iops" in disks else []
+    words += [str(disks["throughput"])] if "throughput" in disks else []
+    return " ".join(words)
+
+
+def binding(design: Design) -> str:
+    """What binds the library with the least room above what it requires."""
+    found = _tightest(design)
+    if found is None:
+        return ABSENT
+    library, operation, rates = found
+    return f"{rates.bound_by.resource} ({library.library} {operation})"
+
+
+def _tightest(design: Design) -> tuple[LibraryPrediction, str, Rates] | None:
+    every = [
+        (library, str(operation), rates)
+        for library in design.prediction.libraries
+        for operation, rates in library.rates.items()
+    ]
+    judged = [each for each in every if each[0].requires_bytes_per_s_per_core]
+    if judged:
+        return min(
+            judged, key=lambda e: e[2].bytes_per_s_per_core / (e[0].requires_bytes_per_s_per_core or 1)
+        )
+    return min(every, key=lambda each: each[2].bytes_per_s_per_core, default=None)
+
+
+def resilience_text(design: Design) -> str:
+    """How much of what can fail a design survives."""
+    return f"{design.resilience} of {MOST_RESILIENT}"
+
+
+def per_core(library: LibraryPrediction, rates: Rates) -> str:
+    """MB/s per core, in as many digits as tell it from what is required."""
+    return against(rates.bytes_per_s_per_core, library.requires_bytes_per_s_per_core)

@@ -1,0 +1,147 @@
+"""A plan on the terminal: how requirements were read, ranked designs, and why others are worse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from gridwright.plan.design import Design, Explanation, Fits, Plan
+from gridwright.report.design_words import (
+    binding,
+    counted,
+    dollars,
+    monthly,
+    nodes_text,
+    resilience_text,
+)
+from gridwright.report.figures import ABSENT, count, megabytes, plain
+from gridwright.report.terminal_frame import terminal_console
+from gridwright.report.terminal_text import cell, fits, lined_table, say
+
+DESIGNS_SHOWN = 10
+"""Designs that are printed where no other number is asked for."""
+_FITS: dict[Fits, tuple[str, str]] = {"yes": ("yes", "green"), "no": ("no", "bold red"), "open": ("open", "")}
+
+
+def print_plan(plan: Plan, limit: int = DESIGNS_SHOWN) -> None:
+    """Print a plan with its `limit` cheapest designs, and every one of the Pareto front."""
+    console = terminal_console()
+    say(console, f"{plan.grid}: {_outcome(plan)}", "bold" if plan.designs else "bold red")
+    _print_readings(console, plan)
+    for text in plan.impossible:
+        say(console, f"impossible: {text}", "red")
+    if plan.designs:
+        _print_designs(console, plan.designs[:limit])
+        if len(plan.designs) > limit:
+            more = counted(len(plan.designs) - limit, "more design")
+            say(console, f"{more}: ask for them with --json or --html", "dim")
+        _print_front(console, plan.designs, limit)
+    _print_neighbours(console, plan)
+    if plan.explanation is not None:
+        _print_explanation(console, plan.explanation)
+
+
+def print_explanation(explanation: Explanation) -> None:
+    """Print one instance type held against every requirement."""
+    _print_explanation(terminal_console(), explanation)
+
+
+def _outcome(plan: Plan) -> str:
+    searched = f"{count(plan.considered)} candidates in {plain(plan.seconds)} s"
+    if not plan.designs:
+        return f"no design meets the requirements ({searched})"
+    first = plan.designs[0]
+    cost = f"{dollars(first.usd_per_hour)} USD per hour, {monthly(first.usd_per_hour)} per month"
+    meets = "design meets" if len(plan.designs) == 1 else "designs meet"
+    return f"{count(len(plan.designs))} {meets} the requirements, from {cost} on ({searched})"
+
+
+def _print_readings(console: Console, plan: Plan) -> None:
+    if not plan.readings:
+        return
+    say(console, "Requirements, as they were read", "bold")
+    table = lined_table(console, ["what", "read as", "source"], [])
+    for reading in plan.readings:
+        table.add_row(*(cell(console, text) for text in (reading.what, reading.value, reading.source)))
+    console.print(table)
+
+
+def _print_designs(console: Console, designs: Sequence[Design]) -> None:
+    console.print()
+    say(console, "Designs, cheapest first (* on the Pareto front)", "bold")
+    right = ["USD/h", "USD/month", "MB/s per core", "resilience"]
+    table = lined_table(console, ["#", "nodes"], right)
+    whole = lined_table(console, ["#", "nodes"], right)
+    whole.add_column("binds")
+    for rank, design in enumerate(designs, start=1):
+        words = (f"{rank}{'*' if design.front else ''}", nodes_text(design), *design_figures(design))
+        cells = [cell(console, text) for text in words]
+        table.add_row(*cells)
+        whole.add_row(*cells, cell(console, binding(design)))
+    is_whole = fits(console, whole)
+    console.print(whole if is_whole else table)
+    for rank, design in enumerate(designs, start=1):
+        say(console, f"{rank}. {design.title}")
+        if not is_whole:
+            say(console, f"binds: {binding(design)}", indent=3)
+
+
+def design_figures(design: Design) -> list[str]:
+    """USD per hour and per month, the smallest rate in MB/s per core, and resilience."""
+    return [
+        dollars(design.usd_per_hour),
+        monthly(design.usd_per_hour),
+        megabytes(design.bytes_per_s_per_core),
+        resilience_text(design),
+    ]
+
+
+def _print_front(console: Console, designs: Sequence[Design], limit: int) -> None:
+    front = [(rank, design) for rank, design in enumerate(designs, start=1) if design.front]
+    if not front:
+        return
+    console.print()
+    say(
+        console,
+        "Pareto front: none is at least as cheap, as fast and as resilient, and better in one",
+        "bold",
+    )
+    table = lined_table(console, ["#", "nodes", "survives"], ["USD/h", "MB/s per core", "resilience"])
+    for rank, design in front:
+        hourly, _, rate, resilience = design_figures(design)
+        words = (str(rank), nodes_text(design), design.survives, hourly, rate, resilience)
+        table.add_row(*(cell(console, text) for text in words))
+    console.print(table)
+    for rank, design in front:
+        if rank > limit:
+            say(console, f"{rank}. {design.title}", indent=2)
+
+
+def _print_neighbours(console: Console, plan: Plan) -> None:
+    if not plan.neighbours:
+        return
+    console.print()
+    say(console, "Neighbours of the cheapest, and why each is worse", "bold")
+    table = lined_table(console, ["design", "change", "why it is worse"], ["USD/h"])
+    for each in plan.neighbours:
+        words = (each.title, each.change, each.why, dollars(each.usd_per_hour))
+        table.add_row(*(cell(console, text) for text in words))
+    console.print(table)
+
+
+def _print_explanation(console: Console, explanation: Explanation) -> None:
+    console.print()
+    say(console, f"{explanation.instance} against each requirement", "bold")
+    table = lined_table(console, ["requirement", "provided", "required", "fits"], [])
+    for fit in explanation.fits:
+        word, style = _FITS[fit.fits]
+        words = [cell(console, text) for text in (fit.requirement, fit.provided, fit.required)]
+        table.add_row(*words, cell(console, word, style))
+    console.print(table)
+    say(console, explanation.verdict)
+    if explanation.cheapest is not None:
+        cost = f"{dollars(explanation.cheapest.usd_per_hour)} USD/h"
+        say(console, f"the cheapest design with it: {explanation.cheapest.title}, {cost}")
+    else:
+        say(console, f"the cheapest design with it: {ABSENT}")

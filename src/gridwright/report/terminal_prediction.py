@@ -1,0 +1,202 @@
+"""A prediction on the terminal: what each library gets, what binds, and for how much."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from gridwright.model.prediction import Bound, LibraryPrediction, Prediction, Rates, Together, reaches
+from gridwright.report.design_words import (
+    burst_text,
+    cost_text,
+    counted,
+    dollars,
+    groups,
+    met_word,
+    next_text,
+    per_core,
+    rate_met,
+    size_text,
+)
+from gridwright.report.figures import ABSENT, listed, megabytes, required, share
+from gridwright.report.terminal_frame import terminal_console
+from gridwright.report.terminal_text import WIDE, cell, fits, lined_table, say, say_findings, spelled
+
+_BAR = 32
+"""Columns of a bar of the chart of limits."""
+_SHORT_BAR = 20
+"""And where there are few."""
+_AT_MOST = 4.0
+"""A limit further above what is required than this many times is cut at the end of its bar."""
+_RATES = ("required", "per core", "per node", "in all", "met")
+_BOUNDS = ("bound by", "next (above the rate)")
+
+
+def print_prediction(prediction: Prediction, explain: bool = False) -> None:
+    """Print a prediction; with `explain` every limit of every library, with its source."""
+    console = terminal_console()
+    say(
+        console,
+        f"{prediction.grid}: {size_text(prediction)}; {cost_text(prediction.usd_per_hour)}",
+        "bold",
+    )
+    _print_rates(console, prediction)
+    _print_bursts(console, prediction)
+    if prediction.together is not None:
+        _print_together(console, prediction.together)
+    if explain:
+        _print_chains(console, prediction)
+        _print_bill(console, prediction)
+    say_findings(console, prediction.findings)
+    _print_verdict(console, prediction)
+
+
+def _print_verdict(console: Console, prediction: Prediction) -> None:
+    words = {True: "requirements met", False: "requirements missed", None: "nothing is required of this grid"}
+    styles = {True: "bold green", False: "bold red", None: ""}
+    say(console, f"predicted: {words[prediction.met]}", styles[prediction.met])
+
+
+def _print_rates(console: Console, prediction: Prediction) -> None:
+    each = counted(prediction.streams_per_node, "stream")
+    say(console, f"MB/s that last, each library alone, {each} on each node", "bold")
+    whole = lined_table(console, ["library", "op"], [*_RATES])
+    figures = lined_table(console, ["library", "op"], [*_RATES])
+    bounds = lined_table(console, ["library", "op", *_BOUNDS], [])
+    for name in _BOUNDS:
+        whole.add_column(name)
+    for library, operation, rates in _rows(prediction):
+        names = [cell(console, library.library), cell(console, operation)]
+        whole.add_row(*names, *_figures(console, library, rates), *_bounds(console, rates))
+        figures.add_row(*names, *_figures(console, library, rates))
+        bounds.add_row(*names, *_bounds(console, rates))
+    for table in [whole] if fits(console, whole) else [figures, bounds]:
+        console.print(table)
+
+
+def _rows(prediction: Prediction) -> list[tuple[LibraryPrediction, str, Rates]]:
+    return [
+        (library, operation, rates)
+        for library in prediction.libraries
+        for operation, rates in library.rates.items()
+    ]
+
+
+def _figures(console: Console, library: LibraryPrediction, rates: Rates) -> list[Text]:
+    met = rate_met(library, rates)
+    return [
+        cell(console, required(library.requires_bytes_per_s_per_core)),
+        cell(console, per_core(library, rates)),
+        cell(console, megabytes(rates.bytes_per_s_per_node)),
+        cell(console, megabytes(rates.bytes_per_s)),
+        cell(console, met_word(met), {True: "green", False: "bold red", None: ""}[met]),
+    ]
+
+
+def _bounds(console: Console, rates: Rates) -> list[Text]:
+    return [cell(console, rates.bound_by.resource), cell(console, next_text(rates))]
+
+
+def _print_bursts(console: Console, prediction: Prediction) -> None:
+    alike: dict[str, list[str]] = {}
+    for library, operation, rates in _rows(prediction):
+        if burst := rates.burst:
+            each = megabytes(burst.bytes_per_s / prediction.cores)
+            text = (
+                f"{each} per core, {megabytes(burst.bytes_per_s)} in all, {burst_text(burst)}; "
+                f"meanwhile bound by {burst.bound_by.resource}"
+            )
+            alike.setdefault(text, []).append(f"{library.library} {operation}")
+    if alike:
+        say(console, "Bursts in MB/s (requirements are judged by the rates that last):", "bold")
+    for text, names in alike.items():
+        say(console, f"{listed(names)}: {text}", indent=2)
+
+
+def _print_together(console: Console, together: Together) -> None:
+    gets = listed([f"{operation}s {share(part)}" for operation, part in together.share.items()])
+    binds = listed([*dict.fromkeys(bound.resource for bound in together.bound_by.values() if bound)])
+    word = "met" if together.met else "missed"
+    say(
+        console,
+        f"All libraries at once: {gets} of what they require; "
+        f"{together.required_share * 100:.3g} % must be there: {word}. Bound by {binds or 'nothing'}.",
+        "" if together.met else "bold red",
+    )
+    say(console, f"peak factor from {together.required_share_source}", "dim", indent=2)
+
+
+def _print_chains(console: Console, prediction: Prediction) -> None:
+    for names, library in groups(prediction.libraries):
+        wanted = library.requires_bytes_per_s_per_core
+        for operation, rates in library.rates.items():
+            console.print()
+            say(console, f"{names}, {operation}: {_judged(library, rates)}", "bold")
+            unit = wanted * prediction.cores if wanted else rates.bytes_per_s
+            widths = (
+                max(len(bound.resource) for bound in rates.chain),
+                max(len(megabytes(bound.bytes_per_s)) for bound in rates.chain),
+            )
+            for place, bound in enumerate(rates.chain):
+                _print_bound(console, bound, widths, unit, ("binds", "next", "")[min(place, 2)])
+    say(
+        console,
+        f"In each bar, {spelled(console, '│')} is what is required, or what binds where nothing is; "
+        f"{spelled(console, '▶')} is a limit beyond {_AT_MOST:g} times that.",
+        "dim",
+    )
+    console.print()
+
+
+def _judged(library: LibraryPrediction, rates: Rates) -> str:
+    met = rate_met(library, rates)
+    got = f"{per_core(library, rates)} MB/s per core"
+    if met is None:
+        return f"{got}, nothing required"
+    wanted = required(library.requires_bytes_per_s_per_core)
+    return f"{got}, {wanted} required: {'met' if met else 'missed'}"
+
+
+def _print_bound(console: Console, bound: Bound, widths: tuple[int, int], unit: float, role: str) -> None:
+    part = bound.bytes_per_s / unit if unit > 0 else 0.0
+    head = f"{bound.resource:<{widths[0]}} {megabytes(bound.bytes_per_s):>{widths[1]}} MB/s"
+    bar = limit_bar(part, _BAR if console.width >= WIDE else _SHORT_BAR)
+    style = "bold" if role == "binds" else ""
+    line = f"{head}  {bar} {part:>5.2f} x  {role}".rstrip()
+    if len(line) + 2 <= console.width:
+        say(console, line, style, indent=2)
+    else:
+        say(console, f"{head}  {part:.2f} x  {role}".rstrip(), style, indent=2)
+        say(console, bar, style, indent=4)
+    say(console, bound.what, indent=4)
+    if bound.source:
+        say(console, f"source: {bound.source}", "dim", indent=4)
+
+
+def limit_bar(part: float, width: int) -> str:
+    """A bar of `width` columns for a limit that is `part` times what is required, which a line marks."""
+    line = round(width / _AT_MOST)
+    filled = min(round(part * line), width)
+    # Rounding may not carry a bar to the line that it does not reach.
+    if not reaches(part, 1):
+        filled = min(filled, line - 1)
+    text = ("█" * max(filled, 1 if part > 0 else 0)).ljust(width)
+    text = f"{text[:line]}│{text[line:]}"
+    return f"{text[:-1]}▶" if part > _AT_MOST else text
+
+
+def _print_bill(console: Console, prediction: Prediction) -> None:
+    if not prediction.costs:
+        return
+    say(console, "The bill", "bold")
+    table = lined_table(console, ["what"], ["USD per hour", "of all"])
+    total = prediction.usd_per_hour
+    for cost in prediction.costs:
+        usd = cost.usd_per_hour
+        part = f"{usd / total:.0%}" if usd is not None and total else ABSENT
+        table.add_row(
+            cell(console, cost.what),
+            cell(console, "no price known" if usd is None else dollars(usd)),
+            cell(console, part),
+        )
+    console.print(table)

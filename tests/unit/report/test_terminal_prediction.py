@@ -1,0 +1,192 @@
+"""Predictions on the terminal: all figures, at any width, in any encoding, without colour."""
+
+from __future__ import annotations
+
+import io
+import sys
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gridwright.errors import Finding
+from gridwright.model.prediction import Prediction
+from gridwright.report.figures import megabytes
+from gridwright.report.terminal_prediction import limit_bar, print_prediction
+from tests.unit.report import sample_designs
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal of 80 columns that shows no colour."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+def printed(prediction: Prediction, capsys: pytest.CaptureFixture[str], explain: bool = False) -> str:
+    print_prediction(prediction, explain)
+    return capsys.readouterr().out
+
+
+def data_line(prediction: Prediction) -> str:
+    """What is said of writing data, whatever the catalogue of the day makes of it."""
+    rate = prediction.libraries[0].rates["write"].bytes_per_s_per_core
+    assert rate < 20e6
+    return f"data, write: {megabytes(rate)} MB/s per core, 20 required: missed"
+
+
+def row_of(out: str, library: str, operation: str) -> list[str]:
+    """The first table row of a library in one direction, by cell."""
+    for line in out.splitlines():
+        cells = [cell.strip() for cell in line.strip("│|").replace("│", "|").split("|")]
+        if cells[:2] == [library, operation]:
+            return cells
+    raise AssertionError(f"no row of {library} {operation}:\n{out}")
+
+
+def test_the_first_line_says_what_it_is_and_what_it_costs(capsys: pytest.CaptureFixture[str]) -> None:
+    prediction = replace(sample_designs.lake(), usd_per_hour=2.5)
+    assert printed(prediction, capsys).splitlines()[0] == (
+        "demo: 4 nodes x 16 cores; 2.50 USD per hour, 1,825 USD per month (730 h)"
+    )
+    unknown = replace(prediction, usd_per_hour=None, nodes=1, cores=1)
+    assert printed(unknown, capsys).splitlines()[0] == "demo: 1 node x 1 core; cost not known"
+
+
+def test_each_library_and_direction_has_its_rates_and_the_word_for_met(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    prediction = sample_designs.lake()
+    out = printed(prediction, capsys)
+    data, work = prediction.libraries[0].rates["write"], prediction.libraries[1].rates["read"]
+    row = row_of(out, "data", "write")
+    assert row[2] == "20"
+    assert float(row[3]) == pytest.approx(data.bytes_per_s_per_core / 1e6, rel=0.01)
+    assert float(row[4].replace(",", "")) == pytest.approx(data.bytes_per_s_per_node / 1e6, rel=0.01)
+    assert float(row[5].replace(",", "")) == pytest.approx(data.bytes_per_s / 1e6, rel=0.01)
+    assert row[6] == "no"
+    assert row_of(out, "work", "read")[5].replace(",", "") == f"{work.bytes_per_s / 1e6:.0f}"
+    assert row_of(out, "work", "read")[6] == "yes"
+    assert row_of(out, "util", "read")[2] == row_of(out, "util", "read")[6] == "–"  # noqa: RUF001
+    assert "predicted: requirements missed" in out
+
+
+def test_what_binds_and_how_far_the_next_is(capsys: pytest.CaptureFixture[str]) -> None:
+    prediction = sample_designs.lake()
+    rates = prediction.libraries[0].rates["write"]
+    out = printed(prediction, capsys)
+    assert rates.next_bound is not None
+    percent = int((rates.next_bound.bytes_per_s / rates.bytes_per_s - 1) * 100)
+    assert rates.bound_by.resource in out
+    assert f"{rates.next_bound.resource} (+{percent} %)" in out
+
+
+def test_bursts_stand_apart_with_how_long_they_last(capsys: pytest.CaptureFixture[str]) -> None:
+    prediction = sample_designs.lake()
+    assert "no fact says how long" in printed(prediction, capsys)
+    data = prediction.libraries[0]
+    rates = {
+        operation: replace(each, burst=replace(each.burst, seconds=1200.0) if each.burst else None)
+        for operation, each in data.rates.items()
+    }
+    lasting = replace(prediction, libraries=(replace(data, rates=rates),))
+    burst = data.rates["write"].burst
+    assert burst is not None
+    rate = (
+        f"{megabytes(burst.bytes_per_s / prediction.cores)} per core, {megabytes(burst.bytes_per_s)} in all"
+    )
+    assert f"data write and data read: {rate}, for 20 min 0 s" in printed(lasting, capsys)
+    silent = replace(prediction, libraries=prediction.libraries[1:2])
+    assert "Bursts" not in printed(silent, capsys)
+
+
+def test_all_libraries_at_once_with_the_peak_factor_and_its_source(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    prediction = sample_designs.fsx()
+    out = printed(prediction, capsys)
+    assert "35.7 % must be there: met" in out
+    assert "peak factor from paper 4632-2020" in out
+    assert prediction.together is not None
+    short = replace(prediction, together=replace(prediction.together, required_share=0.9))
+    assert "90 % must be there: missed" in printed(short, capsys)
+    assert "All libraries at once" not in printed(sample_designs.unrequired(), capsys)
+
+
+def test_explain_names_every_limit_with_its_source(capsys: pytest.CaptureFixture[str]) -> None:
+    prediction = sample_designs.lake()
+    out = printed(prediction, capsys, explain=True)
+    words = " ".join(out.split())
+    for library in prediction.libraries:
+        for rates in library.rates.values():
+            for bound in rates.chain:
+                assert bound.resource in words
+                assert " ".join(bound.what.split()) in words
+                assert " ".join(bound.source.split()) in words
+    assert data_line(prediction) in out
+    util = megabytes(prediction.libraries[2].rates["write"].bytes_per_s_per_core)
+    assert f"util, write: {util} MB/s per core, nothing required" in out
+    assert all(cost.what in out for cost in prediction.costs)
+    assert "source:" not in printed(prediction, capsys)
+
+
+def test_libraries_of_which_the_same_is_said_are_explained_once(capsys: pytest.CaptureFixture[str]) -> None:
+    out = printed(sample_designs.fsx(), capsys, explain=True)
+    assert out.count("work and util, write:") == 1
+    assert "util, write:" not in out.replace("work and util, write:", "")
+
+
+def test_findings_come_with_their_remedies(capsys: pytest.CaptureFixture[str]) -> None:
+    finding = Finding("warning", "no-price", "no price is known for [x]", "add the price")
+    out = printed(replace(sample_designs.fsx(), findings=(finding,)), capsys)
+    assert "warning: no price is known for [x]" in out
+    assert "add the price" in out
+
+
+@pytest.mark.usefixtures("narrow")
+@pytest.mark.parametrize("explain", [False, True])
+def test_eighty_columns_hold_everything_uncut(capsys: pytest.CaptureFixture[str], explain: bool) -> None:
+    prediction = sample_designs.lake()
+    out = printed(prediction, capsys, explain)
+    assert "\x1b" not in out
+    assert max(map(len, out.splitlines())) <= 80
+    for library in prediction.libraries:
+        for rates in library.rates.values():
+            assert rates.bound_by.resource in out
+
+
+def test_a_pipe_gets_plain_text_of_a_hundred_and_twenty_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    out = printed(sample_designs.lake(), capsys, explain=True)
+    assert "\x1b" not in out
+    assert max(map(len, out.splitlines())) <= 120
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_of_another_encoding_gets_all_in_its_own(
+    monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding=encoding, errors="strict"))
+    prediction = sample_designs.lake()
+    print_prediction(replace(prediction, grid="Grüße–日本"), explain=True)  # noqa: RUF001
+    sys.stdout.flush()
+    out = written.getvalue().decode(encoding)
+    assert "####" in out
+    assert data_line(prediction) in out
+
+
+@given(st.floats(0, 1e6), st.sampled_from([20, 32]))
+def test_a_bar_reaches_its_line_exactly_when_what_is_required_is_reached(part: float, width: int) -> None:
+    bar = limit_bar(part, width)
+    before, line, after = bar.partition("│")
+    assert line == "│"
+    assert len(before) + len(after) == width
+    if part >= 1:
+        assert before == "█" * (width // 4)
+    if part < 1 - 1e-6:
+        assert before.endswith(" ")
+        assert not after.strip()
+    assert after.endswith("▶") == (part > 4)
