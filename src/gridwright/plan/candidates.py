@@ -115,6 +115,8 @@ class Search:
         """All candidates with nodes of one type, at every level of the required rates."""
         for places in self._placements():
             count = self._count(instance, places)
+            if count > MAX_NODES:
+                continue
             seen: set[tuple[int, ...]] = set()
             for level in LEVELS:
                 found = list(self._at_level(instance, usd, count, places, level))
@@ -134,7 +136,7 @@ class Search:
         if not own or instance.instance_store is None:
             return count
         room = math.ceil(self.needs.capacity(own) / instance.instance_store.total_bytes)
-        return min(max(count, room), MAX_NODES)
+        return max(count, room)
 
     def _placements(self) -> Iterator[dict[str, Place]]:
         """Where each library may live; data are on a file system that all nodes share."""

@@ -126,6 +126,16 @@ def test_what_cannot_be_planned_is_refused(sections: dict[str, object], says: st
     assert says in str(refused.value)
 
 
+def test_a_grid_of_more_nodes_than_a_spec_can_have_is_not_planned() -> None:
+    result = plan(spec(requirements={"cores": 1_000_000}), CATALOG)
+    assert result.designs == ()
+    assert any("the nearest possible is" in line for line in result.impossible), result.impossible
+    many = plan(
+        spec(requirements={"cores": 30_000}, libraries={"data": {"requires": "10 MB/s/core"}}), CATALOG
+    )
+    assert all(design.prediction.nodes <= 10_000 for design in many.designs)
+
+
 def test_a_budget_leaves_out_what_costs_more() -> None:
     cheapest = plan(spec(), CATALOG).designs[0].usd_per_hour
     budget = cheapest * 1.02
