@@ -106,7 +106,7 @@ def with_default_longest(arguments: list[str]) -> list[str]:
 
 def with_default_workload(arguments: list[str]) -> list[str]:
     """Have `workload FILE` mean `workload run FILE`: typer has no group with a command of its own."""
-    if arguments[:1] == ["workload"] and arguments[1:2] not in (["run"], ["import"], ["clean"]):
+    if arguments[:1] == ["workload"] and arguments[1:2] not in (["run"], ["import"], ["clean"], ["profile"]):
         return ["workload", "run", *arguments[1:]]
     return arguments
 

@@ -43,6 +43,24 @@ def write_profiles(out: Path, run: RunRecord, workload: WorkloadRecord) -> tuple
     return profiles, findings
 
 
+def write_profiles_after_run(
+    out: Path, run: RunRecord, workload: WorkloadRecord, status: ExitStatus
+) -> ExitStatus:
+    """Write the profiles of a run whose results are printed already.
+
+    What goes wrong is said on stderr; returns the exit status, which was `status` so far.
+    """
+    from gridwright.errors import GridwrightError
+
+    try:
+        write_profiles(out, run, workload)
+    except GridwrightError as error:
+        for problem in error.problems:
+            typer.echo(f"error: {problem}", err=True)
+        return error.status if status == ExitStatus.DONE else status
+    return status
+
+
 def profile_run(runs: Path, name: str, out: Path, *, json: bool) -> ExitStatus:
     """Write the profiles of a run that ended; returns the exit status. Raises GridwrightError."""
     import json as json_module

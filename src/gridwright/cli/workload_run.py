@@ -40,7 +40,7 @@ class WorkloadFlags:
 
 def run_workload_command(flags: WorkloadFlags) -> ExitStatus:
     """Run the workload and print its tables; returns the exit status. Raises GridwrightError."""
-    from gridwright.cli.workload_profile import check_place, write_profiles
+    from gridwright.cli.workload_profile import check_place, write_profiles_after_run
     from gridwright.report.terminal_workload import print_workload
     from gridwright.report.write import write_report
     from gridwright.runs.directory import RunDirectory
@@ -78,9 +78,10 @@ def run_workload_command(flags: WorkloadFlags) -> ExitStatus:
         print_workload(result)
         typer.echo(f"run: {run.path}")
         typer.echo(f"report: {report}")
+    status = judged(ended, result)
     if flags.profile is not None and ended == ExitStatus.DONE:
-        write_profiles(flags.profile, run.record, result)
-    return judged(ended, result)
+        status = write_profiles_after_run(flags.profile, run.record, result, status)
+    return status
 
 
 def status_of(ended: ExitStatus) -> Status:

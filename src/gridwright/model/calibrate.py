@@ -8,7 +8,7 @@ from gridwright.errors import input_error
 from gridwright.filesystems.resources import OPERATIONS, Operation, Resource, Route, Use
 from gridwright.model.grid import GridModel
 from gridwright.runs.directory import LoadedRun
-from gridwright.runs.records import LibraryRecord
+from gridwright.runs.records import LibraryRecord, PhaseRecord
 from gridwright.units import format_rate
 
 
@@ -16,10 +16,10 @@ def calibrated(model: GridModel, run: LoadedRun) -> GridModel:
     """The grid with what `run` measured on each node in place of the node's own resources.
 
     What serves all nodes together (servers, a managed file system) stays as listed: one node cannot
-    measure it. Libraries on one file system share what was measured, and so do writes and reads.
+    measure it. Libraries on one file system share what was measured.
     Raises GridwrightError where the run measured none of the grid's libraries.
     """
-    found = {each.library: each for each in run.iotest.libraries} if run.iotest else {}
+    found = {each.library: each for each in _records(run)}
     measured = {
         name: rates for name in model.libraries if name in found and (rates := node_rates(found[name]))
     }
@@ -45,44 +45,69 @@ def calibrated(model: GridModel, run: LoadedRun) -> GridModel:
 
 def node_rates(library: LibraryRecord) -> dict[Operation, float]:
     """What one node got of a library, in bytes/s: the best complete figure of each direction that counts."""
-    rates: dict[Operation, float] = {}
-    for operation in OPERATIONS:
-        figures = [
-            phase.per_core_bytes_per_s * library.cores
-            for phase in library.phases
-            if phase.op == operation
-            and phase.status == "complete"
-            and not phase.cached
-            and phase.per_core_bytes_per_s
-        ]
-        if figures:
-            rates[operation] = max(figures)
-    return rates
+    return {
+        operation: max(rates) * library.cores
+        for operation in OPERATIONS
+        if (
+            rates := [
+                each.per_core_bytes_per_s
+                for each in _counting(library, operation)
+                if each.per_core_bytes_per_s
+            ]
+        )
+    }
+
+
+def _counting(library: LibraryRecord, op: str) -> list[PhaseRecord]:
+    """The phases of one kind that ended and did not come from a cache."""
+    return [
+        phase
+        for phase in library.phases
+        if phase.op == op and phase.status == "complete" and not phase.cached
+    ]
+
+
+def _both_at_once(library: LibraryRecord) -> float:
+    """What one node wrote and read together in the phase `mixed`, in bytes/s; 0 without one."""
+    found = [
+        (phase.read_bytes_per_s or 0.0) + (phase.write_bytes_per_s or 0.0)
+        for phase in _counting(library, "mixed")
+    ]
+    return max(found, default=0.0) / library.nodes
 
 
 def _measured_routes(
     model: GridModel, name: str, measured: dict[str, dict[Operation, float]], run: LoadedRun
 ) -> dict[Operation, Route]:
-    """The routes of a library over what was measured of its file system."""
+    """The routes of a library over what was measured of its file system.
+
+    A phase `mixed` tells what both directions get together; without one they are taken to share what
+    the better of them got.
+    """
     filesystem = model.libraries[name].filesystem
-    together = [
-        rate
-        for other, rates in measured.items()
-        if model.libraries[other].filesystem == filesystem
-        for rate in rates.values()
-    ]
+    there = {
+        other: rates for other, rates in measured.items() if model.libraries[other].filesystem == filesystem
+    }
+    both = max(_both_at_once(each) for each in _records(run) if each.library in there)
+    best = max(rate for rates in there.values() for rate in rates.values())
+    source = f"run {run.run.name}"
     routes: dict[Operation, Route] = {}
     for operation, rate in measured.get(name, {}).items():
-        best = max(together)
-        resource = Resource(
-            f"{filesystem}.measured",
-            f"what a node got of {filesystem} ({name} {operation} {format_rate(rate)})",
-            "node",
-            best,
-            f"run {run.run.name}",
-        )
+        what = f"what a node got of {filesystem} ({name} {operation} {format_rate(rate)})"
+        one_way = max(rates.get(operation, 0.0) for rates in there.values())
+        # A slower library takes more of the same disks for each byte.
+        uses = [
+            Use(Resource(f"{filesystem}.measured-{operation}", what, "node", one_way, source), one_way / rate)
+        ]
+        total = max(both, best)
+        what = f"what a node got of {filesystem} in both directions ({format_rate(total)})"
+        shared = Resource(f"{filesystem}.measured", what, "node", total, source)
+        uses.append(Use(shared, 1.0 if both else total / rate))
         listed = model.routes.get(name, {}).get(operation)
         of_all = tuple(use for use in listed.uses if use.resource.scope == "grid") if listed else ()
-        # A slower library takes more of the same disks for each byte.
-        routes[operation] = Route((Use(resource, best / rate), *of_all))
+        routes[operation] = Route((*uses, *of_all))
     return routes
+
+
+def _records(run: LoadedRun) -> list[LibraryRecord]:
+    return run.iotest.libraries if run.iotest else []

@@ -43,6 +43,31 @@ class StepRecord(Record):
     """Line of the log, from 1, on which the note of the step begins."""
 
 
+class LaunchPhase(Record):
+    """A part of a launch in which it did the same kinds of work side by side, in order of time.
+
+    Times in seconds; what is 0 may be left out of the document. The phases of a launch add up to its
+    real time and its CPU time.
+    """
+
+    seconds: float
+    cpu_s: float
+    core_wait_s: float = 0.0
+    io_wait_s: float = 0.0
+    """Waiting for the libraries, counted when a call ends."""
+    data_read_bytes: int = 0
+    data_written_bytes: int = 0
+    work_read_bytes: int = 0
+    work_written_bytes: int = 0
+    util_read_bytes: int = 0
+    util_written_bytes: int = 0
+    other_read_bytes: int = 0
+    other_written_bytes: int = 0
+    """Of a command, which does not say to which library its bytes go."""
+    device_read_bytes: int = 0
+    """Of what was read, that part which did not come out of the page cache."""
+
+
 class LaunchRecord(Record):
     """One run of one test: times in seconds, `started` and `ended` in Unix time."""
 
@@ -89,6 +114,8 @@ class LaunchRecord(Record):
     """Why it failed."""
     log: str | None = None
     """Its step log, relative to the run directory."""
+    phases: list[LaunchPhase] = Field(default_factory=list)
+    """What it did in which order, sampled ten times a second, in at most 12 parts."""
     steps: list[StepRecord] = Field(default_factory=list)
 
     model_config = ConfigDict(extra="allow", populate_by_name=True)

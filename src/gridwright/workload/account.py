@@ -61,6 +61,7 @@ def launch_record(
         "bound_by": cause,
         "bound_share": share,
         "shares": shares,
+        "phases": outcome["phases"],
         "exit_status": outcome["exit_status"],
         "signal": _signal_name(outcome["signal"]) if outcome["signal"] else None,
         "ok": reason is None,

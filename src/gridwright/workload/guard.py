@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from gridwright.workload.control_group import ControlGroup
+from gridwright.workload.launch_series import LaunchSeries
 from gridwright.workload.private_directories import remove_tree
 from gridwright.workload.process_tree import (
     adopt_orphans,
@@ -29,6 +30,7 @@ from gridwright.workload.process_tree import (
     resident_bytes,
     run_delay_ns,
 )
+from gridwright.workload.traffic import Traffic
 
 POLL_S = 0.1
 GRACE_S = 0.5
@@ -85,6 +87,8 @@ class Outcome:
     message: str = ""
     oom_kills: int = 0
     output: str = ""
+    phases: list[dict[str, Any]] = field(default_factory=list)
+    """What it did in which order; see `LaunchPhase`."""
     left: list[str] = field(default_factory=list)
     """Directories that could not be removed."""
 
@@ -142,6 +146,8 @@ class _Guard:
     def __init__(self, order: Order, traffic: int, group: ControlGroup | None, control: int) -> None:
         self._order = order
         self._traffic = traffic
+        self._moved = Traffic(traffic)
+        self._series = LaunchSeries(declared=order.request is not None)
         self._group = group
         self._control = control
         self._outcome = Outcome(order.number)
@@ -235,12 +241,16 @@ class _Guard:
         return "time" if time.monotonic() - self._began > self._order.time_limit_s else None
 
     def _look(self) -> None:
-        """Sum the memory of all processes, and remember how long each waited for a core."""
+        """Sum the memory of all processes; remember what they did since the last look."""
         used = 0
-        for pid in descendants(os.getpid()):
+        pids = list(descendants(os.getpid()))
+        for pid in pids:
             used += resident_bytes(pid)
             self._delays[pid] = max(self._delays.get(pid, 0), run_delay_ns(pid))
         self._outcome.peak_memory_bytes = max(self._outcome.peak_memory_bytes, used)
+        self._series.look(
+            time.monotonic() - self._began, sum(self._delays.values()) / 1e9, pids, self._moved.totals()
+        )
 
     def _drain(self) -> bool:
         chunk = os.read(self._output, 1 << 16)
@@ -261,8 +271,10 @@ class _Guard:
     def _settle(self, pid: int) -> None:
         """Take the usage of the launch, then end and count what it left running."""
         if self._outcome.ended_by != "hang":
-            self._reap(pid)
+            _wait_until_ended(pid)
         self._outcome.real_s = time.monotonic() - self._began
+        if self._outcome.ended_by != "hang":
+            self._reap(pid)
         self._outcome.ended = self._outcome.started + self._outcome.real_s
         deadline = time.monotonic() + GONE_S
         while self._children() and time.monotonic() < deadline:
@@ -281,6 +293,7 @@ class _Guard:
         if usage.ru_maxrss > own or not self._outcome.peak_memory_bytes:
             self._outcome.peak_memory_bytes = max(self._outcome.peak_memory_bytes, usage.ru_maxrss * 1024)
         self._outcome.core_wait_s = sum(self._delays.values()) / 1e9
+        self._outcome.phases = self._series.phases(usage.ru_utime + usage.ru_stime)
         if self._group is not None:
             stalls = self._group.stalls()
             self._outcome.memory_wait_s = stalls.memory_wait_s
@@ -291,9 +304,9 @@ class _Guard:
 
     def _reap(self, pid: int) -> None:
         """Wait for a process that has ended; before it is gone, read what it counted."""
-        with contextlib.suppress(ChildProcessError):
-            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        self._delays[pid] = max(self._delays.get(pid, 0), run_delay_ns(pid))
+        _wait_until_ended(pid)
+        self._look()
+        self._series.end_of(pid)
         self._count_io(pid)
         with contextlib.suppress(ChildProcessError):
             _, status, _ = os.wait4(pid, 0)
@@ -327,6 +340,12 @@ class _Guard:
         for directory in (self._order.work, self._order.util):
             if not remove_tree(directory):
                 self._outcome.left.append(str(directory))
+
+
+def _wait_until_ended(pid: int) -> None:
+    """Leave it a zombie, whose counts can still be read."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
 
 def _ended_child() -> int | None:

@@ -63,6 +63,7 @@ def test_the_verbs_are_those_of_the_issue() -> None:
         "workload run",
         "workload import",
         "workload clean",
+        "workload profile",
         "runs",
         "runs list",
         "runs show",

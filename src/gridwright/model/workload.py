@@ -1,0 +1,309 @@
+"""The mixed workload on a grid that may not exist: launch profiles replayed over the grid's resources.
+
+Each launch computes and moves bytes phase by phase as its profile says; what it gets of the node's cores
+and of each resource on the way to a library is its fair share at that moment (`model.simulate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import islice
+from random import Random
+from typing import Literal
+
+from gridwright.errors import Finding, GridwrightError, Problem
+from gridwright.filesystems.resources import OPERATIONS, Operation, Resource
+from gridwright.model.grid import GridModel
+from gridwright.model.simulate import (
+    TOLERANCE,
+    Activity,
+    Node,
+    Phase,
+    Profile,
+    Route,
+    Scenario,
+    Stream,
+    simulate,
+)
+from gridwright.model.workload_figures import CPU, WorkloadPrediction, figures
+from gridwright.runs.profiles import LaunchProfile, PhaseProfile, Profiles, parse_profiles
+from gridwright.spec.model import LibraryName
+
+PageCache = Literal["profile", "none"]
+_DEFAULT = "profiles.json"
+_PAIRS = 8
+"""Pairs of launches that differ, for each test; more launches than these take turns."""
+_NOTHING = 1e-9
+"""Less than a byte, or a nanosecond of a core, is no work."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadMatrix:
+    """Streams of tests by name, which run back to back; streams run at once.
+
+    With `every_node` each node runs all streams; else stream n runs on node n modulo nodes.
+    """
+
+    name: str
+    streams: tuple[tuple[str, ...], ...]
+    every_node: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """How profiles are carried over to another machine and another amount of data.
+
+    `scale`: amounts of bytes and CPU time grow with the bytes of the data set; None as recorded.
+    `cpu_speed`: how many times faster a core is than where the profiles were recorded.
+    `page_cache`: `profile` takes the part of the reads that the page cache served as recorded;
+    `none` has every read come from the file system, as where the data exceed the nodes' memory.
+    `spread`: no two launches take quite the same time, so streams that run the same launches do not stay
+    in step. What a launch does in each of its phases differs by up to this part from its profile, from
+    `seed`; it matters that they differ, hardly by how much. A single stream is replayed as recorded.
+    `tolerance` is that of the simulation.
+    """
+
+    scale: str | None = None
+    cpu_speed: float = 1.0
+    page_cache: PageCache = "profile"
+    spread: float = 0.05
+    seed: int = 1
+    tolerance: float = TOLERANCE
+
+
+AS_RECORDED = Replay()
+
+
+@cache
+def default_profiles() -> Profiles:
+    """The profiles that come with Gridwright; they say where they were recorded."""
+    content = files("gridwright.model").joinpath("data", _DEFAULT).read_bytes()
+    return parse_profiles(content, f"gridwright/model/data/{_DEFAULT}")
+
+
+def simulate_workload(
+    grid: GridModel,
+    matrix: WorkloadMatrix,
+    profiles: Profiles,
+    replay: Replay = AS_RECORDED,
+    *,
+    where: str = "--profile",
+) -> WorkloadPrediction:
+    """Predict a run of the workload; `where` names the profiles in errors.
+
+    Raises GridwrightError that names every test without a profile and every library that launches use
+    and of which the grid does not know the rates.
+    """
+    tests = list(dict.fromkeys(test for stream in matrix.streams for test in stream))
+    chosen = profiles.of(tests, where=where)
+    factor = profiles.scaled_by(replay.scale, where=where)
+    if replay.cpu_speed <= 0.0:
+        raise GridwrightError(
+            Problem(f"{replay.cpu_speed:g} is no speed", where="--cpu-speed", remedy="above 0, such as 1.2")
+        )
+    _check_routes(grid, chosen)
+    plan = _Plan(grid, matrix)
+    variants = _variants(chosen, factor, replay, spread=replay.spread if len(plan.placed) > 1 else 0.0)
+    runs = _assigned(plan.tests, variants, replay.seed)
+    numbers = {id(each): number for number, each in enumerate(_all(variants))}
+    outcome = simulate(
+        plan.scenario([each.profile for each in _all(variants)], [numbers[id(each)] for each in runs]),
+        tolerance=replay.tolerance,
+    )
+    return figures(
+        outcome,
+        tests=plan.tests,
+        cpu_s=[each.cpu_s for each in runs],
+        classes={test: profile.class_ for test, profile in chosen.items()},
+        resources=plan.names,
+        assumptions=_assumptions(profiles, replay, factor),
+        findings=tuple(_findings(grid, plan.most_streams, chosen, profiles, factor)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Variant:
+    """What a launch of a test does, as the simulation has it, and its core-seconds."""
+
+    profile: Profile
+    cpu_s: float
+
+
+def _variants(
+    chosen: Mapping[str, LaunchProfile], factor: float, replay: Replay, *, spread: float
+) -> dict[str, list[_Variant]]:
+    """The launches of each test: pairs that differ from the profile by as much up as down."""
+    random = Random(replay.seed)  # noqa: S311 - no secret
+    found: dict[str, list[_Variant]] = {}
+    for test, profile in chosen.items():
+        found[test] = []
+        for _ in range(_PAIRS if spread else 1):
+            by = [random.uniform(-spread, spread) for _ in profile.phases]
+            for sign in (1, -1) if spread else (1,):
+                grown = [1.0 if phase.fixed else factor for phase in profile.phases]
+                factors = [each * (1.0 + sign * one) for each, one in zip(grown, by, strict=True)]
+                phases = [_phase(*each, replay) for each in zip(profile.phases, factors, strict=True)]
+                cpu = sum(p.cpu_s * f for p, f in zip(profile.phases, factors, strict=True))
+                found[test].append(_Variant(tuple(phases), cpu / replay.cpu_speed))
+    return found
+
+
+def _all(variants: Mapping[str, list[_Variant]]) -> list[_Variant]:
+    return [each for several in variants.values() for each in several]
+
+
+def _assigned(tests: Iterable[str], variants: Mapping[str, list[_Variant]], seed: int) -> list[_Variant]:
+    """A variant for each launch: all those of its test in random order, then all again."""
+    random = Random(seed)  # noqa: S311 - no secret
+    left: dict[str, list[_Variant]] = {test: [] for test in variants}
+    found = []
+    for test in tests:
+        if not left[test]:
+            left[test] = random.sample(variants[test], len(variants[test]))
+        found.append(left[test].pop())
+    return found
+
+
+class _Plan:
+    """The grid as the simulation has it: resources by number, nodes, and what runs where."""
+
+    def __init__(self, grid: GridModel, matrix: WorkloadMatrix) -> None:
+        every = grid.nodes if matrix.every_node else min(grid.nodes, len(matrix.streams))
+        self._grid = grid
+        self._numbers: dict[tuple[str, int | None], int] = {}
+        self._capacities: list[float] = []
+        self.names: list[str] = []
+        self._nodes = tuple(self._node(number) for number in range(every))
+        self.placed = (
+            [(node, stream) for node in range(every) for stream in matrix.streams]
+            if matrix.every_node
+            else [(number % every, stream) for number, stream in enumerate(matrix.streams)]
+        )
+        """Node and launches of each stream."""
+        self.tests = [test for _, stream in self.placed for test in stream]
+        """Of all launches, in the order of the simulation's."""
+        self.most_streams = sum(node == 0 for node, _ in self.placed)
+        """On a node: the first has as many as any."""
+
+    def scenario(self, profiles: Sequence[Profile], launches: Sequence[int]) -> Scenario:
+        """What is simulated; `launches` are the profiles of all launches by number."""
+        rest = iter(launches)
+        return Scenario(
+            capacities=tuple(self._capacities),
+            nodes=self._nodes,
+            profiles=tuple(profiles),
+            streams=tuple(Stream(node, tuple(islice(rest, len(stream)))) for node, stream in self.placed),
+        )
+
+    def _node(self, number: int) -> Node:
+        cores = self._number("cores", number, float(self._grid.cores_per_node))
+        routes = {CPU: Route(((cores, 1.0),))}
+        for library, ways in self._grid.routes.items():
+            for operation, route in ways.items():
+                routes[_kind(library, operation)] = Route(
+                    tuple((self._of(use.resource, number), use.coefficient) for use in route.uses),
+                    route.stream_bytes_per_s,
+                )
+        return Node(routes)
+
+    def _of(self, resource: Resource, node: int) -> int:
+        return self._number(resource.name, node if resource.scope == "node" else None, resource.bytes_per_s)
+
+    def _number(self, name: str, node: int | None, capacity: float) -> int:
+        """The number of a resource; those of the grid are the same on every node."""
+        if (name, node) not in self._numbers:
+            self._numbers[name, node] = len(self._capacities)
+            self._capacities.append(capacity)
+            self.names.append(name)
+        return self._numbers[name, node]
+
+
+def _kind(library: str, operation: Operation) -> str:
+    return f"{library} {operation}"
+
+
+def _phase(phase: PhaseProfile, factor: float, replay: Replay) -> Phase:
+    """The activities of a phase. What the page cache served takes no time of its own."""
+    cached = phase.cached_bytes if replay.page_cache == "profile" else None
+    activities = [Activity(CPU, phase.cpu_s * factor / replay.cpu_speed, cap=phase.threads)]
+    for library, size in phase.read_bytes.items():
+        missed = size - min(size, (cached or {}).get(library, 0))
+        activities.append(Activity(_kind(library, "read"), missed * factor))
+    for library, size in phase.written_bytes.items():
+        activities.append(Activity(_kind(library, "write"), size * factor))
+    return tuple(each for each in activities if each.amount > _NOTHING)
+
+
+def _check_routes(grid: GridModel, profiles: Mapping[str, LaunchProfile]) -> None:
+    used: dict[LibraryName, str] = {}
+    for test, profile in profiles.items():
+        for phase in profile.phases:
+            for library in (*phase.read_bytes, *phase.written_bytes):
+                used.setdefault(library, test)
+    problems = []
+    for library, test in used.items():
+        ways = grid.routes.get(library, {})
+        if not all(operation in ways for operation in OPERATIONS):
+            why = grid.unknown.get(library) or f"the grid has no library {library}"
+            problems.append(
+                Problem(
+                    what=f"the workload cannot be predicted: {test} uses {library}, and {why}",
+                    where=str(grid.spec.file) if grid.spec.file else None,
+                    field=f"libraries.{library}",
+                    remedy="say what its file system is made of, or measure it: gridwright iotest",
+                )
+            )
+    if problems:
+        raise GridwrightError(*problems)
+
+
+def _assumptions(profiles: Profiles, replay: Replay, factor: float) -> tuple[str, ...]:
+    """What the figures rest on, a sentence each."""
+    host = profiles.host
+    found = [
+        f"profiles: {profiles.run}, recorded {profiles.recorded[:10]} on {host.cpu_model} "
+        f"({host.physical_cores} cores), scale {profiles.scale}, {profiles.streams} stream"
+        f"{'s' if profiles.streams != 1 else ''}",
+        f"a core is {replay.cpu_speed:g} times as fast as there",
+        "within a phase of a launch, computing, reading and writing overlap; phases follow each other",
+        f"launches differ by up to {replay.spread:.0%} in what they do, so that they do not run in step",
+    ]
+    if factor != 1.0:
+        found.append(
+            f"at scale {replay.scale} bytes and CPU time are {factor:.4g} times those recorded, "
+            "as the data set is; the start of the programs takes as long as there"
+        )
+    if replay.page_cache == "none":
+        found.append("every byte read comes from the file system, none from the page cache")
+    else:
+        found.append("the page cache serves the same part of the reads as where the profiles were recorded")
+    return tuple(found)
+
+
+def _findings(
+    grid: GridModel,
+    streams: int,
+    chosen: Mapping[str, LaunchProfile],
+    profiles: Profiles,
+    factor: float,
+) -> Iterable[Finding]:
+    if profiles.streams > 1:
+        yield Finding(
+            "warning",
+            "profile-shared",
+            f"the profiles were recorded with {profiles.streams} streams at once, which disturbed each other",
+            "record them with --streams 1",
+        )
+    largest = max((profile.peak_memory_bytes or 0 for profile in chosen.values()), default=0)
+    memory = grid.memory_bytes_per_node
+    if memory and factor == 1.0 and streams * largest > memory:
+        yield Finding(
+            "warning",
+            "workload-memory",
+            f"{streams} streams a node with launches of up to {largest / 1e9:.1f} GB may need more than the "
+            f"node's {memory / 1e9:.1f} GB of memory; that is not in the prediction",
+            "use fewer streams a node, or nodes with more memory",
+        )

@@ -1,0 +1,181 @@
+"""From the record of a workload to launch profiles: for each test, its median launch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gridwright.errors import Finding, GridwrightError, Problem
+from gridwright.runs.profiles import LaunchProfile, PhaseProfile, Profiles
+from gridwright.runs.records import RunRecord
+from gridwright.runs.workload_record import LaunchPhase, LaunchRecord, WorkloadRecord
+from gridwright.spec.model import LibraryName
+
+_LIBRARIES: tuple[LibraryName, ...] = ("data", "util", "work")
+"""In the order in which reads are taken to have missed the page cache: permanent tables are cold,
+what a launch wrote itself a moment ago is warm."""
+_READ_AHEAD_BYTES = 16 << 20
+"""What a device may have read before the test asked for it, counted one phase early."""
+
+
+def profiles_of(
+    run: RunRecord, workload: WorkloadRecord, *, data_bytes: Mapping[str, int]
+) -> tuple[Profiles, list[Finding]]:
+    """Make profiles of a run; `data_bytes` is one copy of the data set by scale.
+
+    Of each test the launch with the median real time (the lower of two) is taken whole, so that
+    its figures belong together. Raises GridwrightError if the run has no launch to profile.
+    """
+    groups: dict[str, list[LaunchRecord]] = {}
+    for launch in workload.launches:
+        groups.setdefault(launch.test, []).append(launch)
+    usable = {test: [each for each in group if _whole(each)] for test, group in groups.items()}
+    found = {test: _profile(group) for test, group in usable.items() if group}
+    if not found:
+        raise GridwrightError(_nothing(workload))
+    return (
+        Profiles(
+            recorded=run.started,
+            run=Path(workload.run).name,
+            matrix=workload.matrix,
+            scale=workload.scale,
+            seed=workload.seed,
+            streams=workload.streams,
+            data_bytes=dict(data_bytes),
+            host=run.host,
+            software=run.software,
+            profiles=found,
+        ),
+        list(_findings(workload, [test for test, group in usable.items() if not group])),
+    )
+
+
+def _whole(launch: LaunchRecord) -> bool:
+    times = (launch.real_s, launch.user_s, launch.system_s)
+    return launch.ok and bool(launch.phases) and None not in times
+
+
+def _nothing(workload: WorkloadRecord) -> Problem:
+    if workload.launches and not any(launch.phases for launch in workload.launches):
+        what = "its launches have no phases: a SAS log does not tell them, nor does a run of an older release"
+        remedy = "run the workload with this release: gridwright workload FILE --profile OUT"
+    else:
+        what, remedy = "no launch ran to its end", "see why: gridwright runs show RUN"
+    return Problem(what=f"no profile can be made: {what}", where=workload.run, remedy=remedy)
+
+
+def _findings(workload: WorkloadRecord, lacking: Sequence[str]) -> Sequence[Finding]:
+    found = []
+    if workload.streams > 1:
+        found.append(
+            Finding(
+                "warning",
+                "profile-shared",
+                f"the profiles were recorded with {workload.streams} streams at once: CPU time and the page "
+                "cache's part are those of launches that disturbed each other",
+                "record them with --streams 1",
+            )
+        )
+    if lacking:
+        text = f"there is no profile of {', '.join(lacking)}: no launch of it ran to its end"
+        found.append(
+            Finding("warning", "profile-lacking", text, "see its log in the run, and record it again")
+        )
+    return found
+
+
+def _profile(group: Sequence[LaunchRecord]) -> LaunchProfile:
+    ordered = sorted(group, key=lambda launch: launch.real_s or 0.0)
+    launch = ordered[(len(ordered) - 1) // 2]
+    phases = _phases(launch)
+    asked = sum(sum(phase.read_bytes.values()) for phase in phases)
+    cached = sum(sum((phase.cached_bytes or {}).values()) for phase in phases)
+    known = launch.device_read_bytes is not None and asked > 0
+    return LaunchProfile(
+        class_=launch.class_,
+        launches=len(group),
+        real_s=launch.real_s or 0.0,
+        user_s=launch.user_s or 0.0,
+        system_s=launch.system_s or 0.0,
+        cores=launch.cores,
+        peak_memory_bytes=launch.peak_memory_bytes,
+        cached_fraction=round(cached / asked, 4) if known else None,
+        phases=phases,
+    )
+
+
+def _phases(launch: LaunchRecord) -> list[PhaseProfile]:
+    """The phases, with what the page cache served.
+
+    A device may have read a little earlier than the test asked: that is carried on to the next
+    phase, up to a read-ahead; what is beyond it was no library's, such as the program's own files.
+    """
+    real = launch.real_s or 0.0
+    most = max(
+        float(launch.cores), ((launch.user_s or 0.0) + (launch.system_s or 0.0)) / real if real else 0.0
+    )
+    early, found = 0, []
+    for phase in launch.phases:
+        reads, writes = _reads(phase), _writes(phase)
+        from_device = phase.device_read_bytes + early
+        missed = min(from_device, sum(reads.values()))
+        early = min(from_device - missed, _READ_AHEAD_BYTES)
+        found.append(
+            PhaseProfile(
+                seconds=phase.seconds,
+                cpu_s=phase.cpu_s,
+                threads=_threads(phase, most),
+                io_wait_s=phase.io_wait_s,
+                read_bytes=reads,
+                written_bytes=writes,
+                cached_bytes=_cached(reads, missed) if launch.device_read_bytes is not None else None,
+                fixed=_is_start(launch, phase),
+            )
+        )
+    return found
+
+
+def _is_start(launch: LaunchRecord, phase: LaunchPhase) -> bool:
+    """Whether a phase is the loading of a test's program, before it moves a byte of a library."""
+    first = phase is launch.phases[0]
+    return first and launch.class_ != "command" and not _reads(phase) and not _writes(phase)
+
+
+def _threads(phase: LaunchPhase, most: float) -> float:
+    """Cores it wanted on average while no library held it up: (CPU + wait for a core) / time."""
+    computing = phase.seconds - phase.io_wait_s
+    wanted = phase.cpu_s + phase.core_wait_s
+    if wanted <= 0.0:
+        return 1.0
+    return round(max(0.01, min(most, wanted / computing if computing > 0.0 else most)), 3)
+
+
+def _reads(phase: LaunchPhase) -> dict[LibraryName, int]:
+    """Bytes read by library. A command names none: what it reads counts as data."""
+    found: dict[LibraryName, int] = {
+        "data": phase.data_read_bytes + phase.other_read_bytes,
+        "work": phase.work_read_bytes,
+        "util": phase.util_read_bytes,
+    }
+    return {library: size for library, size in found.items() if size}
+
+
+def _writes(phase: LaunchPhase) -> dict[LibraryName, int]:
+    """Bytes written by library. A command names none: what it writes counts as work."""
+    found: dict[LibraryName, int] = {
+        "data": phase.data_written_bytes,
+        "work": phase.work_written_bytes + phase.other_written_bytes,
+        "util": phase.util_written_bytes,
+    }
+    return {library: size for library, size in found.items() if size}
+
+
+def _cached(reads: Mapping[LibraryName, int], missed: int) -> dict[LibraryName, int]:
+    found: dict[LibraryName, int] = {}
+    for library in _LIBRARIES:
+        size = reads.get(library, 0)
+        from_device = min(size, missed)
+        missed -= from_device
+        if size > from_device:
+            found[library] = size - from_device
+    return found
