@@ -1,5 +1,10 @@
 """The native part of Gridwright; see native/python/src/lib.rs."""
 
+from collections.abc import Sequence
+from typing import TypedDict
+
+from gridwright.model.solver import Flow
+
 VERSION: str
 
 class Phase:
@@ -11,3 +16,32 @@ class Phase:
     def finish(self) -> None: ...
     def stop(self, discard: bool) -> None: ...
     def result(self) -> str: ...
+
+def solve_flows(
+    capacities: Sequence[float], flows: Sequence[Flow]
+) -> tuple[list[float], list[int | None]]: ...
+
+class PackedScenario(TypedDict):
+    capacities: Sequence[float]
+    classes: Sequence[str]
+    nodes: Sequence[Sequence[tuple[Sequence[tuple[int, float]], float] | None]]
+    profiles: Sequence[Sequence[Sequence[tuple[int, float, float, float]]]]
+    streams: Sequence[tuple[int, float, Sequence[int], int]]
+
+class Simulation:
+    start_s: bytes
+    end_s: bytes
+    wait_ends: bytes
+    wait_class: bytes
+    wait_bound_by: bytes
+    wait_s: bytes
+    taken: list[float]
+    bin_s: float
+    class_rates: list[list[float]]
+    watched_rates: list[list[float]]
+    events: int
+    solutions: int
+
+def simulate_launches(
+    scenario: PackedScenario, tolerance: float, bins: int, watched: list[int]
+) -> Simulation: ...

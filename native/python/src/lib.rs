@@ -1,6 +1,9 @@
 //! `gridwright._native`: the core crates for Python. Configurations and outcomes cross as JSON;
 //! long calls release the interpreter.
 
+mod flow;
+mod simulation;
+
 use gridwright_io::config::PhaseConfig;
 use gridwright_io::phase;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
@@ -119,6 +122,10 @@ impl WithErrno for PyOSError {
 mod _native {
     #[pymodule_export]
     use super::Phase;
+    #[pymodule_export]
+    use super::flow::solve_flows;
+    #[pymodule_export]
+    use super::simulation::{Simulation, simulate_launches};
 
     /// Version of the native part; the package refuses another than its own.
     #[pymodule_export]

@@ -15,9 +15,9 @@ from typing import Literal, cast
 
 from gridwright.spec import GridSpec, parse_spec
 
-Role = Literal["check", "fitted", "context"]
-"""`check`: predicted without knowing it; `fitted`: a factor of the model was taken from it; `context`:
-not counted, because it repeats another figure or is none that a grid's description could tell."""
+Role = Literal["check", "context"]
+"""`check`: predicted without knowing it; `context`: not counted, because it repeats another figure or is
+none that a grid's description could tell."""
 Unit = Literal["bytes/s", "bytes", "ratio", "s"]
 
 PAPERS: Mapping[str, str] = {

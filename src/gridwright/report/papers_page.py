@@ -23,11 +23,10 @@ _INTRODUCTION = f"""# The model against the papers
 
 Five papers on analytics grids over parallel file systems print what they measured. This page holds
 `gridwright predict` against every one of these figures. Grids are described by the specs in
-[examples/papers](../examples/papers), limits come from the catalogue as their providers list them, and no
-measured rate is used to predict another, but for the figures that are marked as fitted.
+[examples/papers](../examples/papers), limits come from the catalogue as their providers list them, and
+none of these measured rates is used to predict another.
 
 - A **check** was predicted without the model knowing it. Only checks count.
-- A figure is **fitted** where a factor of the model was taken from it: agreement proves nothing.
 - Other figures **do not count**: they repeat a figure in another unit or for each core, or the paper does not
   describe what they were measured on.
 
@@ -42,8 +41,8 @@ Read the summary with these in mind:
 
 - 500 MB/s for each server of facts 000, and 1.5 and 3 GB/s for three and six servers of facts 001, are one
   finding told three times. That the model meets all three says little more than that it meets one.
-- The efficiency factor of Lustre servers (0.86) rests on one measurement, of another cloud: more than 5 GiB/s from two
-  servers with 25 Gbit/s each.
+- The efficiency factor of Lustre servers (0.86) rests on one measurement, of another cloud: more than
+  5 GiB/s from two servers with 25 Gbit/s each.
 - CPU/real ratios are of Gridwright's own tests and not of the papers' programs, on cores of another make. On
   the Oracle grid computation binds, so that ratio says little about its file systems.
 - Limits of volumes are today's. Where a limit of 2015 was lower, the note of the configuration says so.
@@ -112,7 +111,7 @@ def _figures(check: PapersCheck) -> Iterator[str]:
 
 
 def _figure(row: PaperRow) -> list[str]:
-    roles = {"check": "**miss**" if row.missed else "", "fitted": "fitted", "context": "does not count"}
+    roles = {"check": "**miss**" if row.missed else "", "context": "does not count"}
     return [
         f"`{row.fact_id}`",
         row.quantity,

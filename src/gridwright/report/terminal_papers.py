@@ -21,14 +21,14 @@ from gridwright.report.papers_words import (
 )
 from gridwright.report.terminal_frame import framed_table, terminal_console
 
-_WORDS = {"check": "", "fitted": "fitted", "context": "not counted"}
+_WORDS = {"check": "", "context": "not counted"}
 
 
 def print_papers(check: PapersCheck) -> None:
     """Print predicted beside published, paper by paper; figures that do not count are only in --json."""
     console = terminal_console()
     for paper, title in PAPERS.items():
-        rows = [row for row in check.of("check", "fitted") if row.paper == paper and row.error is not None]
+        rows = [row for row in check.of("check") if row.paper == paper and row.error is not None]
         if rows:
             console.print(_figures(f"{paper}: {title}", rows))
     _print_reasons(console, "missed, with the likely reason", check.missed)

@@ -57,12 +57,6 @@ def test_no_check_is_a_source_of_the_model() -> None:
         assert cited(name) & checks == set(), name
 
 
-def test_a_figure_is_called_fitted_only_where_a_factor_says_so() -> None:
-    factors = cited("filesystems/data/efficiency.csv")
-    published = {figure.fact_id for figure in published_figures()}
-    assert {each.fact_id for each in papers().of("fitted")} == factors & published
-
-
 def test_measured_rates_of_the_catalogue_change_no_prediction() -> None:
     catalog = load_catalog()
     assert catalog.instances["m5n.8xlarge"].network.measured is not None

@@ -65,8 +65,7 @@ def test_every_example_makes_a_grid(name: str) -> None:
     spec = load_spec(EXAMPLES / name)
     assert spec.name.startswith(f"paper-{name[:3]}-")
     model = grid_model(spec)
-    # Of these disks alone no rate is listed.
-    assert set(model.unknown) == ({"work", "util"} if name == "001-local-work.yaml" else set())
+    assert model.unknown == {}
     assert model.usd_per_hour is None or model.usd_per_hour > 0
 
 
@@ -118,7 +117,7 @@ def test_the_page_is_up_to_date() -> None:
 
 def test_the_page_shows_every_check_and_every_piece_of_advice() -> None:
     page = papers_page(papers())
-    for row in papers().of("check", "fitted"):
+    for row in papers().of("check"):
         assert f"| `{row.fact_id}` | {row.quantity} |" in page
     assert len(advice()) > 40
     for each in advice():
