@@ -41,9 +41,9 @@ def check(
 
 def _check_catalogue(spec: "GridSpec") -> None:
     """Raise GridwrightError for types, sizes and rates that the provider does not sell."""
-    from gridwright.model.grid import grid_model
+    from gridwright.model.grid import check_against_catalogue
 
-    grid_model(spec)
+    check_against_catalogue(spec)
 
 
 def _print_json(file: Path, ok: bool, **items: "Sequence[Finding | Problem]") -> None:

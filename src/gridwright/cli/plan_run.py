@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from gridwright.cli.arguments import Reader
+from gridwright.cli.output_file import check_output, write_output
 from gridwright.cli.spec_file import load
 from gridwright.errors import ExitStatus, input_error
 
 if TYPE_CHECKING:
     from gridwright.plan.design import Design, Plan
+
+
+OWN_CATALOGUES = ("catalog.yaml", "catalog.csv")
+"""What beside a spec overrides the packaged catalogue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +40,13 @@ def run_plan(flags: PlanFlags) -> ExitStatus:
     _check(flags)
     from gridwright.plan.search import plan
 
-    found = plan(load(flags.file), explain=flags.explain)
+    spec = load(flags.file)
+    found = plan(spec, explain=flags.explain)
     chosen = _chosen(flags, found)
     if flags.html is not None:
         from gridwright.report.design_page import plan_page
-        from gridwright.runs.atomic import write_atomically
 
-        write_atomically(flags.html, plan_page(found))
+        write_output(flags.html, plan_page(found))
     if flags.json:
         from gridwright.plan.document import plan_document
 
@@ -53,7 +59,8 @@ def run_plan(flags: PlanFlags) -> ExitStatus:
         from gridwright.report.terminal_plan import print_plan
 
         print_plan(found)
-    _write(flags, chosen)
+    if chosen is not None and spec.file is not None:
+        _write(flags, chosen, spec.file)
     if flags.html is not None:
         typer.echo(f"page: {flags.html}", err=flags.json)
     return ExitStatus.DONE if found.designs else ExitStatus.MISSED
@@ -61,20 +68,12 @@ def run_plan(flags: PlanFlags) -> ExitStatus:
 
 def _check(flags: PlanFlags) -> None:
     """Refuse, before the search, what could not be written after it."""
-    if flags.write is None:
-        if flags.choose != 1:
-            raise input_error(
-                "--choose says which design to write", where="--choose", remedy="Add --write OUT"
-            )
-        return
-    if flags.write.exists() and not flags.overwrite:
-        raise input_error(
-            "the file is there already", where=str(flags.write), remedy="Name another, or add --overwrite"
-        )
-    if not flags.write.parent.is_dir():
-        raise input_error(
-            "there is no such directory", where=str(flags.write.parent), remedy="Make it, or name another"
-        )
+    reader = Reader()
+    if flags.write is None and flags.choose != 1:
+        reader.problem("--choose says which design to write", "--choose", "add --write OUT")
+    check_output(reader, "--write", flags.write, overwrite=flags.overwrite)
+    check_output(reader, "--html", flags.html)
+    reader.finish(flags)
 
 
 def _chosen(flags: PlanFlags, found: Plan) -> Design | None:
@@ -89,11 +88,14 @@ def _chosen(flags: PlanFlags, found: Plan) -> Design | None:
     return found.designs[flags.choose - 1]
 
 
-def _write(flags: PlanFlags, chosen: Design | None) -> None:
-    if chosen is None or flags.write is None:
+def _write(flags: PlanFlags, chosen: Design, spec_file: Path) -> None:
+    if flags.write is None:
         return
     from gridwright.plan.grid_spec import spec_text
-    from gridwright.runs.atomic import write_atomically
 
-    write_atomically(flags.write, spec_text(chosen.spec))
+    write_output(flags.write, spec_text(chosen.spec))
     typer.echo(f"design {flags.choose} written: {flags.write}", err=flags.json)
+    own = [spec_file.parent / name for name in OWN_CATALOGUES if (spec_file.parent / name).is_file()]
+    if own and spec_file.parent != flags.write.parent.resolve():
+        names = ", ".join(str(each) for each in own)
+        typer.echo(f"note: copy {names} beside it: prices and types of its own came from there", err=True)

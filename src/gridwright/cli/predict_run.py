@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from gridwright.cli.arguments import Reader
+from gridwright.cli.output_file import check_output, write_output
 from gridwright.cli.spec_file import load_placed
 from gridwright.errors import ExitStatus
 
@@ -51,9 +52,8 @@ def run_predict(flags: PredictFlags) -> ExitStatus:
     prediction = predict(model, flags.streams)
     if flags.html is not None:
         from gridwright.report.design_page import prediction_page
-        from gridwright.runs.atomic import write_atomically
 
-        write_atomically(flags.html, prediction_page(prediction))
+        write_output(flags.html, prediction_page(prediction))
     if flags.json:
         document = {"schema": 1, "command": "predict", **prediction_document(prediction)}
         typer.echo(json.dumps(document, indent=2))
@@ -84,6 +84,7 @@ def _check(flags: PredictFlags) -> None:
         reader.problem("the page shows rates, not the workload", "--html", "leave out --workload")
     if flags.json and flags.markdown:
         reader.problem("one document at a time", "--markdown", "leave out --json")
+    check_output(reader, "--html", flags.html)
     reader.finish(flags)
 
 

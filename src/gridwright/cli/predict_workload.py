@@ -54,7 +54,7 @@ def workload_matrix(name: str, streams: int | None = None) -> WorkloadMatrix:
     from gridwright.model.workload import WorkloadMatrix
     from gridwright.workload.matrix import load_matrix
 
-    matrix = load_matrix(name)
+    matrix = load_matrix(name, "--workload")
     if streams is not None:
         matrix = matrix.with_streams(streams)
     labels = tuple(tuple(entry.label for entry in stream) for stream in matrix.streams)

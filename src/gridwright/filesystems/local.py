@@ -12,9 +12,7 @@ from gridwright.units import format_rate
 def contribute(name: str, filesystem: LocalFileSystem, site: Site) -> Contribution:
     """What each node's disks deliver. Problems with the spec are noted at the site."""
     instance = site.nodes.instance
-    disks: DiskRates | str = (
-        "nothing is known of its disks"
-    )
+    disks: DiskRates | str = "nothing is known of its disks"
     if filesystem.disks is not None and instance is not None:
         disks = disk_rates(filesystem.disks, instance, site, "filesystems", name, "disks")
     elif filesystem.disks is not None and site.spec.provider == "local":

@@ -106,7 +106,12 @@ def server_group(kind: str, filesystem: str, role: str, servers: Servers, site: 
     if instance is None:
         return "its servers are not described"
     if servers.disks is None:
-        return f"its {role.upper()} have no disks: (filesystems.{filesystem}.{role}.disks)"
+        site.report(
+            (*path, "disks"),
+            f"the {role.upper()} have no disks",
+            "add disks: {type: gp3, count: 8, size: 2 TiB} with what each server serves",
+        )
+        return "its servers are not described"
     disks = disk_rates(servers.disks, instance, site, *path, "disks")
     if isinstance(disks, str):
         return disks

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from gridwright.catalog import Catalog, load_catalog
+from gridwright.catalog import Catalog, InstanceType, load_catalog
 from gridwright.errors import Finding
 from gridwright.filesystems.contribution import contribution
 from gridwright.filesystems.resources import Contribution, Cost, Operation, Route
@@ -31,6 +31,7 @@ class GridModel:
     routes: Mapping[str, Mapping[Operation, Route]]
     unknown: Mapping[str, str]
     contributions: Mapping[str, Contribution]
+    instance: InstanceType | None
     costs: tuple[Cost, ...]
 
     @property
@@ -57,14 +58,33 @@ class GridModel:
         return sum(price for price in prices if price is not None)
 
 
+def check_against_catalogue(spec: GridSpec, catalog: Catalog | None = None) -> None:
+    """Raise GridwrightError with every figure of the spec that is not on sale, each at its field."""
+    site = _site(spec, catalog)
+    for name, group in spec.nodes.items():
+        site.instance(group.instance or "", "nodes", name, "instance")
+    site.raise_problems(problem_at)
+    first = next(iter(spec.nodes.values()))
+    instance = site.catalog.instance(first.instance or "")
+    site.nodes = ComputeNodes(first.count, instance.cores, instance.memory_bytes, instance)
+    for name in spec.filesystems:
+        contribution(name, site)
+    site.instance_usd_per_hour(instance.name, "region")
+    site.raise_problems(problem_at)
+
+
+def _site(spec: GridSpec, catalog: Catalog | None) -> Site:
+    directory = spec.file.parent if spec.file else None
+    return Site(spec, catalog or load_catalog(directory), ComputeNodes(1, 1, None))
+
+
 def grid_model(spec: GridSpec, catalog: Catalog | None = None) -> GridModel:
     """Put a grid together from its spec and the catalogue.
 
     Raises GridwrightError with every problem of the spec's figures (a type that does not exist, a size
     that is not on offer), each at its field.
     """
-    directory = spec.file.parent if spec.file else None
-    site = Site(spec, catalog or load_catalog(directory), ComputeNodes(1, 1, None))
+    site = _site(spec, catalog)
     nodes = _compute_nodes(site)
     site.raise_problems(problem_at)
     assert nodes is not None  # noqa: S101 - a problem would have been raised
@@ -86,6 +106,7 @@ def grid_model(spec: GridSpec, catalog: Catalog | None = None) -> GridModel:
         {name: each.routes for name, each in of_library.items() if not each.unknown},
         {name: each.unknown for name, each in of_library.items() if each.unknown},
         found,
+        nodes.instance,
         costs,
     )
 

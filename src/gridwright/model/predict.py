@@ -9,8 +9,9 @@ from functools import cache
 from importlib import resources
 
 from gridwright.errors import Finding, GridwrightError, Problem
-from gridwright.filesystems.resources import OPERATIONS, Operation, Resource, Route
+from gridwright.filesystems.resources import OPERATIONS, Operation, Resource, Route, Use
 from gridwright.model.grid import GridModel, price_findings
+from gridwright.model.missed import missed
 from gridwright.model.prediction import (
     Bound,
     Burst,
@@ -23,7 +24,6 @@ from gridwright.model.prediction import (
 from gridwright.model.solver import Flow, solve
 from gridwright.spec.findings import unsilenced
 from gridwright.spec.locate import problem_at
-from gridwright.units import Bytes, format_bytes
 
 
 @cache
@@ -80,7 +80,10 @@ def _met(
     answers = [each.met for each in libraries if each.met is not None]
     if together is not None:
         answers.append(together.met)
-    answers += [not finding for finding in _missed(model)]
+    answers += [False for _ in missed(model)]
+    requirements = model.spec.requirements
+    if all(answers) and requirements and requirements.budget is not None and model.usd_per_hour is None:
+        return None
     return all(answers) if answers else None
 
 
@@ -114,14 +117,23 @@ def _burst(model: GridModel, route: Route, streams: int, steady: float) -> Burst
     rate = chain[0].bytes_per_s
     if reaches(steady, rate):
         return None
-    # It lasts as long as the first of those that could not pass it steadily.
     short = [
-        use.resource
+        use
         for use in route.uses
         if not reaches(_capacity(model, use.resource, burst=False) / use.coefficient, rate)
     ]
-    lengths = [resource.burst_s for resource in short if resource.burst_s is not None]
-    return Burst(rate, min(lengths) if lengths else None, chain[0])
+    lengths = [_lasts(model, use, rate) for use in short]
+    known = [seconds for seconds in lengths if seconds is not None]
+    # It lasts as long as the first of those that could not pass it steadily.
+    return Burst(rate, min(known) if known and len(known) == len(lengths) else None, chain[0])
+
+
+def _lasts(model: GridModel, use: Use, rate: float) -> float | None:
+    """How long a resource passes `rate` for a library: what a full burst would spend, spent more slowly."""
+    if use.resource.burst_s is None:
+        return None
+    steady, full = (_capacity(model, use.resource, burst) for burst in (False, True))
+    return use.resource.burst_s * (full - steady) / (rate * use.coefficient - steady)
 
 
 def _library(model: GridModel, name: str, streams: int) -> LibraryPrediction:
@@ -183,7 +195,7 @@ def _shared(
 
 def _findings(model: GridModel, together: Together | None) -> Iterator[Finding]:
     yield from price_findings(model)
-    yield from _missed(model)
+    yield from missed(model)
     if together is not None and not together.met:
         worst = min(OPERATIONS, key=lambda operation: together.share[operation])
         bound = together.bound_by[worst]
@@ -195,50 +207,3 @@ def _findings(model: GridModel, together: Together | None) -> Iterator[Finding]:
             f"{bound.what if bound else 'nothing'} binds",
             "Widen what binds, or move a library to disks of its own",
         )
-
-
-def _missed(model: GridModel) -> Iterator[Finding]:
-    """Findings that make the whole prediction miss its requirements."""
-    yield from _capacity_short(model)
-    requirements = model.spec.requirements
-    if requirements is None:
-        return
-    if model.cores < requirements.cores:
-        yield Finding(
-            "warning",
-            "cores-short",
-            f"the nodes have {model.cores} physical cores, and {requirements.cores} are required",
-            "Add nodes, or choose a larger type",
-        )
-    wanted, memory = requirements.memory_per_core, model.memory_bytes_per_node
-    if wanted is not None and memory is not None and memory / model.cores_per_node < wanted:
-        yield Finding(
-            "warning",
-            "memory-short",
-            f"each core has {format_bytes(memory / model.cores_per_node)} of memory, {wanted} is required",
-            "Choose a type with more memory per core, such as one of a family r",
-        )
-    if requirements.budget is not None and (model.usd_per_hour or 0) > requirements.budget:
-        yield Finding(
-            "warning",
-            "over-budget",
-            f"the grid costs {model.usd_per_hour:.2f} USD/h, the budget is {requirements.budget:.2f} USD/h",
-            "Run gridwright plan for the cheapest grid that meets the requirements",
-        )
-
-
-def _capacity_short(model: GridModel) -> Iterator[Finding]:
-    for name, contribution in model.contributions.items():
-        wanted = [
-            library.capacity
-            for library in model.spec.libraries.values()
-            if library.filesystem == name and library.capacity is not None
-        ]
-        if contribution.capacity_bytes is not None and sum(wanted) > contribution.capacity_bytes:
-            yield Finding(
-                "warning",
-                "capacity-short",
-                f"libraries on {name} need {Bytes(sum(wanted))}, and it holds "
-                f"{format_bytes(contribution.capacity_bytes)}",
-                f"Make {name} larger, or move a library",
-            )

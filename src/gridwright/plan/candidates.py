@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Literal
+from typing import Literal, cast
 
 from gridwright.catalog import Catalog, InstanceType
-from gridwright.errors import GridwrightError
+from gridwright.errors import GridwrightError, nearest
 from gridwright.filesystems.disks import store_rates
 from gridwright.filesystems.site import default_region, shares_network, steady_network, volume_limit
 from gridwright.plan.needs import Needs
@@ -23,8 +23,9 @@ from gridwright.plan.shared import (
     metadata_server,
     server_offers,
 )
-from gridwright.plan.volumes import VolumeSet, all_volume_sets, cheapest, worthwhile
+from gridwright.plan.volumes import VolumeSet, all_volume_sets, cheapest, not_sequential, worthwhile
 from gridwright.spec.crosscheck import MAX_NODES
+from gridwright.spec.locate import problem_at
 
 Place = Literal["shared", "scratch", "instance-store", "volumes"]
 LEVELS = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
@@ -54,7 +55,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """What the provider sells in the region, prepared for the search."""
+    """What the provider sells in the region, prepared for the search.
+
+    `volume_sets` are those for nodes and metadata; those of servers are in their offers.
+    """
 
     instances: list[tuple[InstanceType, float]]
     volume_sets: list[VolumeSet]
@@ -67,8 +71,13 @@ def market(catalog: Catalog, needs: Needs) -> Market:
     """Everything on sale for this provider, region and architecture, whatever the nodes must have."""
     provider = needs.spec.provider
     region = needs.region or default_region(catalog, provider)
-    if provider == "aws":
-        catalog.check_region(region, "aws")
+    try:
+        catalog.check_region(region, cast("Literal['aws', 'oci']", provider))
+    except GridwrightError as error:
+        (problem,) = error.problems
+        raise GridwrightError(
+            problem_at(needs.spec, ("region",), problem.what, problem.remedy or "")
+        ) from None
     priced = [
         (instance, usd)
         for instance in catalog.instances.values()
@@ -84,13 +93,35 @@ def market(catalog: Catalog, needs: Needs) -> Market:
         and one.family not in forbid
         and architecture in (None, one.architecture)
     ]
-    volume_sets = worthwhile(all_volume_sets(catalog, provider, region))
+    every = list(all_volume_sets(catalog, provider, region))
+    for_nodes = not_sequential(every)
+    fsx = fsx_offers(catalog, region) if provider == "aws" else []
+    if not every and not fsx:
+        raise _no_storage(catalog, needs)
     return Market(
         priced,
-        volume_sets,
-        fsx_offers(catalog, region) if provider == "aws" else [],
-        server_offers(servers, volume_sets),
-        metadata_server(servers, volume_sets),
+        for_nodes,
+        fsx,
+        server_offers(servers, worthwhile(every)),
+        metadata_server(servers, for_nodes),
+    )
+
+
+def _no_storage(catalog: Catalog, needs: Needs) -> GridwrightError:
+    """Why nothing can be planned in a region without prices of storage, and where it could."""
+    priced = sorted(
+        {region for volume in catalog.volumes.values() for region in volume.prices.regions()}
+        | {region for deployment in catalog.managed.values() for region in deployment.prices.regions()}
+    )
+    near = nearest(needs.region, priced) or priced[0]
+    return GridwrightError(
+        problem_at(
+            needs.spec,
+            ("region",),
+            f"no price of storage is known in {needs.region}",
+            f"the nearest region with prices is {near}; or write those of {needs.region} into catalog.yaml "
+            "beside the grid spec (docs/catalogue.md says how)",
+        )
     )
 
 

@@ -8,7 +8,8 @@ from typing import Literal
 from gridwright.model.prediction import Prediction
 from gridwright.spec.model import GridSpec
 
-Fits = Literal["yes", "no", "open"]
+Fits = Literal["yes", "no", "open", "alternative"]
+"""`alternative`: it misses, and another way that fits makes it unnecessary. `open`: not judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Design:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A design beside the cheapest one, and why it is worse."""
+    """A design beside the cheapest one, and why it is no better: parts of the cost, and what forces them."""
 
     title: str
     change: str

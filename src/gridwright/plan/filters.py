@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -10,14 +11,14 @@ from gridwright.errors import GridwrightError, nearest
 from gridwright.plan.design import Fit
 from gridwright.plan.needs import Needs
 from gridwright.spec.locate import problem_at
-from gridwright.units import format_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
     """One requirement of a node: what a type provides, what is required, whether it fits.
 
-    `score` orders types that fail by how near they come; None where nearness means nothing.
+    `score` orders types that fail by how near they come; None where nearness means nothing. `field` is
+    where the requirement stands in the spec.
     """
 
     requirement: str
@@ -25,6 +26,7 @@ class Filter:
     provided: Callable[[InstanceType], str]
     fits: Callable[[InstanceType], bool]
     score: Callable[[InstanceType], float] | None = None
+    field: str = ""
 
     def fit(self, instance: InstanceType) -> Fit:
         """The row of an explanation."""
@@ -48,6 +50,9 @@ def check_families(needs: Needs, catalog: Catalog) -> None:
                 path = ("requirements", "families", field)
                 what = f"there is no family {name!r} of {spec.provider}"
                 problems.append(problem_at(spec, path, what, f"{hint}gridwright catalog list shows all"))
+    for name in set(needs.requirements.families.allow) & set(needs.requirements.families.forbid):
+        what = f"family {name} is allowed and forbidden"
+        problems.append(problem_at(spec, ("requirements", "families", "forbid"), what, "keep one of the two"))
     if problems:
         raise GridwrightError(*problems)
 
@@ -81,18 +86,22 @@ def node_filters(needs: Needs) -> Iterator[Filter]:
             lambda one: str(one.accelerators),
             lambda one: not one.accelerators,
         )
-    yield Filter(
-        "lasting processor speed",
-        "no processor credits",
-        lambda one: "by credits" if one.burstable_cpu else "yes",
-        lambda one: not one.burstable_cpu,
-    )
+    if not allow:
+        yield Filter(
+            "processor",
+            "at full speed for good (or its family under families.allow)",
+            lambda one: (
+                "slower when its credits are spent" if one.burstable_cpu else "at full speed for good"
+            ),
+            lambda one: not one.burstable_cpu,
+        )
     if requirements.memory_per_core is not None:
         memory = requirements.memory_per_core
         yield Filter(
             "memory per core",
             str(memory),
-            lambda one: format_bytes(one.memory_bytes_per_core),
+            lambda one: f"{math.floor(one.memory_bytes_per_core / 2**30 * 100) / 100:g} GiB",
             lambda one: one.memory_bytes_per_core >= memory,
             lambda one: one.memory_bytes_per_core,
+            field="requirements.memory_per_core",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -10,14 +11,17 @@ from typing import TYPE_CHECKING
 from gridwright.plan.candidates import Search
 from gridwright.plan.filters import node_filters
 from gridwright.plan.needs import Need, Needs
+from gridwright.plan.shared import MOST_FSX_BYTES, MOST_SERVERS
+from gridwright.plan.volumes import GIB
 from gridwright.units import format_bytes, format_rate
 
 if TYPE_CHECKING:
     from gridwright.plan.search import Found
 
 STEPS = 12
+"""How often the interval that holds the nearest possible value is halved."""
 LEAST = 1e-3
-"""The smallest part of a requirement that is tried, and how often the interval is halved."""
+"""The smallest part of a requirement that is tried."""
 
 
 def impossible(found: Found) -> tuple[str, ...]:
@@ -34,9 +38,11 @@ def impossible(found: Found) -> tuple[str, ...]:
 def _over_budget(found: Found) -> str:
     best = min(found.candidates, key=lambda one: one.usd_per_hour)
     budget = found.needs.requirements.budget or 0.0
+    # Rounded up: what is called possible must be.
+    possible = math.ceil(best.usd_per_hour * 100) / 100
     return (
         f"requirements.budget: {budget:.2f} USD/h is below the cheapest grid that meets the rest; "
-        f"the nearest possible is {best.usd_per_hour:.2f} USD/h"
+        f"the nearest possible is {possible:.2f} USD/h"
     )
 
 
@@ -48,10 +54,13 @@ def _failed_filter(found: Found) -> str:
         if kept:
             left = kept
             continue
-        what = f"{each.requirement}: no instance type with a price has {each.required}"
+        what = f"{each.field or each.requirement}: no instance type with a price has {each.required}"
         if each.score is not None:
-            nearest = max(left, key=each.score)
-            what += f"; the nearest possible is {each.provided(nearest)} ({nearest.name})"
+            prices = {one.name: usd for one, usd in found.market.instances}
+            engine = Search(found.needs, found.market)
+            for one in sorted(left, key=each.score, reverse=True):
+                if next(engine.candidates(one, prices[one.name]), None):
+                    return f"{what}; the nearest possible is {each.provided(one)} ({one.name})"
         return what
     return "no instance type meets all of these at once"
 
@@ -66,20 +75,26 @@ def _too_much(found: Found) -> list[str]:
             asked, possible = need.bytes_per_s_per_core, need.bytes_per_s_per_core * part
             lines.append(
                 f"libraries.{name}.requires: {format_rate(asked, True)} is out of reach; the rest as it is, "
-                f"the nearest possible is {format_rate(possible, True)}"
+                f"the nearest possible is {_at_most(possible)}"
             )
+    if cores := _most_cores(found):
+        most = f"{MOST_SERVERS} servers or {MOST_FSX_BYTES // GIB:,} GiB of FSx for Lustre"
+        lines.append(
+            f"requirements.cores: {needs.requirements.cores} at these rates are out of reach; the nearest "
+            f"possible is {cores} (a plan has at most {most})"
+        )
     if lines:
         return lines
     if part := _largest(found, partial(_scaled, needs)):
         return [
             f"libraries.*.requires: together they are out of reach for {needs.requirements.cores} cores; "
-            f"the nearest possible is {part:.1%} of each rate"
+            f"the nearest possible is {math.floor(part * 1000) / 10:g} % of each rate"
         ]
     if part := _largest(found, partial(_roomy, needs)):
         room = needs.capacity(needs.libraries)
         return [
             f"libraries.*.capacity: nothing on sale holds {format_bytes(room)} at these rates; "
-            f"the nearest possible is {format_bytes(room * part)} in all"
+            f"the nearest possible is {math.floor(room * part / 2**40)} TiB in all"
         ]
     return ["the rates and the capacities of the libraries are out of reach: plan several grids"]
 
@@ -117,6 +132,23 @@ def _largest(found: Found, needs_of: Callable[[float], Needs]) -> float | None:
         middle = (low * high) ** 0.5
         low, high = (middle, high) if _feasible(found, needs_of(middle)) else (low, middle)
     return low
+
+
+def _most_cores(found: Found) -> int | None:
+    """The most cores that some grid serves at the required rates; None when not even one."""
+    low, high = 0, found.needs.requirements.cores
+    while high - low > 1:
+        middle = (low + high) // 2
+        fewer = found.needs.requirements.model_copy(update={"cores": middle})
+        low, high = (
+            (middle, high) if _feasible(found, replace(found.needs, requirements=fewer)) else (low, middle)
+        )
+    return low or None
+
+
+def _at_most(bytes_per_s: float) -> str:
+    """A rate per core, rounded down: what is called possible must be."""
+    return format_rate(math.floor(bytes_per_s / 1e5) * 1e5, per_core=True)
 
 
 def _feasible(found: Found, needs: Needs) -> bool:

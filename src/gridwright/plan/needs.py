@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from gridwright.catalog import InstanceType
 from gridwright.errors import input_error
-from gridwright.filesystems.site import steady_network
 from gridwright.model.predict import peak_factor
 from gridwright.plan.design import Reading
 from gridwright.spec.model import GridSpec
@@ -115,8 +113,3 @@ def readings(needs: Needs) -> tuple[Reading, ...]:
     survives = "may be lost" if losses.lose_work_with_node else "must outlive the loss of a node"
     found.append(Reading("work and util", survives, "requirements.availability.lose_work_with_node"))
     return tuple(found)
-
-
-def node_network_per_core(instance: InstanceType) -> float:
-    """The lasting rate of an instance's network for each physical core, in bytes per second."""
-    return steady_network(instance) / instance.cores

@@ -21,6 +21,9 @@ TYPES = {
     "oci": ("lower-cost", "balanced", "higher-performance"),
 }
 """io2 is left out: at these sizes gp3 has the same throughput for less."""
+SEQUENTIAL = frozenset({"st1", "sc1", "lower-cost"})
+"""Types whose rate holds for large sequential requests (EC2 User Guide, Oracle's page of volume tiers): right
+for the targets of Lustre, wrong for metadata and for the temporary files of many jobs at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,11 @@ def worthwhile(sets: Iterable[VolumeSet]) -> list[VolumeSet]:
         ):
             kept.append(each)
     return kept
+
+
+def not_sequential(sets: Iterable[VolumeSet]) -> list[VolumeSet]:
+    """Those that also serve many small requests at once, cheapest first and without needless ones."""
+    return worthwhile(each for each in sets if each.type not in SEQUENTIAL)
 
 
 def cheapest(sets: list[VolumeSet], bytes_per_s: float, capacity_bytes: float) -> VolumeSet | None:

@@ -33,6 +33,7 @@ _FITS: dict[Fits, tuple[str, Mark]] = {
     "yes": ("yes", "met"),
     "no": ("no", "missed"),
     "open": ("open", "unjudged"),
+    "alternative": ("not needed", "unjudged"),
 }
 
 
@@ -193,19 +194,19 @@ def designs_table(designs: Sequence[Design]) -> Table:
 
 
 def neighbours_table(neighbours: Sequence[Neighbour]) -> Table | None:
-    """Designs beside the cheapest one, and why each is worse."""
+    """Designs beside the cheapest one, and why each is no better."""
     if not neighbours:
         return None
     return table_of(
-        "Beside the cheapest design, and why each is worse",
+        "Beside the cheapest design, and why each is no better",
         neighbours,
         {
             "Design": lambda n: n.title,
             "Change": lambda n: n.change,
-            "Why it is worse": lambda n: n.why,
+            "Why it is no better": lambda n: n.why,
             "USD per hour": lambda n: dollars(n.usd_per_hour),
         },
-        "Change|Why it is worse",
+        "Change|Why it is no better",
     )
 
 

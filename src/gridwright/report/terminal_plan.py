@@ -1,4 +1,4 @@
-"""A plan on the terminal: how requirements were read, ranked designs, and why others are worse."""
+"""A plan on the terminal: how requirements were read, ranked designs, and why others are no better."""
 
 from __future__ import annotations
 
@@ -21,7 +21,12 @@ from gridwright.report.terminal_text import cell, fits, lined_table, say
 
 DESIGNS_SHOWN = 10
 """Designs that are printed where no other number is asked for."""
-_FITS: dict[Fits, tuple[str, str]] = {"yes": ("yes", "green"), "no": ("no", "bold red"), "open": ("open", "")}
+_FITS: dict[Fits, tuple[str, str]] = {
+    "yes": ("yes", "green"),
+    "no": ("no", "bold red"),
+    "open": ("open", ""),
+    "alternative": ("not needed", "dim"),
+}
 
 
 def print_plan(plan: Plan, limit: int = DESIGNS_SHOWN) -> None:
@@ -122,8 +127,8 @@ def _print_neighbours(console: Console, plan: Plan) -> None:
     if not plan.neighbours:
         return
     console.print()
-    say(console, "Neighbours of the cheapest, and why each is worse", "bold")
-    table = lined_table(console, ["design", "change", "why it is worse"], ["USD/h"])
+    say(console, "Neighbours of the cheapest, and why each is no better", "bold")
+    table = lined_table(console, ["design", "change", "why it is no better"], ["USD/h"])
     for each in plan.neighbours:
         words = (each.title, each.change, each.why, dollars(each.usd_per_hour))
         table.add_row(*(cell(console, text) for text in words))

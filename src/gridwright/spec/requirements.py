@@ -15,9 +15,13 @@ class Families(SpecModel):
     """Families of instance types to use, or not to."""
 
     allow: Annotated[list[str], _READ] = Field(
-        default_factory=list, description="Only these families, such as [m5n, r5n]. By default all."
+        default_factory=list,
+        description="Nodes of only these families, such as [m5n, r5n]. By default all without accelerators and "
+        "processor credits. Servers of file systems may be of others.",
     )
-    forbid: Annotated[list[str], _READ] = Field(default_factory=list, description="Not these families.")
+    forbid: Annotated[list[str], _READ] = Field(
+        default_factory=list, description="Not these families, for nodes and servers."
+    )
 
 
 class Availability(SpecModel):

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 
 from gridwright.errors import Finding
 from gridwright.spec.crosscheck import ROLES
-from gridwright.spec.filesystems import LocalFileSystem
+from gridwright.spec.filesystems import LocalFileSystem, LustreFileSystem
 from gridwright.spec.findings import unsilenced
 from gridwright.spec.model import GridSpec
 from gridwright.units import Rate
@@ -171,6 +171,17 @@ def _volatile_directory(spec: GridSpec) -> Iterator[Finding]:
             )
 
 
+def _no_metadata_server(spec: GridSpec) -> Iterator[Finding]:
+    for name, filesystem in spec.filesystems.items():
+        if isinstance(filesystem, LustreFileSystem) and filesystem.mds is None:
+            yield Finding(
+                "warning",
+                "no-metadata-server",
+                f"Lustre {name} has no metadata server: it cannot be built, and its cost is too low",
+                f"Add mds: {{instance: m5.4xlarge, disks: {{type: gp3, size: 500 GiB}}}} to {name}",
+            )
+
+
 def _listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
@@ -183,4 +194,5 @@ _CHECKS: tuple[Callable[[GridSpec], Iterator[Finding]], ...] = (
     _unused_filesystem,
     _overlapping_filesystems,
     _volatile_directory,
+    _no_metadata_server,
 )

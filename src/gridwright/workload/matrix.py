@@ -133,7 +133,7 @@ class Matrix(_Strict):
         return sum(len(stream) for stream in self.streams)
 
 
-def load_matrix(name: str) -> Matrix:
+def load_matrix(name: str, flag: str = "--matrix") -> Matrix:
     """Load a matrix that comes with Gridwright by name, or a file. Raises GridwrightError."""
     if name in BUILT_IN:
         resource = files("gridwright.workload").joinpath("matrices", f"{name}.yaml")
@@ -143,7 +143,7 @@ def load_matrix(name: str) -> Matrix:
         near = nearest(name, BUILT_IN)
         raise input_error(
             f"no matrix is named {show(name)}",
-            where="--matrix",
+            where=flag,
             remedy=f"{f'did you mean {near}? ' if near else ''}use {', '.join(BUILT_IN)}, or a YAML file",
         )
     try:

@@ -169,6 +169,70 @@ def test_capacity_cores_memory_and_budget_are_held_against_the_requirements() ->
     assert prediction.met is False
 
 
+@pytest.mark.parametrize(
+    ("wants", "finding"),
+    [
+        ({"architecture": "arm64"}, "other-architecture"),
+        ({"families": {"forbid": ["m5n"]}}, "family-not-allowed"),
+        ({"families": {"allow": ["r5n"]}}, "family-not-allowed"),
+        ({"budget": "1 USD/h"}, "over-budget"),
+    ],
+)
+def test_what_plan_would_not_choose_misses_in_predict_too(wants: dict[str, Any], finding: str) -> None:
+    prediction = predicted(requirements={"cores": 64, **wants})
+    assert [each.name for each in prediction.findings] == [finding]
+    assert prediction.met is False
+
+
+@pytest.mark.parametrize(
+    ("filesystem", "library", "may", "missed"),
+    [
+        ({"type": "local", "path": "/d", "disks": {"type": "instance-store"}}, "data", {}, True),
+        ({**FSX, "deployment": "scratch-2", "throughput": "200 MB/s/TiB"}, "data", {}, True),
+        (
+            {**FSX, "deployment": "scratch-2", "throughput": "200 MB/s/TiB"},
+            "data",
+            {"lose_data_with_server": True},
+            False,
+        ),
+        ({"type": "local", "path": "/d", "disks": {"type": "instance-store"}}, "work", {}, False),
+        (
+            {"type": "local", "path": "/d", "disks": {"type": "instance-store"}},
+            "work",
+            {"lose_work_with_node": False},
+            True,
+        ),
+    ],
+)
+def test_what_must_outlive_a_machine_does_or_misses(
+    filesystem: dict[str, Any], library: str, may: dict[str, bool], missed: bool
+) -> None:
+    prediction = predicted(
+        nodes={"compute": {"instance": "m5dn.8xlarge", "count": 2}},
+        filesystems={"fsx": filesystem},
+        libraries={library: {"filesystem": "fsx", "requires": "10 MB/s/core"}},
+        requirements={"cores": 16, "availability": may},
+    )
+    assert ("not-durable" in {each.name for each in prediction.findings}) is missed
+    assert prediction.met is not missed
+
+
+def test_a_burst_that_is_not_used_up_lasts_longer() -> None:
+    volumes = {"type": "st1", "count": 2, "size": "2 TiB"}
+    disks = {"fsx": {"type": "local", "path": "/d", "disks": volumes}}
+    (data,) = predicted(
+        nodes={"compute": {"instance": "m5n.8xlarge", "count": 1}},
+        filesystems=disks,
+        libraries={"data": {"filesystem": "fsx"}},
+    ).libraries
+    burst = data.rates["write"].burst
+    assert burst is not None and burst.seconds is not None
+    # 2 TiB of credits in each volume, spent at what the node passes less what comes in meanwhile.
+    steady = data.rates["write"].bytes_per_s
+    assert burst.bound_by.resource == "node.volume-bandwidth"
+    assert burst.seconds == pytest.approx(2 * 2 * 2**40 / (850e6 - steady), rel=0.01)
+
+
 def test_nothing_required_is_nothing_judged() -> None:
     libraries = {name: {"filesystem": "fsx"} for name in LIBRARIES}
     prediction = predicted(libraries=libraries)

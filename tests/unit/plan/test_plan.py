@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -89,8 +90,9 @@ def test_the_whole_catalogue_is_searched(found: list[Candidate]) -> None:
 @pytest.mark.parametrize(
     ("requirements", "libraries", "says"),
     [
-        ({"memory_per_core": "4 TB"}, {}, ["memory per core", "the nearest possible is"]),
-        ({"families": {"allow": ["t3"]}}, {}, ["lasting processor speed", "no processor credits"]),
+        ({"memory_per_core": "4 TB"}, {}, ["requirements.memory_per_core", "the nearest possible is"]),
+        ({"cores": 900_000}, {}, ["requirements.cores", "the nearest possible is"]),
+        ({"families": {"allow": ["t3"]}}, {}, ["libraries.*.requires", "the nearest possible is"]),
         ({"budget": "1 USD/h"}, {}, ["requirements.budget", "the nearest possible is", "USD/h"]),
         (
             {},
@@ -114,6 +116,9 @@ def test_the_impossible_is_answered_with_what_binds(
         ({"region": "us-esat-1"}, "us-esat-1"),
         ({"provider": "local"}, "nothing to choose"),
         ({"requirements": {"families": {"forbid": ["m5nn"]}}}, "Did you mean m5n?"),
+        ({"requirements": {"families": {"allow": ["m5n"], "forbid": ["m5n"]}}}, "allowed and forbidden"),
+        ({"region": "ap-southeast-1"}, "nearest region with prices is us-east-1"),
+        ({"provider": "oci", "region": "us-east-1"}, "oci region"),
         ({"libraries": {name: {} for name in ("data", "work", "util")}}, "requires a rate"),
     ],
 )
@@ -134,6 +139,23 @@ def test_a_grid_of_more_nodes_than_a_spec_can_have_is_not_planned() -> None:
         spec(requirements={"cores": 30_000}, libraries={"data": {"requires": "10 MB/s/core"}}), CATALOG
     )
     assert all(design.prediction.nodes <= 10_000 for design in many.designs)
+
+
+@pytest.mark.parametrize("asked", [{"memory_per_core": "4 TB"}, {"budget": "1 USD/h"}, {"cores": 60_000}])
+def test_what_is_called_possible_is(asked: dict[str, object]) -> None:
+    (name,) = asked
+    (line,) = [each for each in plan(spec(requirements=asked), CATALOG).impossible if name in each]
+    found = re.search(r"the nearest possible is ([0-9.]+(?: GiB| USD/h)?)", line)
+    assert found, line
+    possible = int(found[1]) if name == "cores" else found[1]
+    assert plan(spec(requirements={name: possible}), CATALOG).designs, line
+
+
+def test_metadata_and_temporary_files_are_on_no_spinning_disks(found: list[Candidate]) -> None:
+    on_lustre = [one.shared.plain for one in found if one.shared and one.shared.kind == "lustre"]
+    assert on_lustre
+    assert {plain["mds"]["disks"]["type"] for plain in on_lustre} <= {"gp2", "gp3"}
+    assert {one.volumes.type for one in found if one.volumes} <= {"gp2", "gp3"}
 
 
 def test_a_budget_leaves_out_what_costs_more() -> None:

@@ -30,6 +30,9 @@ HURTS = {
     "missing-library": THIRD + "libraries:\n  work: {filesystem: a}\n",
     "overlapping-filesystems": QUIET.replace("path: /b", "path: /a/b"),
     "volatile-directory": QUIET.replace("path: /a", "path: /dev/shm/a"),
+    "no-metadata-server": QUIET.replace(
+        "a: {type: local, path: /a}", "a: {type: lustre, path: /a, oss: {instance: c5n.9xlarge}}"
+    ),
 }
 
 
