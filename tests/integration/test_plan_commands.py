@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support.command import Command
+from tests.support.command import GRIDWRIGHT, Command
 
 ROOT = Path(__file__).parents[2]
 REQUIREMENTS = str(ROOT / "examples" / "requirements-64-cores.yaml")
@@ -83,6 +84,11 @@ def test_the_impossible_ends_with_status_1_and_says_what_is_possible(
         (["plan", REQUIREMENTS, "--explain", "m5n.9xlarge"], "m5n.9xlarge"),
         (["plan", REQUIREMENTS, "--choose", "3"], "--write"),
         (["plan", REQUIREMENTS, "--write", "/nowhere/at/all.yaml"], "/nowhere/at"),
+        (["plan", REQUIREMENTS, "--html", "/nowhere/p.html"], "there is no directory /nowhere"),
+        (["plan", REQUIREMENTS, "--write", "/tmp", "--overwrite"], "/tmp is a directory"),
+        (["predict", str(FSX), "--html", "/nowhere/p.html"], "there is no directory /nowhere"),
+        (["predict", str(FSX), "--html", "/tmp"], "/tmp is a directory"),
+        (["predict", str(FSX), "--workload", "mixd-30"], "--workload"),
         (["predict", "--markdown"], "--papers"),
         (["predict", str(FSX), "--papers"], "FILE"),
         (["predict", str(FSX), "--profile", "p.json"], "--workload"),
@@ -95,6 +101,35 @@ def test_what_is_held_wrong_is_refused_with_a_remedy(
     refused = gridwright(*arguments, cwd=tmp_path)
     assert refused.status == 2
     assert says in refused.text
+
+
+def test_a_disk_that_refuses_the_page_is_a_failure_of_the_environment(
+    gridwright: Command, tmp_path: Path
+) -> None:
+    refused = gridwright("predict", str(FSX), "--html", "/proc/page.html", "--json")
+    assert refused.status == 3
+    assert refused.json["problems"][0]["where"] == "/proc/page.html"
+
+
+def test_a_reader_that_goes_away_is_no_missed_requirement(gridwright: Command, tmp_path: Path) -> None:
+    script = f"{GRIDWRIGHT} plan {REQUIREMENTS} | head -1; echo status ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "status 0", done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_design_written_away_from_its_catalogue_says_so(gridwright: Command, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    spec = tmp_path / "mine" / "requirements.yaml"
+    spec.write_text(Path(REQUIREMENTS).read_text())
+    (tmp_path / "mine" / "catalog.yaml").write_text(
+        "prices:\n  instances:\n    us-east-1:\n      m5n.8xlarge: 0.5\n"
+    )
+    away = gridwright("plan", spec, "--write", tmp_path / "grid.yaml")
+    assert away.status == 0, away.err
+    assert "catalog.yaml" in away.err
+    beside = gridwright("plan", spec, "--write", tmp_path / "mine" / "grid.yaml")
+    assert "note:" not in beside.err
 
 
 def test_pages_are_written(gridwright: Command, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ from gridwright.catalog.facts import Fact
 from gridwright.catalog.instances import Provider
 from gridwright.catalog.storage_prices import GIB, HOURS_PER_MONTH, StoragePrices
 from gridwright.errors import GridwrightError, Problem
-from gridwright.units import Bytes
+from gridwright.units import Bytes, format_rate
 
 MIB = 2**20
 
@@ -202,8 +203,10 @@ class VolumeType:
         if low <= throughput <= high:
             return []
         close = min(max(throughput, low), high)
-        what = f"{throughput / MIB:g} MiB/s are not offered for {self.name} with {bought:.0f} iops"
+        what = f"{format_rate(throughput)} is not offered for {self.name} with {bought:.0f} iops"
         offered = f"it has from {low / MIB:g} to {high / MIB:g} MiB/s; the nearest is {close / MIB:g} MiB/s"
+        if high < throughput <= self.figure("throughput_max"):
+            offered += f"; iops: {math.ceil(throughput / self.figure('throughput_per_iops'))} allows it"
         return [Problem(what, field="throughput", remedy=offered)]
 
 

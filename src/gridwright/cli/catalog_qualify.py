@@ -47,7 +47,7 @@ def show_marks(
 def _asked(network: str | None, memory: str | None) -> list[float | None]:
     """Thresholds on the command line; a rate is taken per core, with `/core` or without."""
     reader = Reader()
-    if network is not None and not network.rstrip().endswith("core"):
+    if network is not None and "/" in network and not network.rstrip().endswith("core"):
         network = f"{network}/core"
     found = [reader.core_rate("--network", network), reader.size("--memory", memory)]
     reader.finish(True)

@@ -145,12 +145,14 @@ def _described(catalog: Catalog, name: str) -> tuple[str, list[Line]]:
 
 
 def _value(line: Line) -> str:
-    """The value with its unit, in decimal MB and GB where it is bytes."""
+    """The value with its unit, as a spec would have it: sizes sold in GiB in GiB, others decimal."""
     value = line.value
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if line.unit == "bytes" and value % 2**30 == 0:
+        return f"{value / 2**30:,.0f} GiB"
     if line.unit == "bytes":
         return f"{plain(value / 1e9)} GB"
     if line.unit.startswith("bytes/s"):

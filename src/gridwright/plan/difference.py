@@ -25,16 +25,16 @@ HOMES: dict[Place, str] = {
 def difference(found: Found, one: Candidate, best: Candidate) -> str:
     """What `one` costs more than `best`, by part in USD per hour, and why, in words."""
     more = one.usd_per_hour / best.usd_per_hour - 1
-    price = "costs the same" if abs(more) < SAME else f"costs {_percent(more)}"
-    reasons = [*_forced(found, one, best), *_moved(found, one, best), *_nodes(found, one, best)]
+    losses, gains = list(_better(best, one)), list(_better(one, best))
+    if abs(more) >= SAME:
+        price = f"costs {abs(more):.1%} {'more' if more > 0 else 'less'}"
+    else:
+        price = "costs the same" if losses else "costs the same and is no worse"
     parts = ", ".join(_parts(one, best))
+    reasons = [*_moved(found, one, best), *_nodes(found, one, best)]
+    reasons += [f"{theirs} in place of {mine}" for mine, theirs in losses]
     text = "; ".join([f"{price}: {parts}" if parts else price, *reasons])
-    gains = ", ".join(_gains(one, best))
-    return f"{text}; in return {gains}" if gains else text
-
-
-def _percent(more: float) -> str:
-    return f"{abs(more):.1%} {'more' if more > 0 else 'less'}"
+    return "; in return ".join([text, *(f"{mine} against {theirs}" for mine, theirs in gains)])
 
 
 def bill(one: Candidate) -> dict[str, float]:
@@ -49,37 +49,36 @@ def bill(one: Candidate) -> dict[str, float]:
 
 
 def _parts(one: Candidate, best: Candidate) -> Iterator[str]:
-    theirs = bill(best)
+    theirs, unit = bill(best), " USD/h"
     for part, usd in bill(one).items():
-        if round(usd, 2) != round(theirs[part], 2):
-            unit = " USD/h" if part == "nodes" else ""
+        if f"{usd:.2f}" != f"{theirs[part]:.2f}":
             yield f"{part} {usd:.2f} against {theirs[part]:.2f}{unit}"
-
-
-def _forced(found: Found, one: Candidate, best: Candidate) -> Iterator[str]:
-    """Why the libraries cannot live with these nodes as they do with the best ones."""
-    if one.instance.name == best.instance.name or one.places == best.places:
-        return
-    obstacle = NodeSide(found.needs, found.market, one.instance).obstacle(best.places)
-    if obstacle is not None:
-        moved = [name for name in one.places if one.places[name] != best.places[name]]
-        homes = listed(dict.fromkeys(HOMES[one.places[name]] for name in moved))
-        yield f"{obstacle}, so {listed(moved)} take {homes}"
+            unit = ""
 
 
 def _moved(found: Found, one: Candidate, best: Candidate) -> Iterator[str]:
-    """What libraries that live elsewhere need there, and what the shared file system has to do for it."""
+    """Why libraries live elsewhere, and what the shared file system has to do for it."""
     moves: dict[tuple[Place, Place], list[str]] = {}
     for name, place in one.places.items():
         if best.places[name] != place:
             moves.setdefault((place, best.places[name]), []).append(name)
+    obstacle = NodeSide(found.needs, found.market, one.instance).obstacle(best.places) if moves else None
+    if obstacle is not None:
+        yield f"{obstacle}, so it takes {' and '.join(_moves(moves))}"
+    else:
+        yield from _moves(moves)
+    if one.shared is None or best.shared is None:
+        return
+    asked, before = _asked(found, one), _asked(found, best)
+    if asked != before:
+        yield f"its shared file system must bring {asked} in place of {before}"
+    elif one.shared.title != best.shared.title:
+        yield f"{one.shared.title} in place of {best.shared.title}"
+
+
+def _moves(moves: dict[tuple[Place, Place], list[str]]) -> Iterator[str]:
     for (place, before), names in moves.items():
         yield f"{HOMES[place]} for {listed(names)} in place of {HOMES[before]}"
-    asked, before_asked = _asked(found, one), _asked(found, best)
-    if asked != before_asked and one.shared and best.shared:
-        yield f"its shared file system must bring {asked} in place of {before_asked}"
-    elif one.shared and best.shared and one.shared.title != best.shared.title:
-        yield f"{one.shared.title} in place of {best.shared.title}"
 
 
 def _asked(found: Found, one: Candidate) -> str:
@@ -90,31 +89,42 @@ def _asked(found: Found, one: Candidate) -> str:
 
 
 def _nodes(found: Found, one: Candidate, best: Candidate) -> Iterator[str]:
-    """What the nodes of another type or number cost more for."""
+    """What nodes of another type or number have that costs more, and how they differ."""
     if (one.instance.name, one.count) == (best.instance.name, best.count):
         return
     required = found.needs.requirements.cores
-    if one.cores != best.cores:
-        more = "more" if one.cores > required else "as many"
-        yield f"{more} cores {'than' if more == 'more' else 'as'} required: {one.cores} for {required}"
     for_cores = NodeSide(found.needs, found.market, one.instance).nodes({})
     if one.count > for_cores:
         yield f"{one.count} nodes for the room on their instance stores, where {for_cores} have the cores"
-    elif one.instance.name != best.instance.name:
+    elif one.cores > max(best.cores, required):
+        yield f"more cores than required: {one.cores} for {required}"
+    if _count(one) != _count(best):
         yield f"{_count(one)} in place of {_count(best)}"
-    mine, theirs = _per_core(one), _per_core(best)
-    if round(mine, 4) > round(theirs, 4):
-        yield f"a core costs {mine:.4f} against {theirs:.4f} USD/h"
-    stores = [each.instance.instance_store for each in (one, best)]
-    if stores[0] and not stores[1] and "instance-store" not in one.places.values():
+    usd, before = (bill(each)["nodes"] / each.cores for each in (one, best))
+    if f"{usd:.4f}" != f"{before:.4f}" and usd > before:
+        yield from _paid_for(one, best, f"a core costs {usd:.4f} against {before:.4f} USD/h")
+    yield from _volumes(one, best)
+
+
+def _paid_for(one: Candidate, best: Candidate, price: str) -> Iterator[str]:
+    """The price of a core, and what comes with it that the cheapest nodes do without."""
+    yield price
+    memory, before = (each.instance.memory_bytes_per_core for each in (one, best))
+    if memory > before:
+        yield f"{format_bytes(memory)} of memory come with each core against {format_bytes(before)}"
+    if one.instance.instance_store and "instance-store" not in one.places.values():
         yield "its instance store is paid for and not used"
-    sets = [each.volumes.count * each.count if each.volumes else 0 for each in (one, best)]
-    if all(sets) and sets[0] != sets[1]:
-        yield f"{sets[0]} volumes in all against {sets[1]}"
 
 
-def _per_core(one: Candidate) -> float:
-    return bill(one)["nodes"] / one.cores
+def _volumes(one: Candidate, best: Candidate) -> Iterator[str]:
+    if one.volumes is None or best.volumes is None:
+        return
+    mine, theirs = one.volumes.count * one.count, best.volumes.count * best.count
+    if mine != theirs:
+        yield (
+            f"{mine} volumes in all, {one.volumes.count} at each node, "
+            f"against {theirs}, {best.volumes.count} at each"
+        )
 
 
 def _count(one: Candidate) -> str:
@@ -122,10 +132,10 @@ def _count(one: Candidate) -> str:
     return f"{one.count} {nodes} of {one.instance.cores} cores"
 
 
-def _gains(one: Candidate, best: Candidate) -> Iterator[str]:
-    """What is better about a candidate, whatever it costs."""
-    if one.bytes_per_s_per_core > best.bytes_per_s_per_core * 1.01:
-        mine, theirs = (format_rate(each.bytes_per_s_per_core, True) for each in (one, best))
-        yield f"{mine} last against {theirs}"
-    if one.resilience > best.resilience:
-        yield f"resilience {one.resilience} of 4 against {best.resilience}"
+def _better(one: Candidate, other: Candidate) -> Iterator[tuple[str, str]]:
+    """In what one candidate is better than another, whatever it costs: its figure and the other's."""
+    if one.bytes_per_s_per_core > other.bytes_per_s_per_core * 1.01:
+        mine, theirs = (format_rate(each.bytes_per_s_per_core, True) for each in (one, other))
+        yield f"{mine} lasting", theirs
+    if one.resilience > other.resilience:
+        yield f"resilience {one.resilience} of 4", str(other.resilience)

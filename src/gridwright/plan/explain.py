@@ -10,7 +10,7 @@ from gridwright.catalog import InstanceType
 from gridwright.plan.candidates import Candidate
 from gridwright.plan.design import Design, Explanation, Neighbour
 from gridwright.plan.difference import difference
-from gridwright.plan.fits import held
+from gridwright.plan.fits import held, hourly
 
 if TYPE_CHECKING:
     from gridwright.plan.search import Found
@@ -22,7 +22,7 @@ OF_A_KIND = 3
 
 
 def neighbours(found: Found, best: Candidate) -> tuple[Neighbour, ...]:
-    """Other placements and sizes of the cheapest design, and other families, each with why it is no better."""
+    """Other placements and sizes of the cheapest design, and other families, and why none is better."""
     near = [*_other_places(found, best), *_other_sizes(found, best), *_other_families(found, best)]
     return tuple(near[:NEIGHBOURS])
 
@@ -33,7 +33,7 @@ def _neighbour(found: Found, change: str, one: Candidate, best: Candidate) -> Ne
     why = difference(found, one, best)
     budget = found.needs.requirements.budget
     if budget is not None and one.usd_per_hour > budget:
-        why = f"over the budget of {budget:.2f} USD/h; {why}"
+        why = f"over the budget of {hourly(budget, one.usd_per_hour)}; {why}"
     return Neighbour(title(one), change, why, one.usd_per_hour)
 
 
@@ -98,12 +98,12 @@ def _verdict(found: Found, name: str, one: Candidate | None, excluded: tuple[str
         return f"no grid with {name} meets the requirements: {'; '.join(excluded)}"
     best = min(found.candidates, key=lambda each: each.usd_per_hour)
     budget = found.needs.requirements.budget
+    over = ""
     if budget is not None and one.usd_per_hour > budget:
-        over = f"{one.usd_per_hour - budget:.2g} USD/h over the budget of {budget:.2f}"
-        verdict = f"the cheapest grid with {name} costs {one.usd_per_hour:.2f} USD/h, {over}"
-        if best.usd_per_hour > budget:
-            return f"{verdict}; no other type makes one within it, either"
-        return f"{verdict}; the cheapest with {best.instance.name} {difference(found, best, one)}"
+        over = f"{hourly(one.usd_per_hour, budget)}, over the budget of {hourly(budget, one.usd_per_hour)}"
     if one.usd_per_hour <= best.usd_per_hour:
-        return f"{name} makes the cheapest grid"
-    return f"the cheapest grid with {name} {difference(found, one, best)} (than with {best.instance.name})"
+        first = f"{name} makes the cheapest grid"
+        return f"{first}, but it costs {over}: no type makes one within it" if over else first
+    first = f"the cheapest grid with {name} {f'costs {over}' if over else 'meets the requirements'}"
+    why = difference(found, one, best)
+    return f"{first}; against the cheapest of all, with {best.instance.name}, it {why}"

@@ -69,15 +69,16 @@ def _type_rows(found: Found, instance: InstanceType) -> Iterator[Fit]:
     yield Fit(
         f"price in {needs.region or needs.spec.provider}",
         "none known" if price is None else f"{price:.4g} USD/h",
-        "a known one",
+        "known",
         "no" if price is None else "yes",
     )
     count = math.ceil(needs.requirements.cores / instance.cores)
+    few = count <= MAX_NODES
     yield Fit(
         "cores",
         f"{count} x {instance.cores} = {count * instance.cores}",
-        f"{needs.requirements.cores}, on at most {MAX_NODES} nodes",
-        "yes" if count <= MAX_NODES else "no",
+        f"{needs.requirements.cores}{'' if few else f', on at most {MAX_NODES} nodes'}",
+        "yes" if few else "no",
     )
 
 
@@ -192,10 +193,18 @@ def _storage_row(side: NodeSide, cheapest: Candidate | None, excluded: list[str]
 
 
 def _budget_row(found: Found, cheapest: Candidate | None) -> Fit:
+    what = "budget for the cheapest grid with it"
     budget = found.needs.requirements.budget
-    required = "no budget is stated" if budget is None else f"at most {budget:.2f} USD/h"
+    required = "no budget is stated"
+    if budget is not None:
+        required = f"at most {hourly(budget, cheapest.usd_per_hour if cheapest else None)}"
     if cheapest is None:
-        return Fit("budget for the cheapest grid with it", "no grid to cost", required, "open")
+        return Fit(what, "no grid to cost", required, "open")
     over = budget is not None and cheapest.usd_per_hour > budget
-    provided = f"{cheapest.usd_per_hour:.2f} USD/h"
-    return Fit("budget for the cheapest grid with it", provided, required, "no" if over else "yes")
+    return Fit(what, hourly(cheapest.usd_per_hour, budget), required, "no" if over else "yes")
+
+
+def hourly(usd: float, beside: float | None = None) -> str:
+    """USD per hour in words, so fine that it does not look the same as what it is held against."""
+    hidden = beside is not None and usd != beside and f"{usd:.2f}" == f"{beside:.2f}"
+    return f"{usd:.6f} USD/h" if hidden else f"{usd:.2f} USD/h"

@@ -65,21 +65,22 @@ class NodeSide:
 
     def _store_obstacle(self, places: Mapping[str, Place]) -> str | None:
         own = _at(places, "instance-store")
+        rate = self.place_rate("instance-store")
+        found = None
         if not own:
             return None
         if self.instance.instance_store is None:
-            return "it has no instance store"
-        if not self.needs.requirements.availability.lose_work_with_node:
-            return "its instance store is lost with a node"
-        rate = self.place_rate("instance-store")
-        if rate is None:
-            return "no rate of its instance store is known"
-        if self.needs.rate(own) > rate:
-            return f"its instance store passes {self._of(rate, own)} for {listed(own)}"
-        if self.nodes(places) > MAX_NODES:
+            found = "it has no instance store"
+        elif not self.needs.requirements.availability.lose_work_with_node:
+            found = "its instance store is lost with a node"
+        elif rate is None:
+            found = "no rate of its instance store is known"
+        elif self.needs.rate(own) > rate:
+            found = f"its instance store passes {self._of(rate, own)} for {listed(own)}"
+        elif self.nodes(places) > MAX_NODES:
             room = format_bytes(self.needs.capacity(own))
-            return f"{room} on instance stores take {self.nodes(places)} nodes, of at most {MAX_NODES}"
-        return None
+            found = f"{room} on instance stores take {self.nodes(places)} nodes, of at most {MAX_NODES}"
+        return found
 
     def _volumes_obstacle(self, places: Mapping[str, Place]) -> str | None:
         own = _at(places, "volumes")

@@ -16,8 +16,8 @@ class Families(SpecModel):
 
     allow: Annotated[list[str], _READ] = Field(
         default_factory=list,
-        description="Nodes of only these families, such as [m5n, r5n]. By default all without accelerators and "
-        "processor credits. Servers of file systems may be of others.",
+        description="Nodes of only these families, such as [m5n, r5n]. By default all without accelerators "
+        "and processor credits. Servers of file systems may be of others.",
     )
     forbid: Annotated[list[str], _READ] = Field(
         default_factory=list, description="Not these families, for nodes and servers."

@@ -156,6 +156,7 @@ def explanation(cheapest: Design | None) -> Explanation:
             Fit("memory per core", "8 GiB", "8 GB", "yes"),
             Fit("network per core", "78.1 MB/s", "125 MB/s", "no"),
             Fit("work on disks of its own", "no instance store", "depends on where work lives", "open"),
+            Fit("work on volumes", "66.0 MB/s", "125 MB/s", "alternative"),
         ),
         cheapest,
         "m5.8xlarge does not fit: its network passes 78.1 MB/s per core, and 125 are required",

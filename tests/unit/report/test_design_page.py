@@ -98,6 +98,7 @@ def test_a_plan_has_readings_designs_neighbours_and_the_explanation(pages: dict[
         assert f"{neighbour.title} {neighbour.change} {neighbour.why}" in words
     assert plan.explanation is not None
     assert plan.explanation.verdict in words
+    assert re.search(r"work on volumes 66.0 MB/s 125 MB/s \S*\s*not needed", words)
     for rank, design in enumerate(plan.designs[:DESIGNS_DRAWN], start=1):
         assert f"{rank}. {design.title}" in words
     assert pages["plan"].count('<figure class="chain"') == sum(

@@ -81,7 +81,7 @@ def test_a_limit_leaves_out_the_dearest_but_never_one_of_the_front(
         assert (f"│ {rank} " in front) == design.front
 
 
-def test_neighbours_say_why_they_are_worse(capsys: pytest.CaptureFixture[str]) -> None:
+def test_neighbours_say_why_they_are_no_better(capsys: pytest.CaptureFixture[str]) -> None:
     plan = sample_designs.plan()
     out = flat(printed(plan, capsys))
     for neighbour in plan.neighbours:
@@ -95,6 +95,7 @@ def test_an_explanation_says_of_each_requirement_whether_it_fits(capsys: pytest.
     assert "memory per core 8 GiB 8 GB yes" in out
     assert "network per core 78.1 MB/s 125 MB/s no" in out
     assert "no instance store depends on where work lives open" in out
+    assert "work on volumes 66.0 MB/s 125 MB/s not needed" in out
     assert explanation.verdict in out
     assert "the cheapest design with it: –" in out  # noqa: RUF001
     print_explanation(sample_designs.explanation(sample_designs.designs()[1]))
