@@ -128,11 +128,10 @@ def _print_neighbours(console: Console, plan: Plan) -> None:
         return
     console.print()
     say(console, "Neighbours of the cheapest, and why each is no better", "bold")
-    table = lined_table(console, ["design", "change", "why it is no better"], ["USD/h"])
+    # Reasons are too long for the column of a table.
     for each in plan.neighbours:
-        words = (each.title, each.change, each.why, dollars(each.usd_per_hour))
-        table.add_row(*(cell(console, text) for text in words))
-    console.print(table)
+        say(console, f"{each.change}: {each.title}, {dollars(each.usd_per_hour)} USD/h")
+        say(console, each.why, indent=3)
 
 
 def _print_explanation(console: Console, explanation: Explanation) -> None:

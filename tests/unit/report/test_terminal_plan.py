@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from gridwright.plan.design import Plan
-from gridwright.report.design_words import binding, homes
+from gridwright.report.design_words import binding, dollars, homes
 from gridwright.report.figures import megabytes
 from gridwright.report.terminal_plan import print_explanation, print_plan
 from tests.unit.report import sample_designs
@@ -84,8 +84,10 @@ def test_a_limit_leaves_out_the_dearest_but_never_one_of_the_front(
 def test_neighbours_say_why_they_are_no_better(capsys: pytest.CaptureFixture[str]) -> None:
     plan = sample_designs.plan()
     out = flat(printed(plan, capsys))
-    for neighbour in plan.neighbours:
-        assert f"{neighbour.title} {neighbour.change} {neighbour.why}" in out
+    assert plan.neighbours
+    for each in plan.neighbours:
+        cost = f"{dollars(each.usd_per_hour)} USD/h"
+        assert f"{each.change}: {each.title}, {cost} {each.why}" in out
 
 
 def test_an_explanation_says_of_each_requirement_whether_it_fits(capsys: pytest.CaptureFixture[str]) -> None:
