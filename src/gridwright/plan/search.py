@@ -20,8 +20,8 @@ from gridwright.spec.model import GridSpec
 
 CHEAPEST = 10
 """Designs listed for their cost."""
-SAME_FAMILY = 2
-"""Most of these with nodes of one family: more would only vary their size, or where work lives."""
+SAME_FAMILY = 1
+"""Most of these with nodes of one family: others only vary their size, or where work lives."""
 FRONT = 12
 """Most designs listed for being on the Pareto front."""
 
