@@ -29,6 +29,9 @@ SECONDS: dict[str, int | Fraction] = {
 }
 """Every accepted spelling of a unit of time, in seconds."""
 
+HOURS_PER_MONTH = 730
+"""Hours of a month in price lists: 365 * 24 / 12."""
+
 LIMIT = 2**63 - 1
 """Largest size in bytes and largest rate in bytes per second: what run records can hold."""
 

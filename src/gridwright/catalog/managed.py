@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from gridwright.catalog.facts import Fact, Source
 from gridwright.catalog.instances import Provider
-from gridwright.catalog.storage_prices import GIB, HOURS_PER_MONTH, StoragePrices
+from gridwright.catalog.storage_prices import GIB, StoragePrices
 from gridwright.errors import GridwrightError, Problem
-from gridwright.units import Bytes
+from gridwright.units import HOURS_PER_MONTH, Bytes
 
 TIB = 2**40
 MB = 1e6

@@ -8,9 +8,6 @@ from dataclasses import dataclass, field
 from gridwright.catalog.prices import Price
 from gridwright.errors import GridwrightError, input_error, nearest
 
-HOURS_PER_MONTH = 730
-"""Hours of the month that monthly prices are divided by: a year of 8760 h, twelve months."""
-
 GIB = 2**30
 """Providers bill storage by the GiB and call it GB."""
 

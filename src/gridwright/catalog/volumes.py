@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from gridwright.catalog.facts import Fact
 from gridwright.catalog.instances import Provider
-from gridwright.catalog.storage_prices import GIB, HOURS_PER_MONTH, StoragePrices
+from gridwright.catalog.storage_prices import GIB, StoragePrices
 from gridwright.errors import GridwrightError, Problem
-from gridwright.units import Bytes, format_rate
+from gridwright.units import HOURS_PER_MONTH, Bytes, format_rate
 
 MIB = 2**20
 

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from gridwright.errors import GridwrightError
-from gridwright.filesystems.resources import OPERATIONS, Contribution, Cost, Operation, Resource, Route, Use
+from gridwright.filesystems.resources import (
+    OPERATIONS,
+    Contribution,
+    Cost,
+    Operation,
+    Resource,
+    Route,
+    Use,
+    striped,
+)
 from gridwright.filesystems.site import Site
 from gridwright.spec.filesystems import FsxLustreFileSystem
 from gridwright.units import Bytes, format_rate
@@ -63,9 +72,6 @@ def contribute(name: str, filesystem: FsxLustreFileSystem, site: Site) -> Contri
 
 def _route(filesystem: FsxLustreFileSystem, delivered: Use, operation: Operation, site: Site) -> Route:
     uses = (*site.nodes.network(operation), delivered)
-    stripes, targets = filesystem.stripe_count, filesystem.capacity // TARGET_BYTES
-    if stripes < 1 or stripes >= targets:
-        return Route(uses)
+    targets = filesystem.capacity // TARGET_BYTES
     each = delivered.resource.bytes_per_s / delivered.coefficient / targets
-    what = f"{stripes} target{'s'[: stripes != 1]} of each file (stripe_count {stripes})"
-    return Route(uses, stripes * each, what)
+    return striped(uses, filesystem.stripe_count, targets, each)

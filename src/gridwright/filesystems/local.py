@@ -21,17 +21,17 @@ def contribute(name: str, filesystem: LocalFileSystem, site: Site) -> Contributi
             "disks are looked up in the catalogue of a cloud, and provider local has none",
             "write delivers: {write: 500 MB/s, read: 500 MB/s} with what the disks deliver",
         )
-    routes: dict[Operation, Route] = {}
-    if isinstance(disks, DiskRates):
-        routes = {operation: _route(name, disks, operation, site) for operation in OPERATIONS}
-    routes |= _delivered(name, filesystem)
-    known = isinstance(disks, DiskRates)
+    stated = _delivered(name, filesystem)
+    if isinstance(disks, str):
+        return Contribution(
+            stated, outlives_node=False, unknown="" if len(stated) == len(OPERATIONS) else disks
+        )
+    listed = {operation: _route(name, disks, operation, site) for operation in OPERATIONS}
     return Contribution(
-        routes,
-        _costs(disks, site) if isinstance(disks, DiskRates) else (),
-        capacity_bytes=disks.capacity_bytes * site.nodes.count if isinstance(disks, DiskRates) else None,
-        outlives_node=known and isinstance(disks, DiskRates) and disks.are_volumes,
-        unknown="" if len(routes) == len(OPERATIONS) else str(disks),
+        listed | stated,
+        _costs(disks, site),
+        capacity_bytes=disks.capacity_bytes * site.nodes.count,
+        outlives_node=disks.are_volumes,
     )
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
-from gridwright.filesystems.resources import OPERATIONS, Contribution, Operation, Route
+from gridwright.filesystems.resources import OPERATIONS, Contribution, Operation, Route, striped
 from gridwright.filesystems.servers import ServerGroup, server_costs, server_group
 from gridwright.filesystems.site import Site
 from gridwright.spec.filesystems import LustreFileSystem
@@ -29,9 +27,4 @@ def contribute(name: str, filesystem: LustreFileSystem, site: Site) -> Contribut
 
 def _route(filesystem: LustreFileSystem, group: ServerGroup, operation: Operation, site: Site) -> Route:
     uses = (*site.nodes.network(operation), *group.uses(operation))
-    stripes = filesystem.stripe_count
-    if stripes < 1 or stripes >= group.targets:
-        return Route(uses)
-    each = group.target_bytes_per_s(operation)
-    what = f"{stripes} target{'s'[: stripes != 1]} of each file (stripe_count {stripes})"
-    return Route(uses, stripes * each if math.isfinite(each) else math.inf, what)
+    return striped(uses, filesystem.stripe_count, group.targets, group.target_bytes_per_s(operation))

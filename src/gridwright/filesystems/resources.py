@@ -61,6 +61,17 @@ class Route:
     stream_limit: str = ""
 
 
+def striped(uses: tuple[Use, ...], stripe_count: int, targets: int, target_bytes_per_s: float) -> Route:
+    """The route of files striped over `stripe_count` targets; below 1 means all of them, as with Lustre.
+
+    A stream moves one file, so it gets no more than the targets of that file deliver.
+    """
+    if stripe_count < 1 or stripe_count >= targets:
+        return Route(uses)
+    what = f"{stripe_count} target{'s'[: stripe_count != 1]} of each file (stripe_count {stripe_count})"
+    return Route(uses, stripe_count * target_bytes_per_s, what)
+
+
 @dataclass(frozen=True, slots=True)
 class Cost:
     """One line of the bill, in USD per hour; None where no price is known."""

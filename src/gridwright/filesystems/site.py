@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from gridwright.catalog import Catalog, InstanceType
-from gridwright.errors import ExitStatus, GridwrightError, Problem
+from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.filesystems.resources import Operation, Resource, Use
+from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.units import format_rate
 
@@ -121,7 +122,7 @@ class Site:
             return self.catalog.instance_usd_per_hour(name, self.region)
         return None
 
-    def raise_problems(self, locate: Callable[[GridSpec, tuple[str, ...], str, str], Problem]) -> None:
-        """Raise GridwrightError with all that was noted, if anything was."""
+    def raise_problems(self) -> None:
+        """Raise GridwrightError with all that was noted, each at its place in the spec, if anything was."""
         if self.problems:
-            raise GridwrightError(*(locate(self.spec, *each) for each in dict.fromkeys(self.problems)))
+            raise GridwrightError(*(problem_at(self.spec, *each) for each in dict.fromkeys(self.problems)))

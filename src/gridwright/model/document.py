@@ -7,8 +7,7 @@ from typing import Any
 
 from gridwright.filesystems.resources import OPERATIONS
 from gridwright.model.prediction import Bound, LibraryPrediction, Prediction, Rates, Together
-
-HOURS_PER_MONTH = 730
+from gridwright.units import HOURS_PER_MONTH
 
 
 def prediction_document(prediction: Prediction) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from gridwright.filesystems.contribution import contribution
 from gridwright.filesystems.resources import Contribution, Cost, Operation, Route
 from gridwright.filesystems.site import ComputeNodes, Site
 from gridwright.runs.host import host_facts
-from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec, Library
 
 
@@ -63,14 +62,14 @@ def check_against_catalogue(spec: GridSpec, catalog: Catalog | None = None) -> N
     site = _site(spec, catalog)
     for name, group in spec.nodes.items():
         site.instance(group.instance or "", "nodes", name, "instance")
-    site.raise_problems(problem_at)
+    site.raise_problems()
     first = next(iter(spec.nodes.values()))
     instance = site.catalog.instance(first.instance or "")
     site.nodes = ComputeNodes(first.count, instance.cores, instance.memory_bytes, instance)
     for name in spec.filesystems:
         contribution(name, site)
     site.instance_usd_per_hour(instance.name, "region")
-    site.raise_problems(problem_at)
+    site.raise_problems()
 
 
 def _site(spec: GridSpec, catalog: Catalog | None) -> Site:
@@ -86,7 +85,7 @@ def grid_model(spec: GridSpec, catalog: Catalog | None = None) -> GridModel:
     """
     site = _site(spec, catalog)
     nodes = _compute_nodes(site)
-    site.raise_problems(problem_at)
+    site.raise_problems()
     assert nodes is not None  # noqa: S101 - a problem would have been raised
     site.nodes = nodes
     found = {name: contribution(name, site) for name in spec.filesystems}
@@ -94,7 +93,7 @@ def grid_model(spec: GridSpec, catalog: Catalog | None = None) -> GridModel:
         hourly = site.instance_usd_per_hour(nodes.instance.name, "region")
         what = f"{nodes.count} node{'s'[: nodes.count != 1]} {nodes.instance.name}"
         node_cost = Cost(what, None if hourly is None else hourly * nodes.count)
-    site.raise_problems(problem_at)
+    site.raise_problems()
     costs: tuple[Cost, ...] = (node_cost,) if nodes.instance is not None else ()
     costs += tuple(cost for each in found.values() for cost in each.costs)
     of_library = {str(name): found[library.filesystem] for name, library in spec.libraries.items()}

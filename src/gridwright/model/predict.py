@@ -44,7 +44,8 @@ def predict(model: GridModel, streams_per_node: int | None = None) -> Prediction
     streams = streams_per_node or model.cores_per_node
     libraries = tuple(_library(model, name, streams) for name in model.libraries)
     together = all_together(model)
-    findings = tuple(unsilenced(_findings(model, together), model.spec.silence))
+    short = tuple(missed(model))
+    findings = tuple(unsilenced(_findings(model, short, together), model.spec.silence))
     return Prediction(
         model.name,
         model.nodes,
@@ -55,7 +56,7 @@ def predict(model: GridModel, streams_per_node: int | None = None) -> Prediction
         model.costs,
         model.usd_per_hour,
         findings,
-        _met(model, libraries, together),
+        _met(model, libraries, short, together),
     )
 
 
@@ -75,12 +76,15 @@ def _unknown(model: GridModel) -> Iterator[Problem]:
 
 
 def _met(
-    model: GridModel, libraries: tuple[LibraryPrediction, ...], together: Together | None
+    model: GridModel,
+    libraries: tuple[LibraryPrediction, ...],
+    short: tuple[Finding, ...],
+    together: Together | None,
 ) -> bool | None:
     answers = [each.met for each in libraries if each.met is not None]
     if together is not None:
         answers.append(together.met)
-    answers += [False for _ in missed(model)]
+    answers += [False] * len(short)
     requirements = model.spec.requirements
     if all(answers) and requirements and requirements.budget is not None and model.usd_per_hour is None:
         return None
@@ -193,9 +197,9 @@ def _shared(
     return shares[worst], Bound(resource.name, resource.what, capacities[binding], resource.source)
 
 
-def _findings(model: GridModel, together: Together | None) -> Iterator[Finding]:
+def _findings(model: GridModel, short: tuple[Finding, ...], together: Together | None) -> Iterator[Finding]:
     yield from price_findings(model)
-    yield from missed(model)
+    yield from short
     if together is not None and not together.met:
         worst = min(OPERATIONS, key=lambda operation: together.share[operation])
         bound = together.bound_by[worst]

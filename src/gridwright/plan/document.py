@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from gridwright.model.document import HOURS_PER_MONTH, prediction_document
+from gridwright.model.document import prediction_document
 from gridwright.plan.design import Design, Explanation, Plan
 from gridwright.plan.grid_spec import spec_document
+from gridwright.units import HOURS_PER_MONTH
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -14,7 +14,7 @@ from gridwright.catalog import Catalog, InstanceType, ManagedDeployment
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.efficiency import efficiency
 from gridwright.filesystems.site import shares_network, steady_network, volume_limit
-from gridwright.plan.volumes import GIB, VolumeSet, cheapest, worthwhile
+from gridwright.plan.volumes import GIB, VolumeSet, cheapest, unbeaten
 
 TIB = 2**40
 MOST_SERVERS = 64
@@ -127,47 +127,23 @@ def server_offers(
     `instances` come with their price per hour.
     """
     factor = min(efficiency("lustre", "write")[0], efficiency("lustre", "read")[0])
-    offers: list[ServerOffer] = []
-    for instance, usd in _worthwhile_servers(instances):
-        limit = server_limit(instance)
-        for volumes in volume_sets:
-            if instance.memory_bytes >= least_memory(volumes.count):
-                rate = min(limit, volumes.bytes_per_s) * factor
-                offers.append(ServerOffer(instance, volumes, rate, usd + volumes.usd_per_hour))
-    return _undominated(offers)
+    by_name = sorted(instances, key=lambda each: each[0].name)
+    servers = unbeaten(
+        (usd, (server_limit(one), one.memory_bytes), (one, usd, server_limit(one))) for one, usd in by_name
+    )
+    offers = [
+        ServerOffer(instance, volumes, min(limit, volumes.bytes_per_s) * factor, usd + volumes.usd_per_hour)
+        for instance, usd, limit in servers
+        for volumes in volume_sets
+        if instance.memory_bytes >= least_memory(volumes.count)
+    ]
+    return unbeaten((one.usd_per_hour, (one.bytes_per_s, one.volumes.capacity_bytes), one) for one in offers)
 
 
 def least_memory(targets: int) -> float:
     """The memory that an OSS with so many OSTs needs, in bytes."""
     rule = server_rules()
     return (rule["oss_memory"] + rule["oss_memory_each_target"] * targets) * 1e9
-
-
-def _worthwhile_servers(
-    instances: Iterable[tuple[InstanceType, float]],
-) -> Iterator[tuple[InstanceType, float]]:
-    """Instances that let through more, or have more memory, than every cheaper one."""
-    kept: list[InstanceType] = []
-    for instance, usd in sorted(instances, key=lambda each: (each[1], -server_limit(each[0]), each[0].name)):
-        if not any(
-            server_limit(other) >= server_limit(instance) and other.memory_bytes >= instance.memory_bytes
-            for other in kept
-        ):
-            kept.append(instance)
-            yield instance, usd
-
-
-def _undominated(offers: list[ServerOffer]) -> list[ServerOffer]:
-    kept: list[ServerOffer] = []
-    order = sorted(offers, key=lambda one: (one.usd_per_hour, -one.bytes_per_s, -one.volumes.capacity_bytes))
-    for each in order:
-        if not any(
-            other.bytes_per_s >= each.bytes_per_s
-            and other.volumes.capacity_bytes >= each.volumes.capacity_bytes
-            for other in kept
-        ):
-            kept.append(each)
-    return kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +171,7 @@ def server_rules() -> dict[str, float]:
 def metadata_server(
     instances: Iterable[tuple[InstanceType, float]], volume_sets: list[VolumeSet]
 ) -> MetadataServer | None:
-    """The cheapest instance that is large enough."""
+    """The cheapest instance that is large enough; `volume_sets` for it are cheapest first."""
     rule = server_rules()
     enough = [
         (usd, instance.name, instance)
@@ -205,7 +181,7 @@ def metadata_server(
     if not enough:
         return None
     usd, _, instance = min(enough)
-    return MetadataServer(instance, usd, worthwhile(volume_sets))
+    return MetadataServer(instance, usd, volume_sets)
 
 
 def cheapest_lustre(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from gridwright.catalog import Catalog, VolumeType
 from gridwright.errors import GridwrightError
 
+T = TypeVar("T")
 GIB = 2**30
 MIB = 2**20
 COUNTS = (1, 2, 4, 8, 12, 16, 24)
@@ -88,14 +89,16 @@ def _sets(volume: VolumeType, size: int, throughput: int | None, region: str) ->
 
 def worthwhile(sets: Iterable[VolumeSet]) -> list[VolumeSet]:
     """Those that no other beats in rate, room and cost at once, cheapest first."""
-    kept: list[VolumeSet] = []
-    for each in sorted(sets, key=lambda one: (one.usd_per_hour, -one.bytes_per_s, -one.capacity_bytes)):
-        if not any(
-            other.bytes_per_s >= each.bytes_per_s and other.capacity_bytes >= each.capacity_bytes
-            for other in kept
-        ):
-            kept.append(each)
-    return kept
+    return unbeaten((one.usd_per_hour, (one.bytes_per_s, one.capacity_bytes), one) for one in sets)
+
+
+def unbeaten(offers: Iterable[tuple[float, tuple[float, float], T]]) -> list[T]:
+    """Offers by cost and two merits, without those that one as cheap matches in both; cheapest first."""
+    kept: list[tuple[tuple[float, float], T]] = []
+    for _, merits, offer in sorted(offers, key=lambda each: (each[0], -each[1][0], -each[1][1])):
+        if not any(mine >= merits[0] and other >= merits[1] for (mine, other), _ in kept):
+            kept.append((merits, offer))
+    return [offer for _, offer in kept]
 
 
 def not_sequential(sets: Iterable[VolumeSet]) -> list[VolumeSet]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gridwright.errors import Finding
-from gridwright.model.document import HOURS_PER_MONTH
 from gridwright.model.prediction import Burst, LibraryPrediction, Prediction, Rates, reaches
 from gridwright.plan.design import Design
 from gridwright.report.figures import ABSENT, against, count, duration, listed, share
 from gridwright.runs.records import FindingRecord
+from gridwright.units import HOURS_PER_MONTH
 
 MOST_RESILIENT = 4
 """What a design's resilience counts up to."""

@@ -27,6 +27,7 @@ from pydantic_core import CoreSchema
 from gridwright.spec.source import show
 from gridwright.units import (
     CORE_RATE_PATTERN,
+    HOURS_PER_MONTH,
     RATE_PATTERN,
     SIZE_PATTERN,
     TEBIBYTE_RATE_PATTERN,
@@ -77,8 +78,6 @@ class SpecModel(BaseModel):
 
 FSX_STEP_GIB = 1200
 """AWS sells FSx for Lustre in multiples of it (CreateFileSystem API reference, StorageCapacity)."""
-HOURS_PER_MONTH = 730
-"""Hours of a month in price lists: 365 * 24 / 12."""
 _BUDGET = r"([0-9]+(?:\.[0-9]+)?)\s*USD/(h|month)"
 NAME_PATTERN = r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$"
 
