@@ -43,6 +43,7 @@ _RATE = rf"^\s*{_AMOUNT}\s*{_UNIT}\s*/\s*s\s*"
 RATE_PATTERN = rf"{_RATE}$"
 CORE_RATE_PATTERN = rf"{_RATE}/\s*core\s*$"
 TEBIBYTE_RATE_PATTERN = rf"{_RATE}/\s*TiB\s*$"
+DURATION_PATTERN = rf"^\s*({_AMOUNT}\s*({'|'.join(SECONDS)})\s*)+$"
 
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([^\s0-9].*)?", re.ASCII | re.DOTALL)
 _DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*", re.ASCII)

@@ -25,7 +25,7 @@ def check(
 
     try:
         spec = load_spec(file)
-        if spec.is_placed and spec.provider != "local":
+        if spec.is_placed and spec.is_bought:
             _check_catalogue(spec)
     except GridwrightError as error:
         if not as_json:

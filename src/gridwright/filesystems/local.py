@@ -15,10 +15,10 @@ def contribute(name: str, filesystem: LocalFileSystem, site: Site) -> Contributi
     disks: DiskRates | str = "nothing is known of its disks"
     if filesystem.disks is not None and instance is not None:
         disks = disk_rates(filesystem.disks, instance, site, "filesystems", name, "disks")
-    elif filesystem.disks is not None and site.spec.provider == "local":
+    elif filesystem.disks is not None and not site.spec.is_bought:
         site.report(
             ("filesystems", name, "disks"),
-            "disks are looked up in the catalogue of a cloud, and provider local has none",
+            f"disks are looked up in the catalogue of a cloud, and provider {site.spec.provider} has none",
             "write delivers: {write: 500 MB/s, read: 500 MB/s} with what the disks deliver",
         )
     stated = _delivered(name, filesystem)

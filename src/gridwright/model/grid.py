@@ -119,9 +119,10 @@ def _compute_nodes(site: Site) -> ComputeNodes | None:
             "keep one group; or predict each in a spec of its own",
         )
     name, group = groups[0]
-    if site.spec.provider == "local":
+    if not site.spec.is_bought:
         machine = host_facts()
-        return ComputeNodes(group.count, machine.physical_cores, machine.memory_bytes)
+        cores, memory = group.cores or machine.physical_cores, group.memory or machine.memory_bytes
+        return ComputeNodes(group.count, cores, memory)
     instance = site.instance(group.instance or "", "nodes", name, "instance")
     if instance is None:
         return None

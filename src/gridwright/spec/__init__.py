@@ -3,7 +3,8 @@
 from gridwright.spec.filesystems import FILESYSTEMS, FileSystem, LocalFileSystem
 from gridwright.spec.findings import unsilenced
 from gridwright.spec.load import load_spec, parse_spec
-from gridwright.spec.model import PROVIDERS, SCHEDULERS, GridSpec, Library, LibraryName, NodeGroup, Scheduler
+from gridwright.spec.model import PROVIDERS, GridSpec, Library, LibraryName, NodeGroup
+from gridwright.spec.scheduler import SCHEDULERS, Queue, Scheduler
 from gridwright.spec.schema import json_schema
 from gridwright.spec.template import init_text
 from gridwright.spec.warnings import all_findings, warn
@@ -18,6 +19,7 @@ __all__ = [
     "LibraryName",
     "LocalFileSystem",
     "NodeGroup",
+    "Queue",
     "Scheduler",
     "all_findings",
     "init_text",

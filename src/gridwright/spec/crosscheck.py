@@ -13,6 +13,7 @@ from typing import Any
 from gridwright.errors import nearest
 from gridwright.spec.fields import FieldError
 from gridwright.spec.findings import KNOWN
+from gridwright.spec.lab import CONTROLLER, STORAGE
 from gridwright.spec.source import show
 
 ROLES = ("data", "work", "util")
@@ -21,6 +22,8 @@ ROLES = ("data", "work", "util")
 Path = tuple[str, ...]
 MAX_NODES = 10_000
 """Most nodes in a group."""
+PROVIDERS_WITHOUT_LAB = ("local", "aws", "oci")
+_NOT_IN_A_LAB = ("lustre", "fsx-lustre", "scale")
 KEY = "[key]"
 """Last part of a path that means the key itself, as pydantic has it."""
 
@@ -62,6 +65,7 @@ def cross_problems(data: Any) -> Iterator[tuple[Path, FieldError | str]]:  # noq
     yield from _shared_directories(data)
     yield from _local_nodes(data)
     yield from _cloud_nodes(data)
+    yield from _lab(data)
     for name in _mapping(data, "silence"):
         if name not in KNOWN:
             near = nearest(name, KNOWN)
@@ -136,11 +140,11 @@ def _cloud_nodes(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError | s
             continue
         if provider in ("aws", "oci") and "instance" not in group:
             yield ("nodes", name), "instance"
-        if provider == "local" and "instance" in group:
+        if provider in ("local", "lab") and "instance" in group:
             yield (
                 ("nodes", name, "instance"),
                 FieldError(
-                    "provider local is the machine that Gridwright runs on, and has no instance type",
+                    f"provider {provider} is the machine that Gridwright runs on, and has no instance type",
                     "remove the line, or write provider: aws",
                 ),
             )
@@ -170,8 +174,44 @@ def _shared_directories(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldEr
         seen.append((name, filesystem, mine))
 
 
+def _lab(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
+    """What only a lab has, and what it cannot have."""
+    provider = data.get("provider", "local")
+    if provider != "lab":
+        if "lab" in data and provider in PROVIDERS_WITHOUT_LAB:
+            yield (
+                ("lab", KEY),
+                FieldError(f"provider {provider} has no lab", "remove it, or write provider: lab"),
+            )
+        return
+    for name, filesystem in _mapping(data, "filesystems").items():
+        kind = filesystem.get("type") if isinstance(filesystem, Mapping) else None
+        if isinstance(kind, str) and kind in _NOT_IN_A_LAB:
+            yield (
+                ("filesystems", name, "type"),
+                FieldError(f"a lab cannot have file system {kind}", "write moosefs, or local"),
+            )
+    for name in _mapping(data, "nodes"):
+        if name in (CONTROLLER, STORAGE):
+            yield (
+                ("nodes", name, KEY),
+                FieldError(
+                    f"{name} is the name of a node that every lab has",
+                    "give the group another name, such as compute",
+                ),
+            )
+    if _mapping(data, "scheduler").get("type", "local") == "local":
+        path = ("scheduler", "type") if "type" in _mapping(data, "scheduler") else ("scheduler",)
+        yield (
+            path,
+            FieldError(
+                "the local scheduler is for one machine, and a lab has several nodes", "write {type: slurm}"
+            ),
+        )
+
+
 def _local_nodes(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
-    if data.get("provider", "local") != "local":
+    if data.get("provider", "local") != "local" or _mapping(data, "scheduler").get("type") == "slurm":
         return
     groups = _mapping(data, "nodes")
     if len(groups) > 1:

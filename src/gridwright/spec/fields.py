@@ -27,6 +27,7 @@ from pydantic_core import CoreSchema
 from gridwright.spec.source import show
 from gridwright.units import (
     CORE_RATE_PATTERN,
+    DURATION_PATTERN,
     HOURS_PER_MONTH,
     RATE_PATTERN,
     SIZE_PATTERN,
@@ -34,6 +35,7 @@ from gridwright.units import (
     Bytes,
     Rate,
     UnitError,
+    parse_duration,
 )
 
 
@@ -131,6 +133,14 @@ def _budget(value: object) -> float:
     if not float(found[1]) > 0:
         raise FieldError(f"{show(value)} buys nothing", "write a budget above 0, such as 40 USD/h")
     return float(found[1]) / (HOURS_PER_MONTH if found[2] == "month" else 1)
+
+
+def _duration(value: object) -> float:
+    """Seconds above 0."""
+    seconds = float(value) if isinstance(value, float) else parse_duration(str(value))
+    if not seconds > 0:
+        raise FieldError(f"{show(value)} is no length of time", "write a time such as 8h, 30m or 90s")
+    return seconds
 
 
 def _fsx_capacity(value: object) -> Bytes:
@@ -237,6 +247,14 @@ Budget = Annotated[
     WithJsonSchema({"type": "string", "pattern": f"^{_BUDGET}$", "examples": ["40 USD/h"]}),
 ]
 """USD per hour, above 0."""
+
+Duration = Annotated[
+    float,
+    PlainValidator(_duration),
+    PlainSerializer(lambda seconds: f"{seconds:.12g}s", return_type=str),
+    WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN, "examples": ["8h"]}),
+]
+"""Seconds above 0."""
 
 Size = Annotated[
     Bytes,

@@ -17,7 +17,7 @@ from pydantic_core import CoreSchema, InitErrorDetails
 
 from gridwright.spec.fields import Change, Directory, FieldError, FsxCapacity, SpecModel, TebibyteRate, Update
 from gridwright.spec.registry import Registry
-from gridwright.spec.storage import Delivery, Disks, Servers
+from gridwright.spec.storage import MOST_SERVERS, Delivery, Disks, Servers
 
 
 class FileSystem(SpecModel):
@@ -121,6 +121,24 @@ class ScaleFileSystem(FileSystem):
     nsd: Annotated[Servers, Update(Change.REBUILD, "disks are added or emptied by hand")] = Field(
         description="The NSD servers: instance or shape, count, and the disks of each. A server with "
         "two NICs has one for clients and one for block volumes."
+    )
+
+
+@FILESYSTEMS.register("moosefs")
+class MooseFileSystem(FileSystem):
+    """MooseFS: a master and chunk servers of one's own, mounted through FUSE."""
+
+    type: Annotated[Literal["moosefs"], _NEW] = Field(
+        description="The kind of file system: moosefs is MooseFS on servers of one's own."
+    )
+    servers: Annotated[int, Update(Change.REBUILD, "chunk servers are added or emptied by hand")] = Field(
+        default=2,
+        ge=1,
+        le=MOST_SERVERS,
+        description="How many chunk servers it has; the first one is the master, too.",
+    )
+    copies: Annotated[int, Update(Change.LIVE, "new files have it; old ones are copied")] = Field(
+        default=1, ge=1, le=9, description="On how many chunk servers each piece of data is kept (its goal)."
     )
 
 

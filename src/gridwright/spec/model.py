@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,6 +20,7 @@ from gridwright.spec.crosscheck import MAX_NODES, cross_problems, fill_defaults
 from gridwright.spec.fields import (
     Change,
     CoreRate,
+    Directory,
     FieldError,
     Name,
     Reason,
@@ -30,39 +31,25 @@ from gridwright.spec.fields import (
 )
 from gridwright.spec.filesystems import AnyFileSystem, FileSystem
 from gridwright.spec.findings import KNOWN
+from gridwright.spec.lab import Lab
 from gridwright.spec.registry import Registry
 from gridwright.spec.requirements import Requirements
+from gridwright.spec.scheduler import Scheduler, choices
 
 LibraryName = Literal["data", "work", "util"]
 
-PROVIDERS: Registry[str] = Registry("provider", planned=("lab",))
+PROVIDERS: Registry[str] = Registry("provider")
 """Providers that a spec can name, with what they are."""
-PROVIDERS.register("local")("the machine that Gridwright runs on")
-
+PROVIDERS.register("local")(
+    "the machine that Gridwright runs on; with scheduler slurm, the nodes that it knows"
+)
+PROVIDERS.register("lab")("nodes in Linux namespaces of the machine that Gridwright runs on")
 PROVIDERS.register("aws")("Amazon Web Services: nodes by EC2 instance type")
 PROVIDERS.register("oci")("Oracle Cloud Infrastructure: nodes by shape")
-
-SCHEDULERS: Registry[str] = Registry("scheduler", planned=("slurm",))
-"""Schedulers that a spec can name, with what they are."""
-SCHEDULERS.register("local")("the scheduler built into Gridwright")
-
-
-def _choices(registry: Registry[str]) -> Callable[[dict[str, Any]], None]:
-    """Put the names of a registry into the JSON Schema of a field, as they are when it is made."""
-
-    def put(schema: dict[str, Any]) -> None:
-        schema["enum"] = registry.names()
-
-    return put
 
 
 def _provider(name: str) -> str:
     PROVIDERS.get(name)
-    return name
-
-
-def _scheduler(name: str) -> str:
-    SCHEDULERS.get(name)
     return name
 
 
@@ -73,12 +60,26 @@ class NodeGroup(SpecModel):
     """Nodes that are alike."""
 
     count: Annotated[int, Update(Change.ROLLING, "nodes join or leave one at a time")] = Field(
-        default=1, ge=1, le=MAX_NODES, description="How many nodes the group has. With provider local, 1."
+        default=1,
+        ge=1,
+        le=MAX_NODES,
+        description="How many nodes the group has. With provider local, 1, unless the scheduler is slurm.",
     )
     instance: Annotated[str | None, Update(Change.ROLLING, "nodes are replaced one at a time")] = Field(
         default=None,
         description="The instance type (aws) or shape (oci) of each node, such as m5n.8xlarge. "
-        "Not with provider local.",
+        "Not with provider local or lab.",
+    )
+    cores: Annotated[int | None, Update(Change.ROLLING, "nodes are drained and set up one at a time")] = (
+        Field(
+            default=None,
+            ge=1,
+            le=4096,
+            description="Physical cores of each node that jobs may use. By default those it has.",
+        )
+    )
+    memory: Annotated[Size | None, Update(Change.ROLLING, "nodes are drained and set up one at a time")] = (
+        Field(default=None, description="Memory of each node that jobs may use. By default what it has.")
     )
 
 
@@ -106,16 +107,6 @@ class Library(SpecModel):
     )
 
 
-class Scheduler(SpecModel):
-    """What starts jobs on nodes."""
-
-    type: Annotated[str, AfterValidator(_scheduler), Update(Change.REBUILD, "queued jobs are lost")] = Field(
-        default="local",
-        description="The kind of scheduler: local is the one built into Gridwright.",
-        json_schema_extra=_choices(SCHEDULERS),
-    )
-
-
 class GridSpec(SpecModel):
     """A grid, as grid.yaml describes it.
 
@@ -133,7 +124,7 @@ class GridSpec(SpecModel):
     ] = Field(
         default="local",
         description="Who provides the nodes: local is the machine that Gridwright runs on.",
-        json_schema_extra=_choices(PROVIDERS),
+        json_schema_extra=choices(PROVIDERS),
     )
     region: Annotated[
         str | None, Update(Change.NEVER, "a grid cannot move between regions; make another")
@@ -171,6 +162,17 @@ class GridSpec(SpecModel):
     scheduler: Annotated[Scheduler, Update(Change.REBUILD, "queued jobs are lost")] = Field(
         default_factory=Scheduler, description="What starts jobs on nodes."
     )
+    state: Annotated[
+        Directory | None, Update(Change.REBUILD, "queued jobs and their logs stay at the old place")
+    ] = Field(
+        default=None,
+        description="The directory for queued jobs, their logs and records, at the same place on all nodes. "
+        "By default ~/.local/state/gridwright/NAME, and .gridwright on the file system of library data "
+        "where there are several nodes.",
+    )
+    lab: Annotated[Lab | None, Update(Change.REBUILD, "its nodes are made anew")] = Field(
+        default=None, description="What only provider lab has."
+    )
     silence: Annotated[Mapping[str, Reason], Update(Change.LIVE, "only checks read it")] = Field(
         default_factory=dict,
         description="Findings not to report: the name of each, and the reason why.",
@@ -194,6 +196,16 @@ class GridSpec(SpecModel):
     def is_placed(self) -> bool:
         """Whether its libraries live on file systems; a spec yet to be planned says only what they need."""
         return bool(self.filesystems)
+
+    @property
+    def is_bought(self) -> bool:
+        """Whether its nodes come out of a catalogue; those of providers local and lab are this machine."""
+        return self.provider not in ("local", "lab")
+
+    @property
+    def is_one_machine(self) -> bool:
+        """Whether it has no node but the machine that Gridwright runs on."""
+        return self.provider == "local" and self.scheduler.type == "local"
 
     def filesystem_of(self, library: LibraryName) -> FileSystem:
         """The file system that a library lives on. Raises KeyError when the grid has no such library."""
