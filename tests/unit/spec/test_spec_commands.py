@@ -57,7 +57,7 @@ def test_init_keeps_an_existing_file() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--provider", "lab"], "provider lab is not in this release"),
+        (["--provider", "lap"], '"lap" is no provider'),
         (["--provider", "locla"], '"locla" is no provider'),
         (["no/grid.yaml"], "no: no such directory\n  Run mkdir -p no"),
         (["."], "a directory, and a file is needed"),
