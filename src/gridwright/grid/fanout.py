@@ -1,0 +1,62 @@
+"""One command on many nodes at once, through ssh from the head node."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from gridwright.grid.head import Answer, HeadNode
+
+FANOUT = 64
+"""Connections at a time, ClusterShell's own default."""
+CONNECT_S = 5
+UNREACHABLE = 255
+"""Exit status of ssh where it could not connect (ssh(1), EXIT STATUS)."""
+
+
+def on_nodes(
+    head: HeadNode,
+    nodes: Collection[str],
+    command: Sequence[str],
+    *,
+    stdin: bytes = b"",
+    timeout_s: float = 20.0,
+) -> dict[str, Answer | None]:
+    """Run a command on nodes; the answer of each, None from one that did not answer in time.
+
+    `timeout_s` holds for each node. The words of the command are quoted for the shell of the other side.
+    """
+    from ClusterShell.NodeSet import NodeSet
+    from ClusterShell.Task import Task, task_terminate
+
+    if not nodes:
+        return {}
+    task = Task()
+    task.set_info("ssh_path", shlex.join(head.argv(["ssh"])))
+    task.set_info("ssh_options", f"-oConnectTimeout={CONNECT_S}")
+    task.set_info("fanout", FANOUT)
+    task.set_default("stderr", True)
+    try:
+        worker = task.shell(shlex.join(command), nodes=NodeSet.fromlist(list(nodes)), timeout=timeout_s)
+        worker.write(stdin)
+        worker.set_write_eof()
+        task.resume()
+        late = {str(node) for node in task.iter_keys_timeout()}
+        return {node: None if node in late else _answer(worker, node) for node in nodes}
+    finally:
+        task.abort()
+        task_terminate()
+
+
+def _answer(worker: Any, node: str) -> Answer:  # noqa: ANN401 - ClusterShell has no types
+    status = worker.node_retcode(node)
+    out, err = worker.node_buffer(node), worker.node_error(node)
+    return Answer(int(status), bytes(out or b""), bytes(err or b""))
+
+
+def folded(nodes: Collection[str]) -> str:
+    """Names as people of the field write them: compute[1-16]."""
+    from ClusterShell.NodeSet import NodeSet
+
+    return str(NodeSet.fromlist(sorted(nodes)))

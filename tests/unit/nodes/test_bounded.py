@@ -1,0 +1,42 @@
+"""A look at what hangs ends in time, and tells what it saw or why it could not."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from gridwright.nodes.bounded import Hangs, look
+
+
+def test_plain_data_come_back() -> None:
+    assert look(lambda: {"bytes": 3 * 10**12, "names": ["a", "b"] * 50_000}, 10.0) == {
+        "bytes": 3 * 10**12,
+        "names": ["a", "b"] * 50_000,
+    }
+
+
+def test_it_runs_in_another_process() -> None:
+    assert look(os.getpid, 10.0) != os.getpid()
+
+
+def test_an_error_of_the_system_comes_back_as_one() -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        look(lambda: str(Path("/no/such/place").stat()), 10.0)
+    assert caught.value.filename == "/no/such/place"
+
+
+def test_a_look_that_hangs_ends_in_time_and_leaves_nothing(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    began = time.monotonic()
+    with pytest.raises(Hangs):
+        look(fifo.read_text, 0.3)
+    assert time.monotonic() - began < 5
+
+
+def test_a_look_that_breaks_counts_as_no_answer() -> None:
+    with pytest.raises(Hangs):
+        look(lambda: os._exit(3), 5.0)
