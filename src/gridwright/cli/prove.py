@@ -12,7 +12,7 @@ Seconds = Annotated[str, typer.Option(metavar="TIME", help="How long each phase 
 Engine = Annotated[str, typer.Option(metavar="buffered|direct", help="Through the page cache, or past it.")]
 Phases = Annotated[str, typer.Option(metavar="LIST", help="Phases of iotest, in the order to run them.")]
 Skip = Annotated[
-    list[str] | None, typer.Option("--skip", metavar="PART", help="Leave out iotest or workload.")
+    list[str] | None, typer.Option("--skip", metavar="PART", help="Leave out doctor, iotest or workload.")
 ]
 Matrix = Annotated[str, typer.Option(metavar="NAME|FILE", help="Matrix of the workload.")]
 Scale = Annotated[str, typer.Option(metavar="NAME", help="Scale of the workload: tiny to paper.")]

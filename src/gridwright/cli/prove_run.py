@@ -22,7 +22,7 @@ from gridwright.errors import ExitStatus
 if TYPE_CHECKING:
     from gridwright.prove.proof import Parts, Proof
 
-PARTS = ("iotest", "workload")
+PARTS = ("doctor", "iotest", "workload")
 
 
 def run_prove(
@@ -41,7 +41,9 @@ def run_prove(
     spec = load_for_this_node(file)
     with contextlib.ExitStack() as displays:
         shown = Displays(
-            iotest=[_Lazy(iotest_display, displays)], workload=[_Lazy(workload_display, displays)]
+            doctor=[],
+            iotest=[_Lazy(iotest_display, displays)],
+            workload=[_Lazy(workload_display, displays)],
         )
         with stop_on_signals() as stop:
             proof = prove(spec, parts, runs=runs, command=typed_command(), displays=shown, stop=stop)
@@ -61,10 +63,11 @@ def read_parts(iotest: IotestFlags, workload: WorkloadFlags, skip: Sequence[str]
         if name not in PARTS:
             reader.choice(name, PARTS, "--skip")
     if set(skip) >= set(PARTS):
-        reader.problem("nothing is left to be proved", "--skip", "leave out one part, not both")
+        reader.problem("nothing is left to be proved", "--skip", "leave out one part, not all")
     options = read_options(iotest, reader)
     mixed = None if "workload" in skip else read_workload_options(workload, reader)
-    return reader.finish(Parts(iotest=None if "iotest" in skip else options, workload=mixed))
+    doctor = "doctor" not in skip
+    return reader.finish(Parts(doctor=doctor, iotest=None if "iotest" in skip else options, workload=mixed))
 
 
 class _Lazy:
@@ -87,6 +90,7 @@ def _print(proof: Proof) -> None:
     from gridwright.report import terminal
     from gridwright.report.terminal_workload import print_workload
 
+    terminal.print_checks(proof.results.checks)
     if proof.results.iotest is not None:
         terminal.print_iotest(proof.results.iotest)
     if proof.results.workload is not None:
@@ -109,6 +113,7 @@ def _document(proof: Proof) -> str:
             "report": str(proof.report),
             "status": proof.ended,
             "met": proof.results.met,
+            "doctor": [each.model_dump(mode="json") for each in proof.results.checks],
             "iotest": iotest,
             "workload": workload,
             "findings": [each.model_dump(mode="json") for each in proof.results.findings],

@@ -1,4 +1,4 @@
-"""One proof: iotest of every library, then the mixed workload; verdict and report come out of its run."""
+"""One proof: checks of the nodes, iotest of every library, then the mixed workload; verdict and report."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from gridwright.iotest.options import IotestOptions
 from gridwright.iotest.recorded import judged as judged_iotest
 from gridwright.iotest.recorded import run_iotest, run_status
 from gridwright.iotest.targets import library_targets
+from gridwright.nodes.doctor import Reach, examine
+from gridwright.prove.check_event import check_event
 from gridwright.report.write import write_report
 from gridwright.runs.directory import Results, RunDirectory
 from gridwright.runs.records import Status
@@ -24,8 +26,9 @@ from gridwright.workload.session import run_workload
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a proof consists of; None for a part that is left out."""
+    """What a proof consists of; None, or false, for a part that is left out."""
 
+    doctor: bool
     iotest: IotestOptions | None
     workload: WorkloadOptions | None
 
@@ -34,6 +37,7 @@ class Parts:
 class Displays:
     """Who else sees the events of each part."""
 
+    doctor: Sequence[Observer]
     iotest: Sequence[Observer]
     workload: Sequence[Observer]
 
@@ -57,20 +61,24 @@ def prove(
     command: list[str],
     displays: Displays,
     stop: threading.Event,
+    reach: Reach | None = None,
 ) -> Proof:
     """Run what is asked for, and write the report. Raises GridwrightError.
 
-    The workload runs also where iotest found a library too slow, but not where one failed.
+    `reach` runs a command on every node; None where this machine is the only one. The workload runs also
+    where iotest found a library too slow, but not where one failed.
     """
     libraries = _workload_libraries(spec, parts.workload)
     run = RunDirectory.create(
         runs,
         spec.name,
         command=command,
-        what=[name for name in ("iotest", "workload") if getattr(parts, name) is not None],
+        what=[name for name in ("doctor", "iotest", "workload") if getattr(parts, name)],
         spec_path=str(spec.file) if spec.file else None,
         spec_text=spec.source_text,
     )
+    if parts.doctor:
+        _examine(spec, run, displays.doctor, reach)
     ended = {}
     if parts.iotest is not None:
         ended["iotest"] = run_iotest(
@@ -94,6 +102,15 @@ def prove(
     return Proof(run.path, write_report(run.path), results, run.record.status, _status(ended, results))
 
 
+def _examine(spec: GridSpec, run: RunDirectory, displays: Sequence[Observer], reach: Reach | None) -> None:
+    for finding in examine(spec, reach):
+        if finding.level != "error" and finding.name in spec.silence:
+            continue
+        event = check_event(finding)
+        for observer in (run, *displays):
+            observer.take(event)
+
+
 def _workload_libraries(spec: GridSpec, workload: WorkloadOptions | None) -> Mapping[str, Path]:
     """The directories the workload needs, checked before anything is measured. Raises GridwrightError."""
     if workload is None:
@@ -111,6 +128,8 @@ def _workload_libraries(spec: GridSpec, workload: WorkloadOptions | None) -> Map
 def _status(ended: Mapping[str, ExitStatus], results: Results) -> ExitStatus:
     """The worst of the parts."""
     found = [ExitStatus.DONE]
+    if any(check.level == "error" for check in results.checks):
+        found.append(ExitStatus.MISSED)
     if "iotest" in ended and results.iotest is not None:
         found.append(judged_iotest(ended["iotest"], results.iotest))
     if "workload" in ended and results.workload is not None:

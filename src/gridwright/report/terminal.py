@@ -15,7 +15,7 @@ from gridwright.report.verdict import Mark, judge, mark_of
 from gridwright.runs.compare import Comparison
 from gridwright.runs.directory import LoadedRun, load_run
 from gridwright.runs.judge import JUDGED
-from gridwright.runs.records import IotestRecord, LibraryRecord, PhaseRecord, Steady, SweepPoint
+from gridwright.runs.records import IotestRecord, LibraryRecord, NodeCheck, PhaseRecord, Steady, SweepPoint
 
 
 def print_iotest(record: IotestRecord) -> None:
@@ -109,6 +109,12 @@ def _steady(library: LibraryRecord, phase: PhaseRecord, found: Steady) -> Table:
         ", ".join(plain(point) for point in found.change_points_s) or ABSENT,
     )
     return table
+
+
+def print_checks(checks: Sequence[NodeCheck]) -> None:
+    """Print what was found wrong with nodes, the gravest first; nothing where nothing was."""
+    order = {"error": 0, "warning": 1, "info": 2}
+    print_findings(terminal_console(), sorted(checks, key=lambda check: order[check.level]))
 
 
 def print_verdict(run: Path) -> None:

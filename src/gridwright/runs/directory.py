@@ -21,7 +21,7 @@ from gridwright.runs.iotest_record import IotestReducer
 from gridwright.runs.journal import Event, Journal, read_journal
 from gridwright.runs.launches import write_launches
 from gridwright.runs.process import is_alive, process_facts
-from gridwright.runs.records import FindingRecord, IotestRecord, Record, RunRecord, Status
+from gridwright.runs.records import FindingRecord, IotestRecord, NodeCheck, Record, RunRecord, Status
 from gridwright.runs.samples import read_samples, write_samples
 from gridwright.runs.workload_record import WorkloadRecord
 from gridwright.runs.workload_reducer import WorkloadReducer
@@ -48,6 +48,7 @@ class RunDirectory:
         self.record = record
         self.iotest = IotestReducer()
         self.workload = WorkloadReducer()
+        self.checks: list[NodeCheck] = []
         self._journal = Journal(path / JOURNAL_FILE)
 
     @classmethod
@@ -87,7 +88,9 @@ class RunDirectory:
 
     def take(self, event: Event) -> None:
         """Journal an event and account for it. Raises GridwrightError if it cannot be written."""
-        if event.get("event") != "progress":
+        if event.get("event") == "check":
+            self.checks.append(_check(event))
+        elif event.get("event") != "progress":
             _give(event, self.iotest, self.workload)
         if event.get("event") in _UNSEEN:
             return
@@ -102,13 +105,14 @@ class RunDirectory:
 
     def finish(self, status: Status) -> Results:
         """Write the final files, then drop the journal. Raises GridwrightError."""
-        results = _results(self.path, status, self.iotest, self.workload)
+        results = _results(self.path, status, self.iotest, self.workload, self.checks)
         self.record = self.record.model_copy(
             update={
                 "status": status,
                 "met": results.met,
                 "finished": datetime.now(UTC).isoformat(timespec="seconds"),
                 "findings": results.findings,
+                "checks": results.checks,
             }
         )
         try:
@@ -137,6 +141,7 @@ class Results:
 
     iotest: IotestRecord | None
     workload: WorkloadRecord | None
+    checks: list[NodeCheck] = field(default_factory=list)
 
     @property
     def met(self) -> bool | None:
@@ -144,25 +149,33 @@ class Results:
         verdicts = [part.met for part in (self.iotest, self.workload) if part is not None]
         if self.workload is not None and self.iotest is not None and _asks_nothing(self.iotest):
             verdicts = [self.workload.met]
-        if False in verdicts:
+        if False in verdicts or any(check.level == "error" for check in self.checks):
             return False
         return True if verdicts and None not in verdicts else None
 
     @property
     def findings(self) -> list[FindingRecord]:
         """Those of all parts."""
-        return [each for part in (self.iotest, self.workload) if part is not None for each in part.findings]
+        parts = [part for part in (self.iotest, self.workload) if part is not None]
+        return [*self.checks, *(each for part in parts for each in part.findings)]
 
 
 def _asks_nothing(iotest: IotestRecord) -> bool:
     return all(library.requires_bytes_per_s_per_core is None for library in iotest.libraries)
 
 
-def _results(path: Path, status: Status, iotest: IotestReducer, workload: WorkloadReducer) -> Results:
+def _check(event: Event) -> NodeCheck:
+    return NodeCheck.model_validate({key: value for key, value in event.items() if key != "event"})
+
+
+def _results(
+    path: Path, status: Status, iotest: IotestReducer, workload: WorkloadReducer, checks: list[NodeCheck]
+) -> Results:
     measured = iotest.libraries or iotest.findings or not workload.begun
     return Results(
         iotest.record(str(path), status) if measured else None,
         workload.record(str(path), status) if workload.begun else None,
+        checks,
     )
 
 
@@ -234,16 +247,21 @@ def _load_journal(path: Path, run: RunRecord) -> LoadedRun | None:
     status = _status(path, run)
     try:
         iotest, workload = IotestReducer(), WorkloadReducer()
+        checks: list[NodeCheck] = []
         for event in read_journal(journal):
-            _give(event, iotest, workload)
-        results = _results(path, status, iotest, workload)
+            if event.get("event") == "check":
+                checks.append(_check(event))
+            else:
+                _give(event, iotest, workload)
+        results = _results(path, status, iotest, workload, checks)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise environment_error(f"cannot be read: {error.strerror}", where=str(journal)) from error
     except (ValueError, KeyError, TypeError) as error:
         raise _damaged(journal, error) from error
-    run = run.model_copy(update={"status": status, "met": None, "findings": results.findings})
+    told = {"status": status, "met": None, "findings": results.findings, "checks": checks}
+    run = run.model_copy(update=told)
     rows = [row | {"node": run.host.hostname} for row in [*iotest.samples, *workload.samples]]
     measured = results.iotest if iotest.libraries or iotest.findings else None
     return LoadedRun(path, run, measured, rows, results.workload)

@@ -30,6 +30,15 @@ class FindingRecord(Record):
     remedy: str
 
 
+class NodeCheck(FindingRecord):
+    """A finding about nodes that was there before anything was measured."""
+
+    nodes: list[str]
+    found: str
+    expected: str
+    why: str
+
+
 class Latency(Record):
     """Latency of one block, in microseconds, from an HDR histogram of three digits."""
 
@@ -217,5 +226,7 @@ class RunRecord(Record):
     process: dict[str, object]
     """Process id, its start time and the boot id: how a reader sees that the run was killed."""
     findings: list[FindingRecord] = Field(default_factory=list)
+    checks: list[NodeCheck] = Field(default_factory=list)
+    """What was found wrong with nodes before anything was measured; among `findings`, too."""
 
     model_config = ConfigDict(extra="allow", populate_by_name=True)

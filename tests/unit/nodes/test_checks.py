@@ -117,7 +117,7 @@ def test_a_local_file_system_may_differ() -> None:
     ("changes", "name"),
     [({"memory_bytes": GIB}, "memory-missing"), ({"version": "0.0.9"}, "version-differs")],
 )
-def test_a_node_that_differs(changes: dict[str, object], name: str) -> None:
+def test_a_node_that_differs(changes: dict[str, Any], name: str) -> None:
     (finding,) = check_nodes(grid(node("compute1"), node("compute2", **changes)))
     assert (finding.name, finding.nodes) == (name, ("compute2",))
 
