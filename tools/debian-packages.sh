@@ -29,6 +29,10 @@ if [ "$purpose" = test ]; then
     need e2fsprogs test -x /sbin/mkfs.ext4 -o -x /usr/sbin/mkfs.ext4
     need mount command -v mount
     need python3-simgrid /usr/bin/python3 -c 'import simgrid'
+    need iproute2 command -v ip
+    need openssh-client command -v ssh
+    # The image of a lab's nodes is built by it; the lab tests run as root only.
+    if [ "$(id -u)" -eq 0 ]; then need debootstrap command -v debootstrap; fi
 fi
 
 [ -n "$missing" ] || exit 0

@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "runs": frozenset({"spec"}),
     "iotest": frozenset({"spec", "filesystems", "grid", "runs", "_native"}),
     "workload": frozenset({"spec", "filesystems", "grid", "runs"}),
-    "prove": frozenset({"spec", "nodes", "iotest", "workload", "runs", "report"}),
+    "prove": frozenset({"spec", "nodes", "grid", "iotest", "workload", "runs", "report"}),
     "report": frozenset({"runs", "model", "plan"}),
     "repository": frozenset({"spec"}),
     "monitor": frozenset({"spec", "filesystems", "grid", "runs"}),
