@@ -10,9 +10,9 @@ from typing import Literal, cast
 
 from gridwright.catalog import Catalog, InstanceType
 from gridwright.errors import GridwrightError, nearest
-from gridwright.filesystems.disks import store_rates
-from gridwright.filesystems.site import default_region, shares_network, steady_network, volume_limit
+from gridwright.filesystems.site import default_region, volume_limit
 from gridwright.plan.needs import Needs
+from gridwright.plan.node_side import NodeSide, Place, libraries_at
 from gridwright.plan.shared import (
     FsxOffer,
     MetadataServer,
@@ -27,7 +27,6 @@ from gridwright.plan.volumes import VolumeSet, all_volume_sets, cheapest, not_se
 from gridwright.spec.crosscheck import MAX_NODES
 from gridwright.spec.locate import problem_at
 
-Place = Literal["shared", "scratch", "instance-store", "volumes"]
 LEVELS = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
 """Multiples of the required rates that are planned for: the dearer ones can be on the Pareto front."""
 
@@ -144,13 +143,14 @@ class Search:
 
     def candidates(self, instance: InstanceType, usd: float) -> Iterator[Candidate]:
         """All candidates with nodes of one type, at every level of the required rates."""
+        side = NodeSide(self.needs, self.market.volume_sets, instance)
         for places in self._placements():
-            count = self._count(instance, places)
+            count = side.nodes(places)
             if count > MAX_NODES:
                 continue
             seen: set[tuple[int, ...]] = set()
             for level in LEVELS:
-                found = list(self._at_level(instance, usd, count, places, level))
+                found = list(self._at_level(side, usd, count, places, level))
                 for one in found:
                     # What was bought for a lower level is often enough for the next.
                     key = (id(one.shared), id(one.scratch), id(one.volumes))
@@ -159,15 +159,6 @@ class Search:
                         yield one
                 if not found:
                     break
-
-    def _count(self, instance: InstanceType, places: Mapping[str, Place]) -> int:
-        """Nodes for the cores, and for the room on their instance stores: more would only cost more."""
-        count = math.ceil(self.needs.requirements.cores / instance.cores)
-        own = [name for name, place in places.items() if place == "instance-store"]
-        if not own or instance.instance_store is None:
-            return count
-        room = math.ceil(self.needs.capacity(own) / instance.instance_store.total_bytes)
-        return max(count, room)
 
     def _placements(self) -> Iterator[dict[str, Place]]:
         """Where each library may live; data are on a file system that all nodes share."""
@@ -181,60 +172,33 @@ class Search:
             yield dict(zip(libraries, places, strict=True))
 
     def _at_level(
-        self, instance: InstanceType, usd: float, count: int, places: dict[str, Place], level: float
+        self, side: NodeSide, usd: float, count: int, places: dict[str, Place], level: float
     ) -> Iterator[Candidate]:
         """The candidates of one type, placement and level: one for each kind of shared file system."""
-        at = {
-            place: tuple(name for name in places if places[name] == place) for place in set(places.values())
-        }
-        if not self._passes_network(instance, at, level) or not self._passes_store(
-            instance, count, at, level
-        ):
+        if not side.passes(places, level):
             return
-        cores = instance.cores * count
+        cores = side.instance.cores * count
         volumes: VolumeSet | None = None
-        if "volumes" in at:
-            volumes = self._node_volumes(instance, count, at["volumes"], level)
+        if on_volumes := libraries_at(places, "volumes"):
+            volumes = self._node_volumes(side.instance, count, on_volumes, level)
             if volumes is None:
                 return
         scratch: SharedChoice | None = None
-        if "scratch" in at:
-            scratch = self._scratch_choice(*self._total(at["scratch"], cores, level))
+        if on_scratch := libraries_at(places, "scratch"):
+            scratch = self._scratch_choice(*self._total(on_scratch, cores, level))
             if scratch is None:
                 return
         shared_choices: list[SharedChoice | None] = [None]
-        if "shared" in at:
-            shared_choices = [*self._shared_choices(*self._total(at["shared"], cores, level))]
+        if on_shared := libraries_at(places, "shared"):
+            shared_choices = [*self._shared_choices(*self._total(on_shared, cores, level))]
         for shared in shared_choices:
-            yield self._candidate(instance, usd, count, places, shared, scratch, volumes, level)
+            yield self._candidate(side, usd, count, places, shared, scratch, volumes, level)
 
-    def _total(self, libraries: tuple[str, ...], cores: int, level: float) -> tuple[float, int]:
+    def _total(self, libraries: list[str], cores: int, level: float) -> tuple[float, int]:
         return self.needs.rate(libraries) * cores * level, self.needs.capacity(libraries)
 
-    def _passes_network(
-        self, instance: InstanceType, at: Mapping[Place, tuple[str, ...]], level: float
-    ) -> bool:
-        remote = at.get("shared", ()) + at.get("scratch", ())
-        if shares_network(instance):
-            remote += at.get("volumes", ())
-        return self.needs.rate(remote) * level <= steady_network(instance) / instance.cores
-
-    def _passes_store(
-        self, instance: InstanceType, count: int, at: Mapping[Place, tuple[str, ...]], level: float
-    ) -> bool:
-        libraries = at.get("instance-store", ())
-        store = instance.instance_store
-        if not libraries:
-            return True
-        rates = store_rates(store) if store else None
-        if store is None or rates is None:
-            return False
-        rate = min(rates.values()) / instance.cores
-        room = store.total_bytes * count
-        return self.needs.rate(libraries) * level <= rate and self.needs.capacity(libraries) <= room
-
     def _node_volumes(
-        self, instance: InstanceType, count: int, libraries: tuple[str, ...], level: float
+        self, instance: InstanceType, count: int, libraries: list[str], level: float
     ) -> VolumeSet | None:
         rate = self.needs.rate(libraries) * instance.cores * level
         if instance.ebs is None or rate > (volume_limit(instance) or math.inf):
@@ -277,7 +241,7 @@ class Search:
 
     def _candidate(
         self,
-        instance: InstanceType,
+        side: NodeSide,
         usd: float,
         count: int,
         places: dict[str, Place],
@@ -291,16 +255,14 @@ class Search:
         cost += scratch.usd_per_hour if scratch else 0.0
         cost += volumes.usd_per_hour * count if volumes else 0.0
         rate = min(
-            self._library_rate(instance, count, place, shared, scratch, volumes)
-            for place in set(places.values())
+            self._library_rate(side, count, place, shared, scratch, volumes) for place in set(places.values())
         )
-        return Candidate(
-            instance, count, places, shared, scratch, volumes, cost, rate, resilience(places, shared), level
-        )
+        points = resilience(places, shared)
+        return Candidate(side.instance, count, places, shared, scratch, volumes, cost, rate, points, level)
 
     @staticmethod
     def _library_rate(
-        instance: InstanceType,
+        side: NodeSide,
         count: int,
         place: Place,
         shared: SharedChoice | None,
@@ -308,19 +270,14 @@ class Search:
         volumes: VolumeSet | None,
     ) -> float:
         """What a library there gets alone, lasting, in bytes per second per core."""
-        cores = instance.cores
-        network = steady_network(instance) / cores
+        cores = side.instance.cores
         choice = shared if place == "shared" else scratch
         if place in ("shared", "scratch"):
-            return min(network, choice.bytes_per_s / (cores * count)) if choice else 0.0
+            return min(side.network, choice.bytes_per_s / (cores * count)) if choice else 0.0
+        way = side.place_rate(place)
         if place == "volumes" and volumes is not None:
-            way = min(
-                (volume_limit(instance) or math.inf) / cores,
-                network if shares_network(instance) else math.inf,
-            )
-            return min(way, volumes.bytes_per_s / cores)
-        rates = store_rates(instance.instance_store) if instance.instance_store else None
-        return min(rates.values()) / cores if rates else 0.0
+            return min(math.inf if way is None else way, volumes.bytes_per_s / cores)
+        return way or 0.0
 
 
 def resilience(places: Mapping[str, Place], shared: SharedChoice | None) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gridwright.plan.candidates import Candidate, Place
-from gridwright.plan.node_side import NodeSide, listed
+from gridwright.plan.candidates import Candidate
+from gridwright.plan.node_side import NodeSide, Place, listed
 from gridwright.units import format_bytes, format_rate
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ def _moved(found: Found, one: Candidate, best: Candidate) -> Iterator[str]:
     for name, place in one.places.items():
         if best.places[name] != place:
             moves.setdefault((place, best.places[name]), []).append(name)
-    obstacle = NodeSide(found.needs, found.market, one.instance).obstacle(best.places) if moves else None
+    obstacle = (
+        NodeSide(found.needs, found.market.volume_sets, one.instance).obstacle(best.places) if moves else None
+    )
     if obstacle is not None:
         yield f"{obstacle}, so it takes {' and '.join(_moves(moves))}"
     else:
@@ -93,7 +95,7 @@ def _nodes(found: Found, one: Candidate, best: Candidate) -> Iterator[str]:
     if (one.instance.name, one.count) == (best.instance.name, best.count):
         return
     required = found.needs.requirements.cores
-    for_cores = NodeSide(found.needs, found.market, one.instance).nodes({})
+    for_cores = NodeSide(found.needs, found.market.volume_sets, one.instance).nodes({})
     if one.count > for_cores:
         yield f"{one.count} nodes for the room on their instance stores, where {for_cores} have the cores"
     elif one.cores > max(best.cores, required):

@@ -9,10 +9,10 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from gridwright.catalog import InstanceType
-from gridwright.plan.candidates import Candidate, Place
+from gridwright.plan.candidates import Candidate
 from gridwright.plan.design import Fit, Fits
 from gridwright.plan.filters import node_filters
-from gridwright.plan.node_side import NodeSide, listed
+from gridwright.plan.node_side import NodeSide, Place, listed
 from gridwright.spec.crosscheck import MAX_NODES
 from gridwright.units import format_bytes, format_rate
 
@@ -43,7 +43,7 @@ def held(found: Found, instance: InstanceType) -> Held:
     """Hold a type of the catalogue against every requirement."""
     mine = [one for one in found.candidates if one.instance.name == instance.name]
     cheapest = min(mine, key=lambda one: one.usd_per_hour, default=None)
-    side = NodeSide(found.needs, found.market, instance)
+    side = NodeSide(found.needs, found.market.volume_sets, instance)
     rows = [*_type_rows(found, instance), *_data_row(side)]
     excluded = [f"{fit.requirement}: {_short(fit)}" for fit in rows if fit.fits == "no"]
     placed, unplaced = _place_rows(side)

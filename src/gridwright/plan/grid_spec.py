@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gridwright.plan.candidates import Candidate, Place
+from gridwright.plan.candidates import Candidate
 from gridwright.plan.needs import Needs
+from gridwright.plan.node_side import Place
 from gridwright.spec.model import GridSpec
 
 _NAMES: Mapping[Place, str] = {

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import Literal
 
 from gridwright.catalog import InstanceType
 from gridwright.filesystems.disks import store_rates
 from gridwright.filesystems.site import shares_network, steady_network, volume_limit
-from gridwright.plan.candidates import Market, Place
 from gridwright.plan.needs import Needs
-from gridwright.plan.volumes import cheapest
+from gridwright.plan.volumes import VolumeSet, cheapest
 from gridwright.spec.crosscheck import MAX_NODES
 from gridwright.units import format_bytes, format_rate
+
+Place = Literal["shared", "scratch", "instance-store", "volumes"]
+"""Where a library may live."""
 
 
 class NodeSide:
     """One instance type as a node. Rates are lasting, in bytes per second for each physical core."""
 
-    def __init__(self, needs: Needs, on_sale: Market, instance: InstanceType) -> None:
+    def __init__(self, needs: Needs, volume_sets: list[VolumeSet], instance: InstanceType) -> None:
         self.needs = needs
-        self.market = on_sale
+        self.volume_sets = volume_sets
         self.instance = instance
         self.network = steady_network(instance) / instance.cores
 
     def nodes(self, places: Mapping[str, Place]) -> int:
         """Nodes for the cores, and for the room on their instance stores."""
         count = math.ceil(self.needs.requirements.cores / self.instance.cores)
-        own = _at(places, "instance-store")
+        own = libraries_at(places, "instance-store")
         store = self.instance.instance_store
         if not own or store is None:
             return count
@@ -52,6 +55,14 @@ class NodeSide:
         carried = {"shared", "scratch"} | ({"volumes"} if shares_network(self.instance) else set())
         return [name for name, place in places.items() if place in carried]
 
+    def passes(self, places: Mapping[str, Place], level: float) -> bool:
+        """Whether network and instance store pass the required rates, `level` times over; volumes aside."""
+        if self.needs.rate(self.network_users(places)) * level > self.network:
+            return False
+        own = libraries_at(places, "instance-store")
+        rate = self.place_rate("instance-store")
+        return not own or (rate is not None and self.needs.rate(own) * level <= rate)
+
     def obstacle(self, places: Mapping[str, Place]) -> str | None:
         """Why a node cannot have the libraries in these places, in words; None where it can."""
         users = self.network_users(places)
@@ -64,7 +75,7 @@ class NodeSide:
         return self._store_obstacle(places) or self._volumes_obstacle(places)
 
     def _store_obstacle(self, places: Mapping[str, Place]) -> str | None:
-        own = _at(places, "instance-store")
+        own = libraries_at(places, "instance-store")
         rate = self.place_rate("instance-store")
         found = None
         if not own:
@@ -83,7 +94,7 @@ class NodeSide:
         return found
 
     def _volumes_obstacle(self, places: Mapping[str, Place]) -> str | None:
-        own = _at(places, "volumes")
+        own = libraries_at(places, "volumes")
         if not own:
             return None
         if self.instance.ebs is None:
@@ -93,7 +104,7 @@ class NodeSide:
             return f"its way to volumes passes {self._of(rate, own)} for {listed(own)}"
         wanted = self.needs.rate(own) * self.instance.cores
         room = self.needs.capacity(own) / self.nodes(places)
-        if cheapest(self.market.volume_sets, wanted, room) is None:
+        if cheapest(self.volume_sets, wanted, room) is None:
             return f"no volumes on sale bring {format_rate(wanted)} and {format_bytes(room)} to each node"
         return None
 
@@ -108,5 +119,6 @@ def listed(names: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _at(places: Mapping[str, Place], place: Place) -> list[str]:
+def libraries_at(places: Mapping[str, Place], place: Place) -> list[str]:
+    """The libraries that live in one place."""
     return [name for name, where in places.items() if where == place]
