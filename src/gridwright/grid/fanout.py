@@ -28,11 +28,11 @@ def on_nodes(
     `timeout_s` holds for each node. The words of the command are quoted for the shell of the other side.
     """
     from ClusterShell.NodeSet import NodeSet
-    from ClusterShell.Task import Task, task_terminate
+    from ClusterShell.Task import task_self, task_terminate
 
     if not nodes:
         return {}
-    task = Task()
+    task = task_self()
     task.set_info("ssh_path", shlex.join(head.argv(["ssh"])))
     task.set_info("ssh_options", f"-oConnectTimeout={CONNECT_S}")
     task.set_info("fanout", FANOUT)
@@ -43,15 +43,13 @@ def on_nodes(
         worker.set_write_eof()
         task.resume()
         late = {str(node) for node in task.iter_keys_timeout()}
-        return {node: None if node in late else _answer(worker, node) for node in nodes}
+        return {node: None if node in late else _answer(task, node) for node in nodes}
     finally:
-        task.abort()
         task_terminate()
 
 
-def _answer(worker: Any, node: str) -> Answer:  # noqa: ANN401 - ClusterShell has no types
-    status = worker.node_retcode(node)
-    out, err = worker.node_buffer(node), worker.node_error(node)
+def _answer(task: Any, node: str) -> Answer:  # noqa: ANN401 - ClusterShell has no types
+    status, out, err = task.key_retcode(node), task.key_buffer(node), task.key_error(node)
     return Answer(int(status), bytes(out or b""), bytes(err or b""))
 
 
