@@ -31,7 +31,7 @@ import psutil
 from gridwright.filesystems.mounts import describe_mount
 from gridwright.iotest.engine import Phase, PhasePlan, StreamPlan
 from gridwright.iotest.options import IotestOptions
-from gridwright.runs.host import physical_cores
+from gridwright.machine import physical_cores
 from gridwright.units import Bytes, format_bytes
 from tables import machine, markdown, publish, spread
 

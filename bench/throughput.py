@@ -35,7 +35,7 @@ import psutil
 
 from gridwright.iotest.engine import Phase, PhasePlan, StreamPlan
 from gridwright.iotest.options import IotestOptions
-from gridwright.runs.host import physical_cores
+from gridwright.machine import physical_cores
 from gridwright.units import Bytes
 from tables import machine, markdown, publish, spread, version
 

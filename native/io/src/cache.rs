@@ -1,8 +1,10 @@
 //! How much of a file lies in the page cache, and how to get it out.
 
+use crate::config::StreamConfig;
 use rustix::fs::Advice;
 use std::fs::File;
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
 use std::ptr;
 
@@ -28,31 +30,38 @@ struct CacheStat {
     recently_evicted: u64,
 }
 
-/// Writes the file's dirty pages and asks the kernel to drop all of them.
-pub fn flush_and_evict(file: &File) -> io::Result<()> {
+/// Writes the file's dirty pages and asks the kernel to drop those of the stream's part: of a
+/// shared file, others may be reading theirs.
+pub fn flush_and_evict(file: &File, stream: &StreamConfig) -> io::Result<()> {
     file.sync_data()?;
-    rustix::fs::fadvise(file, 0, None, Advice::DontNeed)?;
+    let length = if stream.shared {
+        NonZeroU64::new(stream.file_bytes)
+    } else {
+        None
+    };
+    rustix::fs::fadvise(file, stream.base, length, Advice::DontNeed)?;
     Ok(())
 }
 
-/// The part of the file's first `bytes` that is in the page cache, 0 to 1; by cachestat(2), else
-/// by mincore(2). `None` where neither answers.
+/// The part of `bytes` of the file from `base` on that is in the page cache, 0 to 1; by
+/// cachestat(2), else by mincore(2). `None` where neither answers.
 #[must_use]
-pub fn resident_fraction(file: &File, bytes: u64) -> Option<f64> {
+pub fn resident_fraction(file: &File, base: u64, bytes: u64) -> Option<f64> {
     if bytes == 0 {
         return None;
     }
     let page = rustix::param::page_size() as u64;
     let pages = bytes.div_ceil(page);
-    let cached = cached_pages(file, bytes).or_else(|_| resident_pages(file, bytes, page));
+    let cached =
+        cached_pages(file, base, bytes).or_else(|_| resident_pages(file, base, bytes, page));
     cached
         .ok()
         .map(|cached| (cached as f64 / pages as f64).min(1.0))
 }
 
-fn cached_pages(file: &File, bytes: u64) -> io::Result<u64> {
+fn cached_pages(file: &File, base: u64, bytes: u64) -> io::Result<u64> {
     let range = Range {
-        offset: 0,
+        offset: base,
         length: bytes,
     };
     let mut stat = CacheStat::default();
@@ -73,7 +82,7 @@ fn cached_pages(file: &File, bytes: u64) -> io::Result<u64> {
     }
 }
 
-fn resident_pages(file: &File, bytes: u64, page: u64) -> io::Result<u64> {
+fn resident_pages(file: &File, base: u64, bytes: u64, page: u64) -> io::Result<u64> {
     let mut resident = 0;
     let mut offset: u64 = 0;
     while offset < bytes {
@@ -87,7 +96,7 @@ fn resident_pages(file: &File, bytes: u64, page: u64) -> io::Result<u64> {
                 libc::PROT_READ,
                 libc::MAP_SHARED,
                 file.as_raw_fd(),
-                libc::off_t::try_from(offset).map_err(io::Error::other)?,
+                libc::off_t::try_from(base + offset).map_err(io::Error::other)?,
             )
         };
         if start == libc::MAP_FAILED {
@@ -110,7 +119,19 @@ fn resident_pages(file: &File, bytes: u64, page: u64) -> io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Role;
     use std::io::Write;
+
+    fn part(base: u64, file_bytes: u64, shared: bool) -> StreamConfig {
+        StreamConfig {
+            role: Role::Read,
+            path: "part".into(),
+            file: 0,
+            file_bytes,
+            base,
+            shared,
+        }
+    }
 
     #[test]
     fn both_ways_of_asking_agree_and_eviction_is_seen() {
@@ -118,13 +139,24 @@ mod tests {
         let mut file = tempfile::tempfile_in(".").unwrap();
         file.write_all(&vec![1; bytes]).unwrap();
         let page = rustix::param::page_size() as u64;
-        let by_mincore = resident_pages(&file, bytes as u64, page).unwrap();
+        let by_mincore = resident_pages(&file, 0, bytes as u64, page).unwrap();
         assert_eq!(by_mincore, bytes as u64 / page);
-        if let Ok(by_cachestat) = cached_pages(&file, bytes as u64) {
+        if let Ok(by_cachestat) = cached_pages(&file, 0, bytes as u64) {
             assert_eq!(by_cachestat, by_mincore);
         }
-        flush_and_evict(&file).unwrap();
-        let fraction = resident_fraction(&file, bytes as u64).unwrap();
+        flush_and_evict(&file, &part(0, bytes as u64, false)).unwrap();
+        let fraction = resident_fraction(&file, 0, bytes as u64).unwrap();
         assert!(fraction < 0.05, "{fraction} of the file is still cached");
+    }
+
+    #[test]
+    fn of_a_shared_file_only_the_streams_own_part_is_evicted() {
+        let half = 4 << 20;
+        let mut file = tempfile::tempfile_in(".").unwrap();
+        file.write_all(&vec![1; 2 * half]).unwrap();
+        let half = half as u64;
+        flush_and_evict(&file, &part(half, half, true)).unwrap();
+        assert!(resident_fraction(&file, 0, half).unwrap() > 0.95);
+        assert!(resident_fraction(&file, half, half).unwrap() < 0.05);
     }
 }

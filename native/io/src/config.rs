@@ -37,8 +37,28 @@ pub struct StreamConfig {
     /// The number stamped into its blocks.
     pub file: u64,
     /// Write: bytes after which the stream goes back to the start of its file.
-    /// Read: the size of the file.
+    /// Read: the size of the file. Both: of its part of a file that streams share.
     pub file_bytes: u64,
+    /// Where its part of a shared file begins.
+    #[serde(default)]
+    pub base: u64,
+    /// Whether other streams, of this node or of others, have parts of the same file.
+    #[serde(default)]
+    pub shared: bool,
+}
+
+impl StreamConfig {
+    /// Where in the file the byte is that this stream moves at `position` of its course.
+    #[must_use]
+    pub fn offset(&self, position: u64) -> u64 {
+        self.base + position % self.file_bytes
+    }
+
+    /// The end of the stream's part of the file.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.base + self.file_bytes
+    }
 }
 
 /// A token bucket that stands for a volume; see [`crate::null::Bucket`].
@@ -79,6 +99,9 @@ pub struct PhaseConfig {
     pub no_io_uring: bool,
     /// The volume that the null engine stands for.
     pub null: Option<NullConfig>,
+    /// Whether the streams wait, prepared, until they are let go: see [`crate::phase::Phase::open`].
+    #[serde(default)]
+    pub held: bool,
     /// The streams.
     pub streams: Vec<StreamConfig>,
 }
@@ -109,6 +132,12 @@ impl PhaseConfig {
             if stream.file_bytes == 0 || stream.file_bytes % block != 0 {
                 return Err(format!(
                     "{}: file_bytes must be a positive multiple of block_bytes",
+                    stream.path.display()
+                ));
+            }
+            if stream.base % block != 0 || stream.base.checked_add(stream.file_bytes).is_none() {
+                return Err(format!(
+                    "{}: base must be a multiple of block_bytes, and the end must fit 64 bits",
                     stream.path.display()
                 ));
             }

@@ -27,7 +27,8 @@ pub fn open(stream: &StreamConfig, direct: bool) -> Result<File, Halt> {
     let mut options = OpenOptions::new();
     options.custom_flags(flags).mode(0o600);
     match stream.role {
-        Role::Write => options.write(true).create(true).truncate(true),
+        // Others may have written to a shared file, or allocated its space, by now.
+        Role::Write => options.write(true).create(true).truncate(!stream.shared),
         Role::Read | Role::Metadata => options.read(true),
     };
     let file = options
@@ -38,10 +39,10 @@ pub fn open(stream: &StreamConfig, direct: bool) -> Result<File, Halt> {
             .metadata()
             .map_err(|e| failed("stat", stream, None, &e))?
             .len();
-        if length < stream.file_bytes {
+        if length < stream.end() {
             return Err(ended_early(stream, length));
         }
-        cache::flush_and_evict(&file).map_err(|e| failed("evict", stream, None, &e))?;
+        cache::flush_and_evict(&file, stream).map_err(|e| failed("evict", stream, None, &e))?;
     }
     Ok(file)
 }
@@ -49,16 +50,19 @@ pub fn open(stream: &StreamConfig, direct: bool) -> Result<File, Halt> {
 /// The file ends before the bytes it should have.
 #[must_use]
 pub fn ended_early(stream: &StreamConfig, at: u64) -> Halt {
-    let message = format!("the file ends at byte {at} of {}", stream.file_bytes);
+    let message = format!("the file ends at byte {at} of {}", stream.end());
     failed("read", stream, Some(at), &io::Error::other(message))
 }
 
 /// Space allocated ahead of a stream of direct writes, so that they extend no file: an extending
 /// direct write takes the inode's lock, and `io_uring` has to hand it to a worker.
+/// Bytes are counted from where the stream's part of the file begins.
 pub struct Allocation {
     until: u64,
     limit: u64,
     works: bool,
+    base: u64,
+    shared: bool,
 }
 
 impl Allocation {
@@ -74,6 +78,8 @@ impl Allocation {
             until: 0,
             limit,
             works: true,
+            base: stream.base,
+            shared: stream.shared,
         };
         allocation.extend(file, stream, first)?;
         Ok(allocation)
@@ -85,7 +91,7 @@ impl Allocation {
         self.works
     }
 
-    /// Makes sure that the bytes up to `end` are allocated.
+    /// Makes sure that the first `end` bytes are allocated.
     pub fn cover(&mut self, file: &File, stream: &StreamConfig, end: u64) -> Result<(), Halt> {
         if !self.works || end <= self.until {
             return Ok(());
@@ -95,19 +101,34 @@ impl Allocation {
 
     fn extend(&mut self, file: &File, stream: &StreamConfig, until: u64) -> Result<(), Halt> {
         let length = until - self.until;
-        match rustix::fs::fallocate(file, FallocateFlags::empty(), self.until, length) {
+        let from = self.base + self.until;
+        match rustix::fs::fallocate(file, FallocateFlags::empty(), from, length) {
             Ok(()) => self.until = until,
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => self.works = false,
-            Err(e) => return Err(failed("fallocate", stream, Some(self.until), &e.into())),
+            Err(e) => return Err(failed("fallocate", stream, Some(from), &e.into())),
         }
         Ok(())
     }
 
-    /// Gives back what was allocated beyond `bytes`.
+    /// Gives back what was allocated beyond `bytes`; in a shared file another's part may follow.
     pub fn trim(&self, file: &File, bytes: u64) {
-        if self.works && bytes < self.until {
+        if self.works && !self.shared && bytes < self.until {
             // The file is removed soon, or its size is stated in the manifest: not worth failing.
             let _ = file.set_len(bytes);
         }
+    }
+}
+
+/// Empties a stream's file, or its part of a shared one, so that an fsync(2) has nothing to write.
+pub fn discard(stream: &StreamConfig) {
+    let Ok(file) = OpenOptions::new().write(true).open(&stream.path) else {
+        return;
+    };
+    // What cannot be emptied is flushed: that takes its time.
+    if stream.shared {
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let _ = rustix::fs::fallocate(&file, hole, stream.base, stream.file_bytes);
+    } else {
+        let _ = file.set_len(0);
     }
 }

@@ -36,6 +36,19 @@ impl Latencies {
         let _ = self.0.add(&other.0);
     }
 
+    /// How many requests took how long: the longest time of each step of the histogram in
+    /// nanoseconds, and its count. Those of several nodes can be put together from these.
+    #[must_use]
+    pub fn counts(&self) -> Vec<(u64, u64)> {
+        self.0
+            .iter_recorded()
+            .map(|step| {
+                let longest = self.0.highest_equivalent(step.value_iterated_to());
+                (longest, step.count_at_value())
+            })
+            .collect()
+    }
+
     /// Percentiles in microseconds, or `None` if nothing was recorded.
     #[must_use]
     pub fn percentiles(&self) -> Option<Percentiles> {
@@ -188,6 +201,7 @@ pub struct PhaseOutcome {
     pub fsync_s: f64,
     pub synced: bool,
     pub latency_us: Option<Percentiles>,
+    pub latency_counts: Vec<(u64, u64)>,
     pub cpu_user_s: f64,
     pub cpu_system_s: f64,
     pub voluntary_switches: i64,
@@ -269,6 +283,7 @@ impl PhaseOutcome {
             .filter(|_| outcome.read_bytes > 0)
             .map(|bytes| bytes / outcome.read_bytes as f64);
         outcome.latency_us = latencies.percentiles();
+        outcome.latency_counts = latencies.counts();
         outcome.cpu_user_s = usage.user_s;
         outcome.cpu_system_s = usage.system_s;
         outcome.voluntary_switches = usage.voluntary_switches;
@@ -294,6 +309,7 @@ impl PhaseOutcome {
             fsync_s: 0.0,
             synced: true,
             latency_us: None,
+            latency_counts: Vec::new(),
             cpu_user_s: 0.0,
             cpu_system_s: 0.0,
             voluntary_switches: 0,

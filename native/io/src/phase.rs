@@ -1,10 +1,10 @@
 //! A phase: its threads, its samples, and what came of it.
 
 use crate::config::{PhaseConfig, Role};
+use crate::file;
 use crate::outcome::{PhaseOutcome, StreamName, Tally};
 use crate::progress::Shared;
 use crate::stream;
-use std::fs::OpenOptions;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -108,6 +108,17 @@ impl Phase {
             .map(drop)
     }
 
+    /// Whether all streams of a phase that is held are prepared and wait to be let go.
+    #[must_use]
+    pub fn armed(&self) -> bool {
+        self.shared.gate.armed()
+    }
+
+    /// Lets the streams of a phase that is held go, all at once.
+    pub fn open(&self) {
+        self.shared.gate.release();
+    }
+
     /// Waits until all streams have ended or the time is up; says whether all have ended.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> bool {
@@ -144,6 +155,7 @@ impl Phase {
     /// that it has nothing left to write.
     pub fn stop(&self, discard: bool) {
         self.shared.stop();
+        self.shared.gate.abandon();
         if !discard {
             return;
         }
@@ -155,8 +167,7 @@ impl Phase {
             .spawn(move || {
                 for (stream, counters) in shared.config.streams.iter().zip(&shared.counters) {
                     if stream.role == Role::Write && counters.syncing.load(Ordering::Relaxed) {
-                        let file = OpenOptions::new().write(true).open(&stream.path);
-                        let _ = file.and_then(|file| file.set_len(0));
+                        file::discard(stream);
                     }
                 }
             });
@@ -195,6 +206,7 @@ impl Phase {
 impl Drop for Phase {
     fn drop(&mut self) {
         self.shared.stop();
+        self.shared.gate.abandon();
     }
 }
 

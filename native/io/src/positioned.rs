@@ -25,8 +25,8 @@ pub trait Positioned: Sync {
     fn write(&self, block: &[u8], offset: u64) -> io::Result<usize>;
     /// Makes what was written durable.
     fn sync(&self) -> io::Result<()>;
-    /// Empties the cache of what is about to be read; returns the part of it that stayed.
-    fn evict(&self, bytes: u64) -> io::Result<Option<f64>>;
+    /// Empties the cache of what the stream is about to read; returns the part of it that stayed.
+    fn evict(&self, stream: &StreamConfig) -> io::Result<Option<f64>>;
 }
 
 impl Positioned for File {
@@ -42,9 +42,13 @@ impl Positioned for File {
         self.sync_all()
     }
 
-    fn evict(&self, bytes: u64) -> io::Result<Option<f64>> {
-        cache::flush_and_evict(self)?;
-        Ok(cache::resident_fraction(self, bytes))
+    fn evict(&self, stream: &StreamConfig) -> io::Result<Option<f64>> {
+        cache::flush_and_evict(self, stream)?;
+        Ok(cache::resident_fraction(
+            self,
+            stream.base,
+            stream.file_bytes,
+        ))
     }
 }
 
@@ -63,7 +67,7 @@ impl Positioned for Bucket {
         Ok(())
     }
 
-    fn evict(&self, _bytes: u64) -> io::Result<Option<f64>> {
+    fn evict(&self, _stream: &StreamConfig) -> io::Result<Option<f64>> {
         Ok(None)
     }
 }
@@ -179,8 +183,8 @@ impl<'a> PositionedStream<'a> {
             if position >= limit {
                 break;
             }
-            let offset = position % self.stream.file_bytes;
-            if alone && offset == 0 && position > 0 {
+            let offset = self.stream.offset(position);
+            if alone && offset == self.stream.base && position > 0 {
                 last = self.end_lap(last, &mut resident, tally)?;
             }
             if self.stream.role == Role::Write {
@@ -218,7 +222,7 @@ impl<'a> PositionedStream<'a> {
         }
         *resident = self
             .device
-            .evict(self.stream.file_bytes)
+            .evict(self.stream)
             .map_err(|e| failed("evict", self.stream, None, &e))?;
         Ok(last)
     }

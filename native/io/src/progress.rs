@@ -58,7 +58,7 @@ impl Shared {
         Self {
             pattern: Pattern::new(config.seed),
             bucket: config.null.map(Bucket::new),
-            gate: Gate::new(streams),
+            gate: Gate::new(streams, config.held),
             counters: (0..streams).map(|_| Counters::default()).collect(),
             first: OnceLock::new(),
             stop: AtomicBool::new(false),

@@ -136,7 +136,7 @@ fn preallocate(
 fn resident(file: &File, shared: &Shared, index: usize) -> Option<f64> {
     let stream = &shared.config.streams[index];
     match stream.role {
-        Role::Read => cache::resident_fraction(file, stream.file_bytes),
+        Role::Read => cache::resident_fraction(file, stream.base, stream.file_bytes),
         _ => None,
     }
 }

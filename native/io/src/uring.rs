@@ -209,7 +209,7 @@ impl<'a> UringStream<'a> {
         }
         self.resident = self
             .file
-            .evict(self.stream.file_bytes)
+            .evict(self.stream)
             .map_err(|e| failed("evict", self.stream, None, &e))?;
         Ok(())
     }
@@ -234,9 +234,10 @@ impl<'a> UringStream<'a> {
             let Some(slot) = self.free.pop() else {
                 return Ok(());
             };
-            let offset = self.position % self.stream.file_bytes;
+            let offset = self.stream.offset(self.position);
             if let Some(allocation) = allocation.as_deref_mut() {
-                allocation.cover(self.file, self.stream, offset + block)?;
+                let end = offset + block - self.stream.base;
+                allocation.cover(self.file, self.stream, end)?;
             }
             self.ring.slots[slot].offset = offset;
             self.ring.slots[slot].done = 0;

@@ -60,6 +60,16 @@ impl Phase {
         py.detach(|| self.with(|phase| phase.wait(timeout)))
     }
 
+    /// Whether all streams of a phase that is held wait to be let go.
+    fn armed(&self) -> PyResult<bool> {
+        self.with(phase::Phase::armed)
+    }
+
+    /// Lets the streams of a phase that is held go.
+    fn open(&self) -> PyResult<()> {
+        self.with(phase::Phase::open)
+    }
+
     /// What all streams have done so far.
     fn progress(&self) -> PyResult<Sample> {
         self.with(|phase| sample(phase.progress()))

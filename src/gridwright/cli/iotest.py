@@ -42,6 +42,15 @@ Seed = Annotated[int | None, typer.Option(metavar="N", help="Seed of the data.  
 Sweep = Annotated[
     bool, typer.Option("--sweep", help="Raise the streams 1, 2, 4 ... to 4 per core; find the knee.")
 ]
+Pairs = Annotated[
+    bool, typer.Option("--pairs", help="Each node reads what another one wrote: no client's cache helps.")
+]
+SharedFile = Annotated[
+    bool, typer.Option("--shared-file", help="All streams of all nodes have parts of one file.")
+]
+OnNodeFailure = Annotated[
+    str, typer.Option(metavar="continue|stop", help="What to do when a node fails; its figures are left out.")
+]
 Format = Annotated[
     str, typer.Option("--format", metavar="table|iotest.sh", help="iotest.sh: as in published papers.")
 ]
@@ -63,13 +72,17 @@ def iotest(  # noqa: PLR0913, PLR0917 - one parameter per flag of the contract
     verify: Verify = False,
     seed: Seed = None,
     sweep: Sweep = False,
+    pairs: Pairs = False,
+    shared_file: SharedFile = False,
+    on_node_failure: OnNodeFailure = "continue",
     format_: Format = "table",
     runs: RunsDirectory = DEFAULT_RUNS,
     json: Json = False,
 ) -> None:
     """Measure what each library gives each core.
 
-    Writes and reads files of its own in a fresh directory inside each library and removes them.
+    Writes and reads files of its own in a fresh directory inside each library and removes them. On a grid
+    of several nodes, all of them at once: figures are those of all nodes together, and of each.
 
     \b
     Examples:
@@ -79,6 +92,7 @@ def iotest(  # noqa: PLR0913, PLR0917 - one parameter per flag of the contract
       gridwright iotest --directory /mnt/scratch --until-steady 30m
       gridwright iotest --directory /mnt/scratch --keep
       gridwright iotest --directory /mnt/scratch --phases read --verify
+      gridwright iotest lab.yaml --pairs --verify
     """  # noqa: D301 - \b is a control character for click
     from gridwright.cli.iotest_run import IotestFlags, run_iotest
 
@@ -98,6 +112,9 @@ def iotest(  # noqa: PLR0913, PLR0917 - one parameter per flag of the contract
         verify=verify,
         seed=seed,
         sweep=sweep,
+        pairs=pairs,
+        shared_file=shared_file,
+        on_node_failure=on_node_failure,
         format=format_,
         runs=runs,
         json=json,

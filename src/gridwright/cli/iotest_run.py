@@ -12,13 +12,15 @@ import typer
 
 from gridwright.cli.arguments import Reader
 from gridwright.cli.interrupt import stop_on_signals
+from gridwright.cli.iotest_nodes import fleet_of
 from gridwright.cli.progress import iotest_display
-from gridwright.cli.spec_file import load_for_this_node
-from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.iotest.options import ENGINES, MIN_BLOCK, PHASES, IotestOptions
+from gridwright.cli.spec_file import load_placed, note_this_machine
+from gridwright.errors import ExitStatus, GridwrightError, input_error
+from gridwright.iotest.options import ENGINES, MIN_BLOCK, ON_NODE_FAILURE, PHASES, IotestOptions
 
 if TYPE_CHECKING:
-    pass
+    from gridwright.iotest.coordinator import Fleet
+    from gridwright.spec import GridSpec
 
 FORMATS = ("table", "iotest.sh")
 ALONE = "directory"
@@ -44,6 +46,9 @@ class IotestFlags:
     verify: bool = False
     seed: int | None = None
     sweep: bool = False
+    pairs: bool = False
+    shared_file: bool = False
+    on_node_failure: str = "continue"
     format: str = "table"
     runs: Path
     json: bool = False
@@ -61,11 +66,12 @@ def run_iotest(flags: IotestFlags) -> ExitStatus:
     requires = reader.core_rate("--requires", flags.requires)
     _check_sources(flags, reader)
     options = reader.finish(options)
-    spec, targets = None, []
+    spec, fleet, targets = None, None, []
     if flags.directory is not None:
         targets = [directory_target(flags.directory, ALONE, requires)]
     else:
-        spec = load_for_this_node(flags.file)
+        spec = load_placed(flags.file)
+        fleet = fleet_to_test(spec, options)
         targets = library_targets(spec)
     run = RunDirectory.create(
         flags.runs,
@@ -85,6 +91,7 @@ def run_iotest(flags: IotestFlags) -> ExitStatus:
                 observers=[display],
                 stop=stop,
                 silenced=spec.silence if spec else (),
+                fleet=fleet,
             )
     finally:
         display.close()
@@ -100,12 +107,27 @@ def run_iotest(flags: IotestFlags) -> ExitStatus:
     return status
 
 
+def fleet_to_test(spec: GridSpec, options: IotestOptions) -> Fleet | None:
+    """The nodes to test; None for this machine alone. Raises GridwrightError."""
+    fleet = fleet_of(spec)
+    if fleet is None:
+        note_this_machine(spec)
+        if options.pairs:
+            raise input_error(
+                "--pairs lets each node read what another one wrote, and one node is tested",
+                where="--pairs",
+                remedy="leave out --pairs",
+            )
+    return fleet
+
+
 def read_options(flags: IotestFlags, reader: Reader) -> IotestOptions | None:
     """Check the flags together; None if the reader has found something wrong."""
     phases = tuple(name.strip() for name in flags.phases.split(",") if name.strip())
     for value, allowed, flag in [
         (flags.engine, ENGINES, "--engine"),
         (flags.format, FORMATS, "--format"),
+        (flags.on_node_failure, ON_NODE_FAILURE, "--on-node-failure"),
         *((phase, PHASES, "--phases") for phase in phases),
     ]:
         if value not in allowed:
@@ -129,6 +151,9 @@ def read_options(flags: IotestFlags, reader: Reader) -> IotestOptions | None:
             verify=flags.verify,
             seed=flags.seed,
             sweep=flags.sweep,
+            pairs=flags.pairs,
+            shared_file=flags.shared_file,
+            on_node_failure="stop" if flags.on_node_failure == "stop" else "continue",
         )
     except GridwrightError as error:
         reader.add(error.problems)
@@ -142,6 +167,12 @@ def _check_sources(flags: IotestFlags, reader: Reader) -> None:
             "both a grid spec and --directory are given",
             str(flags.file),
             "leave out one: the spec names its directories itself",
+        )
+    if flags.pairs and flags.directory is not None:
+        reader.problem(
+            "--pairs lets each node read what another one wrote, and --directory tests one node",
+            "--pairs",
+            "leave out --pairs, or name a grid spec of several nodes",
         )
     if flags.requires is not None and flags.directory is None:
         reader.problem(

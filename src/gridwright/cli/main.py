@@ -10,16 +10,27 @@ from typing import Annotated, cast
 import typer
 
 from gridwright import __version__
+from gridwright.cli.cancel import cancel
 from gridwright.cli.catalog import catalog
 from gridwright.cli.check import check
+from gridwright.cli.down import down
+from gridwright.cli.explain import explain
 from gridwright.cli.init import init
 from gridwright.cli.iotest import DEFAULT_UNTIL_STEADY, iotest
+from gridwright.cli.jobs import jobs
+from gridwright.cli.lab import lab
+from gridwright.cli.logs import logs
 from gridwright.cli.plan import plan
 from gridwright.cli.predict import predict
 from gridwright.cli.prove import prove
+from gridwright.cli.render import render
 from gridwright.cli.report import report
 from gridwright.cli.runs import runs
 from gridwright.cli.schema import schema
+from gridwright.cli.status import status
+from gridwright.cli.submit import submit
+from gridwright.cli.up import up
+from gridwright.cli.wait import wait
 from gridwright.cli.workload import workload
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 
@@ -62,7 +73,18 @@ app.command()(init)
 app.command()(check)
 app.command()(schema)
 app.command()(plan)
+app.command()(render)
 app.command()(predict)
+app.command()(up)
+app.command()(status)
+app.command()(down)
+app.add_typer(lab, name="lab")
+app.command(context_settings={"allow_interspersed_args": False})(submit)
+app.command()(jobs)
+app.command()(logs)
+app.command()(cancel)
+app.command()(wait)
+app.command()(explain)
 app.command()(iotest)
 app.add_typer(workload, name="workload")
 app.command()(prove)
@@ -97,7 +119,11 @@ def run() -> None:
 def with_default_longest(arguments: list[str]) -> list[str]:
     """Give `--until-steady` its default where no time follows it: typer has no optional values."""
     given = list(arguments)
-    for index, argument in enumerate(given):
+    if given[:1] == ["submit"]:
+        return given
+    # Behind -- is a command of the user's.
+    ours = given.index("--") if "--" in given else len(given)
+    for index, argument in enumerate(given[:ours]):
         follower = given[index + 1 : index + 2]
         if argument == "--until-steady" and not (follower and follower[0][:1].isdigit()):
             given[index] = f"--until-steady={DEFAULT_UNTIL_STEADY}"
@@ -113,7 +139,8 @@ def with_default_workload(arguments: list[str]) -> list[str]:
 
 def print_json_problems(problems: Sequence[Problem], *, command: Sequence[str]) -> None:
     """With `--json`, say what is wrong in one document on stdout, too."""
-    if "--json" not in command:
+    ours = list(command)
+    if "--json" not in ours[: ours.index("--") if "--" in ours else len(ours)]:
         return
     import json
     from dataclasses import asdict

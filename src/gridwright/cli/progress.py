@@ -42,7 +42,8 @@ class LineDisplay:
         kind = event["event"]
         if kind == "library":
             self._library = event["library"]
-            self._print(f"{self._library}: testing {event['path']} with {event['streams']} streams")
+            nodes = f" on each of {event['nodes']} nodes" if event["nodes"] > 1 else ""
+            self._print(f"{self._library}: testing {event['path']} with {event['streams']} streams{nodes}")
         elif kind == "phase":
             self._print(f"{self._library}: {event['op']} ({event['used']['streams']} streams)")
         elif kind == "result":
@@ -108,7 +109,8 @@ class TerminalDisplay:
         self._task = self._progress.add_task(event["op"], total=1.0, library=self._library, note="preparing")
 
     def _sample(self, event: Event) -> None:
-        if event["interval_s"] > 0:
+        # Of several nodes, each gives its own; their progress has the rate of all.
+        if event["interval_s"] > 0 and not event.get("node"):
             moved = event["read_bytes"] + event["written_bytes"]
             self._rate = format_rate(moved / event["interval_s"]) if moved else ""
 
@@ -116,6 +118,8 @@ class TerminalDisplay:
         if self._task is None:
             return
         moved = event["read_bytes"] + event["written_bytes"]
+        if event.get("rate_bytes_per_s"):
+            self._rate = format_rate(event["rate_bytes_per_s"])
         note = "flushing to disk" if event["syncing"] else self._rate
         if event["operations"]:
             note = f"{event['operations']} operations"

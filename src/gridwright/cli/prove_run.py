@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from gridwright.cli.arguments import Reader
+from gridwright.cli.doctor_rounds import rounds_of
 from gridwright.cli.interrupt import stop_on_signals
-from gridwright.cli.iotest_run import IotestFlags, read_options, typed_command
+from gridwright.cli.iotest_run import IotestFlags, fleet_to_test, read_options, typed_command
 from gridwright.cli.progress import iotest_display
-from gridwright.cli.spec_file import load_for_this_node
+from gridwright.cli.spec_file import load_placed, note_this_machine
+from gridwright.cli.workload_place import place_of
 from gridwright.cli.workload_progress import workload_display
 from gridwright.cli.workload_run import WorkloadFlags, read_workload_options
 from gridwright.errors import ExitStatus
 
 if TYPE_CHECKING:
-    from gridwright.prove.proof import Parts, Proof
+    from gridwright.prove.proof import Parts, Places, Proof
+    from gridwright.spec import GridSpec
 
 PARTS = ("doctor", "iotest", "workload")
 
@@ -38,7 +41,8 @@ def run_prove(
     from gridwright.prove.proof import Displays, prove
 
     parts = read_parts(iotest, workload, skip)
-    spec = load_for_this_node(file)
+    spec = load_placed(file)
+    places = places_of(spec, parts)
     with contextlib.ExitStack() as displays:
         shown = Displays(
             doctor=[],
@@ -46,7 +50,9 @@ def run_prove(
             workload=[_Lazy(workload_display, displays)],
         )
         with stop_on_signals() as stop:
-            proof = prove(spec, parts, runs=runs, command=typed_command(), displays=shown, stop=stop)
+            proof = prove(
+                spec, parts, runs=runs, command=typed_command(), displays=shown, stop=stop, places=places
+            )
     if json:
         typer.echo(_document(proof))
     else:
@@ -68,6 +74,19 @@ def read_parts(iotest: IotestFlags, workload: WorkloadFlags, skip: Sequence[str]
     mixed = None if "workload" in skip else read_workload_options(workload, reader)
     doctor = "doctor" not in skip
     return reader.finish(Parts(doctor=doctor, iotest=None if "iotest" in skip else options, workload=mixed))
+
+
+def places_of(spec: GridSpec, parts: Parts) -> Places:
+    """Where each part of a proof runs. Raises GridwrightError where the grid is not up."""
+    from gridwright.prove.proof import Places
+
+    if parts.iotest is None and spec.is_bought:
+        note_this_machine(spec)
+    return Places(
+        doctor=rounds_of(spec) if parts.doctor else None,
+        iotest=fleet_to_test(spec, parts.iotest) if parts.iotest else None,
+        workload=place_of(spec) if parts.workload else None,
+    )
 
 
 class _Lazy:

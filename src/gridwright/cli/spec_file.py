@@ -36,6 +36,12 @@ def load_placed(file: Path | None) -> GridSpec:
 def load_for_this_node(file: Path | None) -> GridSpec:
     """Load the spec of a grid to measure from the machine that runs the command. Raises GridwrightError."""
     spec = load_placed(file)
+    note_this_machine(spec)
+    return spec
+
+
+def note_this_machine(spec: GridSpec) -> None:
+    """Say on stderr that a grid from elsewhere is measured on the machine that runs the command."""
     if spec.provider != "local":
         nodes = spec.node_count()
         typer.echo(
@@ -43,4 +49,3 @@ def load_for_this_node(file: Path | None) -> GridSpec:
             + (f", one of {nodes} nodes" if nodes > 1 else ""),
             err=True,
         )
-    return spec

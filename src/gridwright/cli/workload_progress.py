@@ -11,6 +11,8 @@ from typing import Any
 from gridwright.units import format_bytes, format_rate
 
 Event = dict[str, Any]
+_LIVE_S = 3.0
+"""A node that sampled longer ago runs no launch now."""
 
 
 def workload_display() -> WorkloadTerminal | WorkloadLines:
@@ -30,7 +32,7 @@ class Tally:
         self.cpu_s = 0.0
         self.real_s = 0.0
         self.rate = 0.0
-        self._second: tuple[float, float] = (0.0, 0.0)
+        self._seconds: dict[object, tuple[float, float, float]] = {}
 
     def take(self, event: Event) -> None:
         """Account for one event."""
@@ -44,18 +46,22 @@ class Tally:
             self.running -= 1
             self.ended += 1
             self.failed += not launch["ok"]
-            self.cpu_s += launch["user_s"] + launch["system_s"]
-            self.real_s += launch["real_s"]
+            self.cpu_s += (launch["user_s"] or 0.0) + (launch["system_s"] or 0.0)
+            self.real_s += launch["real_s"] or 0.0
+        elif kind == "launch-lost":
+            self.running -= 1
         elif kind == "sample":
             self._sample(event)
 
     def _sample(self, event: Event) -> None:
-        """The rate of a second over all libraries, which come one event after another."""
-        at, moved = self._second
-        moved = moved if at == event["time"] else 0.0
+        """The rate over all nodes: of each its last second, whose libraries come one event after another."""
+        node, now = event.get("node"), event["time"]
+        at, moved, _ = self._seconds.get(node, (0.0, 0.0, 0.0))
+        moved = moved if at == now else 0.0
         moved += event["read_bytes"] + event["written_bytes"]
-        self._second = (event["time"], moved)
-        self.rate = moved / event["interval_s"] if event["interval_s"] > 0 else 0.0
+        seconds = event["interval_s"]
+        self._seconds[node] = (now, moved, moved / seconds if seconds > 0 else 0.0)
+        self.rate = sum(rate for at, _, rate in self._seconds.values() if now - at < _LIVE_S)
 
     def __str__(self) -> str:
         waiting = self.launches - self.ended - self.running
@@ -152,9 +158,10 @@ def describe(event: Event) -> str:
 
 
 def _workload(event: Event) -> str:
+    nodes = f" on {len(event['nodes'])} nodes" if "nodes" in event else ""
     return (
         f"workload: matrix {event['matrix']}, scale {event['scale']}, "
-        f"{event['launches']} launches in {event['streams']} streams"
+        f"{event['launches']} launches in {event['streams']} streams{nodes}"
     )
 
 
@@ -180,6 +187,7 @@ def _finding(event: Event) -> str:
 def _launch(event: Event) -> str:
     launch = event["launch"]
     name = f"stream {launch['stream']}: {launch['test']}"
+    name += f" on {launch['node']}" if launch.get("job") else ""
     if not launch["ok"]:
         return f"{name}: failed: {launch['reason']}"
     ratio = launch["cpu_real_ratio"]

@@ -11,7 +11,7 @@ import typer
 from gridwright.cli.arguments import DEFAULT_RUNS, Reader
 from gridwright.cli.interrupt import stop_on_signals
 from gridwright.cli.iotest_run import typed_command
-from gridwright.cli.spec_file import load_for_this_node
+from gridwright.cli.workload_place import load_with_place
 from gridwright.cli.workload_progress import workload_display
 from gridwright.errors import ExitStatus, GridwrightError
 
@@ -50,7 +50,7 @@ def run_workload_command(flags: WorkloadFlags) -> ExitStatus:
     reader = Reader()
     reader.add(check_place(flags.profile))
     options = reader.finish(read_workload_options(flags, reader))
-    spec = load_for_this_node(flags.file)
+    spec, place = load_with_place(flags.file)
     libraries = library_directories(spec)
     run = RunDirectory.create(
         flags.runs,
@@ -64,7 +64,13 @@ def run_workload_command(flags: WorkloadFlags) -> ExitStatus:
     try:
         with stop_on_signals() as stop:
             ended = run_workload(
-                run, options, libraries, observers=[display], stop=stop, silenced=spec.silence
+                run,
+                options,
+                libraries,
+                observers=[display],
+                stop=stop,
+                silenced=spec.silence,
+                grid=place,
             )
             result = run.finish(status_of(ended)).workload
     finally:

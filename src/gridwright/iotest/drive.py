@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -14,8 +13,12 @@ import psutil
 from gridwright.iotest import steady
 from gridwright.iotest.engine import Phase, PhasePlan, Sample
 from gridwright.iotest.options import IotestOptions
+from gridwright.iotest.stalls import Stall, StallWatch
+from gridwright.iotest.steadiness import Steadiness
 
 Emit = Callable[[dict[str, Any]], None]
+Gate = Callable[[Phase], None]
+"""Lets a phase that is held go, or stops it. Raises Stalled where it is never ready."""
 
 _POLL_S = 0.05
 _PROGRESS_S = 0.25
@@ -38,19 +41,33 @@ class Driven:
 
     outcome: dict[str, Any]
     steady: steady.SteadyResult | None
+    stalls: Sequence[Stall] = ()
 
 
 def drive(
-    op: str, plan: PhasePlan, options: IotestOptions, *, device: str | None, emit: Emit, stop: threading.Event
+    op: str,
+    plan: PhasePlan,
+    options: IotestOptions,
+    *,
+    device: str | None,
+    emit: Emit,
+    stop: threading.Event,
+    gate: Gate | None = None,
 ) -> Driven:
-    """Run a phase to its end, or until `stop` is set. Raises Stalled, and OSError at its start."""
-    phase = Phase(plan, options)
+    """Run a phase to its end, or until `stop` is set. Raises Stalled, and OSError at its start.
+
+    With a `gate` the streams are held, prepared, until it lets them go.
+    """
+    phase = Phase(plan, options, held=gate is not None)
+    if gate is not None:
+        gate(phase)
     reporter = _Reporter(op, phase, device, emit)
-    steadiness = _Steadiness(options)
-    stall = _StallWatch(options.stall_s)
+    steadiness = Steadiness(options.until_steady_s)
+    stall = StallWatch()
     while not phase.wait(_POLL_S):
         reporter.report()
-        steadiness.look(phase, reporter.history)
+        if steadiness.reached(reporter.history, syncing=phase.syncing()):
+            phase.finish()
         if stop.is_set():
             _stop(phase)
             break
@@ -59,7 +76,7 @@ def drive(
             phase.stop(discard=False)
             raise Stalled(quiet, hung=not phase.wait(_STOP_S / 5))
     reporter.report()
-    return Driven(phase.result(), steadiness.result(reporter.history))
+    return Driven(phase.result(), steadiness.result(reporter.history), stall.end())
 
 
 def _stop(phase: Phase) -> None:
@@ -136,72 +153,3 @@ class _Machine:
             return None
         counters = psutil.disk_io_counters(perdisk=True).get(self._device)
         return (counters.read_bytes, counters.write_bytes) if counters else None
-
-
-class _Steadiness:
-    """Ends a phase when its rate is steady, by the rule in `gridwright.iotest.steady`."""
-
-    def __init__(self, options: IotestOptions) -> None:
-        self._longest = options.until_steady_s
-        self._next = 0.0
-        self._used = 0
-
-    def look(self, phase: Phase, history: list[Sample]) -> None:
-        if self._longest is None or not history:
-            return
-        elapsed = history[-1].elapsed_s
-        # The samples of the closing fsync are no rate.
-        if not phase.syncing() and elapsed <= self._longest:
-            self._used = len(history)
-        if elapsed < self._next:
-            return
-        self._next = elapsed + max(5 * history[0].elapsed_s, self._longest / 200)
-        if steady.may_end(_levels(history[: self._used]), self._longest):
-            phase.finish()
-
-    def result(self, history: list[Sample]) -> steady.SteadyResult | None:
-        if self._longest is None:
-            return None
-        return steady.judge(_levels(history[: self._used]), self._longest)
-
-
-def _levels(history: list[Sample]) -> list[steady.Level]:
-    times, rates = [], []
-    before = Sample(0.0, 0, 0, 0)
-    for sample in history:
-        moved = sample.read_bytes + sample.written_bytes - before.read_bytes - before.written_bytes
-        span = sample.elapsed_s - before.elapsed_s
-        if span > 0:
-            times.append(sample.elapsed_s)
-            rates.append(moved / span)
-        before = sample
-    return steady.levels(times, rates)
-
-
-class _StallWatch:
-    """Notices that nothing moves: no byte, no operation; in an fsync, no dirty page of the node.
-
-    On a busy node others dirty pages all the time, so that they tell nothing of a stream that writes.
-    """
-
-    def __init__(self, limit_s: float) -> None:
-        self._look_s = min(1.0, limit_s / 4)
-        self._seen: tuple[object, ...] = ()
-        self._since = time.monotonic()
-        self._looked = 0.0
-
-    def quiet_s(self, progress: Sample, *, syncing: bool) -> float:
-        now = time.monotonic()
-        if now - self._looked >= self._look_s:
-            self._looked = now
-            dirty = _dirty() if syncing else ()
-            state = (progress.read_bytes, progress.written_bytes, progress.operations, dirty)
-            if state != self._seen:
-                self._seen, self._since = state, now
-        return now - self._since
-
-
-def _dirty() -> tuple[str, ...]:
-    """Dirty pages and pages under writeback: an fsync that works changes them."""
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    return tuple(line for line in lines if line.startswith(("Dirty:", "Writeback:")))

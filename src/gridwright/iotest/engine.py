@@ -20,13 +20,16 @@ if __version__ != _native.VERSION:
 class StreamPlan:
     """One stream: `role` is write, read or metadata; `file` is the number stamped into its data.
 
-    `file_bytes` is where a writer goes back to the start of its file, or the size a reader finds.
+    `file_bytes` is where a writer goes back to the start of its file, or the size a reader finds. Of
+    a `shared` file the stream has the part that begins at `base`; others may have the other parts.
     """
 
     role: str
     path: str
     file: int
     file_bytes: int
+    base: int = 0
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +55,8 @@ class Sample(NamedTuple):
 class Phase:
     """A phase that runs in native threads."""
 
-    def __init__(self, plan: PhasePlan, options: IotestOptions) -> None:
-        """Start it. Raises OSError if threads cannot be started."""
+    def __init__(self, plan: PhasePlan, options: IotestOptions, *, held: bool = False) -> None:
+        """Start it; one that is `held` prepares and waits for `open`. Raises OSError without threads."""
         config = {
             "engine": options.engine,
             "block_bytes": options.block_bytes,
@@ -66,6 +69,7 @@ class Phase:
             "max_files": plan.max_files,
             "no_io_uring": options.no_io_uring,
             "null": asdict(options.null) if options.null else None,
+            "held": held,
             "streams": [asdict(stream) for stream in plan.streams],
         }
         self._native = _native.Phase(json.dumps(config))
@@ -74,6 +78,14 @@ class Phase:
     def wait(self, seconds: float) -> bool:
         """Wait until all streams have ended, or `seconds` are over; say whether they have."""
         return bool(self._native.wait(seconds))
+
+    def armed(self) -> bool:
+        """Whether all streams of a phase that is held are prepared."""
+        return bool(self._native.armed())
+
+    def open(self) -> None:
+        """Let the streams of a phase that is held go, all at once."""
+        self._native.open()
 
     def progress(self) -> Sample:
         """What has been done so far."""

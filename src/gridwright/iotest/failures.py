@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from typing import Any
 
 from gridwright.errors import Problem
 
@@ -81,6 +82,19 @@ def problem(
         what=f"library {library}: {what} ({doing}{': ' + name if name else ''})",
         where=path,
         remedy=remedy,
+    )
+
+
+def of_outcome(failure: dict[str, Any], *, library: str, direct: bool) -> Problem:
+    """Say what a failed call of a stream means for a library; `failure` is that of an engine's outcome."""
+    place = "" if failure["offset"] is None else f" at byte {failure['offset']}"
+    return problem(
+        failure["errno"],
+        library=library,
+        path=failure["path"],
+        doing=f"{failure['op']}{place}",
+        message=failure["message"],
+        direct=direct,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gridwright.iotest.options import IotestOptions, LibraryTarget
+from gridwright.iotest.options import DEFAULT_SECONDS, IotestOptions, LibraryTarget
 from gridwright.iotest.steady import SteadyResult
 
 CACHED_LIMIT = 0.05
@@ -30,6 +30,17 @@ def asked(options: IotestOptions, target: LibraryTarget) -> Figures:
         "verify": options.verify,
         "seed": options.seed,
     }
+
+
+def limits(options: IotestOptions, op: str) -> tuple[float | None, int | None]:
+    """Seconds, and bytes of each stream, after which a phase ends; None for no such limit."""
+    size, block = options.size_bytes, options.block_bytes
+    seconds = options.limit_seconds
+    if (op == "metadata" and seconds is None) or (
+        op in {"mixed", "metadata"} and options.until_steady_s is not None
+    ):
+        seconds = DEFAULT_SECONDS
+    return seconds, -(-size // block) * block if size and op != "metadata" else None
 
 
 def planned(options: IotestOptions, *, streams: int, seed: int, file_bytes: int | None) -> Figures:
@@ -100,7 +111,7 @@ def phase_figures(
         "rate_last_bytes_per_s": last,
         "read_bytes_per_s": _role_rate(outcome, "read"),
         "write_bytes_per_s": _role_rate(outcome, "write") if durable else None,
-        "per_core_bytes_per_s": judged / (target.cores * target.nodes) if judged else None,
+        "per_core_bytes_per_s": judged / target.total_cores if judged else None,
         "per_stream_bytes_per_s": [
             stream["bytes"] / stream["seconds"] for stream in outcome["streams"] if stream["seconds"] > 0
         ]

@@ -9,15 +9,26 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from gridwright.errors import Finding, Level, Problem
-from gridwright.filesystems.mounts import MountFacts, describe_mount
+from gridwright.errors import Finding, Problem
+from gridwright.filesystems.mounts import MountFacts
 from gridwright.iotest import failures, figures, sweep
 from gridwright.iotest.drive import Driven, Emit, Stalled, drive
 from gridwright.iotest.engine import PhasePlan, StreamPlan
+from gridwright.iotest.library_facts import (
+    cached_finding,
+    describe_library,
+    kept_finding,
+    kept_set_finding,
+    laid_out,
+    tidied,
+    wrong_data,
+)
 from gridwright.iotest.options import IotestOptions, LibraryTarget
-from gridwright.iotest.scratch import FileSet, Scratch, leftovers, remove_stale
+from gridwright.iotest.scratch import SHARED, SHARED_MIXED, FileSet, Scratch, leftovers
 from gridwright.iotest.space import SpacePlan, plan_space
-from gridwright.units import format_bytes
+from gridwright.iotest.stalls import stall_finding
+from gridwright.iotest.stream_plan import Place, readable
+from gridwright.runs.events import finding_event
 
 
 class LibraryFailed(Exception):
@@ -75,46 +86,20 @@ class LibraryTest:
     def _open(self) -> None:
         """Look at the directory and at what lies below."""
         self._emit({"event": "library", "streams": self._streams, "device": None} | self._target.to_message())
-        if not self._path.is_dir():
-            self._path.stat()
-            raise NotADirectoryError(20, "not a directory", str(self._path))
-        self._mount = describe_mount(self._path)
+        self._mount, remarks = describe_library(self._target)
         self._emit({"event": "device", "device": self._mount.to_record()})
-        if self._mount.memory_backed:
-            self._find(
-                "warning",
-                "memory-backed",
-                f"library {self._target.library} lies on {self._mount.filesystem_type}, memory: "
-                "reads are marked cached and do not count, and its files are gone after a restart",
-                "test a directory on a disk or a parallel file system",
-            )
-        if self._mount.served_over_network:
-            self._find(
-                "info",
-                "server-cache",
-                f"{self._mount.filesystem_type} has caches in its servers, which no client can see or empty",
-                "make all files together larger than the servers' memory: raise --size or --streams",
-            )
+        for remark in remarks:
+            self._tell(remark)
 
     def _prepare(self) -> list[str]:
         """Tidy up after earlier runs, plan sizes, find files to read; returns the phases to run."""
-        for leftover in remove_stale(self._path):
-            self._find(
-                "info",
-                "stale-removed",
-                f"a killed test had left {leftover.directory} ({format_bytes(leftover.bytes)}): removed",
-                "nothing to do",
-            )
+        for finding in tidied(self._target):
+            self._tell(finding)
         phases = list(self._options.phases)
         needs_files = {"read", "mixed"} & set(phases) and "write" not in phases
         if needs_files and not self._use_kept():
             phases.insert(0, "write")
-            self._find(
-                "info",
-                "laid-out",
-                "there was no kept set of files to read, so they were written first",
-                "keep the files of a run with --keep to read them again",
-            )
+            self._tell(laid_out())
         streams = sweep.counts(self._target.cores)[-1] if self._options.sweep else self._streams
         if phases != ["read"]:
             self._space = plan_space(
@@ -136,21 +121,12 @@ class LibraryTest:
         """Take the newest kept set of files to read; says whether there is one."""
         found = ((left, left.kept) for left in leftovers(self._path) if left.kept)
         kept, files = next(found, (None, None))
-        if kept is None or files is None:
+        if kept is None or files is None or self._options.shared_file:
             return False
-        block = self._options.block_bytes
         self._seed = files.seed
-        self._readable = [
-            StreamPlan("read", str(kept.directory / f"stream-{number}.dat"), number, size // block * block)
-            for number, size in enumerate(files.file_bytes)
-            if size >= block
-        ]
-        self._find(
-            "info",
-            "kept-set",
-            f"reading the {len(self._readable)} files kept in {kept.directory} ({format_bytes(kept.bytes)})",
-            f"remove them when you no longer need them: rm -r {kept.directory}",
-        )
+        place = Place(str(kept.directory))
+        self._readable = place.kept(files.file_bytes, self._options.block_bytes, files.first_file)
+        self._tell(kept_set_finding(len(self._readable), kept.directory, kept.bytes))
         return True
 
     def _sweep(self, phases: list[str]) -> None:
@@ -180,6 +156,8 @@ class LibraryTest:
         }
         self._emit({"event": "phase", "limit_s": plan.seconds, "limit_bytes": plan.bytes_per_stream} | head)
         driven = self._drive(op, plan)
+        for stall in driven.stalls:
+            self._tell(stall_finding(stall, library=self._target.library, op=op, node=None))
         outcome = driven.outcome
         record = (
             head
@@ -215,80 +193,45 @@ class LibraryTest:
 
     def _after(self, op: str, plan: PhasePlan, outcome: dict[str, Any], record: dict[str, Any]) -> None:
         if outcome["failure"]:
-            failure = outcome["failure"]
-            place = "" if failure["offset"] is None else f" at byte {failure['offset']}"
             raise LibraryFailed(
-                failures.problem(
-                    failure["errno"],
+                failures.of_outcome(
+                    outcome["failure"],
                     library=self._target.library,
-                    path=failure["path"],
-                    doing=f"{failure['op']}{place}",
-                    message=failure["message"],
                     direct=self._options.engine == "direct",
                 )
             )
         if outcome["mismatch"]:
-            wrong = outcome["mismatch"]
-            self._find(
-                "error",
-                "wrong-data",
-                f"{wrong['path']}: {wrong['length']} bytes from offset {wrong['offset']} are not what was "
-                "written",
-                "do not trust this file system with data before you know the cause; `dmesg` may name it",
-            )
+            self._tell(wrong_data(outcome["mismatch"]))
             raise WrongData
         if record["cached"]:
-            self._cached(op, record["cached_fraction"])
+            self._tell(cached_finding(self._target.library, op, record["cached_fraction"]))
         if op == "write":
             self._remember(plan, outcome)
 
-    def _cached(self, op: str, fraction: float) -> None:
-        self._find(
-            "warning",
-            "cached",
-            f"library {self._target.library}, phase {op}: {fraction:.0%} of the pages read were in the page "
-            "cache, so the figure is the memory's and does not count",
-            "use --engine direct, or a --size of more than the memory divided by the streams",
-        )
-
     def _remember(self, plan: PhasePlan, outcome: dict[str, Any]) -> None:
-        """What was written can be read: whole blocks of every file that holds any."""
-        block = self._options.block_bytes
-        self._readable = [
-            StreamPlan("read", stream.path, stream.file, size)
-            for stream, done in zip(plan.streams, outcome["streams"], strict=True)
-            if (size := done["file_bytes"] // block * block) > 0
-        ]
+        """What was written can be read."""
+        self._readable = readable(plan.streams, outcome, self._options.block_bytes)
 
     def _plan(self, op: str, streams: int) -> PhasePlan:
         if op == "write":
-            plans = [self._writer(number) for number in range(streams)]
+            plans = self._place(SHARED).writers(streams, self._space.file_bytes)
         elif op == "read":
             plans = self._readers(streams)
         elif op == "mixed":
             # Half the streams write while half read: it takes two.
             half = max(1, streams // 2)
             readers = self._readers(max(1, streams - half))
-            writers = [self._mixed_writer(number) for number in range(half)]
-            plans = readers + writers
+            plans = readers + self._place(SHARED_MIXED).mixed_writers(half, self._space.file_bytes)
         else:
-            plans = [self._metadata(number) for number in range(streams)]
-        size = self._options.size_bytes
-        block = self._options.block_bytes
+            plans = self._place().metadata(streams)
+        seconds, per_stream = figures.limits(self._options, op)
         return PhasePlan(
             streams=tuple(plans),
             seed=self._seed,
-            bytes_per_stream=-(-size // block) * block if size and op != "metadata" else None,
-            seconds=self._seconds(op),
+            bytes_per_stream=per_stream,
+            seconds=seconds,
             max_files=self._space.small_files if op == "metadata" else 0,
         )
-
-    def _seconds(self, op: str) -> float | None:
-        if op == "metadata" and self._options.limit_seconds is None:
-            return 10.0
-        if op in {"mixed", "metadata"} and self._options.until_steady_s is not None:
-            return 10.0
-        return self._options.limit_seconds
 
     def _readers(self, streams: int) -> list[StreamPlan]:
         if not self._readable:
@@ -301,20 +244,15 @@ class LibraryTest:
             )
         return self._readable[:streams]
 
-    def _fresh(self) -> Scratch:
+    def _place(self, shared: str | None = None) -> Place:
+        """Where streams write; of a shared file nothing is left of an earlier phase."""
         if self._scratch is None:
             raise RuntimeError("a phase that writes was planned without a scratch directory")
-        return self._scratch
-
-    def _writer(self, number: int) -> StreamPlan:
-        return StreamPlan("write", self._fresh().stream_file(number), number, self._space.file_bytes)
-
-    def _mixed_writer(self, number: int) -> StreamPlan:
-        path = self._fresh().mixed_file(number)
-        return StreamPlan("write", path, number + 1_000_000, self._space.file_bytes)
-
-    def _metadata(self, number: int) -> StreamPlan:
-        return StreamPlan("metadata", self._fresh().metadata_directory(number), number, 0)
+        directory = str(self._scratch.directory)
+        if shared is None or not self._options.shared_file:
+            return Place(directory)
+        (self._scratch.directory / shared).unlink(missing_ok=True)
+        return Place(directory, shared=directory)
 
     def _close(self) -> None:
         """Keep the files if asked to and whole, else remove the scratch directory."""
@@ -332,17 +270,12 @@ class LibraryTest:
     def _keep(self, scratch: Scratch) -> None:
         sizes = tuple(stream.file_bytes for stream in self._readable)
         scratch.keep(FileSet(self._seed, self._options.block_bytes, sizes))
-        self._find(
-            "info",
-            "kept-set",
-            f"kept {len(sizes)} files ({format_bytes(sum(sizes))}) in {scratch.directory}",
-            f"read them with --phases read; remove them with: rm -r {scratch.directory}",
-        )
+        self._tell(kept_finding(len(sizes), scratch.directory, sum(sizes)))
 
     def _failed(self, error: OSError, doing: str) -> LibraryFailed:
         return LibraryFailed(
             failures.of_os_error(error, library=self._target.library, path=self._target.path, doing=doing)
         )
 
-    def _find(self, level: Level, name: str, text: str, remedy: str) -> None:
-        self._emit({"event": "finding"} | asdict(Finding(level, name, text, remedy)))
+    def _tell(self, finding: Finding) -> None:
+        self._emit(finding_event(finding))

@@ -8,9 +8,11 @@ from typing import Any, Literal
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 
 EngineName = Literal["buffered", "direct", "null"]
+OnNodeFailure = Literal["continue", "stop"]
 
 ENGINES = ("buffered", "direct")
 PHASES = ("write", "read", "mixed", "metadata")
+ON_NODE_FAILURE = ("continue", "stop")
 MIN_BLOCK = 4 * 1024
 MAX_BLOCK = 64 * 1024 * 1024
 DEFAULT_BLOCK = 64 * 1024
@@ -40,7 +42,8 @@ class IotestOptions:
     """The flags of `gridwright iotest`; sizes in bytes, times in seconds.
 
     `streams` None means one per core. A phase ends by `size_bytes` per stream, by `seconds`, or,
-    with `until_steady_s`, when the rate is steady, at the latest after that time.
+    with `until_steady_s`, when the rate is steady, at the latest after that time. `pairs` lets each
+    node read what another one wrote; with `shared_file` all streams have parts of one file.
     """
 
     streams: int | None = None
@@ -55,6 +58,9 @@ class IotestOptions:
     verify: bool = False
     seed: int | None = None
     sweep: bool = False
+    pairs: bool = False
+    shared_file: bool = False
+    on_node_failure: OnNodeFailure = "continue"
     null: NullVolume | None = None
     no_io_uring: bool = False
     sample_s: float = 1.0
@@ -104,10 +110,20 @@ class LibraryTarget:
     requires_bytes_per_s_per_core: float | None
     cores: int
     nodes: int = 1
+    all_cores: int | None = None
+    """Cores of all nodes, where they do not have the same number."""
+
+    @property
+    def total_cores(self) -> int:
+        """Cores of all nodes."""
+        return self.all_cores if self.all_cores is not None else self.cores * self.nodes
 
     def to_message(self) -> dict[str, Any]:
         """Plain data for the worker and the journal."""
-        return asdict(self)
+        message = asdict(self)
+        if self.all_cores is None:
+            del message["all_cores"]
+        return message
 
 
 @dataclass(slots=True)
@@ -177,6 +193,12 @@ def _check_combinations(options: IotestOptions, check: _Check) -> None:
         "--until-steady goes on until the rate is steady, not for a size or a number of seconds",
         "--until-steady",
         "leave out --size and --seconds; --until-steady 30m sets the longest time",
+    )
+    check.that(
+        not (options.shared_file and options.keep),
+        "the parts of a shared file are not kept: a kept set has a file for each stream",
+        "--keep",
+        "leave out --shared-file or --keep",
     )
     check.that(
         not (options.sweep and options.until_steady_s is not None),

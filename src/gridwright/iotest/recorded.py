@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from gridwright.errors import ExitStatus
 from gridwright.iotest.options import IotestOptions, LibraryTarget
@@ -12,6 +13,10 @@ from gridwright.runs.directory import LOGS, RunDirectory
 from gridwright.runs.records import IotestRecord, Status
 from gridwright.runs.worker_process import Observer
 
+if TYPE_CHECKING:
+    from gridwright.iotest.coordinator import Fleet
+
+_NODE_FAILURES = frozenset({"node-lost", "node-failed"})
 _STATUS: dict[ExitStatus, Status] = {
     ExitStatus.DONE: "complete",
     ExitStatus.INTERRUPTED: "interrupted",
@@ -26,12 +31,19 @@ def run_iotest(
     observers: Sequence[Observer],
     stop: threading.Event,
     silenced: Collection[str] = (),
+    fleet: Fleet | None = None,
 ) -> ExitStatus:
     """Test the libraries and journal every event; returns how that ended, without a judgement.
 
-    Raises GridwrightError if the run directory cannot be written to.
+    With a `fleet`, on all its nodes at once, else on this one. Raises GridwrightError if the run directory
+    cannot be written to, or workers cannot be started at all.
     """
-    return Session([run, *observers], run.path / LOGS, stop, silenced).run(targets, options)
+    logs = run.path / LOGS
+    if fleet is None:
+        return Session([run, *observers], logs, stop, silenced).run(targets, options)
+    from gridwright.iotest.grid_session import GridSession
+
+    return GridSession([run, *observers], fleet, logs, stop, silenced).run(targets, options)
 
 
 def record_iotest(
@@ -42,12 +54,13 @@ def record_iotest(
     observers: Sequence[Observer],
     stop: threading.Event,
     silenced: Collection[str] = (),
+    fleet: Fleet | None = None,
 ) -> tuple[IotestRecord, ExitStatus]:
     """Test the libraries, journal every event, write the results; returns them and the exit status.
 
-    Raises GridwrightError if the run directory cannot be written to.
+    Raises GridwrightError as `run_iotest` does.
     """
-    ended = run_iotest(run, targets, options, observers=observers, stop=stop, silenced=silenced)
+    ended = run_iotest(run, targets, options, observers=observers, stop=stop, silenced=silenced, fleet=fleet)
     result = run.finish(run_status(ended)).iotest
     if result is None:
         raise RuntimeError("a run of iotest left no record of it")
@@ -60,9 +73,14 @@ def run_status(ended: ExitStatus) -> Status:
 
 
 def judged(ended: ExitStatus, result: IotestRecord) -> ExitStatus:
-    """The exit status of a test: missed also where something was required and nothing counts."""
+    """The exit status of a test: missed also where something was required and nothing counts.
+
+    A node that failed while the others went on is a failure of the environment, whatever these measured.
+    """
     if ended != ExitStatus.DONE:
         return ended
+    if any(finding.name in _NODE_FAILURES for finding in result.findings):
+        return ExitStatus.ENVIRONMENT
     required = any(library.requires_bytes_per_s_per_core is not None for library in result.libraries)
     missed = result.met is False or (required and result.met is not True)
     return ExitStatus.MISSED if missed else ExitStatus.DONE

@@ -11,7 +11,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,18 +21,24 @@ from gridwright.runs.process import is_alive, process_facts
 
 PREFIX = ".gridwright-iotest-"
 MARKER = "gridwright-iotest.json"
+STREAM, MIXED, METADATA = "stream", "mixed", "metadata"
+"""How the names of the files of a stream begin, and that of its directory."""
+SHARED = "shared.dat"
+SHARED_MIXED = "shared-mixed.dat"
+"""The files that streams share, written by all in the write phase and by half of them in the mixed one."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileSet:
     """The files a write phase left, so that a later one can read and verify them.
 
-    `file_bytes[i]` is the size of `stream-i.dat`.
+    `file_bytes[i]` is the size of `stream-i.dat`, and `first_file + i` the number stamped into it.
     """
 
     seed: int
     block_bytes: int
     file_bytes: tuple[int, ...]
+    first_file: int = 0
 
 
 class Scratch:
@@ -44,12 +50,12 @@ class Scratch:
         self._identity = _identity(directory)
 
     @classmethod
-    def create(cls, library: Path) -> Scratch:
-        """Make the directory and its marker. Raises OSError."""
+    def create(cls, library: Path, **owner: str) -> Scratch:
+        """Make the directory and its marker, which also names its `owner`. Raises OSError."""
         directory = library / f"{PREFIX}{secrets.token_hex(6)}"
         directory.mkdir(mode=0o700)
         try:
-            scratch = cls(directory, {"process": process_facts(), "kept": False, "files": None})
+            scratch = cls(directory, {"process": process_facts(), "kept": False, "files": None} | owner)
             scratch._write_marker()
         except BaseException:
             shutil.rmtree(directory, ignore_errors=True)
@@ -58,19 +64,22 @@ class Scratch:
 
     def stream_file(self, number: int) -> str:
         """Path of the file that stream `number` writes and reads."""
-        return str(self.directory / f"stream-{number}.dat")
+        return str(self.directory / f"{STREAM}-{number}.dat")
 
     def mixed_file(self, number: int) -> str:
         """Path of the file that stream `number` writes in the mixed phase."""
-        return str(self.directory / f"mixed-{number}.dat")
+        return str(self.directory / f"{MIXED}-{number}.dat")
 
     def metadata_directory(self, number: int) -> str:
         """Path of the directory that stream `number` fills in the metadata phase."""
-        return str(self.directory / f"metadata-{number}")
+        return str(self.directory / f"{METADATA}-{number}")
 
     def keep(self, files: FileSet) -> None:
         """Mark the directory as kept on purpose. Raises OSError."""
-        self._marker |= {"kept": True, "files": asdict(files)}
+        kept = asdict(files)
+        if not files.first_file:
+            del kept["first_file"]
+        self._marker |= {"kept": True, "files": kept}
         self._write_marker()
 
     def remove(self, beat: Callable[[], None]) -> None:
@@ -105,6 +114,8 @@ class Leftover:
     stale: bool
     bytes: int
     changed: float
+    node: str | None = None
+    """The node of a test of several that made it."""
 
 
 def leftovers(library: Path) -> list[Leftover]:
@@ -133,7 +144,12 @@ def _leftover(directory: Path) -> Leftover | None:
         marker = json.loads(marker_file.read_text())
         process, kept, files = marker["process"], marker["kept"], marker["files"]
         kept_set = (
-            FileSet(int(files["seed"]), int(files["block_bytes"]), tuple(map(int, files["file_bytes"])))
+            FileSet(
+                int(files["seed"]),
+                int(files["block_bytes"]),
+                tuple(map(int, files["file_bytes"])),
+                int(files.get("first_file", 0)),
+            )
             if kept
             else None
         )
@@ -142,7 +158,22 @@ def _leftover(directory: Path) -> Leftover | None:
         stale = not kept and is_alive(process) is False
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return Leftover(directory, kept_set, stale, size, changed)
+    return Leftover(directory, kept_set, stale, size, changed, marker.get("node"))
+
+
+def remove_owned(library: Path, run: str, nodes: Collection[str]) -> list[Path]:
+    """Remove what the nodes of a test left that can do so no more; name it. Others' are not touched."""
+    removed = []
+    for directory in library.glob(f"{PREFIX}*"):
+        try:
+            marker = json.loads((directory / MARKER).read_text())
+            owned = marker["run"] == run and marker["node"] in nodes and not marker["kept"]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if owned and not directory.is_symlink():
+            shutil.rmtree(directory, ignore_errors=True)
+            removed.append(directory)
+    return removed
 
 
 def _identity(directory: Path) -> tuple[int, int]:

@@ -31,6 +31,14 @@ class SpacePlan:
     small_files: int
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a file system has to spare, as a node sees it: bytes, and inodes where it counts them."""
+
+    usable_bytes: int
+    inodes: int | None
+
+
 class NotEnoughSpace(Exception):
     """The test would not fit; carries what to tell the user."""
 
@@ -46,17 +54,31 @@ def plan_space(
 
     Raises NotEnoughSpace, and OSError if the file system does not say what is free.
     """
+    return divide(look(directory, mount, options), directory, options, library=library, streams=streams)
+
+
+def look(directory: Path, mount: MountFacts, options: IotestOptions) -> Room:
+    """See what may be used. Raises OSError if the file system does not say."""
     status = os.statvfs(directory)
     free = status.f_bavail * status.f_frsize
     usable = int(free - RESERVE_SHARE * status.f_blocks * status.f_frsize)
     if status.f_blocks == 0:
         # ramfs and some file systems of FUSE do not say: what is free shows when it is written.
         usable = 2**62
-    inodes = status.f_favail if status.f_files else MAX_SMALL_FILES * streams
     if mount.memory_backed:
         usable = min(usable, int(psutil.virtual_memory().available * MEMORY_SHARE))
     if options.engine == "null":
         usable = 2**62
+    return Room(usable, status.f_favail if status.f_files else None)
+
+
+def divide(room: Room, directory: Path, options: IotestOptions, *, library: str, streams: int) -> SpacePlan:
+    """Divide a file system's room among `streams` streams, of all nodes that share it.
+
+    Raises NotEnoughSpace.
+    """
+    usable = room.usable_bytes
+    inodes = room.inodes if room.inodes is not None else MAX_SMALL_FILES * streams
     block = options.block_bytes
     files = streams + (-(-streams // 2) if "mixed" in options.phases else 0)
     if options.size_bytes is not None:

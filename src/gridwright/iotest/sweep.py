@@ -33,7 +33,7 @@ def knee(points: Sequence[tuple[int, float | None]]) -> tuple[int | None, float 
 def summarise(op: str, points: Sequence[tuple[int, float | None]], target: LibraryTarget) -> dict[str, Any]:
     """Build the record of a sweep, see `gridwright.runs.records.Sweep`."""
     streams, peak = knee(points)
-    cores = target.cores * target.nodes
+    cores = target.total_cores
     return {
         "op": op,
         "points": [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gridwright.iotest.options import LibraryTarget
-from gridwright.runs.host import physical_cores
+from gridwright.machine import physical_cores
 from gridwright.spec import GridSpec
 
 

@@ -70,9 +70,17 @@ def _unknown(model: GridModel) -> Iterator[Problem]:
             model.spec,
             ("filesystems", filesystem),
             f"rates on {filesystem} ({', '.join(names)}) cannot be predicted: {model.unknown[names[0]]}",
-            f"Add delivers: {{write: 500 MB/s, read: 500 MB/s}} to {filesystem} with what its disks deliver, "
-            "or name a run of iotest with --calibrate",
+            _remedy(model, filesystem),
         )
+
+
+def _remedy(model: GridModel, filesystem: str) -> str:
+    if "delivers" not in type(model.spec.filesystems[filesystem]).model_fields:
+        return "Measure it with gridwright iotest, and name the run with --calibrate"
+    return (
+        f"Add delivers: {{write: 500 MB/s, read: 500 MB/s}} to {filesystem} with what its disks deliver, "
+        "or name a run of iotest with --calibrate"
+    )
 
 
 def _met(

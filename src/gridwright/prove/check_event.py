@@ -11,7 +11,8 @@ from gridwright.runs.journal import Event
 
 def check_event(finding: NodeFinding) -> Event:
     """The event of a finding; its text names the nodes folded, as `compute[1-16]`."""
-    text = f"{folded(finding.nodes)}: {finding.found}; expected: {finding.expected}. {_sentence(finding.why)}"
+    where = f"{folded(finding.nodes)}: " if finding.nodes else ""
+    text = f"{where}{finding.found}; expected: {finding.expected}. {_sentence(finding.why)}"
     return {"event": "check"} | asdict(finding) | {"text": text}
 
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gridwright.errors import ExitStatus, input_error
+from gridwright.iotest.coordinator import Fleet
 from gridwright.iotest.options import IotestOptions
 from gridwright.iotest.recorded import judged as judged_iotest
 from gridwright.iotest.recorded import run_iotest, run_status
 from gridwright.iotest.targets import library_targets
-from gridwright.nodes.doctor import Reach, examine
+from gridwright.nodes.doctor import Rounds, examine
 from gridwright.prove.check_event import check_event
 from gridwright.report.write import write_report
 from gridwright.runs.directory import Results, RunDirectory
@@ -20,8 +21,8 @@ from gridwright.runs.records import Status
 from gridwright.runs.worker_process import Observer
 from gridwright.spec import GridSpec
 from gridwright.workload.options import LIBRARIES, WorkloadOptions, library_directories
+from gridwright.workload.session import OnGrid, run_workload
 from gridwright.workload.session import judged as judged_workload
-from gridwright.workload.session import run_workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,15 @@ class Displays:
 
 
 @dataclass(frozen=True, slots=True)
+class Places:
+    """Where each part runs; None, as a whole or for a part, is this machine."""
+
+    doctor: Rounds | None = None
+    iotest: Fleet | None = None
+    workload: OnGrid | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Proof:
     """What came of it."""
 
@@ -61,12 +71,11 @@ def prove(
     command: list[str],
     displays: Displays,
     stop: threading.Event,
-    reach: Reach | None = None,
+    places: Places = Places(),
 ) -> Proof:
     """Run what is asked for, and write the report. Raises GridwrightError.
 
-    `reach` runs a command on every node; None where this machine is the only one. The workload runs also
-    where iotest found a library too slow, but not where one failed.
+    The workload runs also where iotest found a library too slow, but not where one failed.
     """
     libraries = _workload_libraries(spec, parts.workload)
     run = RunDirectory.create(
@@ -78,7 +87,7 @@ def prove(
         spec_text=spec.source_text,
     )
     if parts.doctor:
-        _examine(spec, run, displays.doctor, reach)
+        _examine(spec, run, displays.doctor, places.doctor)
     ended = {}
     if parts.iotest is not None:
         ended["iotest"] = run_iotest(
@@ -88,6 +97,7 @@ def prove(
             observers=displays.iotest,
             stop=stop,
             silenced=spec.silence,
+            fleet=places.iotest,
         )
     if parts.workload is not None and max(ended.values(), default=ExitStatus.DONE) == ExitStatus.DONE:
         ended["workload"] = run_workload(
@@ -97,13 +107,14 @@ def prove(
             observers=displays.workload,
             stop=stop,
             silenced=spec.silence,
+            grid=places.workload,
         )
     results = run.finish(run_status(max(ended.values(), default=ExitStatus.DONE)))
     return Proof(run.path, write_report(run.path), results, run.record.status, _status(ended, results))
 
 
-def _examine(spec: GridSpec, run: RunDirectory, displays: Sequence[Observer], reach: Reach | None) -> None:
-    for finding in examine(spec, reach):
+def _examine(spec: GridSpec, run: RunDirectory, displays: Sequence[Observer], rounds: Rounds | None) -> None:
+    for finding in examine(spec, rounds):
         if finding.level != "error" and finding.name in spec.silence:
             continue
         event = check_event(finding)

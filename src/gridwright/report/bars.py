@@ -16,7 +16,7 @@ from gridwright.report.plot import (
     rate_axis,
     safe,
 )
-from gridwright.report.verdict import LibraryVerdict, Score
+from gridwright.report.verdict import LibraryVerdict, Mark, Score
 from gridwright.runs.judge import JUDGED
 
 _BEYOND = 1.04
@@ -26,6 +26,14 @@ _TIMES_REQUIRED = 12
 _NAME_LENGTH = 16
 _FIGURES_WIDTH = 114
 """Pixels right of the bars, where their figures stand in a column and no mark crosses them."""
+
+_BESIDE: dict[Mark, str] = {
+    "missed": " · <b>missed</b>",
+    "failed": " · <b>failed</b>",
+    "cached": " · cached",
+    "partial": " · partial",
+}
+"""What stands beside a figure; there is room for one word."""
 
 
 def required_chart(libraries: Sequence[LibraryVerdict]) -> Chart | None:
@@ -85,6 +93,8 @@ def _note(libraries: Sequence[LibraryVerdict], longest: float) -> str:
     notes = []
     if any(score.mark == "cached" for score in scores):
         notes.append("A hatched bar came from the page cache and does not count.")
+    if any(score.mark == "partial" for score in scores):
+        notes.append("A partial figure lacks a node that failed, and proves nothing.")
     if any(score.rate and score.rate / MB > longest for score in scores):
         notes.append("A bar that ends at the right edge is cut there; its figure says how far it goes.")
     return " ".join(notes)
@@ -138,9 +148,7 @@ def _bars(op: str, scores: Sequence[tuple[str, Score]], longest: float, cached: 
 
 def _bar_figure(score: Score, row: int) -> dict[str, Any]:
     """The figure of one bar; on a category axis a row is a number, and write is drawn above read."""
-    word = {"missed": " · <b>missed</b>", "failed": " · <b>failed</b>", "cached": " · cached"}.get(
-        score.mark, ""
-    )
+    word = _BESIDE.get(score.mark, "")
     return {
         "text": f"{score.text}{word}",
         "x": 1,

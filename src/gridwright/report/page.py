@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gridwright.report import bars, charts, tables
+from gridwright.report import bars, charts, iotest_nodes, tables
 from gridwright.report.document import rendered
 from gridwright.report.figures import clock, count, duration, moment
 from gridwright.report.plot import Chart
@@ -72,6 +72,7 @@ def render_report(run: ReportInput) -> str:
         findings=_findings(run),
         environment=_environment_facts(run),
         devices=_devices(run.iotest),
+        nodes=iotest_nodes.facts_table(run.iotest.nodes) if run.iotest else None,
         asked=tables.asked_and_used(run.iotest),
         looked_for_steady=_looked_for_steady(run.iotest),
         repeat_command=run.repeat_command,
@@ -105,12 +106,14 @@ def _section(record: LibraryRecord, line: Timeline | None, anchor: str, judged: 
     required = record.requires_bytes_per_s_per_core
     drawn: list[Chart | None] = []
     if line:
-        wanted = required * record.cores * record.nodes if required else None
+        wanted = required * record.total_cores if required else None
         drawn.append(charts.time_chart(line, wanted, record.phases, anchor))
     drawn.append(charts.latency_chart(record.phases, anchor))
+    drawn.append(iotest_nodes.nodes_chart(record, anchor))
     drawn.append(charts.sweep_chart(record.sweeps, anchor))
     held = [
         tables.rates(record, judged),
+        iotest_nodes.nodes_table(record),
         tables.methods(record),
         tables.steady(record),
         tables.over_time(line) if line else None,
@@ -131,9 +134,12 @@ def _section(record: LibraryRecord, line: Timeline | None, anchor: str, judged: 
 
 def _scale(record: LibraryRecord) -> str:
     each = " per node" if record.nodes > 1 else ""
+    cores = _counted(record.cores, "core") + each
+    if record.all_cores is not None:
+        cores = f"up to {cores}, {count(record.all_cores)} in all"
     parts = [
-        _counted(record.streams, "stream"),
-        f"{_counted(record.cores, 'core')}{each}",
+        f"{_counted(record.streams, 'stream')}{each}",
+        cores,
         _counted(record.nodes, "node"),
         f"measured for {tables.measured_seconds(record)}",
     ]

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from gridwright.report.figures import ABSENT, against, count, megabytes, plain
 from gridwright.report.terminal_frame import framed_table, print_findings, terminal_console
+from gridwright.report.terminal_nodes import nodes_table
 from gridwright.report.terminal_workload import print_workload
 from gridwright.report.verdict import Mark, judge, mark_of
 from gridwright.runs.compare import Comparison
@@ -24,6 +25,8 @@ def print_iotest(record: IotestRecord) -> None:
     if any(library.phases for library in record.libraries):
         console.print(_phases(record))
     for library in record.libraries:
+        if (nodes := nodes_table(library)) is not None:
+            console.print(nodes)
         for table in _extras(library):
             console.print(table)
     print_findings(console, record.findings)
@@ -60,7 +63,12 @@ def _phase_row(library: LibraryRecord, phase: PhaseRecord) -> list[str]:
     ]
 
 
-_WORDS: dict[Mark, str] = {"met": "[green]yes[/]", "missed": "[bold red]no[/]", "cached": "does not count"}
+_WORDS: dict[Mark, str] = {
+    "met": "[green]yes[/]",
+    "missed": "[bold red]no[/]",
+    "cached": "does not count",
+    "partial": "not proven",
+}
 
 
 def _met(phase: PhaseRecord, required: float | None) -> str:

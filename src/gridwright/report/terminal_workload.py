@@ -6,8 +6,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gridwright.report.figures import ABSENT, count, duration, megabytes, plain
+from gridwright.report.figures import ABSENT, count, duration, megabytes, plain, seconds
 from gridwright.report.terminal_frame import framed_table, print_findings, terminal_console
+from gridwright.report.workload_nodes import percent
 from gridwright.report.workload_tables import (
     gigabytes,
     minutes,
@@ -29,6 +30,8 @@ def print_workload(record: WorkloadRecord) -> None:
     console = terminal_console()
     if record.tests:
         console.print(_tests(record))
+    if len(record.nodes) > 1:
+        console.print(_nodes(record))
     console.print(_in_all(record.summary))
     console.print(_extent(record), markup=False)
     _print_failed(console, record)
@@ -64,6 +67,29 @@ def _test_row(test: TestSummary) -> list[str | Text]:
     ]
 
 
+def _nodes(record: WorkloadRecord) -> Table:
+    table = framed_table(
+        "Nodes side by side",
+        ["node", "bound by"],
+        ["launches", "failed", "lost", "real min", "user min", "sys min", "CPU", "ratio mean", "of sums"],
+    )
+    for node in record.nodes:
+        table.add_row(
+            Text(node.node, overflow="fold"),
+            node.bound_by or ABSENT,
+            count(node.launches),
+            f"[bold red]{count(node.failed)}[/]" if node.failed else "0",
+            f"[bold red]{count(node.lost)}[/]" if node.lost else "0",
+            minutes(node.real_s),
+            minutes(node.user_s),
+            minutes(node.system_s),
+            percent(node.cpu_percent_mean),
+            ratio(node.ratio_mean),
+            ratio(node.ratio_of_sums),
+        )
+    return table
+
+
 def _in_all(summary: WorkloadSummary) -> Table:
     table = framed_table(
         "In all (CPU/real: of single launches, and of the sums)",
@@ -97,6 +123,9 @@ def _extent(record: WorkloadRecord) -> str:
         ("wall time", duration(summary.wall_s)),
         ("at once until the tail", plain(summary.mean_concurrency_until_tail)),
     ]
+    if summary.queued_s_mean is not None:
+        parts.append(("launch to launch", seconds(summary.harness_s_mean)))
+        parts.append(("of that from job to launch", seconds(summary.queued_s_mean)))
     return ", ".join(f"{name} {text}" for name, text in parts if text != ABSENT)
 
 

@@ -14,7 +14,7 @@ from gridwright.runs.records import IotestRecord, LibraryRecord, PhaseRecord, Ru
 from gridwright.runs.workload_record import WorkloadRecord
 
 Kind = Literal["met", "missed", "unproven", "interrupted", "failed", "running"]
-Mark = Literal["met", "missed", "failed", "cached", "unmeasured", "unjudged"]
+Mark = Literal["met", "missed", "failed", "cached", "partial", "unmeasured", "unjudged"]
 
 HEADLINES: dict[Kind, str] = {
     "met": "Requirements met",
@@ -29,6 +29,7 @@ MARKS: dict[Mark, str] = {
     "missed": "missed",
     "failed": "failed",
     "cached": "cached, does not count",
+    "partial": "nodes missing",
     "unmeasured": "not measured",
     "unjudged": "not judged",
 }
@@ -84,7 +85,10 @@ class Verdict:
 
 
 def mark_of(phase: PhaseRecord | None, required: float | None, judged: bool) -> Mark:
-    """How one phase stands. Only a finished, uncached write or read is held against a requirement."""
+    """How one phase stands. Only a finished, uncached write or read is held against a requirement.
+
+    Where a node failed, it can be missed, but not met.
+    """
     if phase is not None and phase.status == "failed":
         return "failed"
     if phase is None or phase.per_core_bytes_per_s is None:
@@ -93,7 +97,10 @@ def mark_of(phase: PhaseRecord | None, required: float | None, judged: bool) -> 
         return "cached"
     if required is None or not judged or phase.op not in JUDGED or phase.status != "complete":
         return "unjudged"
-    return "met" if phase.per_core_bytes_per_s >= required else "missed"
+    if phase.per_core_bytes_per_s < required:
+        return "missed"
+    # Those that were left had the file system for themselves: what they reached proves nothing.
+    return "partial" if phase.failed_nodes else "met"
 
 
 def phase_of(library: LibraryRecord, op: str) -> PhaseRecord | None:
@@ -106,8 +113,9 @@ def phase_of(library: LibraryRecord, op: str) -> PhaseRecord | None:
     failed = [phase for phase in phases if phase.status == "failed"]
     measured = [phase for phase in phases if phase.per_core_bytes_per_s is not None]
     counting = [phase for phase in measured if phase.status == "complete" and not phase.cached]
+    whole = [phase for phase in counting if not phase.failed_nodes]
     if counting and not failed:
-        return max(counting, key=lambda phase: phase.per_core_bytes_per_s or 0.0)
+        return max(whole or counting, key=lambda phase: phase.per_core_bytes_per_s or 0.0)
     for choice in (failed, measured, phases):
         if choice:
             return choice[-1]
@@ -265,10 +273,13 @@ def _doubt(library: LibraryVerdict) -> str:
     """Why a library is not proven."""
     cached = [score.op for score in library.scores if score.mark == "cached"]
     absent = [score.op for score in library.scores if score.mark == "unmeasured"]
+    partial = [score.op for score in library.scores if score.mark == "partial"]
     reasons = []
     if cached:
         what = f"the {listed(cached)} of {library.library}"
         reasons.append(f"{what} came from the page cache and does not count")
+    if partial:
+        reasons.append(f"the {listed(partial)} of {library.library} was measured without all nodes")
     if absent:
         reasons.append(f"the {listed(absent)} of {library.library} was not measured")
     return ", and ".join(reasons) or f"{_rates(library)}, but this could not be judged"

@@ -34,12 +34,13 @@ def judged_sentence(record: WorkloadRecord) -> str:
         return "No test was launched, so there is no workload to judge."
     if workload_met(record) is False:
         number = failed or sum(not launch.ok for launch in record.launches)
-        return f"{count(number)} of {_launches(launches)} failed; {_first(record)}."
+        return f"{count(number)} of {_launches(launches)} failed; {_first(record)}.{_lost(record)}"
     if imported(record):
         return f"{_every(launches)} ended without an error."
     if record.met is None:
         return f"{_every(launches)} ended, but whether their answers are right is not known."
-    return f"{_every(launches)} ended with {'the right answer' if launches == 1 else 'right answers'}."
+    right = "the right answer" if launches == 1 else "right answers"
+    return f"{_every(launches)} ended with {right}.{_lost(record)}"
 
 
 def unjudged_sentence(record: WorkloadRecord, opening: str = "") -> str:
@@ -50,6 +51,16 @@ def unjudged_sentence(record: WorkloadRecord, opening: str = "") -> str:
         ended = f"{_launches(launches) if launches else 'no launch'} had ended{also}"
         return f"{opening}, so the workload is not judged; until then {ended}."
     return f"{_launches(launches) if launches else 'No launch'} of the workload had ended{also}."
+
+
+def _lost(record: WorkloadRecord) -> str:
+    """The nodes that were lost under launches which then ran elsewhere; empty if none was."""
+    again = sum(launch.restarts > 0 for launch in record.launches)
+    if not again:
+        return ""
+    nodes = sorted({node for launch in record.launches for node in launch.lost_on})
+    where = f" after {', '.join(nodes)} {'was' if len(nodes) == 1 else 'were'} lost" if nodes else ""
+    return f" {_launches(again)} had to be started again{where}."
 
 
 def _first(record: WorkloadRecord) -> str:

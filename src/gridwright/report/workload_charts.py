@@ -198,7 +198,8 @@ def _crosses(items: Sequence[Timed], span: Span, diameter: float) -> dict[str, A
 
 def launch_text(launch: LaunchRecord) -> str:
     """A launch in the hover: test, times, ratio, what held it, and why it failed."""
-    lines = [f"<b>{safe(launch.test)}</b> (launch {launch.number})"]
+    place = f" on {safe(launch.node)}" if launch.job else ""
+    lines = [f"<b>{safe(launch.test)}</b> (launch {launch.number}){place}"]
     lines.append(f"{seconds(launch.real_s)} real, CPU/real {ratio(launch.cpu_real_ratio)}")
     if launch.bound_by:
         part = f", {share(launch.bound_share)} of it" if finite(launch.bound_share) is not None else ""

@@ -13,6 +13,7 @@ from gridwright.report.tables import Table
 from gridwright.report.timeline import Sample
 from gridwright.report.verdict_workload import imported
 from gridwright.report.workload_histogram import ratio_chart
+from gridwright.report.workload_nodes import nodes_chart, nodes_table
 from gridwright.report.workload_series import own_samples, series_of, span_of, tail_of
 from gridwright.runs.workload_record import WorkloadRecord
 
@@ -27,6 +28,7 @@ class WorkloadPart:
     facts: Pairs
     in_all: tuple[Table, ...]
     ratios: Chart | None
+    nodes: Chart | None
     over_time: tuple[Chart, ...]
     tables: tuple[Table, ...]
     imported: bool
@@ -35,7 +37,7 @@ class WorkloadPart:
     @property
     def charts(self) -> tuple[Chart, ...]:
         """All charts, in the order of the page."""
-        return (*((self.ratios,) if self.ratios else ()), *self.over_time)
+        return (*(each for each in (self.ratios, self.nodes) if each), *self.over_time)
 
 
 def workload_part(record: WorkloadRecord, samples: Sequence[Sample]) -> WorkloadPart:
@@ -51,6 +53,7 @@ def workload_part(record: WorkloadRecord, samples: Sequence[Sample]) -> Workload
         drawn.append(charts.running_chart(series, tail))
         drawn.append(charts.launches_chart(record.launches, span, tail))
     held = [
+        nodes_table(record.nodes),
         tables.tests(record.tests),
         tables.failed(record.launches),
         tables.steps(record.launches),
@@ -61,6 +64,7 @@ def workload_part(record: WorkloadRecord, samples: Sequence[Sample]) -> Workload
         facts=_facts(record),
         in_all=(tables.in_all(record.summary), tables.published()) if record.summary.launches else (),
         ratios=ratio_chart(record.launches, record.summary.ratio_mean),
+        nodes=nodes_chart(record.nodes, record.launches),
         over_time=tuple(chart for chart in drawn if chart),
         tables=tuple(table for table in held if table),
         imported=imported(record),
@@ -78,8 +82,20 @@ def _facts(record: WorkloadRecord) -> Pairs:
         ("Failed", count(summary.failed)),
         ("Wall time", duration(summary.wall_s)),
         ("At once, until the tail", plain(summary.mean_concurrency_until_tail)),
+        *jobs_facts(record),
     )
     return tuple((name, text) for name, text in pairs if text != ABSENT)
+
+
+def jobs_facts(record: WorkloadRecord) -> Pairs:
+    """What running the launches as jobs of a scheduler cost; nothing where they were none."""
+    if record.summary.queued_s_mean is None:
+        return ()
+    return (
+        ("Nodes", count(len(record.nodes))),
+        ("From one launch of a stream to the next", seconds(record.summary.harness_s_mean)),
+        ("From handing a job in to its launch", seconds(record.summary.queued_s_mean)),
+    )
 
 
 def data_facts(record: WorkloadRecord | None) -> Pairs:

@@ -116,6 +116,9 @@ def series_of(samples: Sequence[Sample], launches: Sequence[LaunchRecord], span:
     }
     cpu = [_means(_held(rows, "cpu_percent"), span) for rows in by_node.values()]
     running = _means(_held(samples, "launches_running"), span)
+    if len(by_node) > 1 and times_of(launches):
+        # A node is sampled only while launches run there: samples of all do not add up.
+        running = _at_once(launches, span)
     if not any(value is not None for value in running):
         running = _at_once(launches, span)
     return Series(span, libraries, _mean(cpu), running, len(by_node))

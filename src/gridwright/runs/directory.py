@@ -22,7 +22,7 @@ from gridwright.runs.journal import Event, Journal, read_journal
 from gridwright.runs.launches import write_launches
 from gridwright.runs.process import is_alive, process_facts
 from gridwright.runs.records import FindingRecord, IotestRecord, NodeCheck, Record, RunRecord, Status
-from gridwright.runs.samples import read_samples, write_samples
+from gridwright.runs.samples import read_samples, with_node, write_samples
 from gridwright.runs.workload_record import WorkloadRecord
 from gridwright.runs.workload_reducer import WorkloadReducer
 
@@ -262,7 +262,7 @@ def _load_journal(path: Path, run: RunRecord) -> LoadedRun | None:
         raise _damaged(journal, error) from error
     told = {"status": status, "met": None, "findings": results.findings, "checks": checks}
     run = run.model_copy(update=told)
-    rows = [row | {"node": run.host.hostname} for row in [*iotest.samples, *workload.samples]]
+    rows = with_node([*iotest.samples, *workload.samples], run.host.hostname)
     measured = results.iotest if iotest.libraries or iotest.findings else None
     return LoadedRun(path, run, measured, rows, results.workload)
 

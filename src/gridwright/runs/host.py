@@ -5,37 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import socket
-from functools import cache
 from importlib import metadata
 from pathlib import Path
 
 import psutil
 
 from gridwright import __version__
+from gridwright.machine import physical_cores
 from gridwright.runs.records import HostFacts
-
-_CPUS = Path("/sys/devices/system/cpu")
-
-
-@cache
-def physical_cores() -> int:
-    """Count the physical cores that this process may use.
-
-    A core is never a hyperthread: logical CPUs that name the same siblings in
-    `topology/core_cpus_list` (https://docs.kernel.org/admin-guide/cputopology.html) are one core.
-    """
-    cores = set()
-    for cpu in os.sched_getaffinity(0):
-        topology = _CPUS / f"cpu{cpu}" / "topology"
-        for name in ("core_cpus_list", "thread_siblings_list"):
-            try:
-                cores.add((topology / name).read_text().strip())
-                break
-            except OSError:
-                continue
-        else:
-            cores.add(str(cpu))
-    return max(1, len(cores))
 
 
 def host_facts() -> HostFacts:

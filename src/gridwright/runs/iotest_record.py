@@ -13,6 +13,7 @@ from gridwright.runs.records import (
     IotestRecord,
     Latency,
     LibraryRecord,
+    NodeFacts,
     PhaseRecord,
     Status,
     Sweep,
@@ -20,6 +21,7 @@ from gridwright.runs.records import (
 
 SAMPLE_KEYS = (
     "time",
+    "node",
     "library",
     "op",
     "elapsed_s",
@@ -42,6 +44,7 @@ class IotestReducer:
     libraries: list[LibraryRecord] = field(default_factory=list)
     findings: list[FindingRecord] = field(default_factory=list)
     samples: list[dict[str, Any]] = field(default_factory=list)
+    nodes: list[NodeFacts] = field(default_factory=list)
     _open: Event | None = None
     _moved: list[dict[str, Any]] = field(default_factory=list)
 
@@ -52,6 +55,8 @@ class IotestReducer:
             self._close_open("interrupted")
             fields = {key: value for key, value in event.items() if key != "event"}
             self.libraries.append(LibraryRecord(**fields, met=None))
+        elif kind == "nodes":
+            self.nodes = [NodeFacts.model_validate(node) for node in event["nodes"]]
         elif kind == "device" and self.libraries:
             self.libraries[-1].device = event["device"]
         elif kind in {"finding", "problem"}:
@@ -82,6 +87,7 @@ class IotestReducer:
             libraries=self.libraries,
             findings=self.findings,
             met=judge_run(self.libraries),
+            nodes=self.nodes,
         )
 
     def _sample(self, event: Event) -> None:
@@ -97,7 +103,7 @@ class IotestReducer:
             return
         read = sum(row["read_bytes"] for row in self._moved)
         written = sum(row["written_bytes"] for row in self._moved)
-        seconds = self._moved[-1]["elapsed_s"] if self._moved else None
+        seconds = max((row["elapsed_s"] for row in self._moved), default=None)
         self.libraries[-1].phases.append(
             PhaseRecord(
                 op=event["op"],

@@ -17,7 +17,8 @@ def judge_library(library: LibraryRecord) -> bool | None:
     The best complete figure of each judged phase counts: by `per_core_bytes_per_s`, the last-done
     rate or, where it was looked for, the steady rate. One figure below the requirement, or wrong
     data, is a miss; a judged phase without a figure that counts (cached, interrupted) leaves it
-    open. None where nothing is required or the answer is open.
+    open. So does one from which a node is missing: the others had the file system for themselves, so that
+    they prove a miss, and nothing else. None where nothing is required or the answer is open.
     """
     if any(phase.status == "failed" for phase in library.phases):
         return False
@@ -42,12 +43,16 @@ def judge_run(libraries: Iterable[LibraryRecord]) -> bool | None:
 
 
 def _answer(phases: list[PhaseRecord], required: float) -> bool | None:
-    figures = [
-        phase.per_core_bytes_per_s
+    counted = [
+        (phase.per_core_bytes_per_s, not phase.failed_nodes)
         for phase in phases
         if phase.status == "complete" and not phase.cached and phase.per_core_bytes_per_s is not None
     ]
-    return max(figures) >= required if figures else None
+    if not counted:
+        return None
+    if max(figure for figure, _ in counted) < required:
+        return False
+    return True if any(whole and figure >= required for figure, whole in counted) else None
 
 
 def _all(answers: Iterable[bool | None]) -> bool | None:

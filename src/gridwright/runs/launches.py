@@ -23,8 +23,10 @@ _INTEGERS = (
     "device_read_bytes",
     "device_written_bytes",
     "exit_status",
+    "restarts",
 )
 _FLOATS = (
+    "submitted",
     "started",
     "ended",
     "real_s",
@@ -36,7 +38,7 @@ _FLOATS = (
     "cpu_real_ratio",
     "bound_share",
 )
-_TEXTS = ("test", "class", "node", "bound_by", "signal", "reason", "log")
+_TEXTS = ("test", "class", "node", "bound_by", "signal", "reason", "log", "job")
 
 
 def write_launches(path: Path, launches: Sequence[LaunchRecord]) -> None:

@@ -5,9 +5,9 @@ Keys carry their unit. A figure that was not measured is null, never 0.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 SCHEMA = 1
 
@@ -101,11 +101,67 @@ class Steady(Record):
     change_points_s: list[float]
 
 
+class Stall(Record):
+    """No byte moved for `seconds`, from `start_s` after the start of the phase on."""
+
+    start_s: float
+    seconds: float
+
+
+class NodePhase(Record):
+    """What one node of several did in a phase; the figures of one that failed are null, with the reason."""
+
+    node: str
+    cores: int
+    """Its physical cores that jobs may use."""
+    status: Status
+    reason: str | None = None
+    streams: int
+    bytes: int | None = None
+    read_bytes: int | None = None
+    written_bytes: int | None = None
+    seconds_first: float | None = None
+    seconds_last: float | None = None
+    rate_first_bytes_per_s: float | None = None
+    rate_last_bytes_per_s: float | None = None
+    per_core_bytes_per_s: float | None = None
+    """By its own cores."""
+    fsync_s: float | None = None
+    latency_us: Latency = Field(default_factory=Latency)
+    cpu_user_s: float | None = None
+    cpu_system_s: float | None = None
+    cached_fraction: float | None = None
+    cached: bool = False
+    verified_bytes: int | None = None
+    ops_per_s: float | None = None
+    start_offset_s: float | None = None
+    """When its streams started, less when all were to start; by the coordinator's clock."""
+    stalls: list[Stall] = Field(default_factory=list)
+
+
+class NodeFacts(Record):
+    """A node of several that were tested; null where it never came. Memory in bytes."""
+
+    node: str
+    host: str | None = None
+    cores: int | None
+    memory_bytes: int | None = None
+    kernel: str | None = None
+    version: str | None = None
+    clock_offset_s: float | None = None
+    """Its clock less the coordinator's, known to half of `round_trip_s`."""
+    round_trip_s: float | None = None
+
+
 class PhaseRecord(Record):
     """One phase on one library: all its streams, started together.
 
     `*_first`: until the first stream ended, so all streams were active. `*_last`: all bytes over
     the whole time, the closing fsync included; this is the figure that is judged.
+
+    On several nodes the streams are those of all nodes, and the figures those of all that came through, over
+    the cores of these; times count from the start of the node that started first. `nodes` has what each
+    did; it is left out of the record of one node.
     """
 
     op: Op
@@ -141,6 +197,16 @@ class PhaseRecord(Record):
     ops_per_s: float | None
     operations: dict[str, Operation] | None = None
     steady: Steady | None = None
+    nodes: list[NodePhase] = Field(default_factory=list)
+
+    @property
+    def failed_nodes(self) -> list[str]:
+        """Names of the nodes whose figures are left out."""
+        return [node.node for node in self.nodes if node.status == "failed"]
+
+    @model_serializer(mode="wrap")
+    def _without_no_nodes(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return _without_empty(handler(self), "nodes")
 
 
 class SweepPoint(Record):
@@ -174,9 +240,20 @@ class LibraryRecord(Record):
     met: bool | None
     phases: list[PhaseRecord] = Field(default_factory=list)
     sweeps: list[Sweep] = Field(default_factory=list)
+    all_cores: int | None = None
+    """Cores of all nodes, where these do not have the same number; `cores` are the most of one then."""
     device: dict[str, object] | None = None
     """Facts of what lies below: mount point, file system type, options, block device, scheduler,
     read-ahead."""
+
+    @property
+    def total_cores(self) -> int:
+        """Cores of all nodes."""
+        return self.all_cores if self.all_cores is not None else self.cores * self.nodes
+
+    @model_serializer(mode="wrap")
+    def _without_no_total(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return _without_empty(handler(self), "all_cores")
 
 
 class IotestRecord(Record):
@@ -189,8 +266,20 @@ class IotestRecord(Record):
     libraries: list[LibraryRecord]
     findings: list[FindingRecord]
     met: bool | None
+    nodes: list[NodeFacts] = Field(default_factory=list)
+    """Left out where one node was tested."""
 
     model_config = ConfigDict(extra="allow", populate_by_name=True)
+
+    @model_serializer(mode="wrap")
+    def _without_no_nodes(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return _without_empty(handler(self), "nodes")
+
+
+def _without_empty(document: dict[str, Any], key: str) -> dict[str, Any]:
+    if not document.get(key):
+        document.pop(key, None)
+    return document
 
 
 class HostFacts(Record):

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 
+def with_node(rows: Iterable[dict[str, Any]], node: str) -> list[dict[str, Any]]:
+    """The rows, each with its node: `node` where it names none."""
+    return [row | {"node": row.get("node") or node} for row in rows]
+
+
 def write_samples(path: Path, rows: list[dict[str, Any]], node: str) -> None:
-    """Write samples atomically. Raises OSError."""
+    """Write samples atomically; those that name no node are of `node`. Raises OSError."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -33,7 +39,7 @@ def write_samples(path: Path, rows: list[dict[str, Any]], node: str) -> None:
             ("launches_running", pa.int64()),
         ]
     )
-    table = pa.Table.from_pylist([row | {"node": node} for row in rows], schema=schema)
+    table = pa.Table.from_pylist(with_node(rows, node), schema=schema)
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd")
     write_atomically(path, buffer.getvalue())

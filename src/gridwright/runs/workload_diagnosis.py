@@ -70,15 +70,24 @@ def _cores(samples: Sequence[Mapping[str, Any]]) -> str:
     return f"; the CPUs were {sum(busy.values()) / len(busy):.0f} % busy" if busy else ""
 
 
+def _span(samples: Sequence[Mapping[str, Any]]) -> float:
+    """Seconds that the samples of several nodes span; 0 for one node, whose samples have no gap."""
+    if len({row.get("node") for row in samples}) < 2:
+        return 0.0
+    begin = min(row["time"] - (row["interval_s"] or 0.0) for row in samples)
+    return float(max(row["time"] for row in samples) - begin)
+
+
 def _rates(samples: Sequence[Mapping[str, Any]]) -> str:
-    """The mean rate of each library that saw traffic, read and written together."""
+    """The mean rate of each library that saw traffic, read and written together, over all nodes."""
+    span = _span(samples)
     moved: dict[str, list[float]] = {}
     for row in samples:
         sums = moved.setdefault(row["library"], [0.0, 0.0])
         sums[0] += (row["read_bytes"] or 0) + (row["written_bytes"] or 0)
         sums[1] += row["interval_s"] or 0.0
     parts = [
-        f"{format_rate(size / seconds)} to and from {library}"
+        f"{format_rate(size / (span or seconds))} to and from {library}"
         for library, (size, seconds) in moved.items()
         if size and seconds
     ]

@@ -117,8 +117,37 @@ class LaunchRecord(Record):
     phases: list[LaunchPhase] = Field(default_factory=list)
     """What it did in which order, sampled ten times a second, in at most 12 parts."""
     steps: list[StepRecord] = Field(default_factory=list)
+    job: str | None = None
+    """Its job, as the scheduler names it; null where it was none."""
+    submitted: float | None = None
+    """When its job was handed in (Unix time, of the machine that did)."""
+    restarts: int = 0
+    """How often it was started again, since its node was lost; all figures are of the last start."""
+    lost_on: list[str] = Field(default_factory=list)
+    """The nodes that were lost under it."""
 
     model_config = ConfigDict(extra="allow", populate_by_name=True)
+
+
+class NodeSummary(Record):
+    """The launches of one node: sums, and the mean ratio of single launches, of those that ended well."""
+
+    node: str
+    launches: int
+    failed: int
+    real_s: float | None
+    user_s: float | None
+    system_s: float | None
+    ratio_mean: float | None
+    ratio_of_sums: float | None
+    read_bytes: int | None
+    written_bytes: int | None
+    cpu_percent_mean: float | None
+    """Of all its cores, while launches ran there; null where no sample was taken."""
+    bound_by: Bound | None
+    """What bound most of their time."""
+    lost: int = 0
+    """Launches that it was lost under, and that were started again."""
 
 
 class TestSummary(Record):
@@ -171,6 +200,11 @@ class WorkloadSummary(Record):
     bound_share: float | None
     shares: dict[str, float] = Field(default_factory=dict)
     """The real time of all launches by cause."""
+    harness_s_mean: float | None = None
+    """From the end of a launch to the start of the next of its stream, mean: what running them costs, and
+    on a grid that is busy also the wait for free cores."""
+    queued_s_mean: float | None = None
+    """From handing a launch's job in to the launch's start, mean; null where launches are no jobs."""
     diagnosis: str | None
     """One sentence on what held the cores back, with its figures."""
 
@@ -192,6 +226,8 @@ class WorkloadRecord(Record):
     """What lies below each library, as in `iotest.json`."""
     tests: list[TestSummary]
     launches: list[LaunchRecord]
+    nodes: list[NodeSummary] = Field(default_factory=list)
+    """Side by side, by name."""
     summary: WorkloadSummary
     findings: list[FindingRecord]
     met: bool | None

@@ -11,6 +11,7 @@ from gridwright.runs.events import recorded_finding
 from gridwright.runs.journal import Event
 from gridwright.runs.records import FindingRecord, Status
 from gridwright.runs.workload_diagnosis import causes, sentence
+from gridwright.runs.workload_nodes import between_launches, queued, summarize_nodes
 from gridwright.runs.workload_record import (
     LaunchRecord,
     TestSummary,
@@ -65,7 +66,8 @@ class WorkloadReducer:
         elif kind == "launch":
             self.launches.append(LaunchRecord.model_validate(event["launch"]))
         elif kind == "sample" and event.get("op") == "workload":
-            self.samples.append({key: event.get(key) for key in SAMPLE_KEYS})
+            row = {key: event.get(key) for key in SAMPLE_KEYS}
+            self.samples.append(row | {"node": event["node"]} if "node" in event else row)
         elif kind in {"finding", "problem"}:
             self.findings.append(recorded_finding(event, failure="workload-failed"))
 
@@ -85,6 +87,7 @@ class WorkloadReducer:
             devices=self.devices,
             tests=summarize_tests(launches),
             launches=launches,
+            nodes=summarize_nodes(launches, self.samples),
             summary=summarize(launches, header.get("streams", 0), self.samples),
             findings=self.findings,
             met=all(each.ok for each in launches) if ended and launches else None,
@@ -149,6 +152,8 @@ def summarize(
         bound_by=cause,
         bound_share=shares[cause] if cause else None,
         shares={name: round(share, 4) for name, share in shares.items()},
+        harness_s_mean=_mean(between_launches(launches)),
+        queued_s_mean=_mean(queued(launches)),
         diagnosis=sentence(whole, shares, samples),
     )
 

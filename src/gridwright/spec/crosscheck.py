@@ -200,6 +200,11 @@ def _lab(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
                     "give the group another name, such as compute",
                 ),
             )
+    if _mapping(data, "scheduler").get("accounting") == "slurmdbd":
+        yield (
+            ("scheduler", "accounting"),
+            FieldError("a lab has no database that slurmdbd could use", "write jobcomp"),
+        )
     if _mapping(data, "scheduler").get("type", "local") == "local":
         path = ("scheduler", "type") if "type" in _mapping(data, "scheduler") else ("scheduler",)
         yield (

@@ -23,6 +23,12 @@ class NodeSampler:
         self._began = self._last = time.monotonic()
         psutil.cpu_percent()
 
+    def begin_at(self, traffic: Traffic) -> None:
+        """Leave out what a launch has moved so far: another sampler has counted it."""
+        for library, moved in traffic.totals().items():
+            read, written = self._ended[library]
+            self._ended[library] = (read - moved.read_bytes, written - moved.written_bytes)
+
     def add_ended(self, traffic: Traffic) -> None:
         """Keep what a launch moved that has ended."""
         for library, moved in traffic.totals().items():

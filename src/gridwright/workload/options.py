@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.errors import GridwrightError, Problem
-from gridwright.runs.host import physical_cores
+from gridwright.machine import physical_cores
 from gridwright.spec import GridSpec
 from gridwright.spec.model import LibraryName
 from gridwright.workload.matrix import MAX_STREAMS, Entry, Matrix
@@ -81,12 +81,16 @@ def library_directories(spec: GridSpec) -> dict[str, Path]:
     return {name: spec.library_directory(name) for name in LIBRARIES}
 
 
-def plan_request(options: WorkloadOptions, libraries: Mapping[str, Path], *, node: str) -> dict[str, Any]:
+def plan_request(
+    options: WorkloadOptions, libraries: Mapping[str, Path], *, node: str, cores: int | None = None
+) -> dict[str, Any]:
     """The request of an agent: every launch of every stream with its limits.
 
-    Tests read the copy of the data of their stream's number; stream n, copy n modulo copies.
+    `cores` are those of the smallest node, by default of this one. Tests read the copy of the data of
+    their stream's number; stream n, copy n modulo copies.
     """
     matrix = options.matrix
+    cores = cores or physical_cores()
     copies = min(matrix.copies, len(matrix.streams))
     number = 0
     streams = []
@@ -94,7 +98,7 @@ def plan_request(options: WorkloadOptions, libraries: Mapping[str, Path], *, nod
         planned = []
         for entry in entries:
             number += 1
-            planned.append(_launch(entry, options, number=number, stream=stream, copies=copies))
+            planned.append(_launch(entry, options, number=number, stream=stream, copies=copies, cores=cores))
         streams.append(planned)
     return {
         "node": node,
@@ -104,16 +108,16 @@ def plan_request(options: WorkloadOptions, libraries: Mapping[str, Path], *, nod
         "copies": copies,
         "streams": streams,
         "keep": options.keep,
-        "workers": physical_cores(),
+        "workers": cores,
     }
 
 
 def _launch(
-    entry: Entry, options: WorkloadOptions, *, number: int, stream: int, copies: int
+    entry: Entry, options: WorkloadOptions, *, number: int, stream: int, copies: int, cores: int
 ) -> dict[str, Any]:
     program = registry.program(entry.test) if entry.test else None
     threaded = program is not None and program.threaded
-    threads = min(options.threads or DEFAULT_THREADS, physical_cores())
+    threads = min(options.threads or DEFAULT_THREADS, cores)
     return {
         "number": number,
         "test": entry.test,

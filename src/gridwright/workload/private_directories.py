@@ -2,7 +2,8 @@
 
 `.gridwright-workload-ID` holds a marker that says which process made it; each launch has a
 directory of its own inside. One whose process is dead, and that was not kept on purpose, is
-removed by the next run. Nothing else in a library is touched.
+removed by the next run; on a grid of several nodes, also one whose run is over. Nothing else in a
+library is touched.
 """
 
 from __future__ import annotations
@@ -35,15 +36,21 @@ class PrivateDirectories:
     keep: bool
 
     @classmethod
-    def create(cls, work: Path, util: Path, *, keep: bool) -> PrivateDirectories:
-        """Make and mark them. Raises OSError."""
+    def create(cls, work: Path, util: Path, *, keep: bool, run: Path | None = None) -> PrivateDirectories:
+        """Make and mark them. Raises OSError.
+
+        `run` is the directory that is there as long as the run of several nodes which they belong to.
+        """
         made: list[Path] = []
+        name = f"{PREFIX}{run.name}-" if run is not None else PREFIX
+        marker = {"process": process_facts(), "kept": keep}
+        if run is not None:
+            marker["run"] = str(run)
         try:
             for library in (work, util):
-                directory = library / f"{PREFIX}{secrets.token_hex(6)}"
+                directory = library / f"{name}{secrets.token_hex(6)}"
                 directory.mkdir(mode=0o700)
                 made.append(directory)
-                marker = {"process": process_facts(), "kept": keep}
                 write_atomically(directory / MARKER, json.dumps(marker, indent=1) + "\n")
         except BaseException:
             for directory in made:
@@ -76,13 +83,34 @@ def remove_tree(directory: Path) -> bool:
     return not directory.exists()
 
 
+def remove_run(library: Path, run: Path) -> list[Path]:
+    """Remove what the launches of a run of several nodes left in a library; returns the directories."""
+    removed = []
+    for directory in library.glob(f"{PREFIX}{run.name}-*"):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            # Without a marker its job was killed before there was anything in it.
+            marked = (directory / MARKER).exists()
+            marker = json.loads((directory / MARKER).read_text()) if marked else {"kept": False}
+            if marker["kept"] or directory.is_symlink() or (marked and marker["run"] != str(run)):
+                continue
+            if remove_tree(directory):
+                removed.append(directory)
+    return removed
+
+
+def _is_over(run: str | None) -> bool:
+    """Whether a run of several nodes is over: its directory is gone, where those of others could be seen."""
+    return run is not None and Path(run).parent.parent.is_dir() and not Path(run).exists()
+
+
 def remove_stale(library: Path) -> list[Path]:
     """Remove what killed runs left in a library; returns the directories."""
     removed = []
     for directory in library.glob(f"{PREFIX}*"):
         try:
             marker = json.loads((directory / MARKER).read_text())
-            stale = not marker["kept"] and is_alive(marker["process"]) is False
+            over = is_alive(marker["process"]) is False or _is_over(marker.get("run"))
+            stale = not marker["kept"] and over
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             # Killed between the making and the marking: ours by name, and there is nothing in it.
             with contextlib.suppress(OSError):

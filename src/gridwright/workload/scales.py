@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
 from gridwright.units import Bytes, parse_duration
 
@@ -25,6 +24,9 @@ class Scale:
 @cache
 def scale(name: str) -> Scale:
     """The scale of a name. Raises KeyError if there is none."""
+    # The job of a launch is given its scale: it does without these.
+    from importlib.resources import files
+
     from ruamel.yaml import YAML
 
     text = files("gridwright.workload").joinpath("scales.yaml").read_text(encoding="utf-8")

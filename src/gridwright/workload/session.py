@@ -1,4 +1,4 @@
-"""A run of the workload: the agent of this node, its events told to observers, its logs written."""
+"""A run of the workload: its agent, here or for a grid, the events told to observers, the logs written."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import contextlib
 import socket
 import threading
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gridwright.errors import ExitStatus, Problem
 from gridwright.runs.directory import LOGS, RunDirectory
@@ -20,6 +22,20 @@ from gridwright.workload.step_log import write_step_log
 _AGENT = "gridwright.workload.agent"
 
 
+@dataclass(frozen=True, slots=True)
+class OnGrid:
+    """What makes a run of the workload one on the nodes of a grid."""
+
+    agent: str
+    """The module of its agent, a `GridAgent` with the scheduler of the grid."""
+    facts: Mapping[str, Any]
+    """What that agent needs to know of the grid; `state` is its state directory."""
+    nodes: Sequence[str]
+    """Names of the nodes that are up."""
+    cores: int
+    """Of the smallest of them."""
+
+
 def run_workload(
     run: RunDirectory,
     options: WorkloadOptions,
@@ -28,18 +44,23 @@ def run_workload(
     observers: Sequence[Observer],
     stop: threading.Event,
     silenced: Collection[str] = (),
+    grid: OnGrid | None = None,
 ) -> ExitStatus:
     """Run the workload and journal every event; returns how that ended, without a judgement.
 
-    `stop` may be set at any time from a signal handler. Raises GridwrightError if the run
-    directory cannot be written to, or the agent cannot be started.
+    Without `grid` all of it runs on this node. `stop` may be set at any time from a signal handler.
+    Raises GridwrightError if the run directory cannot be written to, or the agent cannot be started.
     """
-    request = plan_request(options, libraries, node=socket.gethostname())
+    request = plan_request(options, libraries, node=socket.gethostname(), cores=grid.cores if grid else None)
+    header = _header(options, request["copies"])
+    if grid is not None:
+        request |= grid.facts
+        header["nodes"] = list(grid.nodes)
     told = [run, *observers]
-    _tell(told, _header(options, request["copies"]))
+    _tell(told, header)
     logs = run.path / LOGS
     done: Event = {}
-    with WorkerProcess(_AGENT, request, logs / "workload.log") as agent:
+    with WorkerProcess(grid.agent if grid else _AGENT, request, logs / "workload.log") as agent:
         for event in agent.events(stop):
             if is_silenced(event, silenced):
                 continue
@@ -49,7 +70,7 @@ def run_workload(
                 done = event
             _tell(told, event)
     if not done:
-        _tell(told, _lost(agent, libraries))
+        _tell(told, _lost(agent, libraries, grid))
         return ExitStatus.INTERRUPTED if stop.is_set() and not agent.hangs else ExitStatus.ENVIRONMENT
     return ExitStatus(done["exit"])
 
@@ -82,7 +103,11 @@ def _with_log(event: Event, logs: Path) -> Event:
     return {"event": "launch", "launch": event["launch"]}
 
 
-def _lost(agent: WorkerProcess, libraries: Mapping[str, Path]) -> Event:
+def _lost(agent: WorkerProcess, libraries: Mapping[str, Path], grid: OnGrid | None) -> Event:
+    if grid is not None:
+        what = f"the process that hands in the jobs of the workload was lost: {agent.end}"
+        remedy = f"check the grid's state directory and {agent.log}; its jobs end within two minutes"
+        return problem_event(Problem(what=what, where=str(grid.facts["state"]), remedy=remedy))
     return problem_event(
         Problem(
             what=f"the workload on this node was lost: {agent.end}",

@@ -1,0 +1,124 @@
+"""A directory of rendered files: what in it is ours, and bringing it up to date."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path, PurePath
+from typing import Literal
+
+from gridwright.cli.output_file import write_output
+from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error, input_error
+
+LIST = ".gridwright-render.json"
+"""Names the files that were written, each with the digests of what they may hold."""
+_ELSEWHERE = "name an empty directory, or one that does not exist"
+
+State = Literal["written", "unchanged", "removed"]
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedFile:
+    """What became of one file."""
+
+    path: str
+    state: State
+
+
+def write_rendered(directory: Path, files: Mapping[str, str], *, overwrite: bool) -> list[RenderedFile]:
+    """Make the directory hold these files and no others of an earlier time; each file whole or not at all.
+
+    Raises GridwrightError: status INPUT, before anything is written, where the directory holds files that
+    were not written here, or, without `overwrite`, that were edited since; ENVIRONMENT where the file system
+    refuses.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        ours = _ours(directory)
+        _check(directory, files, ours, overwrite)
+        return _write(directory, files, ours)
+    except FileExistsError:
+        raise input_error(f"{directory} is no directory", where="--out", remedy=_ELSEWHERE) from None
+    except OSError as error:
+        raise environment_error(
+            f"cannot be written: {error.strerror}", where=str(error.filename or directory), remedy=_ELSEWHERE
+        ) from error
+
+
+def _ours(directory: Path) -> dict[str, set[str]]:
+    """Files of an earlier time, with the digests of what was written into them."""
+    try:
+        content = json.loads((directory / LIST).read_text("utf-8"))
+        names = {str(name): {str(each) for each in digests} for name, digests in content["files"].items()}
+        # Files that are not rendered any more are removed: none outside the directory.
+        if any(PurePath(name).is_absolute() or ".." in PurePath(name).parts for name in names):
+            raise ValueError
+        return names
+    except FileNotFoundError:
+        return {}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise input_error(
+            f"{LIST} is damaged, so nothing says which files are Gridwright's",
+            where=str(directory),
+            remedy=_ELSEWHERE,
+        ) from None
+
+
+def _check(directory: Path, files: Mapping[str, str], ours: Mapping[str, set[str]], overwrite: bool) -> None:
+    problems = []
+    for name in sorted(_there(directory)):
+        if name not in ours:
+            problems.append(Problem("it was not written by gridwright render", name, remedy=_ELSEWHERE))
+        elif not overwrite and _digest((directory / name).read_bytes()) not in ours[name]:
+            if name in files and (directory / name).read_bytes() == files[name].encode():
+                continue
+            remedy = "keep what was changed elsewhere, then add --overwrite; or name another directory"
+            problems.append(Problem("it was edited since gridwright render wrote it", name, remedy=remedy))
+    if problems:
+        found = [
+            Problem(each.what, str(directory / (each.where or "")), remedy=each.remedy) for each in problems
+        ]
+        raise GridwrightError(*found, status=ExitStatus.INPUT)
+
+
+def _there(directory: Path) -> Iterator[str]:
+    for path in directory.rglob("*"):
+        if not path.is_dir() or path.is_symlink():
+            name = path.relative_to(directory).as_posix()
+            if name != LIST:
+                yield name
+
+
+def _write(directory: Path, files: Mapping[str, str], ours: Mapping[str, set[str]]) -> list[RenderedFile]:
+    """The list is written first with what may be there, so that a render that was killed can be repeated."""
+    wanted = {name: {_digest(text.encode())} for name, text in files.items()}
+    if dict(ours) != wanted:
+        _write_list(
+            directory, {name: ours.get(name, set()) | wanted.get(name, set()) for name in {*ours, *wanted}}
+        )
+    done = []
+    for name, text in files.items():
+        path = directory / name
+        if path.is_file() and not path.is_symlink() and path.read_bytes() == text.encode():
+            done.append(RenderedFile(name, "unchanged"))
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_output(path, text)
+        done.append(RenderedFile(name, "written"))
+    for name in sorted(set(ours) - set(files)):
+        (directory / name).unlink(missing_ok=True)
+        done.append(RenderedFile(name, "removed"))
+    if dict(ours) != wanted:
+        _write_list(directory, wanted)
+    return done
+
+
+def _write_list(directory: Path, files: Mapping[str, set[str]]) -> None:
+    content = {"schema": 1, "files": {name: sorted(files[name]) for name in sorted(files)}}
+    write_output(directory / LIST, json.dumps(content, indent=2) + "\n")
+
+
+def _digest(content: bytes) -> str:
+    return sha256(content).hexdigest()

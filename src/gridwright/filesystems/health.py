@@ -1,0 +1,101 @@
+"""How a file system is: its servers and targets, and what is wrong with it; the same for every kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from gridwright.errors import Finding
+
+
+class Ran(Protocol):
+    """What a command left."""
+
+    @property
+    def status(self) -> int:
+        """Exit status."""
+
+    @property
+    def stdout(self) -> bytes:
+        """What it printed."""
+
+    @property
+    def stderr(self) -> bytes:
+        """What it complained of."""
+
+
+class Run(Protocol):
+    """Runs a command on a node of the file system, such as the `run` of a head node.
+
+    Raises GridwrightError (status ENVIRONMENT) where it cannot be started or has not ended in time.
+    """
+
+    def __call__(self, command: Sequence[str], *, timeout_s: float = 30.0) -> Ran:
+        """Run it."""
+
+
+class Condition(StrEnum):
+    """How well a file system is."""
+
+    HEALTHY = "healthy"
+    DEGRADED = "degraded"
+    """All data can be read and written; something that guards them is lost."""
+    BROKEN = "broken"
+    """Some data, or all, cannot be read or written."""
+    SILENT = "silent"
+    """It does not answer, so nothing is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A machine that serves targets. Sizes in bytes; None is what is not known."""
+
+    name: str
+    """Host name or address, and port where it has one."""
+    up: bool
+    state: str
+    """In the file system's own word."""
+    capacity_bytes: int | None = None
+    used_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One storage unit of a file system. Sizes in bytes; None is what is not known."""
+
+    name: str
+    server: str
+    up: bool
+    state: str
+    """In the file system's own word."""
+    capacity_bytes: int | None = None
+    used_bytes: int | None = None
+    last_error: float | None = None
+    """When its last error was, in seconds since 1970; None where it had none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """What a server moved to and from its targets in a span of time that has ended."""
+
+    server: str
+    seconds: float
+    read_bytes: int
+    written_bytes: int
+    reads: int
+    writes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """A file system as it is now. Sizes in bytes, of the servers that are up; None is what is not known."""
+
+    condition: Condition
+    findings: Sequence[Finding] = ()
+    """What is wrong, the worst first."""
+    servers: Sequence[Server] = ()
+    targets: Sequence[Target] = ()
+    capacity_bytes: int | None = None
+    available_bytes: int | None = None

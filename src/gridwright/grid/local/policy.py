@@ -1,0 +1,249 @@
+"""Which waiting jobs start next: pure functions over what runs, what waits, and what there is.
+
+Jobs are looked at by the priority of their queue, then in the order of submission. The first that does
+not fit gets a reservation; later ones may pass it (backfill) as long as they do not delay it:
+
+- Where the time limits of running jobs tell when it will fit, a later job may start if its own time limit
+  ends before that, or if what it takes is not needed then.
+- Where they do not (a job without a time limit runs), all later jobs together never take what it needs
+  of the whole: once the jobs before it have ended, it fits.
+
+Either way a wide job starts once what was ahead of it has ended, however many small ones arrive. A job that
+only the core limit of its queue holds up has a reservation in that queue only.
+The first rule is EASY backfill (Lifka, "The ANL/IBM SP scheduling system", 1995).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+MOST_BLOCKED = 1000
+"""Waiting jobs that are tried at most, so that a decision takes milliseconds however many wait."""
+
+Rank = tuple[int, int]
+"""Order of jobs: the negative priority, then the number of the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a job takes while it runs: cores and bytes of the machine, cores of its queue."""
+
+    cores: int
+    memory_bytes: int
+    queue: str
+    queue_cores: int
+    """Less than `cores` for a job that wants no other beside it, and so takes all of the machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What there is."""
+
+    cores: int
+    memory_bytes: int
+    queue_cores: Mapping[str, int | None]
+    """The core limit of each queue; None: without."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A running job."""
+
+    rank: Rank
+    demand: Demand
+    ends: float = math.inf
+    """When its time limit ends it, in seconds of the clock that `now` is of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A waiting job, or `count` elements of an array that are all alike."""
+
+    rank: Rank
+    demand: Demand
+    time_s: float = math.inf
+    count: int = 1
+
+    @property
+    def job(self) -> int:
+        """Its number."""
+        return self.rank[1]
+
+
+class Obstacle(StrEnum):
+    """Why a job does not start."""
+
+    CORES = "cores"
+    MEMORY = "memory"
+    QUEUE = "queue"
+    RESERVED = "reserved"
+    """It fits, and would delay one that is ahead of it."""
+    TOO_LARGE = "too-large"
+    """It would not even fit on the empty machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What holds up a job; `behind` is the number of the job with the reservation."""
+
+    obstacle: Obstacle
+    behind: int | None = None
+
+
+@dataclass(slots=True)
+class Decision:
+    """What to start now: how many of which job; and what blocks the others that were tried."""
+
+    starts: list[tuple[int, int]] = field(default_factory=list)
+    blocks: dict[int, Block] = field(default_factory=dict)
+
+
+Amounts = tuple[float, float, float]
+"""Cores, bytes, and cores of the claim's own queue."""
+
+
+def _less(a: Amounts, b: Amounts) -> Amounts:
+    return (a[0] - b[0], a[1] - b[1], a[2] - b[2])
+
+
+def _within(a: Amounts, b: Amounts) -> bool:
+    return a[0] <= b[0] and a[1] <= b[1] and a[2] <= b[2]
+
+
+@dataclass(slots=True)
+class _Reservation:
+    job: int
+    queue: str | None
+    """Its queue, where that has a core limit."""
+    only_queue: bool
+    shadow: float = math.inf
+    """When the job will start at the latest; infinity if the time limits do not tell."""
+    spare: Amounts = (0, 0, 0)
+    """What others may still take beyond `shadow`."""
+
+    def taken(self, demand: Demand) -> Amounts:
+        """What a job takes of what is reserved."""
+        queue = demand.queue_cores if demand.queue == self.queue else 0
+        return (0, 0, queue) if self.only_queue else (demand.cores, demand.memory_bytes, queue)
+
+    def allows(self, demand: Demand, ends: float) -> bool:
+        if self.only_queue and demand.queue != self.queue:
+            return True
+        return ends <= self.shadow < math.inf or _within(self.taken(demand), self.spare)
+
+    def take(self, demand: Demand, ends: float) -> None:
+        if not ends <= self.shadow < math.inf:
+            self.spare = _less(self.spare, self.taken(demand))
+
+
+class _Planner:
+    def __init__(self, capacity: Capacity, running: Sequence[Held], now: float) -> None:
+        self.capacity = capacity
+        self.now = now
+        self.running = list(running)
+        self.cores = capacity.cores - sum(held.demand.cores for held in running)
+        self.memory = capacity.memory_bytes - sum(held.demand.memory_bytes for held in running)
+        self.queues: dict[str, int] = {}
+        for held in running:
+            self.queues[held.demand.queue] = self.queues.get(held.demand.queue, 0) + held.demand.queue_cores
+        self.reservations: list[_Reservation] = []
+
+    def limit(self, queue: str) -> float:
+        cores = self.capacity.queue_cores.get(queue)
+        return math.inf if cores is None else cores
+
+    def obstacle(self, claim: Claim) -> Block | None:
+        demand = claim.demand
+        if (
+            demand.cores > self.capacity.cores
+            or demand.queue_cores > self.limit(demand.queue)
+            or demand.memory_bytes > self.capacity.memory_bytes
+        ):
+            return Block(Obstacle.TOO_LARGE)
+        if demand.cores > self.cores:
+            return Block(Obstacle.CORES)
+        if demand.memory_bytes > self.memory:
+            return Block(Obstacle.MEMORY)
+        if demand.queue_cores > self.limit(demand.queue) - self.queues.get(demand.queue, 0):
+            return Block(Obstacle.QUEUE)
+        for reservation in self.reservations:
+            if not reservation.allows(demand, self.now + claim.time_s):
+                return Block(Obstacle.RESERVED, reservation.job)
+        return None
+
+    def start(self, claim: Claim) -> None:
+        demand, ends = claim.demand, self.now + claim.time_s
+        self.cores -= demand.cores
+        self.memory -= demand.memory_bytes
+        self.queues[demand.queue] = self.queues.get(demand.queue, 0) + demand.queue_cores
+        for reservation in self.reservations:
+            reservation.take(demand, ends)
+        self.running.append(Held(claim.rank, demand, ends))
+
+    def reserve(self, claim: Claim, obstacle: Obstacle) -> None:
+        """Keep a place for a job that is blocked, if it is the first that is blocked so."""
+        queue, only_queue = claim.demand.queue, obstacle is Obstacle.QUEUE
+        if obstacle in (Obstacle.TOO_LARGE, Obstacle.RESERVED):
+            return
+        for each in self.reservations:
+            if only_queue == each.only_queue and (not only_queue or each.queue == queue):
+                return
+        limit = self.limit(queue)
+        kept = _Reservation(claim.job, None if limit == math.inf else queue, only_queue)
+        need = kept.taken(claim.demand)
+        total = (self.capacity.cores, self.capacity.memory_bytes, limit)
+        if not self._foresee(kept, need, total):
+            kept.shadow, kept.spare = math.inf, total
+            for held in self.running:
+                if held.rank > claim.rank:
+                    kept.spare = _less(kept.spare, kept.taken(held.demand))
+        kept.spare = _less(kept.spare, need)
+        self.reservations.append(kept)
+
+    def _foresee(self, kept: _Reservation, need: Amounts, total: Amounts) -> bool:
+        """Find when there will be enough by the time limits of what runs; false if they do not tell."""
+        free = total
+        for held in self.running:
+            free = _less(free, kept.taken(held.demand))
+        for held in sorted(self.running, key=lambda each: each.ends):
+            if held.ends == math.inf:
+                break
+            taken = kept.taken(held.demand)
+            free = (free[0] + taken[0], free[1] + taken[1], free[2] + taken[2])
+            if _within(need, free):
+                kept.shadow, kept.spare = held.ends, free
+                return True
+        return False
+
+
+def decide(
+    capacity: Capacity,
+    running: Sequence[Held],
+    waiting: Iterable[Claim],
+    now: float,
+    *,
+    all_reasons: bool = False,
+) -> Decision:
+    """Decide what to start; `waiting` is in the order of rank, and holds no job that waits for another.
+
+    With `all_reasons`, every job is tried, also where nothing is free any more.
+    """
+    planner = _Planner(capacity, running, now)
+    decision = Decision()
+    for claim in waiting:
+        if not all_reasons and (planner.cores <= 0 or len(decision.blocks) >= MOST_BLOCKED):
+            break
+        started = 0
+        block = None
+        while started < claim.count and (block := planner.obstacle(claim)) is None:
+            planner.start(claim)
+            started += 1
+        if started:
+            decision.starts.append((claim.job, started))
+        if block is not None:
+            decision.blocks[claim.job] = block
+            planner.reserve(claim, block.obstacle)
+    return decision

@@ -1,0 +1,1 @@
+"""Slurm: its configuration, and jobs through its commands."""

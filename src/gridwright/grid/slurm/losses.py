@@ -1,0 +1,225 @@
+"""Jobs that Slurm does not know any more: lost with a slurmctld that was killed before it saved them, or forgotten.
+
+- One that never began is handed in again. Before that a fence is put up, which the script of the lost attempt
+  looks at: it cannot begin any more.
+- One that had begun (its log is there) goes on: slurmd kills it when it registers with the new slurmctld, unless it
+  ends before. Its script writes down how. Where nothing is written by then, it starts again if its request says
+  so, and has failed with its node if not.
+- The numbers of those that had begun are taken out of use: Slurm would give them to new jobs, and a slurmd that is
+  to start a number which it knows is drained ("Duplicate jobid", seen with 22.05, also after the job's end).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from gridwright.errors import ExitStatus, GridwrightError
+from gridwright.grid.job import JobState
+from gridwright.grid.slurm.cluster import Cluster, read_boot_time, read_cluster
+from gridwright.grid.slurm.ends import ended_by_script, ended_otherwise, write_ends
+from gridwright.grid.slurm.handing_in import LEASE_S, Site, dependency, elements_of, hand_in, scancel
+from gridwright.grid.slurm.record import WHOLE, Ended, Record, Submission
+from gridwright.grid.slurm.submission import Handing, log_file, parse_answer
+from gridwright.grid.slurm.tools import Refused
+
+_MOST_NUMBERS = 200
+"""Of other users' jobs that were lost too, so many numbers are allowed for."""
+SKEW_S = 5.0
+"""Clocks of the head node and of this machine may differ by so much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Jobs of one submission that neither the queue nor the accounting knows."""
+
+    submission: Submission
+    elements: tuple[int, ...]
+    alone: bool
+    """Whether the queue knows none of the submission's jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Traces:
+    """What jobs have left in the state directory."""
+
+    begun: Collection[str]
+    """Names of log files."""
+    ends: Collection[str]
+    """Names of the files that say how a script ended."""
+
+    def has_begun(self, site: Site, submission: Submission, element: int) -> bool:
+        index = None if element == WHOLE else element
+        return log_file(site.places.logs, submission.request, submission.tag, index).name in self.begun
+
+
+def settle_absent(site: Site, record: Record, absent: Sequence[Absent], *, complete: bool) -> None:
+    """End what has ended, and hand in again what was lost; `complete`: see accounting.Past.
+
+    Raises GridwrightError (ENVIRONMENT) where nobody answers.
+    """
+    cluster = read_cluster(site.tools, record)
+    boot = read_boot_time(site.tools)
+    age = seconds(cluster.config, "MinJobAge", 300.0)
+    now = time.time()
+    lost = [each for each in absent if is_lost(each, complete, boot, age, now)]
+    for each in lost:
+        # First the fence, then the look at the logs: a script that begins meanwhile sees it.
+        site.places.fence(each.submission.tag)
+    traces = _Traces(site.places.begun(), site.places.ends_written())
+    for each in absent:
+        if each not in lost and is_forgotten(each, age, now):
+            write_ends(site.places, record, [each.submission], _forgotten(site, each, traces))
+    _use_up_numbers(site, lost, traces)
+    until = (boot or now) + orphan_life_s(cluster)
+    for each in lost:
+        if elements := _settled(site, record, each, traces, until, now):
+            _again(site, record, cluster, each, traces, elements)
+
+
+def is_lost(each: Absent, complete: bool, boot: float | None, min_job_age_s: float, now: float) -> bool:
+    """Whether Slurm lost a submission with its controller, or never had it.
+
+    Slurm keeps an ended job for MinJobAge (0: always), so one that it knew more recently than that and does
+    not know now was lost. Later than that it may have ended; with a complete accounting it would be in there.
+    """
+    submission = each.submission
+    if not each.alone:
+        return False
+    if submission.slurm_id is None or submission.orphaned_until is not None:
+        return True
+    if min_job_age_s == 0 or now - submission.seen < min_job_age_s - SKEW_S:
+        return True
+    return complete and boot is not None and boot > submission.seen - SKEW_S
+
+
+def is_forgotten(each: Absent, min_job_age_s: float, now: float) -> bool:
+    """Whether a job that was not lost must have ended: Slurm has had the time to forget it."""
+    return now - each.submission.seen > max(min_job_age_s, 60.0)
+
+
+def orphan_life_s(cluster: Cluster) -> float:
+    """The longest that a job runs which slurmctld does not know, in seconds after the start of slurmctld.
+
+    It asks nodes to register within a third of SlurmdTimeout (slurm.conf(5)), and kills what it does not know.
+    """
+    registers = seconds(cluster.config, "SlurmdTimeout", 300.0) / 3
+    return registers + 2 * seconds(cluster.config, "MessageTimeout", 10.0) + SKEW_S
+
+
+def _use_up_numbers(site: Site, lost: Sequence[Absent], traces: _Traces) -> None:
+    """Have Slurm give the numbers of lost jobs that had begun to jobs which are held and cancelled at once.
+
+    An element of an array gets its number when it begins: one of those that follow the highest that is known.
+    """
+    highest = begun = 0
+    for each in lost:
+        if each.submission.slurm_id is not None and each.submission.orphaned_until is None:
+            count = sum(traces.has_begun(site, each.submission, element) for element in each.elements)
+            highest = max(highest, each.submission.slurm_id if count else 0)
+            begun += count
+    command = ["sbatch", "--parsable", "--hold", "--job-name=gridwright-number", "--output=/dev/null"]
+    taken: list[str] = []
+    try:
+        while highest and len(taken) < begun + _MOST_NUMBERS:
+            number = parse_answer(site.tools.once([*command, "--wrap=true"]).stdout)
+            taken.append(str(number))
+            if number >= highest + begun:
+                break
+    except (Refused, ValueError):
+        # A precaution: without it jobs may be refused by a node, which Slurm then tells of.
+        pass
+    scancel(site, taken)
+
+
+def _forgotten(site: Site, each: Absent, traces: _Traces) -> list[Ended]:
+    ends = []
+    for element in each.elements:
+        if end := ended_by_script(site.places, each.submission, element, traces.ends):
+            ends.append(end)
+        elif traces.has_begun(site, each.submission, element):
+            sentence = "it was killed, and Slurm no longer knows why: it keeps no accounting of it"
+            ends.append(ended_otherwise(each.submission, element, JobState.FAILED, sentence))
+        else:
+            sentence = "it never began, and Slurm no longer knows it: it was cancelled with scancel"
+            ends.append(ended_otherwise(each.submission, element, JobState.CANCELLED, sentence))
+    return ends
+
+
+def _settled(
+    site: Site, record: Record, each: Absent, traces: _Traces, until: float, now: float
+) -> list[int]:
+    """Write down what has ended of a lost submission; the elements to be handed in, none while orphans run."""
+    submission = each.submission
+    cancelled = record.cancelled(submission.token)
+    ends: list[Ended] = []
+    orphans: list[int] = []
+    elements: list[int] = []
+    for element in each.elements:
+        if end := ended_by_script(site.places, submission, element, traces.ends):
+            ends.append(end)
+        elif element in cancelled:
+            ends.append(ended_otherwise(submission, element, JobState.CANCELLED, "its user cancelled it"))
+        elif traces.has_begun(site, submission, element):
+            orphans.append(element)
+        else:
+            elements.append(element)
+    limit = submission.orphaned_until or until
+    if orphans and now < limit:
+        if submission.orphaned_until is None:
+            record.orphaned(submission.token, limit)
+        write_ends(site.places, record, [submission], ends)
+        return []
+    if submission.request.restart:
+        elements += orphans
+    else:
+        sentence = "slurmctld was killed before it saved this job, and Slurm ended it on its node"
+        ends += [ended_otherwise(submission, each, JobState.NODE_FAILED, sentence) for each in orphans]
+    write_ends(site.places, record, [submission], ends)
+    return elements
+
+
+def _again(
+    site: Site,
+    record: Record,
+    cluster: Cluster,
+    each: Absent,
+    traces: _Traces,
+    elements: Sequence[int],
+) -> None:
+    """Hand in again the jobs of a submission that Slurm lost."""
+    submission = each.submission
+    waits_for = dependency(record, submission.request.after)
+    if waits_for.unsent:
+        return
+    interrupted = any(traces.has_begun(site, submission, element) for element in elements)
+    tag = record.claim(submission.tag, time.time() + LEASE_S, interrupted=interrupted)
+    if tag is None:
+        return
+    handing = Handing(
+        request=submission.request,
+        tag=tag,
+        elements=elements_of(elements),
+        after=waits_for.after,
+        doomed=waits_for.doomed is not None,
+    )
+    try:
+        tag, number = hand_in(site, record, cluster, handing)
+    except GridwrightError as error:
+        if error.status is not ExitStatus.INPUT:
+            record.released([tag.token])
+            raise
+        sentence = f"slurmctld had lost it and refuses it now: {error.problems[0].what}"
+        ends = [ended_otherwise(submission, element, JobState.CANCELLED, sentence) for element in elements]
+        write_ends(site.places, record, [submission], ends)
+        return
+    record.accepted([(tag, number)])
+    if handing.doomed:
+        scancel(site, [str(number)])
+
+
+def seconds(config: Mapping[str, str], key: str, default: float) -> float:
+    """A time in Slurm's configuration, such as `300 sec`."""
+    first = config.get(key, "").split(" ", maxsplit=1)[0]
+    return float(first) if first.isdigit() else default

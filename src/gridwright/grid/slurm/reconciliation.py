@@ -1,0 +1,182 @@
+"""Our record held against Slurm, at the start of every call: what ended, what nobody handed in, what came back.
+
+slurmctld saves its state every few seconds. Killed in between, it forgets jobs that sbatch had an answer for
+(see losses), brings back jobs that had ended or were cancelled, and gives numbers of lost jobs to others. So a
+job is known by the token in its name; what has ended in our record stays so, and is cancelled when Slurm
+brings it back; what was cancelled is cancelled again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gridwright.grid.slurm.accounting import Past, read_past
+from gridwright.grid.slurm.cluster import read_cluster
+from gridwright.grid.slurm.ends import ended_by_accounting, ended_by_queue, write_ends
+from gridwright.grid.slurm.handing_in import Site, scancel
+from gridwright.grid.slurm.job_name import Tag, slurm_name
+from gridwright.grid.slurm.losses import Absent, settle_absent
+from gridwright.grid.slurm.queue import by_tag, read_queue
+from gridwright.grid.slurm.queue_row import QueueRow
+from gridwright.grid.slurm.record import WHOLE, Ended, Record, Submission
+from gridwright.grid.slurm.submission import job_label
+from gridwright.grid.slurm.words import job_state
+
+_JUST_NOW_S = 3.0
+_SEEN_EVERY_S = 20.0
+"""How often it is written down that Slurm told of a job: less often than any sensible MinJobAge."""
+
+
+@dataclass
+class Standing:
+    """The jobs that have not ended, as Slurm has them."""
+
+    live: list[Submission] = field(default_factory=list)
+    rows: Mapping[Tag, Sequence[QueueRow]] = field(default_factory=dict)
+
+    def has(self, submission: Submission) -> bool:
+        """Whether Slurm's number of a submission is its own: seen in the queue, or given to it just now."""
+        return bool(self.rows.get(submission.tag)) or time.time() - submission.seen < _JUST_NOW_S
+
+    def row(self, submission: Submission, element: int) -> QueueRow | None:
+        """The row of a job in the queue."""
+        for row in self.rows.get(submission.tag, ()):
+            if element == WHOLE if row.indices is None else element in row.indices:
+                return row
+        return None
+
+
+def reconcile(site: Site, record: Record) -> Standing:
+    """Bring the record up to date and hand in what Slurm has lost. Raises GridwrightError (ENVIRONMENT)."""
+    live = record.live()
+    if not live:
+        return Standing()
+    began = time.time()
+    rows = by_tag(read_queue(site.tools, sum(len(each.elements) for each in live)))
+    live = _adopt(record, live, rows)
+    standing = Standing(live, rows)
+    missing = _write_ends(site, record, standing)
+    _cancel_again(site, record, standing, began)
+    if missing:
+        absent, past = _ask_accounting(site, record, standing, missing)
+        if absent:
+            settle_absent(site, record, absent, complete=past.complete)
+    _note_seen(record, standing, began)
+    return Standing(record.live(), rows)
+
+
+def _adopt(
+    record: Record, live: Sequence[Submission], rows: Mapping[Tag, Sequence[QueueRow]]
+) -> list[Submission]:
+    """Write down the numbers of jobs whose sbatch had an answer that nobody read."""
+    found = [
+        (each.tag, rows[each.tag][0].job_id) for each in live if each.slurm_id is None and rows.get(each.tag)
+    ]
+    if not found:
+        return list(live)
+    record.accepted(found)
+    return record.live()
+
+
+def _write_ends(site: Site, record: Record, standing: Standing) -> dict[str, tuple[int, ...]]:
+    """Write down what has ended by the queue; elements that the queue does not have, by token."""
+    ends: list[Ended] = []
+    missing: dict[str, tuple[int, ...]] = {}
+    now = time.time()
+    for submission in standing.live:
+        if submission.slurm_id is None and submission.held(now):
+            continue
+        known, cancelled = record.ended(submission.token), record.cancelled(submission.token)
+        placed = _placed(standing.rows.get(submission.tag, ()))
+        lost = []
+        for element in submission.elements:
+            if element in known:
+                continue
+            if element not in placed:
+                lost.append(element)
+            elif end := ended_by_queue(submission, element, placed[element], element in cancelled):
+                ends.append(end)
+        if lost:
+            missing[submission.token] = tuple(lost)
+    write_ends(site.places, record, standing.live, ends)
+    return missing
+
+
+def _placed(rows: Sequence[QueueRow]) -> dict[int, QueueRow]:
+    """Rows by element. An element that was requeued can be in two, and the one that has not ended counts."""
+    placed: dict[int, QueueRow] = {}
+    for row in rows:
+        for element in (WHOLE,) if row.indices is None else row.indices:
+            if element not in placed or not job_state(row.words).state.final:
+                placed[element] = row
+    return placed
+
+
+def _cancel_again(site: Site, record: Record, standing: Standing, began: float) -> None:
+    """Cancel what a restarted slurmctld brought back: earlier attempts, ended jobs, cancelled jobs."""
+    live = {each.token: each for each in standing.live}
+    targets: list[str] = []
+    for tag, rows in standing.rows.items():
+        submission = live.get(tag.token) or record.by_token(tag.token)
+        if submission is None:
+            continue
+        cancelled, ended = record.cancelled(tag.token), record.ended(tag.token)
+        for row in rows:
+            state = job_state(row.words)
+            if state.state.final or "COMPLETING" in row.words:
+                continue
+            for element in (WHOLE,) if row.indices is None else row.indices:
+                known = ended.get(element)
+                if (
+                    tag.attempt < submission.attempt
+                    or element in cancelled
+                    or (known is not None and known.recorded < began)
+                ):
+                    targets.append(f"{row.job_id}" if element == WHOLE else f"{row.job_id}_{element}")
+    scancel(site, targets)
+
+
+def _ask_accounting(
+    site: Site, record: Record, standing: Standing, missing: Mapping[str, tuple[int, ...]]
+) -> tuple[list[Absent], Past]:
+    """Write down what has ended by the accounting; what it does not know either."""
+    chosen = [each for each in standing.live if each.token in missing]
+    cluster = read_cluster(site.tools, record)
+    since = min(each.submitted for each in chosen)
+    past = read_past(
+        site.tools,
+        cluster.config,
+        {each.tag: slurm_name(job_label(each.request), each.tag) for each in chosen},
+        since,
+    )
+    adopted = {tag: row.job_id for (tag, _), row in past.rows.items()}
+    record.accepted(
+        [(each.tag, adopted[each.tag]) for each in chosen if each.slurm_id is None and each.tag in adopted]
+    )
+    ends: list[Ended] = []
+    absent: list[Absent] = []
+    for submission in chosen:
+        cancelled = record.cancelled(submission.token)
+        lost = []
+        for element in missing[submission.token]:
+            row = past.rows.get((submission.tag, element))
+            if row is None:
+                lost.append(element)
+            elif end := ended_by_accounting(submission, element, row, element in cancelled):
+                ends.append(end)
+        if lost:
+            absent.append(Absent(submission, tuple(lost), not standing.rows.get(submission.tag)))
+    write_ends(site.places, record, standing.live, ends)
+    return absent, past
+
+
+def _note_seen(record: Record, standing: Standing, began: float) -> None:
+    stale = [
+        each.token
+        for each in standing.live
+        if standing.rows.get(each.tag) and began - each.seen > _SEEN_EVERY_S
+    ]
+    if stale:
+        record.saw(stale)

@@ -1,0 +1,414 @@
+"""Our own record of what was handed to Slurm: an SQLite file, one for each user of a grid.
+
+A submission is written here before sbatch is called, its identifier after; what became of each job is written
+once and never asked again. Every process of Gridwright may be killed at any moment, and several may use the
+file at the same time: each change is one transaction, and who hands in a submission holds it by name
+until a time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from gridwright.errors import environment_error
+from gridwright.grid.job import JobRequest, JobState
+from gridwright.grid.slurm.job_name import Tag, expand_indices, fold_indices
+
+WHOLE = -1
+"""The index of a job that is no array."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS submission (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    token TEXT NOT NULL UNIQUE,
+    attempt INTEGER NOT NULL DEFAULT 0,
+    identifier TEXT UNIQUE,
+    slurm_id INTEGER,
+    request TEXT NOT NULL,
+    doomed TEXT,
+    submitted REAL NOT NULL,
+    seen REAL NOT NULL,
+    owner TEXT,
+    lease REAL NOT NULL DEFAULT 0,
+    orphaned_until REAL,
+    interruptions INTEGER NOT NULL DEFAULT 0,
+    live INTEGER NOT NULL DEFAULT 1
+);
+CREATE INDEX IF NOT EXISTS live_submission ON submission (live) WHERE live = 1;
+CREATE TABLE IF NOT EXISTS ended (
+    token TEXT NOT NULL,
+    element INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    exit_status INTEGER,
+    signal INTEGER,
+    reason TEXT,
+    node TEXT,
+    started REAL,
+    ended REAL,
+    restarts INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    recorded REAL NOT NULL,
+    PRIMARY KEY (token, element)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS cancelled (
+    token TEXT NOT NULL,
+    element INTEGER NOT NULL,
+    PRIMARY KEY (token, element)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS leftover (
+    token TEXT NOT NULL,
+    element INTEGER NOT NULL,
+    node TEXT,
+    PRIMARY KEY (token, element)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, text TEXT NOT NULL, read REAL NOT NULL);
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """A request as it stands with Slurm."""
+
+    number: int
+    """Order of submission."""
+    token: str
+    attempt: int
+    identifier: str | None
+    """What users call it; Slurm's number, as long as that is ours alone."""
+    slurm_id: int | None
+    """Slurm's number of this attempt; None while it is not known that Slurm has it."""
+    request: JobRequest
+    doomed: str | None
+    """The job that it should have waited for and that did not complete."""
+    submitted: float
+    seen: float
+    """When Slurm last told of it; seconds since 1970."""
+    owner: str | None
+    lease: float
+    """Until when its owner hands it in."""
+    orphaned_until: float | None
+    """Slurm lost it after it had begun; by then slurmd has ended it, or it has ended by itself."""
+    interruptions: int
+    """Attempts that had begun and were lost."""
+    live: bool
+    """Whether any of its elements has not ended."""
+
+    @property
+    def tag(self) -> Tag:
+        """What its name in Slurm ends with."""
+        return Tag(self.token, self.attempt)
+
+    @property
+    def elements(self) -> tuple[int, ...]:
+        """Indices of its jobs; WHOLE alone where it is no array."""
+        return (WHOLE,) if self.request.array is None else tuple(self.request.array)
+
+    def held(self, now: float) -> bool:
+        """Whether a process that lives is handing it in."""
+        return self.owner is not None and self.lease > now and _owner_lives(self.owner)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """What became of one job."""
+
+    token: str
+    element: int
+    state: JobState
+    exit_status: int | None = None
+    signal: int | None = None
+    reason: str | None = None
+    node: str | None = None
+    started: float | None = None
+    ended: float | None = None
+    restarts: int = 0
+    attempt: int = 0
+    recorded: float = 0.0
+
+
+def this_process() -> str:
+    """A name of this process that no later one has: host, number and start time."""
+    return f"{socket.gethostname()}/{os.getpid()}/{_start_time(os.getpid())}"
+
+
+def _start_time(pid: int) -> str:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return ""
+    return stat.rpartition(")")[2].split()[19]
+
+
+def _owner_lives(owner: str) -> bool:
+    """Whether a process lives; one of another host is taken to, as long as its lease runs."""
+    host, pid, start = owner.rsplit("/", 2)
+    return host != socket.gethostname() or (start != "" and _start_time(int(pid)) == start)
+
+
+class Record:
+    """The record, open. Raises GridwrightError (ENVIRONMENT) where the file cannot be used."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with self._explained():
+            self._base = sqlite3.connect(path, timeout=20.0, isolation_level=None)
+            self._base.row_factory = sqlite3.Row
+            if not self._base.execute("PRAGMA user_version").fetchone()[0]:
+                path.chmod(0o600)
+                self._base.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = 1; COMMIT;")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._base.close()
+
+    def __enter__(self) -> Record:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise environment_error(
+                f"the record of jobs cannot be used: {error}",
+                where=str(self._path),
+                remedy="see that the state directory is writable, has room and knows locks (flock)",
+            ) from error
+
+    @contextmanager
+    def _change(self) -> Iterator[sqlite3.Connection]:
+        with self._explained():
+            self._base.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._base
+            except BaseException:
+                self._base.execute("ROLLBACK")
+                raise
+            self._base.execute("COMMIT")
+
+    def _read(self, query: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        with self._explained():
+            return self._base.execute(query, parameters).fetchall()
+
+    def intend(self, intents: Iterable[tuple[str, JobRequest, str | None]], lease: float) -> None:
+        """Write down what is about to be handed in: token, request, and the dependency that dooms it."""
+        now = time.time()
+        with self._change() as base:
+            base.executemany(
+                "INSERT INTO submission (token, request, doomed, submitted, seen, owner, lease)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (token, _request_text(request), doomed, now, now, this_process(), lease)
+                    for token, request, doomed in intents
+                ],
+            )
+
+    def accepted(self, answers: Iterable[tuple[Tag, int]]) -> dict[str, str]:
+        """Write down Slurm's numbers, by attempt; identifiers by token.
+
+        A number that another submission is known by, since Slurm has used it twice, gets an addition.
+        """
+        identifiers = {}
+        with self._change() as base:
+            for tag, slurm_id in answers:
+                row = base.execute(
+                    "SELECT identifier FROM submission WHERE token = ? AND attempt = ?",
+                    (tag.token, tag.attempt),
+                ).fetchone()
+                if row is None:
+                    continue
+                identifier = row["identifier"] or _free_identifier(base, slurm_id)
+                base.execute(
+                    "UPDATE submission SET slurm_id = ?, identifier = ?, owner = NULL, seen = ?"
+                    " WHERE token = ?",
+                    (slurm_id, identifier, time.time(), tag.token),
+                )
+                identifiers[tag.token] = identifier
+        return identifiers
+
+    def orphaned(self, token: str, until: float) -> None:
+        """Slurm lost a submission of which a job had begun."""
+        with self._change() as base:
+            base.execute("UPDATE submission SET orphaned_until = ? WHERE token = ?", (until, token))
+
+    def claim(self, tag: Tag, lease: float, *, interrupted: bool = False) -> Tag | None:
+        """Take over a submission for its next attempt; None where another process was quicker."""
+        with self._change() as base:
+            done = base.execute(
+                "UPDATE submission SET attempt = attempt + 1, slurm_id = NULL, orphaned_until = NULL,"
+                " interruptions = interruptions + ?, owner = ?, lease = ?, seen = ?"
+                " WHERE token = ? AND attempt = ? AND live = 1",
+                (int(interrupted), this_process(), lease, time.time(), tag.token, tag.attempt),
+            )
+            return Tag(tag.token, tag.attempt + 1) if done.rowcount == 1 else None
+
+    def released(self, tokens: Iterable[str]) -> None:
+        """Let go of submissions that were not handed in: the next command does it."""
+        with self._change() as base:
+            base.executemany("UPDATE submission SET owner = NULL WHERE token = ?", [(t,) for t in tokens])
+
+    def withdraw(self, tokens: Iterable[str]) -> None:
+        """Forget submissions that were refused, or that their user gave up before he knew of them."""
+        with self._change() as base:
+            base.executemany("DELETE FROM submission WHERE token = ?", [(token,) for token in tokens])
+
+    def saw(self, tokens: Iterable[str]) -> None:
+        """Slurm told of these just now."""
+        now = time.time()
+        with self._change() as base:
+            base.executemany("UPDATE submission SET seen = ? WHERE token = ?", [(now, t) for t in tokens])
+
+    def end(self, ends: Iterable[Ended], *, sweep: Iterable[Ended] = ()) -> None:
+        """Write down what became of jobs. What is written already stays: a job ends once."""
+        now = time.time()
+        names = [each.name for each in fields(Ended)]
+        with self._change() as base:
+            touched = set()
+            for each in ends:
+                values = {name: getattr(each, name) for name in names} | {"recorded": now}
+                base.execute(
+                    f"INSERT OR IGNORE INTO ended ({', '.join(names)})"  # noqa: S608
+                    f" VALUES ({', '.join(f':{name}' for name in names)})",
+                    values,
+                )
+                touched.add(each.token)
+            base.executemany(
+                "INSERT OR IGNORE INTO leftover (token, element, node) VALUES (?, ?, ?)",
+                [(each.token, each.element, each.node) for each in sweep],
+            )
+            for token in touched:
+                _close(base, token)
+
+    def cancel(self, elements: Iterable[tuple[str, int]]) -> None:
+        """Write down that a user cancelled jobs, before Slurm is told: it may forget."""
+        with self._change() as base:
+            base.executemany("INSERT OR IGNORE INTO cancelled VALUES (?, ?)", list(elements))
+
+    def cancelled(self, token: str) -> set[int]:
+        """Elements of a submission that its user cancelled."""
+        rows = self._read("SELECT element FROM cancelled WHERE token = ?", (token,))
+        return {row["element"] for row in rows}
+
+    def live(self) -> list[Submission]:
+        """Submissions that have jobs which have not ended, in order."""
+        return [
+            _submission(row) for row in self._read("SELECT * FROM submission WHERE live = 1 ORDER BY number")
+        ]
+
+    def all(self) -> list[Submission]:
+        """All submissions, in order."""
+        return [_submission(row) for row in self._read("SELECT * FROM submission ORDER BY number")]
+
+    def by_identifier(self, identifier: str) -> Submission | None:
+        """The submission that users know by an identifier."""
+        rows = self._read("SELECT * FROM submission WHERE identifier = ?", (identifier,))
+        return _submission(rows[0]) if rows else None
+
+    def by_token(self, token: str) -> Submission | None:
+        """The submission of a token."""
+        rows = self._read("SELECT * FROM submission WHERE token = ?", (token,))
+        return _submission(rows[0]) if rows else None
+
+    def identifiers(self) -> list[str]:
+        """All identifiers that users may know."""
+        return [
+            row[0] for row in self._read("SELECT identifier FROM submission WHERE identifier IS NOT NULL")
+        ]
+
+    def ended(self, token: str) -> dict[int, Ended]:
+        """What became of the jobs of a submission, by element."""
+        found = self._read("SELECT * FROM ended WHERE token = ?", (token,))
+        return {row["element"]: _ended(row) for row in found}
+
+    def leftovers(self) -> list[tuple[str, int, str | None]]:
+        """Jobs whose private directories may be there still: token, element, node."""
+        return [tuple(row) for row in self._read("SELECT token, element, node FROM leftover")]
+
+    def swept(self, elements: Iterable[tuple[str, int]]) -> None:
+        """Their private directories are gone."""
+        with self._change() as base:
+            base.executemany("DELETE FROM leftover WHERE token = ? AND element = ?", list(elements))
+
+    def fact(self, name: str, age_s: float) -> str | None:
+        """What was kept under a name; None where it is older than `age_s` seconds."""
+        rows = self._read("SELECT text, read FROM fact WHERE name = ?", (name,))
+        return rows[0]["text"] if rows and 0 <= time.time() - rows[0]["read"] <= age_s else None
+
+    def keep_fact(self, name: str, text: str) -> None:
+        """Keep something that was read, to be read less often."""
+        with self._change() as base:
+            base.execute("INSERT OR REPLACE INTO fact VALUES (?, ?, ?)", (name, text, time.time()))
+
+
+def _close(base: sqlite3.Connection, token: str) -> None:
+    """A submission that has ended needs no query any more, and its environment need not stay on a disk."""
+    row = base.execute("SELECT * FROM submission WHERE token = ?", (token,)).fetchone()
+    if row is None:
+        return
+    count = base.execute("SELECT count(*) FROM ended WHERE token = ?", (token,)).fetchone()[0]
+    if count >= len(_submission(row).elements):
+        text = json.dumps(json.loads(row["request"]) | {"environment": {}})
+        base.execute(
+            "UPDATE submission SET live = 0, owner = NULL, request = ? WHERE token = ?", (text, token)
+        )
+
+
+def _free_identifier(base: sqlite3.Connection, slurm_id: int) -> str:
+    taken = base.execute(
+        "SELECT count(*) FROM submission WHERE identifier = ? OR identifier GLOB ?",
+        (str(slurm_id), f"{slurm_id}-*"),
+    ).fetchone()[0]
+    return str(slurm_id) if taken == 0 else f"{slurm_id}-{taken + 1}"
+
+
+def _request_text(request: JobRequest) -> str:
+    """A request as JSON; bytes that are no UTF-8 are escaped, as lone surrogates."""
+    values = {each.name: getattr(request, each.name) for each in fields(JobRequest)}
+    values["array"] = None if request.array is None else fold_indices(request.array)
+    values |= {name: dict(values[name]) for name in ("environment", "libraries")}
+    values |= {name: list(values[name]) for name in ("command", "after")}
+    return json.dumps(values)
+
+
+def _submission(row: sqlite3.Row) -> Submission:
+    values = json.loads(row["request"])
+    if values["array"] is not None:
+        values["array"] = expand_indices(values["array"])
+    return Submission(
+        request=JobRequest(**values),
+        live=bool(row["live"]),
+        **{
+            name: row[name]
+            for name in (
+                "number",
+                "token",
+                "attempt",
+                "identifier",
+                "slurm_id",
+                "doomed",
+                "submitted",
+                "seen",
+                "owner",
+                "lease",
+                "orphaned_until",
+                "interruptions",
+            )
+        },
+    )
+
+
+def _ended(row: sqlite3.Row) -> Ended:
+    values = dict(row)
+    return Ended(**values | {"state": JobState(values["state"])})

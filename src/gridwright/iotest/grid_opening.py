@@ -1,0 +1,90 @@
+"""How all nodes of a test open a library, and whether they see the same one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from gridwright.errors import Finding, Problem
+from gridwright.iotest.grid_members import Members
+from gridwright.iotest.grid_phase import Emit
+from gridwright.iotest.measure import LibraryFailed
+from gridwright.iotest.options import IotestOptions, LibraryTarget
+from gridwright.iotest.scratch import MARKER
+from gridwright.iotest.space import Room
+from gridwright.iotest.wire import Message
+from gridwright.runs.events import finding_event
+
+
+@dataclass(slots=True)
+class Opened:
+    """What the nodes say of a library."""
+
+    memory_backed: bool = False
+    rooms: dict[str, Room] = field(default_factory=dict)
+    kept: dict[str, Message | None] = field(default_factory=dict)
+    """The newest set of files that each node kept."""
+
+
+async def open_library(
+    members: Members, target: LibraryTarget, options: IotestOptions, run: str, emit: Emit
+) -> Opened:
+    """Have all nodes look at the library. Raises LibraryFailed and NodesFailed."""
+    order = {
+        "do": "open",
+        "target": target.to_message(),
+        # Whether a rate is steady is seen on all nodes together.
+        "options": replace(options, until_steady_s=None).to_message(),
+        "run": run,
+    }
+    answers = await members.ask(order, "opening the library")
+    opened = Opened()
+    told = set()
+    for name, answer in answers.items():
+        if not opened.rooms:
+            emit({"event": "device", "device": answer["device"]})
+        opened.rooms[name] = Room(**answer["room"])
+        opened.kept[name] = answer["kept"]
+        opened.memory_backed |= answer["memory_backed"]
+        for finding in answer["findings"]:
+            if finding["text"] not in told:
+                told.add(finding["text"])
+                emit(finding_event(Finding(**finding)))
+    return opened
+
+
+async def is_shared(members: Members, target: LibraryTarget, options: IotestOptions, emit: Emit) -> bool:
+    """Find out whether all nodes see the directory that one of them has made.
+
+    Raises LibraryFailed where the test needs that and it is not so.
+    """
+    first, *others = members.shares_here
+    if not others:
+        return True
+    paths = [f"{first.directory}/{MARKER}"]
+    answers = await members.ask({"do": "see", "paths": paths}, "looking for a directory")
+    blind = [name for name, answer in answers.items() if name != first.node and not all(answer["seen"])]
+    if not blind or members.stopped:
+        return not blind
+    who = f"{', '.join(blind[:3])}{' and others' if len(blind) > 3 else ''}"
+    see = f"{who} {'does' if len(blind) == 1 else 'do'} not see what {first.node} has made"
+    if options.pairs or options.shared_file:
+        flag = "--pairs" if options.pairs else "--shared-file"
+        raise LibraryFailed(
+            Problem(
+                what=f"library {target.library}: {flag} needs one that all nodes share, and {see} there",
+                where=target.path,
+                remedy=f"mount the same file system on all nodes, or leave out {flag}",
+            )
+        )
+    if len(blind) < len(others):
+        emit(finding_event(_partly_shared(target, see)))
+    return False
+
+
+def _partly_shared(target: LibraryTarget, see: str) -> Finding:
+    return Finding(
+        "warning",
+        "library-not-shared",
+        f"library {target.library}: {see} in {target.path}, though other nodes do",
+        "mount the same file system on all nodes",
+    )

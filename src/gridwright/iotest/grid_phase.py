@@ -1,0 +1,180 @@
+"""One phase on all nodes: each prepares, all start at one instant, and what they say is brought together."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gridwright.iotest.coordinator import Coordinator
+from gridwright.iotest.engine import Sample
+from gridwright.iotest.remote_node import NodeFailed, RemoteNode
+from gridwright.iotest.stalls import Stall
+from gridwright.iotest.steadiness import Steadiness
+from gridwright.iotest.steady import SteadyResult
+from gridwright.iotest.wire import Message
+
+LEAD_S = 0.05
+"""The start is at least so far ahead that the order for it is there before."""
+LEAD_PER_NODE_S = 0.0005
+"""More for each node: the orders are written one after the other (measured: 0.1 ms each)."""
+QUIET_S = 45.0
+"""A worker reports at least once a second, also while nothing moves; one that does not hangs."""
+_SHOWN_S = 0.25
+
+Emit = Callable[[dict[str, Any]], None]
+
+
+@dataclass(slots=True)
+class NodeRun:
+    """What a node did in a phase."""
+
+    node: str
+    outcome: dict[str, Any] | None = None
+    failed: NodeFailed | None = None
+    start_s: float | None = None
+    """When its streams started, less when they were to, in seconds by the clock here."""
+    history: list[Sample] = field(default_factory=list)
+    stalls: list[Stall] = field(default_factory=list)
+    progress: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class GridPhase:
+    """Runs one phase; `orders` has what each node is to do."""
+
+    coordinator: Coordinator
+    op: str
+    orders: Mapping[str, Message]
+    emit: Emit
+    longest_s: float | None = None
+    """With --until-steady, the longest it may last."""
+    runs: dict[str, NodeRun] = field(default_factory=dict)
+    _at: float = 0.0
+    _wall: float = 0.0
+    _shown: tuple[float, int] = (0.0, 0)
+    _steady: Steadiness = field(default_factory=lambda: Steadiness(None))
+
+    async def run(self) -> SteadyResult | None:
+        """Run it to its end, on all nodes that can; `runs` has what came of each."""
+        self.runs = {name: NodeRun(name) for name in self.orders}
+        self._steady = Steadiness(self.longest_s)
+        nodes = [self.coordinator.nodes[name] for name in self.orders]
+        async with self.coordinator.heeding_stop():
+            await self._keep_failures(nodes, self._arm)
+            armed = [node for node in nodes if self._goes_on(node)]
+            await self.coordinator.on_each(armed, lambda node: node.measure_clock(3))
+            self._go(armed)
+            watching = asyncio.create_task(self._watch())
+            try:
+                await self._keep_failures(armed, self._follow)
+            finally:
+                watching.cancel()
+                await asyncio.gather(watching, return_exceptions=True)
+        return self._steady.result(self._together())
+
+    def _goes_on(self, node: RemoteNode) -> bool:
+        run = self.runs[node.name]
+        return run.failed is None and run.outcome is None
+
+    async def _keep_failures(self, nodes: list[RemoteNode], act: Callable[[RemoteNode], Any]) -> None:
+        results = await self.coordinator.on_each(nodes, act)
+        for name, result in results.items():
+            if isinstance(result, NodeFailed):
+                self.runs[name].failed = result
+
+    async def _arm(self, node: RemoteNode) -> None:
+        """Have a node prepare its streams."""
+        node.order({"do": "phase", "op": self.op, "report_s": self._report_s()} | self.orders[node.name])
+        message = await node.hear(self.coordinator.limits.order_s, f"preparing phase {self.op}")
+        if message["say"] == "result":
+            self._ended(node, message)
+
+    def _report_s(self) -> float:
+        """Few nodes report four times a second, a hundred or more once: more than that nobody could read."""
+        return min(1.0, max(_SHOWN_S, len(self.orders) / 100))
+
+    def _go(self, nodes: list[RemoteNode]) -> None:
+        """Let all start at one instant, by the clock of each."""
+        slowest = max((node.clock.round_trip_s for node in nodes), default=0.0)
+        lead = LEAD_S + 2 * slowest + LEAD_PER_NODE_S * len(nodes)
+        self._at, self._wall = time.monotonic() + lead, time.time() + lead
+        for node in nodes:
+            node.send({"do": "go", "at": self._at + node.clock.monotonic_s})
+
+    async def _follow(self, node: RemoteNode) -> None:
+        """Listen to a node until its part of the phase has ended."""
+        run = self.runs[node.name]
+        while run.outcome is None:
+            message = await node.hear(QUIET_S, f"running phase {self.op}")
+            if message["say"] == "started":
+                run.start_s = message["at"] - node.clock.monotonic_s - self._at
+            elif message["say"] == "report":
+                self._report(run, message)
+            elif message["say"] == "result":
+                self._ended(node, message)
+
+    def _ended(self, node: RemoteNode, message: Message) -> None:
+        run = self.runs[node.name]
+        run.outcome = message["outcome"]
+        run.stalls = [Stall(**stall) for stall in message["stalls"]]
+
+    def _report(self, run: NodeRun, message: Message) -> None:
+        if message["progress"] is not None:
+            run.progress = message["progress"]
+        for sample in message["samples"]:
+            before = run.history[-1] if run.history else Sample(0.0, 0, 0, 0)
+            run.history.append(
+                Sample(
+                    sample["elapsed_s"],
+                    before.read_bytes + sample["read_bytes"],
+                    before.written_bytes + sample["written_bytes"],
+                    before.operations + sample["operations"],
+                )
+            )
+            # In time as it goes by here: the clocks of nodes differ.
+            at = self._wall + (run.start_s or 0.0) + sample["elapsed_s"]
+            self.emit({"event": "sample", "op": self.op, "time": at, "node": run.node} | sample)
+
+    async def _watch(self) -> None:
+        """Show all nodes together, and end a phase whose rate is steady."""
+        while True:
+            await asyncio.sleep(_SHOWN_S)
+            progress = [run.progress for run in self.runs.values() if run.progress and run.failed is None]
+            if not progress:
+                continue
+            self._show(progress)
+            syncing = any(each["syncing"] for each in progress)
+            if self.longest_s is not None and self._steady.reached(self._together(), syncing=syncing):
+                for node in self.coordinator.here:
+                    node.send({"do": "finish"})
+
+    def _show(self, progress: list[dict[str, Any]]) -> None:
+        totals = {
+            key: sum(each[key] for each in progress) for key in ("read_bytes", "written_bytes", "operations")
+        }
+        moved, now = totals["read_bytes"] + totals["written_bytes"], time.monotonic()
+        since, before = self._shown
+        event: dict[str, Any] = {"event": "progress", "op": self.op}
+        if now - since >= 1.0:
+            self._shown = (now, moved)
+            if since:
+                event["rate_bytes_per_s"] = (moved - before) / (now - since)
+        event["syncing"] = all(each["syncing"] for each in progress)
+        event["elapsed_s"] = max(each["elapsed_s"] for each in progress)
+        self.emit(event | totals)
+
+    def _together(self) -> list[Sample]:
+        """What all nodes had done at each sample that all have given; those that failed left out."""
+        histories = [run.history for run in self.runs.values() if run.failed is None and run.history]
+        return [
+            Sample(
+                max(sample.elapsed_s for sample in samples),
+                sum(sample.read_bytes for sample in samples),
+                sum(sample.written_bytes for sample in samples),
+                sum(sample.operations for sample in samples),
+            )
+            for samples in zip(*histories, strict=False)
+        ]

@@ -1,0 +1,111 @@
+"""A first look at a library on the node that tests it: what lies below, what earlier tests left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gridwright.errors import Finding
+from gridwright.filesystems.mounts import MountFacts, describe_mount
+from gridwright.iotest.options import LibraryTarget
+from gridwright.iotest.scratch import remove_stale
+from gridwright.units import format_bytes
+
+
+def describe_library(target: LibraryTarget) -> tuple[MountFacts, list[Finding]]:
+    """What lies below a library, and what is to be said of it. Raises OSError if it is no directory."""
+    path = Path(target.path)
+    if not path.is_dir():
+        path.stat()
+        raise NotADirectoryError(20, "not a directory", str(path))
+    mount = describe_mount(path)
+    return mount, list(_remarks(target, mount))
+
+
+def _remarks(target: LibraryTarget, mount: MountFacts) -> list[Finding]:
+    found = []
+    if mount.memory_backed:
+        found.append(
+            Finding(
+                "warning",
+                "memory-backed",
+                f"library {target.library} lies on {mount.filesystem_type}, memory: "
+                "reads are marked cached and do not count, and its files are gone after a restart",
+                "test a directory on a disk or a parallel file system",
+            )
+        )
+    if mount.served_over_network:
+        found.append(
+            Finding(
+                "info",
+                "server-cache",
+                f"{mount.filesystem_type} has caches in its servers, which no client can see or empty",
+                "make all files together larger than the servers' memory: raise --size or --streams",
+            )
+        )
+    return found
+
+
+def tidied(target: LibraryTarget) -> list[Finding]:
+    """Remove what killed tests of this host left, and name it. Raises OSError."""
+    return [
+        Finding(
+            "info",
+            "stale-removed",
+            f"a killed test had left {leftover.directory} ({format_bytes(leftover.bytes)}): removed",
+            "nothing to do",
+        )
+        for leftover in remove_stale(Path(target.path))
+    ]
+
+
+def kept_set_finding(files: int, directory: Path | str, size: int) -> Finding:
+    """Tell of a kept set of files that is read."""
+    return Finding(
+        "info",
+        "kept-set",
+        f"reading the {files} files kept in {directory} ({format_bytes(size)})",
+        f"remove them when you no longer need them: rm -r {directory}",
+    )
+
+
+def laid_out() -> Finding:
+    """Tell that files had to be written first."""
+    return Finding(
+        "info",
+        "laid-out",
+        "there was no kept set of files to read, so they were written first",
+        "keep the files of a run with --keep to read them again",
+    )
+
+
+def kept_finding(files: int, directory: Path | str, size: int) -> Finding:
+    """Tell of a set of files that was kept."""
+    return Finding(
+        "info",
+        "kept-set",
+        f"kept {files} files ({format_bytes(size)}) in {directory}",
+        f"read them with --phases read; remove them with: rm -r {directory}",
+    )
+
+
+def cached_finding(library: str, op: str, fraction: float) -> Finding:
+    """Tell that a read does not count."""
+    return Finding(
+        "warning",
+        "cached",
+        f"library {library}, phase {op}: {fraction:.0%} of the pages read were in the page "
+        "cache, so the figure is the memory's and does not count",
+        "use --engine direct, or a --size of more than the memory divided by the streams",
+    )
+
+
+def wrong_data(mismatch: dict[str, object], *, node: str | None = None) -> Finding:
+    """Tell of bytes that are not those written."""
+    on = f"node {node}: " if node else ""
+    return Finding(
+        "error",
+        "wrong-data",
+        f"{on}{mismatch['path']}: {mismatch['length']} bytes from offset {mismatch['offset']} are not what "
+        "was written",
+        "do not trust this file system with data before you know the cause; `dmesg` may name it",
+    )

@@ -1,0 +1,191 @@
+"""How the worker of each node is started: by the scheduler, or through ssh where there is none."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from gridwright.errors import GridwrightError
+from gridwright.grid.head import HeadNode
+from gridwright.grid.job import Job, JobRequest, JobState
+from gridwright.grid.scheduler import Scheduler
+
+NAME = "gridwright-iotest"
+END_S = 5.0
+"""How long a worker that was told to leave may take until its job is cancelled."""
+_LOOK_S = 0.2
+_CONNECT_S = 10
+
+
+class NodeLauncher(Protocol):
+    """Starts one worker on each node.
+
+    Failure contract. Every method returns within a bounded time. `start` raises GridwrightError where
+    workers cannot be started at all; what becomes of each is for `ended` to tell. `ended` raises
+    GridwrightError where nothing can be said now; it can be called again. `stop` raises nothing, and
+    can be called at any time.
+    """
+
+    def start(self, commands: Mapping[str, Sequence[str]], logs: Path) -> None:
+        """Have each node (the key) run its command; `logs` is a directory of the run for what is said."""
+
+    def ended(self) -> dict[str, str]:
+        """Nodes whose command runs no more, and why, in words: "its job 17 timed out"."""
+
+    def waiting(self) -> dict[str, str]:
+        """Nodes whose command does not run yet, and why, in words."""
+
+    def stop(self) -> None:
+        """End what still runs."""
+
+
+class SchedulerLauncher:
+    """One job on each node, which has the node for itself."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        *,
+        directory: str,
+        environment: Mapping[str, str],
+        cores: Mapping[str, int],
+    ) -> None:
+        """`directory` and `environment` are those of the jobs, `cores` those of each node."""
+        self._scheduler = scheduler
+        self._directory = directory
+        self._environment = environment
+        self._cores = cores
+        self._jobs: dict[str, str] = {}
+
+    def start(self, commands: Mapping[str, Sequence[str]], logs: Path) -> None:
+        """Submit one job for each node, which has a log of its own. Raises GridwrightError."""
+        requests = [
+            JobRequest(
+                command=command,
+                directory=self._directory,
+                environment=self._environment,
+                name=NAME,
+                cores=self._cores.get(node, 1),
+                node=node,
+                exclusive=True,
+            )
+            for node, command in commands.items()
+        ]
+        self._jobs = dict(zip(commands, self._scheduler.submit(requests), strict=True))
+
+    def ended(self) -> dict[str, str]:
+        """Nodes whose job has ended. Raises GridwrightError."""
+        return {node: _end(job) for node, job in self._look().items() if job.state.final}
+
+    def waiting(self) -> dict[str, str]:
+        """Nodes whose job waits. Raises GridwrightError."""
+        return {
+            node: f"its job {job.id} waits{f': {job.reason}' if job.reason else ''}"
+            for node, job in self._look().items()
+            if job.state == JobState.WAITING
+        }
+
+    def stop(self) -> None:
+        """Give the jobs a moment to end by themselves, and cancel the others."""
+        deadline = time.monotonic() + END_S
+        with contextlib.suppress(GridwrightError):
+            while True:
+                left = [job.id for job in self._look().values() if not job.state.final]
+                if not left:
+                    return
+                if time.monotonic() > deadline:
+                    self._scheduler.cancel(left)
+                    return
+                time.sleep(_LOOK_S)
+
+    def _look(self) -> dict[str, Job]:
+        if not self._jobs:
+            return {}
+        jobs = {job.id: job for job in self._scheduler.jobs(list(self._jobs.values()))}
+        return {node: jobs[identifier] for node, identifier in self._jobs.items() if identifier in jobs}
+
+
+def _end(job: Job) -> str:
+    how = job.state.value.replace("-", " ")
+    if job.state == JobState.COMPLETED:
+        how = "ended"
+    elif job.state == JobState.FAILED and job.exit_status is not None:
+        how = f"failed with exit status {job.exit_status}"
+    reason = f" ({job.reason})" if job.reason else ""
+    return f"its job {job.id} {how}{reason}" + (f"; see {job.log}" if job.log else "")
+
+
+class SshLauncher:
+    """One ssh to each node, run on the head node; its log says what went wrong."""
+
+    def __init__(self, head: HeadNode) -> None:
+        self._head = head
+        self._logs = Path()
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._failed: dict[str, str] = {}
+
+    def start(self, commands: Mapping[str, Sequence[str]], logs: Path) -> None:
+        """Start one ssh for each node; one that cannot be started is told by `ended`."""
+        self._logs = logs
+        for node, command in commands.items():
+            ssh = [
+                "ssh",
+                "-oBatchMode=yes",
+                f"-oConnectTimeout={_CONNECT_S}",
+                "-oServerAliveInterval=10",
+                "--",
+            ]
+            # ssh hands one text to the shell of the other side: every word is quoted for it.
+            argv = self._head.argv([*ssh, node, shlex.join(command)])
+            try:
+                with self._log(node).open("ab") as log:
+                    self._running[node] = subprocess.Popen(
+                        argv,
+                        stdin=subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=log,
+                        # A terminal's interrupt goes to the command, which tells the workers itself.
+                        start_new_session=True,
+                    )
+            except OSError as error:
+                self._failed[node] = f"ssh cannot be started: {error.strerror}"
+
+    def ended(self) -> dict[str, str]:
+        """Nodes whose ssh has ended."""
+        ended = {
+            node: f"its ssh ended with exit status {process.returncode}{self._last_words(node)}"
+            for node, process in self._running.items()
+            if process.poll() is not None
+        }
+        return self._failed | ended
+
+    def waiting(self) -> dict[str, str]:
+        """None: ssh starts at once, or ends."""
+        return {}
+
+    def stop(self) -> None:
+        """Give each ssh a moment to end with its worker, and kill the others."""
+        deadline = time.monotonic() + END_S
+        for process in self._running.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, deadline - time.monotonic()))
+        for process in self._running.values():
+            if process.poll() is None:
+                process.kill()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(1.0)
+
+    def _log(self, node: str) -> Path:
+        return self._logs / f"iotest-{node}.log"
+
+    def _last_words(self, node: str) -> str:
+        try:
+            lines = self._log(node).read_text(errors="replace").strip().splitlines()
+        except OSError:
+            return ""
+        return f": {lines[-1]}" if lines else ""

@@ -1,0 +1,97 @@
+"""The process that tests libraries on one node of several, as the coordinator says.
+
+    python -m gridwright.iotest.node_worker --connect HOST:PORT --secret-file FILE --node NAME
+
+Started by the scheduler or through ssh. The secret of the test is in a file that only its owner can read,
+and is never sent. The process ends when the coordinator is done or gone; it leaves no files then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import psutil
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
+
+from gridwright import __version__
+from gridwright.errors import ExitStatus
+from gridwright.iotest.node_link import CoordinatorGone, NodeLink, connect
+from gridwright.iotest.node_test import NodeTest
+from gridwright.iotest.wire import Channel, WireError
+from gridwright.machine import physical_cores
+from gridwright.runs.process import boot_id
+
+CONNECT_FOR_S = 30.0
+"""The coordinator listens before it has nodes started; a network may take a moment."""
+
+
+def main() -> None:
+    """Serve one coordinator; exit status 3 if it could not be reached or did not know the secret."""
+    arguments = _arguments()
+    stop = threading.Event()
+    try:
+        secret = bytes.fromhex(arguments.secret_file.read_text().strip())
+        connection, channel = _connect(arguments.connect, secret, arguments.node)
+    except (OSError, ValueError, WireError, CoordinatorGone) as error:
+        reason = "it ended the connection" if isinstance(error, CoordinatorGone) else error
+        print(f"the coordinator at {arguments.connect} is out of reach: {reason}", file=sys.stderr)  # noqa: T201
+        sys.exit(ExitStatus.ENVIRONMENT)
+    link = NodeLink(connection, channel, stop)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: _leave(link, stop))
+    link.send({"say": "hello", "facts": facts(arguments.node)})
+    link.start()
+    NodeTest(arguments.node, link, stop).serve()
+    link.close()
+    # Threads that hang in the kernel would hold up an orderly end.
+    os._exit(ExitStatus.DONE)
+
+
+def facts(node: str) -> dict[str, Any]:
+    """What the coordinator records of this node; memory in bytes."""
+    return {
+        "node": node,
+        "host": socket.gethostname(),
+        "cores": physical_cores(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "kernel": f"{platform.system()} {platform.release()}",
+        "boot_id": boot_id(),
+        "version": __version__,
+    }
+
+
+def _leave(link: NodeLink, stop: threading.Event) -> None:
+    stop.set()
+    link.orders.put(None)
+
+
+def _connect(address: str, secret: bytes, node: str) -> tuple[socket.socket, Channel]:
+    host, _, port = address.rpartition(":")
+    retrying = Retrying(
+        retry=retry_if_exception_type(OSError),
+        stop=stop_after_delay(CONNECT_FOR_S),
+        wait=wait_random_exponential(multiplier=0.2, max=5.0),
+        reraise=True,
+    )
+    # A thousand nodes come at once: each tries again at a moment of its own.
+    return retrying(connect, (host.strip("[]"), int(port)), secret, node, __version__)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="gridwright.iotest.node_worker")
+    parser.add_argument("--connect", required=True, metavar="HOST:PORT")
+    parser.add_argument("--secret-file", required=True, type=Path)
+    parser.add_argument("--node", required=True)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

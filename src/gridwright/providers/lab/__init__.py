@@ -1,0 +1,1 @@
+"""A lab: a grid of several nodes in Linux namespaces of one machine."""

@@ -1,0 +1,90 @@
+"""Makes the lab's anchor, bridge and nodes, each written down before it does anything."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+
+from gridwright.grid.state_directory import state_directory
+from gridwright.providers.lab import network
+from gridwright.providers.lab.birth import NodePlan, start_anchor, start_node
+from gridwright.providers.lab.cgroups import ANCHOR, detect, remove
+from gridwright.providers.lab.host_python import python_directories
+from gridwright.providers.lab.node_root import RootPlan, Share
+from gridwright.providers.lab.places import Places
+from gridwright.providers.lab.record import LabRecord, NodeRecord, write
+from gridwright.spec.filesystems import LocalFileSystem
+from gridwright.spec.model import GridSpec
+
+
+def boot_lab(record: LabRecord, spec: GridSpec) -> LabRecord:
+    """Boot everything of a lab that has but a record. Raises GridwrightError, OSError."""
+    cgroups = detect()
+    tops = tuple(str(top) for top in cgroups.lab_directories(record.lab))
+    support = cgroups.support
+    record = replace(record, group_tops=tops, cgroups=(support.kind, support.controllers))
+    write(record)
+    groups = cgroups.make(record.lab, ANCHOR)
+    anchor = start_anchor(Path(record.image), groups)
+    record = replace(record, anchor=anchor.process, anchor_groups=groups)
+    write(record)
+    anchor.go()
+    anchor.wait_for_exec()
+    network.make_bridge(anchor.process.pid)
+    return boot_nodes(record, spec, [node.plan.name for node in record.nodes])
+
+
+def boot_nodes(record: LabRecord, spec: GridSpec, names: Collection[str]) -> LabRecord:
+    """Boot nodes of a lab whose anchor runs; what is left of an earlier life goes first.
+
+    Raises GridwrightError, OSError.
+    """
+    if record.anchor is None:
+        raise ValueError("a node needs the anchor of its lab")
+    anchor = record.anchor.pid
+    planned = [node.plan for node in record.nodes if node.plan.name in names]
+    network.disconnect(anchor, planned)
+    newborns = []
+    for plan in planned:
+        remove(top / plan.name for top in map(Path, record.group_tops))
+        groups = record.trees.make(record.lab, plan.name)
+        root = RootPlan(
+            image=Path(record.image),
+            changes=Places(record.lab).node(plan.name),
+            files={
+                "/etc/hostname": f"{plan.name}\n",
+                "/etc/hosts": record.layout.hosts_file(),
+            },
+            shares=_shares(spec),
+        )
+        prefix = record.layout.prefix_length
+        newborn = start_node(anchor, NodePlan(plan.name, plan.address, prefix, root, groups))
+        newborns.append((plan, newborn))
+        record = record.with_node(NodeRecord(plan, newborn.process, groups))
+    write(record)
+    for _, newborn in newborns:
+        newborn.go()
+    network.connect(anchor, [(plan, newborn.process.pid) for plan, newborn in newborns])
+    for _, newborn in newborns:
+        newborn.wait()
+        newborn.go()
+    for _, newborn in newborns:
+        newborn.wait_for_exec()
+    return record
+
+
+def _shares(spec: GridSpec) -> tuple[Share, ...]:
+    """What a node sees of this machine; the directories are made."""
+    places = Places(spec.name)
+    state = state_directory(spec)
+    state.mkdir(parents=True, exist_ok=True)
+    shares = [Share(path, path, read_only=True) for path in python_directories()]
+    shares.append(Share(state, state))
+    for name, filesystem in spec.filesystems.items():
+        if isinstance(filesystem, LocalFileSystem):
+            directory = places.filesystem(name)
+            directory.mkdir(parents=True, exist_ok=True)
+            shares.append(Share(directory, filesystem.path))
+    # One within another comes after it, or it would be hidden.
+    return tuple(sorted(shares, key=lambda share: len(share.target.parts)))

@@ -1,0 +1,62 @@
+"""The controller of a lab as the head node of its grid."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+
+from gridwright.errors import environment_error
+from gridwright.grid.head import Answer
+from gridwright.providers.lab.network import listen
+from gridwright.providers.lab.node import Node, node_of
+from gridwright.providers.lab.record import read
+from gridwright.spec.model import GridSpec
+
+
+class LabHead:
+    """See grid.head.HeadNode. Every call looks first whether the controller still is what it was."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.name = node.name
+
+    @classmethod
+    def of(cls, spec: GridSpec) -> LabHead:
+        """The controller of a lab. Raises GridwrightError (ENVIRONMENT) where it is not up."""
+        record = read(spec.name)
+        if record is None or not record.is_up:
+            raise environment_error(
+                f"lab {spec.name} is not up",
+                where=str(spec.file) if spec.file else None,
+                remedy=f"run gridwright up {spec.file or 'FILE'}",
+            )
+        return cls(node_of(record, record.layout.controller.name))
+
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        environment: Mapping[str, str] | None = None,
+        timeout_s: float = 30.0,
+    ) -> Answer:
+        """Run a command on the controller; see HeadNode."""
+        chosen = dict(os.environ) if environment is None else environment
+        return self._node.run(command, stdin=stdin, environment=chosen, timeout_s=timeout_s)
+
+    def argv(self, command: Sequence[str]) -> list[str]:
+        """The command line that runs a command on the controller from here, in `/`."""
+        return self._node.argv(command)
+
+    def listen(self) -> tuple[socket.socket, str]:
+        """A TCP socket in the network of the lab, on the controller's address."""
+        self._node.check()
+        try:
+            return listen(self._node.process.pid, self._node.address), self._node.address
+        except OSError as error:
+            raise environment_error(
+                f"cannot listen in the network of the lab: {error}",
+                where=self.name,
+                remedy="see gridwright status",
+            ) from error

@@ -1,0 +1,55 @@
+"""What nodes need of this machine to run the same Gridwright: its Python, read-only at the same paths."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import gridwright
+from gridwright.errors import environment_error
+from gridwright.providers.lab.service import LabNode
+
+_OF_THE_IMAGE = ("/usr", "/lib", "/bin", "/sbin", "/etc", "/var")
+"""What every node has of its own: the system's Python there is that of the image."""
+
+
+def python_directories() -> list[Path]:
+    """Directories that `sys.executable` and this package need, none within another."""
+    wanted = {
+        Path(sys.prefix),
+        Path(sys.base_prefix),
+        Path(sys.exec_prefix),
+        Path(sys.executable).parent,
+        Path(sys.executable).resolve().parent,
+        Path(gridwright.__file__).parent,
+        *(Path(entry) for entry in sys.path if entry),
+    }
+    found: list[Path] = []
+    for path in sorted(wanted, key=lambda each: len(each.parts)):
+        if not path.is_absolute() or not path.is_dir() or _in_image(path):
+            continue
+        if not any(path.is_relative_to(outer) for outer in found):
+            found.append(path)
+    return found
+
+
+def _in_image(path: Path) -> bool:
+    if path == Path("/"):
+        return True
+    local = Path("/usr/local")
+    if path.is_relative_to(local):
+        return False
+    return any(path.is_relative_to(own) for own in _OF_THE_IMAGE)
+
+
+def check_python(node: LabNode) -> None:
+    """Raise GridwrightError (ENVIRONMENT) where a node cannot run this machine's Python."""
+    done = node.run([sys.executable, "-P", "-c", "import gridwright"], timeout_s=30)
+    if done.status:
+        why = (done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
+        raise environment_error(
+            f"nodes cannot run the Python of this machine, {sys.executable}: {why}",
+            where=node.name,
+            remedy="nodes have Debian 12: install Gridwright into a Python that brings its own libraries, "
+            "such as one of uv or pyenv, or work on Debian 12",
+        )

@@ -1,0 +1,233 @@
+"""The root file system that all nodes of labs begin with: made once by debootstrap, and kept."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gridwright.errors import GridwrightError, environment_error
+from gridwright.providers.lab.mirror import environment, mirror
+
+SUITE = "bookworm"
+"""The release of Debian, with Slurm 22.05 and MooseFS 3.0."""
+RECIPE = 1
+"""To be counted up when `_finish` changes."""
+PACKAGES = (
+    "catatonit",
+    "fuse",
+    "iproute2",
+    "iputils-ping",
+    "moosefs-chunkserver",
+    "moosefs-cli",
+    "moosefs-client",
+    "moosefs-master",
+    "munge",
+    "netbase",
+    "openssh-client",
+    "openssh-server",
+    "procps",
+    "python3",
+    "slurm-client",
+    "slurm-wlm-basic-plugins",
+    "slurmctld",
+    "slurmd",
+    "slurmdbd",
+    "util-linux",
+    # What a Python of the machine's own may be linked against.
+    "libbz2-1.0",
+    "libexpat1",
+    "libffi8",
+    "libgomp1",
+    "liblzma5",
+    "libreadline8",
+    "libsqlite3-0",
+    "libssl3",
+    "libstdc++6",
+    "zlib1g",
+)
+NEEDED_BYTES = 1_500_000_000
+"""Free space that making it needs: 0.5 GB with the packages it is made from, and some to spare."""
+LIMIT_S = 30 * 60.0
+ATTEMPTS = 2
+"""Mirrors drop connections; packages that are there already are not fetched again."""
+
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64el"}
+_TRIMMED = ("usr/share/doc", "usr/share/locale", "usr/share/man", "var/cache/apt", "var/lib/apt/lists")
+_ONE_OF_ITS_OWN = ("etc/munge/munge.key", "etc/ssh/ssh_host_*", "etc/machine-id")
+"""What must differ between labs: made by the services of each."""
+_NO_DAEMONS = "#!/bin/sh\n# Installing a package starts no daemon.\nexit 101\n"
+_STAGES = {
+    "I: Retrieving": "fetching packages",
+    "I: Unpacking": "unpacking",
+    "I: Configuring": "configuring",
+}
+
+Say = Callable[[str], None]
+
+
+def architecture() -> str:
+    """The architecture of this machine in Debian's word."""
+    return _ARCHITECTURES.get(platform.machine(), platform.machine())
+
+
+def recipe_hash() -> str:
+    """What tells images of different content apart."""
+    recipe = {"recipe": RECIPE, "suite": SUITE, "architecture": architecture(), "packages": sorted(PACKAGES)}
+    return hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def image_directory() -> Path:
+    """Where the image is kept, with what belongs to it."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "gridwright" / "lab" / recipe_hash()
+
+
+def root_filesystem() -> Path:
+    """The root file system of the image; there is none before it is made whole."""
+    return image_directory() / "rootfs"
+
+
+def ensure_image(say: Say) -> Path:
+    """Return the root file system, and make it first where there is none yet.
+
+    Raises GridwrightError (ENVIRONMENT) where it cannot be made; nothing is left then but the log.
+    """
+    root = root_filesystem()
+    if root.is_dir():
+        return root
+    directory = image_directory()
+    directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    with _only_builder(directory, say):
+        if not root.is_dir():
+            _build(directory, root, say)
+    return root
+
+
+@contextmanager
+def _only_builder(directory: Path, say: Say) -> Iterator[None]:
+    """Wait for another command that makes the same image."""
+    with (directory / "lock").open("w") as lock:
+        deadline, told = time.monotonic() + LIMIT_S, False
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise environment_error(
+                        "another command has been making the node image for too long",
+                        where=str(directory),
+                        remedy="end it, and run gridwright up again",
+                    ) from None
+            if not told:
+                say("waiting for another command that makes the node image")
+                told = True
+            time.sleep(0.2)
+        yield
+
+
+def _build(directory: Path, root: Path, say: Say) -> None:
+    part, packages = directory / "rootfs.part", directory / "packages"
+    say(f"making the node image, once: Debian {SUITE} in {root}")
+    started = time.monotonic()
+    packages.mkdir(exist_ok=True)
+    try:
+        for attempt in range(1, ATTEMPTS + 1):
+            _remove(part)
+            part.mkdir()
+            why = _debootstrap(part, packages, directory / "build.log", say)
+            if why is None:
+                break
+            if attempt == ATTEMPTS:
+                raise _failure(why, directory / "build.log")
+            say(f"node image: {why}; trying once more")
+        _finish(part)
+        part.rename(root)
+    finally:
+        _remove(part)
+        _remove(packages)
+    say(f"node image: made in {time.monotonic() - started:.0f} s")
+
+
+def _debootstrap(part: Path, packages: Path, log: Path, say: Say) -> str | None:
+    """Run debootstrap; None when all went well, else what went wrong."""
+    from_mirror = mirror(SUITE)
+    # In namespaces of its own, so that neither its mounts nor its processes outlive it.
+    command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    command += ["debootstrap", "--variant=minbase", f"--arch={architecture()}", f"--cache-dir={packages}"]
+    command += [f"--include={','.join(PACKAGES)}", SUITE, str(part), *([from_mirror] if from_mirror else [])]
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env=environment(),
+            start_new_session=True,
+        )
+        try:
+            status = _watch(process, log, say)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(30)
+            raise
+    if status is None:
+        return f"debootstrap was not done after {LIMIT_S / 60:.0f} min"
+    return None if status == 0 else f"debootstrap failed with status {status}"
+
+
+def _watch(process: subprocess.Popen[bytes], log: Path, say: Say) -> int | None:
+    """Tell each stage once; the exit status, or None when it took too long and was killed."""
+    deadline, told = time.monotonic() + LIMIT_S, set()
+    while time.monotonic() < deadline:
+        text = log.read_text(errors="replace")
+        for mark, stage in _STAGES.items():
+            if mark in text and stage not in told:
+                told.add(stage)
+                say(f"node image: {stage}")
+        try:
+            return process.wait(0.3)
+        except subprocess.TimeoutExpired:
+            continue
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait(30)
+    return None
+
+
+def _failure(why: str, log: Path) -> GridwrightError:
+    last = [line for line in log.read_text(errors="replace").splitlines() if line.strip()][-3:]
+    return environment_error(
+        "the node image cannot be made: " + "; ".join([why, *last]),
+        where=str(log),
+        remedy="see whether this machine reaches the mirror; GRIDWRIGHT_LAB_MIRROR names another one",
+    )
+
+
+def _finish(root: Path) -> None:
+    """Make it the same for every lab and every machine. `RECIPE` counts changes."""
+    for name in _TRIMMED:
+        shutil.rmtree(root / name, ignore_errors=True)
+    for pattern in _ONE_OF_ITS_OWN:
+        for path in root.glob(pattern):
+            path.unlink()
+    (root / "var/lib/apt/lists").mkdir(parents=True, exist_ok=True)
+    # debootstrap takes these two from this machine.
+    (root / "etc/resolv.conf").write_text("")
+    (root / "etc/hostname").write_text("node\n")
+    policy = root / "usr/sbin/policy-rc.d"
+    policy.write_text(_NO_DAEMONS)
+    policy.chmod(0o755)
+
+
+def _remove(path: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,148 @@
+"""Which nodes a lab has, with their names and addresses: worked out of its spec alone."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gridwright.errors import GridwrightError, Problem, input_error, nearest
+from gridwright.spec.filesystems import MooseFileSystem
+from gridwright.spec.lab import CONTROLLER, STORAGE, Lab
+from gridwright.spec.model import GridSpec
+
+LONGEST_NAME = 63
+"""Characters of one part of a host name (RFC 1035, 2.3.4)."""
+
+
+class Role(StrEnum):
+    """What a node is there for."""
+
+    CONTROLLER = "controller"
+    COMPUTE = "compute"
+    STORAGE = "storage"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedNode:
+    """A node as the spec wants it."""
+
+    name: str
+    """Its host name, too."""
+    role: Role
+    group: str
+    """The group of nodes of a compute node, the file system of a storage node, else `controller`."""
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """All nodes of a lab: the controller, then compute nodes, then storage nodes."""
+
+    lab: str
+    network: str
+    """The range of addresses, such as 10.77.0.0/24."""
+    nodes: tuple[PlannedNode, ...]
+
+    @property
+    def prefix_length(self) -> int:
+        """Bits of the network's part of an address."""
+        return ipaddress.IPv4Network(self.network).prefixlen
+
+    @property
+    def controller(self) -> PlannedNode:
+        """The node that the scheduler runs on."""
+        return self.nodes[0]
+
+    def of_role(self, role: Role) -> tuple[PlannedNode, ...]:
+        """The nodes of a role, in order."""
+        return tuple(node for node in self.nodes if node.role == role)
+
+    def storage_of(self, filesystem: str) -> tuple[PlannedNode, ...]:
+        """The storage nodes that serve a file system; the first has its master."""
+        return tuple(node for node in self.of_role(Role.STORAGE) if node.group == filesystem)
+
+    def node(self, name: str) -> PlannedNode:
+        """The node of that name. Raises GridwrightError (status INPUT) where there is none."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        names = [node.name for node in self.nodes]
+        near = nearest(name, names)
+        raise input_error(
+            f"lab {self.lab} has no node {name!r}",
+            remedy=(f"did you mean {near}? " if near else "") + f"its nodes are {', '.join(names)}",
+        )
+
+    def hosts_file(self) -> str:
+        """The text of /etc/hosts, the same on every node."""
+        lines = ["127.0.0.1 localhost", *(f"{node.address} {node.name}" for node in self.nodes)]
+        return "\n".join(lines) + "\n"
+
+
+def layout_of(spec: GridSpec) -> Layout:
+    """Work out the nodes of a lab.
+
+    Raises GridwrightError (status INPUT) where two nodes would have one name, or the network has too
+    few addresses.
+    """
+    network = ipaddress.IPv4Network((spec.lab or Lab()).network)
+    wanted = list(_wanted(spec))
+    problems = [*_double_names(wanted), *_long_names(wanted)]
+    # Low addresses are kept free in an ordinary network, as people expect routers there.
+    first = 10 if network.num_addresses >= 32 else 1
+    last = network.num_addresses - 2
+    if first + len(wanted) - 1 > last:
+        problems.append(
+            Problem(
+                what=f"the lab has {len(wanted)} nodes, and {network} has addresses for {last - first + 1}",
+                field="lab.network",
+                where=str(spec.file) if spec.file else None,
+                remedy="name a larger range, such as 10.77.0.0/16, or have fewer nodes",
+            )
+        )
+    if problems:
+        raise GridwrightError(*problems)
+    nodes = tuple(
+        PlannedNode(name, role, group, str(network[first + index]))
+        for index, (name, role, group) in enumerate(wanted)
+    )
+    return Layout(spec.name, str(network), nodes)
+
+
+def _wanted(spec: GridSpec) -> Iterator[tuple[str, Role, str]]:
+    """Name, role and group of each node, in order."""
+    yield CONTROLLER, Role.CONTROLLER, CONTROLLER
+    for group, nodes in spec.nodes.items():
+        for number in range(1, nodes.count + 1):
+            yield f"{group}{number}", Role.COMPUTE, group
+    number = 0
+    for name, filesystem in spec.filesystems.items():
+        if isinstance(filesystem, MooseFileSystem):
+            for _ in range(filesystem.servers):
+                number += 1
+                yield f"{STORAGE}{number}", Role.STORAGE, name
+
+
+def _long_names(wanted: list[tuple[str, Role, str]]) -> Iterator[Problem]:
+    for name, _, group in wanted:
+        if len(name) > LONGEST_NAME:
+            yield Problem(
+                what=f"{name} has {len(name)} characters, and a host name has at most {LONGEST_NAME}",
+                field=f"nodes.{group}",
+                remedy="give the group a shorter name",
+            )
+            return
+
+
+def _double_names(wanted: list[tuple[str, Role, str]]) -> Iterator[Problem]:
+    groups: dict[str, str] = {}
+    for name, _, group in wanted:
+        if name in groups:
+            yield Problem(
+                what=f"groups {groups[name]} and {group} would both have a node {name}",
+                field=f"nodes.{group}",
+                remedy="give one of them a name that does not end in a digit",
+            )
+        groups[name] = group

@@ -1,0 +1,196 @@
+"""A node that is up: running commands on it, and its files."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gridwright.errors import GridwrightError, environment_error
+from gridwright.grid.head import Answer
+from gridwright.providers.lab.cgroups import MemberGroups
+from gridwright.providers.lab.places import Places
+from gridwright.providers.lab.processes import ProcessId
+from gridwright.providers.lab.record import LabRecord, NodeRecord
+
+PLAIN = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "LANG": "C.UTF-8",
+}
+"""The environment of a command that is given none."""
+
+
+class Node:
+    """A node of a lab; see service.LabNode, which it is one of."""
+
+    def __init__(self, lab: str, name: str, address: str, process: ProcessId, groups: MemberGroups) -> None:
+        self.name = name
+        self.address = address
+        self.process = process
+        self.groups = groups
+        self._lab = lab
+
+    @property
+    def root(self) -> Path:
+        """Its root directory, as seen from here; a link in it that is absolute leads out of it."""
+        return Path(f"/proc/{self.process.pid}/root")
+
+    def check(self) -> None:
+        """Raise GridwrightError (ENVIRONMENT) where it is not up: its PID may be another's by now."""
+        if not self.process.alive:
+            raise node_is_down(self._lab, self.name)
+
+    def argv(self, command: Sequence[str]) -> list[str]:
+        """The command line that runs a command on the node, in `/`. Raises GridwrightError."""
+        self.check()
+        groups = ["-C"] if self.groups.kind != "none" else []
+        return ["nsenter", "-t", str(self.process.pid), "-m", "-u", "-i", "-n", "-p", *groups, "--", *command]
+
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        environment: Mapping[str, str] | None = None,
+        timeout_s: float = 30.0,
+    ) -> Answer:
+        """Run a command; see service.LabNode."""
+        process = self._begin(
+            command, environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        try:
+            out, err = process.communicate(stdin, timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            _kill_group(process)
+            raise self._too_long(command, timeout_s) from None
+        except BaseException:
+            _kill_group(process)
+            raise
+        return Answer(_status(process), out, err)
+
+    def start(
+        self, command: Sequence[str], *, environment: Mapping[str, str] | None = None, timeout_s: float = 30.0
+    ) -> Answer:
+        """Run a command that leaves a daemon behind; see service.LabNode."""
+        with tempfile.TemporaryFile(dir=Places(self._lab).home) as output:
+            fd = output.fileno()
+            process = self._begin(command, environment, stdin=subprocess.DEVNULL, stdout=fd, stderr=fd)
+            try:
+                process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                _kill_group(process)
+                raise self._too_long(command, timeout_s) from None
+            except BaseException:
+                _kill_group(process)
+                raise
+            output.seek(0)
+            return Answer(_status(process), b"", output.read())
+
+    def write(self, path: str, content: str | bytes, *, mode: int = 0o644, owner: str = "root") -> None:
+        """Write a file; see service.LabNode."""
+        self.check()
+        target = self.root / path.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_name(f".{target.name}.part")
+        part.unlink(missing_ok=True)
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            os.fchown(file.fileno(), *self.ids_of(owner))
+            os.fchmod(file.fileno(), mode)
+        part.replace(target)
+
+    def read(self, path: str) -> bytes:
+        """Read a file of the node. Raises OSError."""
+        self.check()
+        return (self.root / path.lstrip("/")).read_bytes()
+
+    def ids_of(self, user: str) -> tuple[int, int]:
+        """User and group number of one of its users (passwd(5)). Raises GridwrightError."""
+        for line in (self.root / "etc/passwd").read_text().splitlines():
+            name, _, uid, gid, *_ = line.split(":")
+            if name == user:
+                return int(uid), int(gid)
+        raise environment_error(
+            f"the image has no user {user}",
+            where=self.name,
+            remedy="remove the image, and let gridwright up make it anew",
+        )
+
+    def _begin(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None,
+        *,
+        stdin: int,
+        stdout: int,
+        stderr: int,
+    ) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(
+                self.argv(command),
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                env=dict(PLAIN if environment is None else environment),
+                cwd="/",
+                start_new_session=True,
+                preexec_fn=self.groups.join,  # noqa: PLW1509 - it only writes to files
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            self.check()
+            raise environment_error(
+                f"{command[0]} cannot be started: {error}",
+                where=self.name,
+                remedy="see whether nsenter works on this machine",
+            ) from error
+
+    def _too_long(self, command: Sequence[str], timeout_s: float) -> GridwrightError:
+        return environment_error(
+            f"{command[0]} has not answered for {timeout_s:g} s",
+            where=self.name,
+            remedy="see whether its service runs: gridwright status",
+        )
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill nsenter and what it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(10)
+
+
+def _status(process: subprocess.Popen[bytes]) -> int:
+    return process.returncode if process.returncode >= 0 else 128 - process.returncode
+
+
+def node_is_down(lab: str, name: str) -> GridwrightError:
+    """The error for a node that is not up."""
+    return environment_error(
+        f"node {name} of lab {lab} is powered off", remedy=f"run gridwright lab power-on {name}"
+    )
+
+
+def node_of(record: LabRecord, name: str) -> Node:
+    """A node that is up. Raises GridwrightError where it is not, or where there is none of that name."""
+    found = record.node(name)
+    if found.process is None or not found.up:
+        raise node_is_down(record.lab, name)
+    return _node(record.lab, found, found.process)
+
+
+def nodes_of(record: LabRecord) -> dict[str, Node]:
+    """All nodes that are up, by name."""
+    return {
+        node.plan.name: _node(record.lab, node, node.process)
+        for node in record.nodes
+        if node.process is not None and node.up
+    }
+
+
+def _node(lab: str, node: NodeRecord, process: ProcessId) -> Node:
+    return Node(lab, node.plan.name, node.plan.address, process, node.groups)

@@ -1,0 +1,43 @@
+"""Where a lab keeps its files on this machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gridwright.grid.state_directory import LABS
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The files and directories of one lab; only root can enter its directory."""
+
+    lab: str
+
+    @property
+    def home(self) -> Path:
+        """The directory with everything of the lab."""
+        return LABS / self.lab
+
+    @property
+    def lock(self) -> Path:
+        """Held while a command changes the lab."""
+        return LABS / f"{self.lab}.lock"
+
+    @property
+    def record(self) -> Path:
+        """What the lab consists of: processes, addresses, control groups."""
+        return self.home / "lab.json"
+
+    @property
+    def secrets(self) -> Path:
+        """Keys of its services; mode 0700."""
+        return self.home / "secrets"
+
+    def node(self, name: str) -> Path:
+        """What a node has changed in its root file system."""
+        return self.home / "nodes" / name
+
+    def filesystem(self, name: str) -> Path:
+        """The directory of this machine that all nodes share as a file system of type local."""
+        return self.home / "filesystems" / name

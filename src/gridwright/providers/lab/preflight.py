@@ -1,0 +1,180 @@
+"""What a lab needs of this machine, held against what it has before anything is changed."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from pathlib import Path
+
+from gridwright.errors import ExitStatus, GridwrightError, Problem
+from gridwright.grid.state_directory import LABS, state_directory
+from gridwright.providers.lab.host_python import python_directories
+from gridwright.providers.lab.image import NEEDED_BYTES, image_directory
+from gridwright.providers.lab.layout import Layout, Role
+from gridwright.providers.lab.machine_facts import Facts, look
+from gridwright.spec.filesystems import MooseFileSystem
+from gridwright.spec.model import GridSpec
+
+OLDEST_KERNEL = (5, 6)
+"""pidfd_open(2) is there since 5.3; overlays on all that has extended attributes, and `ip -j`, go with it."""
+LAB_BYTES = 500_000_000
+"""Free space that a lab needs before its file systems hold anything."""
+
+# Resident memory of daemons after their start, as measured in a lab: slurmctld with sshd and munged on the
+# controller; slurmd, sshd and munged on a node; a MooseFS master (its hash tables), a chunk server, a mount.
+BASE_MEMORY, NODE_MEMORY = 60 << 20, 25 << 20
+MASTER_MEMORY, CHUNK_MEMORY, MOUNT_MEMORY = 450 << 20, 140 << 20, 60 << 20
+
+_PACKAGES = {"ip": "iproute2", "nsenter": "util-linux", "unshare": "util-linux"}
+_OF_THE_SYSTEM = (
+    *("/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/proc", "/root", "/run"),
+    *("/sbin", "/sys", "/tmp", "/usr", "/var", "/var/lib", "/var/log", "/var/lib/gridwright"),  # noqa: S108
+)
+_SUGGESTED = [ipaddress.IPv4Network(f"10.{second}.0.0/24") for second in range(77, 250)]
+
+
+def check_machine(spec: GridSpec, layout: Layout) -> None:
+    """Raise GridwrightError (ENVIRONMENT) with all that keeps this machine from having a lab."""
+    found = list(problems(spec, layout, look()))
+    if found:
+        raise GridwrightError(*found, status=ExitStatus.ENVIRONMENT)
+
+
+def problems(spec: GridSpec, layout: Layout, facts: Facts) -> Iterator[Problem]:
+    """All that keeps a machine from having a lab, each with its remedy."""
+    if not facts.is_root:
+        yield Problem(
+            what="only root can make a lab: it is made of namespaces, mounts and a bridge",
+            remedy="run the command as root, such as with sudo",
+        )
+    yield from _kernel(facts)
+    yield from _tools(facts)
+    yield from _places(spec)
+    yield from _addresses(spec, layout, facts)
+    yield from _room(spec, layout, facts)
+    moosefs = [name for name, each in spec.filesystems.items() if isinstance(each, MooseFileSystem)]
+    if moosefs and facts.fuse:
+        yield Problem(
+            what=f"/dev/fuse cannot be used: {facts.fuse}; MooseFS is mounted through it",
+            field=f"filesystems.{moosefs[0]}",
+            where=_file(spec),
+            remedy="run modprobe fuse (in a container: give it the device /dev/fuse), or write type: local",
+        )
+
+
+def _file(spec: GridSpec) -> str | None:
+    return str(spec.file) if spec.file else None
+
+
+def _kernel(facts: Facts) -> Iterator[Problem]:
+    if facts.kernel < OLDEST_KERNEL:
+        has, wants = (".".join(map(str, version)) for version in (facts.kernel, OLDEST_KERNEL))
+        yield Problem(
+            what=f"the kernel of this machine is {has}, and a lab needs {wants} or newer",
+            remedy="work on a newer system, such as Debian 12",
+        )
+    elif facts.namespaces:
+        yield Problem(
+            what=f"this machine does not let us make namespaces: {facts.namespaces}",
+            remedy="work on the machine itself, or in a container that has all privileges (--privileged)",
+        )
+
+
+def _tools(facts: Facts) -> Iterator[Problem]:
+    needed = facts.missing_tools & set(_PACKAGES)
+    if needed:
+        packages = sorted({_PACKAGES[tool] for tool in needed})
+        yield Problem(
+            what=f"not installed here: {', '.join(sorted(needed))}",
+            remedy=f"install what has them; on Debian: apt-get install {' '.join(packages)}",
+        )
+    if facts.has_image:
+        return
+    missing: list[str] = [tool for tool in ("debootstrap", "mount") if tool in facts.missing_tools]
+    if not facts.has_keys:
+        missing.append("debian-archive-keyring")
+    if missing:
+        yield Problem(
+            what=f"not installed here: {', '.join(missing)}; the node image is made with it",
+            remedy=f"install it; on Debian and Ubuntu: apt-get install {' '.join(missing)}",
+        )
+
+
+def _places(spec: GridSpec) -> Iterator[Problem]:
+    """File systems that would hide what every node needs."""
+    state = state_directory(spec)
+    needed = [*python_directories(), LABS / spec.name]
+    for name, filesystem in spec.filesystems.items():
+        path = filesystem.path
+        hidden = next((each for each in needed if each.is_relative_to(path)), None)
+        if str(path) in _OF_THE_SYSTEM or hidden is not None:
+            yield Problem(
+                what=f"on nodes, {path} would hide {hidden or 'a directory of the system'}",
+                field=f"filesystems.{name}.path",
+                where=_file(spec),
+                remedy="name a directory of its own, such as /mnt/grid",
+            )
+        elif state.is_relative_to(path):
+            yield Problem(
+                what=f"{state} is on a file system of the lab, which this machine does not see",
+                field="state",
+                where=_file(spec),
+                remedy="remove the line: a lab keeps its state in its own directory",
+            )
+    if spec.state is not None and str(Path(spec.state)) in _OF_THE_SYSTEM:
+        yield Problem(
+            what=f"on nodes, {spec.state} would hide a directory of the system",
+            field="state",
+            where=_file(spec),
+            remedy="remove the line: a lab keeps its state in its own directory",
+        )
+
+
+def _addresses(spec: GridSpec, layout: Layout, facts: Facts) -> Iterator[Problem]:
+    """Ranges that this machine uses: people would take one for the other."""
+    wanted = ipaddress.IPv4Network(layout.network)
+    for network, interface in facts.networks:
+        if network.overlaps(wanted):
+            used = [each for each, _ in facts.networks]
+            free = next((each for each in _SUGGESTED if not any(each.overlaps(one) for one in used)), None)
+            yield Problem(
+                what=f"addresses of the lab, {wanted}, are in use on this machine: {network} on {interface}",
+                field="lab.network",
+                where=_file(spec),
+                remedy=f"write lab: {{network: {free or 'another private range'}}}",
+            )
+            return
+
+
+def _room(spec: GridSpec, layout: Layout, facts: Facts) -> Iterator[Problem]:
+    places = [(LABS, facts.free_bytes, LAB_BYTES, "a lab")]
+    if not facts.has_image:
+        places.append((image_directory(), facts.image_free_bytes, NEEDED_BYTES, "making the node image"))
+    for place, free, needed, what in places:
+        if free < needed:
+            yield Problem(
+                what=f"{free / 1e6:.0f} MB are free, and {what} needs {needed / 1e6:.0f} MB",
+                where=str(place),
+                remedy="make room there"
+                if place == LABS
+                else "make room there, or set XDG_CACHE_HOME to a directory with more",
+            )
+    needed = memory_needed(spec, layout)
+    if facts.available_memory_bytes < needed:
+        yield Problem(
+            what=f"{facts.available_memory_bytes / 1e6:.0f} MB of memory are available, and the daemons of "
+            f"the lab need {needed / 1e6:.0f} MB",
+            where=_file(spec),
+            remedy="end other programs, or have fewer nodes; a MooseFS master alone needs "
+            f"{MASTER_MEMORY / 1e6:.0f} MB, a file system of type local nothing",
+        )
+
+
+def memory_needed(spec: GridSpec, layout: Layout) -> int:
+    """Memory that the daemons of a lab need before any job runs, in bytes."""
+    needed = BASE_MEMORY + len(layout.nodes) * NODE_MEMORY
+    for filesystem in spec.filesystems.values():
+        if isinstance(filesystem, MooseFileSystem):
+            mounts = sum(node.role != Role.STORAGE for node in layout.nodes) * MOUNT_MEMORY
+            needed += MASTER_MEMORY + filesystem.servers * CHUNK_MEMORY + mounts
+    return needed

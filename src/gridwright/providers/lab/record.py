@@ -1,0 +1,229 @@
+"""What a lab consists of, written down before it is made: what `down` and the next `up` work from."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from gridwright.errors import environment_error
+from gridwright.grid.state_directory import LABS
+from gridwright.providers.lab.cgroups import Cgroups, Hierarchy, MemberGroups
+from gridwright.providers.lab.layout import Layout, PlannedNode, Role
+from gridwright.providers.lab.places import Places
+from gridwright.providers.lab.processes import ProcessId
+
+SCHEMA = 1
+Phase = Literal["starting", "up", "stopping"]
+LOCK_PATIENCE_S = 120.0
+"""How long a command waits for another one that changes the same lab."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """A node as it was made."""
+
+    plan: PlannedNode
+    process: ProcessId | None = None
+    """Its first process; None before it is made, and when it was powered off."""
+    groups: MemberGroups = field(default_factory=MemberGroups)
+    partitioned: bool = False
+
+    @property
+    def up(self) -> bool:
+        """Whether its first process runs."""
+        return self.process is not None and self.process.alive
+
+
+@dataclass(frozen=True, slots=True)
+class LabRecord:
+    """A lab as it was made."""
+
+    lab: str
+    phase: Phase
+    boot: str
+    """Which boot of this machine made it: after another none of its processes are left."""
+    spec_file: str
+    """The file that it was made from, as it was named; a copy of its text is in the lab's directory."""
+    digest: str
+    """Of the spec, without what no lab is made from."""
+    network: str
+    image: str
+    """The root file system of the nodes."""
+    started: float
+    """When, in seconds since 1970."""
+    nodes: tuple[NodeRecord, ...]
+    anchor: ProcessId | None = None
+    anchor_groups: MemberGroups = field(default_factory=MemberGroups)
+    group_tops: tuple[str, ...] = ()
+    """Directories of control groups that hold all others of the lab."""
+    cgroups: tuple[str, tuple[str, ...]] = ("none", ())
+    """Kind and controllers that its nodes have."""
+
+    @property
+    def layout(self) -> Layout:
+        """Names and addresses of its nodes."""
+        return Layout(self.lab, self.network, tuple(node.plan for node in self.nodes))
+
+    @property
+    def trees(self) -> Cgroups:
+        """The trees of control groups that it has its own in, as they were when it was made."""
+        groups = self.anchor_groups
+        hierarchies = (
+            Hierarchy(Path(top).parent, tuple(names.split(",")) if names else ())
+            for top, names in zip(self.group_tops, groups.controllers, strict=True)
+        )
+        return Cgroups(groups.kind, tuple(hierarchies))
+
+    @property
+    def is_up(self) -> bool:
+        """Whether `up` finished, and what holds it together still runs."""
+        return self.phase == "up" and self.boot == boot_id() and self.anchor is not None and self.anchor.alive
+
+    def node(self, name: str) -> NodeRecord:
+        """The node of that name. Raises GridwrightError (status INPUT) where there is none."""
+        planned = self.layout.node(name)
+        return next(node for node in self.nodes if node.plan == planned)
+
+    def with_node(self, changed: NodeRecord) -> LabRecord:
+        """The same, with a node changed."""
+        nodes = (changed if node.plan == changed.plan else node for node in self.nodes)
+        return replace(self, nodes=tuple(nodes))
+
+    def processes(self) -> list[ProcessId]:
+        """The first processes of everything, anchor first."""
+        return [each for each in (self.anchor, *(node.process for node in self.nodes)) if each is not None]
+
+
+def boot_id() -> str:
+    """Identify this boot of this kernel; empty where the kernel does not tell."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def write(record: LabRecord) -> None:
+    """Write the record so that any reader sees the old one or the whole new one. Raises OSError."""
+    path = Places(record.lab).record
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        json.dump({"schema": SCHEMA, **asdict(record)}, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def read(lab: str) -> LabRecord | None:
+    """The record of a lab; None where there is none. Raises GridwrightError where it cannot be read."""
+    path = Places(lab).record
+    try:
+        data = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except PermissionError:
+        raise environment_error(
+            "only root can see labs", where=str(path), remedy="run the command as root, such as with sudo"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, str(error)) from error
+    if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
+        raise _unreadable(path, "another release of Gridwright wrote it")
+    try:
+        return _record(data)
+    except (KeyError, TypeError, ValueError) as error:
+        raise _unreadable(path, repr(error)) from error
+
+
+def _unreadable(path: Path, why: str) -> Exception:
+    return environment_error(
+        f"the record of the lab cannot be read: {why}",
+        where=str(path),
+        remedy=f"restart the machine, then remove {path.parent}",
+    )
+
+
+def _record(data: dict[str, Any]) -> LabRecord:
+    kind, controllers = data.pop("cgroups")
+    return LabRecord(
+        **data
+        | {
+            "nodes": tuple(_node(node) for node in data["nodes"]),
+            "anchor": _process(data["anchor"]),
+            "anchor_groups": _groups(data["anchor_groups"]),
+            "group_tops": tuple(data["group_tops"]),
+            "cgroups": (kind, tuple(controllers)),
+        }
+    )
+
+
+def _node(data: dict[str, Any]) -> NodeRecord:
+    plan = data["plan"]
+    return NodeRecord(
+        plan=PlannedNode(**plan | {"role": Role(plan["role"])}),
+        process=_process(data["process"]),
+        groups=_groups(data["groups"]),
+        partitioned=bool(data["partitioned"]),
+    )
+
+
+def _process(data: list[int] | None) -> ProcessId | None:
+    return None if data is None else ProcessId(*map(int, data))
+
+
+def _groups(data: dict[str, Any]) -> MemberGroups:
+    lists = {name: tuple(value) for name, value in data.items() if name != "kind"}
+    return MemberGroups(kind=data["kind"], **lists)
+
+
+def labs() -> list[str]:
+    """Names of all labs that have a record here."""
+    try:
+        return sorted(path.parent.name for path in LABS.glob("*/lab.json"))
+    except PermissionError:
+        return []
+
+
+@contextmanager
+def locked(lab: str) -> Iterator[None]:
+    """Hold the lock of a lab. Raises GridwrightError where another command holds it for long."""
+    path = Places(lab).lock
+    deadline = time.monotonic() + LOCK_PATIENCE_S
+    while True:
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:  # another down has just removed the directory
+            continue
+        if _lock(fd, path):
+            break
+        os.close(fd)
+        if time.monotonic() > deadline:
+            raise environment_error(
+                f"another command has been changing lab {lab} for {LOCK_PATIENCE_S:.0f} s",
+                where=str(path),
+                remedy="wait for it, or end it",
+            )
+        time.sleep(0.05)
+    try:
+        yield
+    finally:
+        if not Places(lab).home.exists():
+            path.unlink(missing_ok=True)
+        os.close(fd)
+
+
+def _lock(fd: int, path: Path) -> bool:
+    """Whether the lock is ours, and its file still the one that others will look for."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.fstat(fd).st_ino == path.stat().st_ino
+    except (BlockingIOError, FileNotFoundError):
+        return False

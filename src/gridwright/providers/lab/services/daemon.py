@@ -1,0 +1,72 @@
+"""What all services do alike: daemons, started once, on many nodes at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from gridwright.errors import GridwrightError, environment_error
+from gridwright.providers.lab.service import LabNode, RunningLab
+
+AT_A_TIME = 8
+"""Nodes that are worked on at the same time; each step is a few processes that mostly wait."""
+_TAIL = 3
+
+
+def on_each(lab: RunningLab, nodes: Sequence[str], work: Callable[[LabNode], None]) -> None:
+    """Do the same on several nodes at a time. Raises GridwrightError with the problems of all nodes."""
+    if len(nodes) == 1:
+        work(lab.nodes[nodes[0]])
+        return
+    failures: list[GridwrightError] = []
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        for future in [pool.submit(work, lab.nodes[name]) for name in nodes]:
+            try:
+                future.result()
+            except GridwrightError as error:
+                failures.append(error)
+    if failures:
+        raise GridwrightError(
+            *(problem for each in failures for problem in each.problems), status=failures[0].status
+        )
+
+
+def runs(node: LabNode, program: str) -> bool:
+    """Whether a process of this name runs on the node."""
+    return node.run(["pidof", "-q", program], timeout_s=5.0).status == 0
+
+
+def start_daemon(node: LabNode, command: Sequence[str], *, timeout_s: float = 30.0) -> None:
+    """Start a daemon that puts itself into the background. Raises GridwrightError with what it printed."""
+    answer = node.start(command, timeout_s=timeout_s)
+    if answer.status:
+        raise failure(node, command, answer.stderr)
+
+
+def call(node: LabNode, command: Sequence[str], *, timeout_s: float = 30.0) -> bytes:
+    """What a command prints that has to succeed. Raises GridwrightError (status ENVIRONMENT)."""
+    answer = node.run(command, timeout_s=timeout_s)
+    if answer.status:
+        raise failure(node, command, answer.stderr or answer.stdout)
+    return answer.stdout
+
+
+def failure(node: LabNode, command: Sequence[str], printed: bytes) -> GridwrightError:
+    """The error of a command that failed on a node, with the last lines that it printed."""
+    return environment_error(
+        f"{command[0]} failed: {last_words(printed)}",
+        where=node.name,
+        remedy=f"see what it wrote: gridwright lab exec {node.name} -- ls -lR /var/log",
+    )
+
+
+def last_words(printed: bytes) -> str:
+    """The last lines of what a command printed, in one."""
+    lines = [line.strip() for line in printed.decode(errors="replace").splitlines() if line.strip()]
+    return "; ".join(lines[-_TAIL:]) or "it printed nothing"
+
+
+def make_directory(node: LabNode, *paths: object, owner: str = "root", mode: str = "0755") -> None:
+    """Make directories of a user of the node, with those above them."""
+    names = [str(path) for path in paths]
+    call(node, ["install", "-d", "-o", owner, "-g", owner, "-m", mode, "--", *names])

@@ -1,0 +1,229 @@
+"""MooseFS in a lab: master and chunk servers on its storage nodes, mounts on the nodes that use it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+from gridwright.errors import GridwrightError
+from gridwright.filesystems.moosefs import connected_servers
+from gridwright.providers.lab.service import LabNode, RunningLab
+from gridwright.providers.lab.services.daemon import (
+    call,
+    last_words,
+    make_directory,
+    on_each,
+    runs,
+    start_daemon,
+)
+from gridwright.spec.filesystems import MooseFileSystem
+
+USER = "mfs"
+CONFIGURATION = "/etc/mfs"
+STATE = "/var/lib/mfs"
+CHUNKS = "/srv/mfs"
+"""Where a chunk server keeps its data, on its node."""
+PORT = 9422
+"""Of a chunk server, for clients."""
+_EMPTY = b"MFSM NEW"
+"""Metadata of a file system with nothing in it (mfsmaster(8))."""
+_LOOK_AGAIN_S = 0.25
+"""How long an answer of the master serves for all chunk servers: mfscli takes 0.2 s of a core each time."""
+
+
+class Master:
+    """mfsmaster on the first storage node of a file system."""
+
+    patience_s = 20.0
+
+    def __init__(self, filesystem: str, server: str) -> None:
+        self.name = f"mfsmaster-{filesystem}"
+        self.nodes: Sequence[str] = [server]
+
+    def prepare(self, lab: RunningLab, nodes: Sequence[str]) -> None:
+        """Write its configuration, and an empty file system where there is none yet."""
+        node = lab.nodes[nodes[0]]
+        make_directory(node, STATE, owner=USER)
+        node.write(
+            f"{CONFIGURATION}/mfsmaster.cfg",
+            _settings(
+                WORKING_USER=USER,
+                WORKING_GROUP=USER,
+                DATA_PATH=STATE,
+                EXPORTS_FILENAME=f"{CONFIGURATION}/mfsexports.cfg",
+                TOPOLOGY_FILENAME=f"{CONFIGURATION}/mfstopology.cfg",
+                # Locks of a node that is powered off are freed after this; less changes nothing (measured).
+                SESSION_SUSTAIN_TIME=60,
+                # Copies that a lost chunk server had are made anew soon after the start of a lab.
+                REPLICATIONS_DELAY_INIT=10,
+            ),
+        )
+        node.write(
+            f"{CONFIGURATION}/mfsexports.cfg", f"{lab.layout.network} / rw,alldirs,admin,maproot=0:0\n"
+        )
+        node.write(f"{CONFIGURATION}/mfstopology.cfg", "")
+        there = ["sh", "-c", f"ls {STATE}/metadata.mfs* {STATE}/changelog.*.mfs 2>/dev/null"]
+        if not node.run(there).stdout.strip():
+            node.write(f"{STATE}/metadata.mfs", _EMPTY, owner=USER)
+
+    def start(self, lab: RunningLab, nodes: Sequence[str]) -> None:
+        """Start it; after a crash it puts its metadata together from its change logs first."""
+        node = lab.nodes[nodes[0]]
+        if runs(node, "mfsmaster"):
+            return
+        command = ["mfsmaster", "-c", f"{CONFIGURATION}/mfsmaster.cfg"]
+        if node.start([*command, "start"]).status:
+            start_daemon(node, [*command, "-a", "start"])
+
+    def lacking(self, lab: RunningLab, node: str) -> str | None:
+        """It runs: that it answers is seen by the chunk servers."""
+        return None if runs(lab.nodes[node], "mfsmaster") else "mfsmaster does not run"
+
+
+class ChunkServers:
+    """mfschunkserver on all storage nodes of a file system."""
+
+    patience_s = 20.0
+
+    def __init__(self, filesystem: str, servers: Sequence[str]) -> None:
+        self.name = f"mfschunkserver-{filesystem}"
+        self.nodes = servers
+        self._seen: frozenset[str] = frozenset()
+        self._seen_at = float("-inf")
+        self._lock = threading.Lock()
+
+    def prepare(self, lab: RunningLab, nodes: Sequence[str]) -> None:
+        """Write their configuration, and make the directories of their data."""
+
+        def put(node: LabNode) -> None:
+            state = f"{STATE}/chunkserver"
+            make_directory(node, STATE, state, CHUNKS, owner=USER)
+            node.write(f"{CONFIGURATION}/mfshdd.cfg", f"{CHUNKS}\n")
+            node.write(
+                f"{CONFIGURATION}/mfschunkserver.cfg",
+                _settings(
+                    WORKING_USER=USER,
+                    WORKING_GROUP=USER,
+                    DATA_PATH=state,
+                    HDD_CONF_FILENAME=f"{CONFIGURATION}/mfshdd.cfg",
+                    MASTER_HOST=self.nodes[0],
+                    MASTER_RECONNECTION_DELAY=1,
+                    BIND_HOST=node.address,
+                    CSSERV_LISTEN_HOST=node.address,
+                    CSSERV_LISTEN_PORT=PORT,
+                ),
+            )
+
+        on_each(lab, nodes, put)
+
+    def start(self, lab: RunningLab, nodes: Sequence[str]) -> None:
+        """Start them."""
+
+        def start(node: LabNode) -> None:
+            if not runs(node, "mfschunkserver"):
+                start_daemon(node, ["mfschunkserver", "-c", f"{CONFIGURATION}/mfschunkserver.cfg", "start"])
+
+        on_each(lab, nodes, start)
+
+    def lacking(self, lab: RunningLab, node: str) -> str | None:
+        """The master has it among its servers."""
+        master = lab.nodes.get(self.nodes[0])
+        if master is None:
+            return f"{self.nodes[0]}, which has the master, is powered off"
+        if lab.nodes[node].address in self._connected(master):
+            return None
+        if not runs(lab.nodes[node], "mfschunkserver"):
+            return "mfschunkserver does not run"
+        return f"it is not connected to the master on {self.nodes[0]}"
+
+    def _connected(self, master: LabNode) -> frozenset[str]:
+        """Addresses of the servers that are connected, as they were a moment ago."""
+        with self._lock:
+            if time.monotonic() - self._seen_at > _LOOK_AGAIN_S:
+                servers = connected_servers(master.run, master.name)
+                # One that has just connected has not told yet how much room it has.
+                serve = [each.name for each in servers if each.up and each.capacity_bytes]
+                self._seen = frozenset(name.rpartition(":")[0] for name in serve)
+                self._seen_at = time.monotonic()
+            return self._seen
+
+
+class MountPoint:
+    """The file system, mounted on the nodes that use it."""
+
+    patience_s = 20.0
+
+    def __init__(
+        self, filesystem: str, described: MooseFileSystem, server: str, nodes: Sequence[str]
+    ) -> None:
+        self.name = f"mount-{filesystem}"
+        self.nodes = nodes
+        self._server = server
+        self._copies = described.copies
+        self._path = str(described.path)
+
+    def prepare(self, lab: RunningLab, nodes: Sequence[str]) -> None:
+        """Make the directory that it is mounted on."""
+
+        def make(node: LabNode) -> None:
+            if not self._mounted(node):
+                make_directory(node, self._path)
+
+        on_each(lab, nodes, make)
+
+    def start(self, lab: RunningLab, nodes: Sequence[str]) -> None:
+        """Mount it, and have all that is made in it kept as often as the spec says."""
+
+        def mount(node: LabNode) -> None:
+            if self._mounted(node) and self._abandoned(node):
+                call(node, ["umount", "-l", self._path])
+            if not self._mounted(node):
+                start_daemon(node, ["mfsmount", self._path, "-H", self._server])
+
+        on_each(lab, nodes, mount)
+        first = lab.nodes[nodes[0]]
+        call(first, ["mfssetgoal", str(self._copies), self._path])
+        # Without this, removed files fill the disk of this machine for a day.
+        call(first, ["mfssettrashtime", "0", self._path])
+
+    def lacking(self, lab: RunningLab, node: str) -> str | None:
+        """It is mounted, and what is written there is taken."""
+        here = lab.nodes[node]
+        if not self._mounted(here):
+            return f"{self._path} is not mounted"
+        probe = f"{self._path}/.gridwright-{node}"
+        write = ["dd", "if=/dev/zero", f"of={probe}", "bs=4096", "count=1", "conv=fsync"]
+        try:
+            answer = here.run(write, timeout_s=4.0)
+        except GridwrightError:
+            return f"a write to {self._path} takes more than 4 s"
+        if answer.status:
+            return f"{self._path} cannot be written to: {last_words(answer.stderr)}"
+        here.run(["rm", "-f", "--", probe], timeout_s=4.0)
+        return None
+
+    def _abandoned(self, node: LabNode) -> bool:
+        """Whether the mount is left of a mfsmount that died; one that waits for its master is not."""
+        try:
+            answer = node.run(["stat", "--format=%i", self._path], timeout_s=4.0)
+        except GridwrightError:
+            return False
+        return b"not connected" in answer.stderr
+
+    def _mounted(self, node: LabNode) -> bool:
+        return self._path in mount_points(call(node, ["cat", "/proc/mounts"]).decode(errors="replace"))
+
+
+def mount_points(mounts: str) -> list[str]:
+    """Where file systems of MooseFS are mounted, out of a `/proc/mounts`."""
+    fields = [line.split() for line in mounts.splitlines()]
+    return [
+        each[1].replace("\\040", " ")
+        for each in fields
+        if len(each) > 2 and each[2].startswith("fuse") and each[0].startswith(("mfs#", "mfs\\043"))
+    ]
+
+
+def _settings(**values: object) -> str:
+    return "".join(f"{name} = {value}\n" for name, value in values.items())

@@ -1,0 +1,160 @@
+"""Slurm in a lab: slurmctld on the controller, slurmd on the nodes that run jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gridwright.grid.slurm.configuration import (
+    DIRECTORY,
+    LOGS,
+    SPOOL,
+    USER,
+    slurm_configuration,
+    state_location,
+)
+from gridwright.grid.slurm.node_facts import NodeFacts, node_facts, parse_slurmd_facts
+from gridwright.grid.slurm.site import LAB, Cgroups, SlurmSite, parse_release
+from gridwright.providers.lab.service import LabNode, RunningLab
+from gridwright.providers.lab.services.daemon import call, make_directory, on_each, runs, start_daemon
+
+_NEEDED = {"freezer", "memory"}
+"""Controllers of v1 that Slurm follows processes and limits memory with; a lab does not bind cores."""
+_UP = ("idle", "mixed", "allocated", "completing")
+"""States of a node that serves, in words of sinfo; one that does not answer has a `*` behind."""
+
+_LAST_LINES = 5
+"""Of a log, in which the reason stands why a daemon ended."""
+
+
+class SlurmController:
+    """slurmctld on the controller, and on the first compute node where a backup is wanted."""
+
+    name = "slurmctld"
+    patience_s = 20.0
+
+    def __init__(self, nodes: Sequence[str]) -> None:
+        self.nodes = nodes
+
+    def prepare(self, lab: RunningLab, nodes: Sequence[str]) -> None:
+        """Write the configuration, and make the directories of its state."""
+        site = slurm_site(lab)
+        files = slurm_configuration(lab.spec, site).files
+        state = state_location(lab.spec, site)
+
+        def put(node: LabNode) -> None:
+            _write(node, files)
+            make_directory(node, LOGS, state, owner=USER)
+
+        on_each(lab, nodes, put)
+
+    def start(self, lab: RunningLab, nodes: Sequence[str]) -> None:
+        """Start it, on the controller before on the backup."""
+        for name in nodes:
+            if not runs(lab.nodes[name], "slurmctld"):
+                start_daemon(lab.nodes[name], ["/usr/sbin/slurmctld"])
+
+    def lacking(self, lab: RunningLab, node: str) -> str | None:
+        """It answers, or a backup runs."""
+        if not runs(lab.nodes[node], "slurmctld"):
+            return f"slurmctld does not run: {_last_error(lab.nodes[node], 'slurmctld')}"
+        if node != self.nodes[0]:
+            return None
+        answer = lab.nodes[node].run(["scontrol", "ping"], timeout_s=4.0)
+        return None if b"is UP" in answer.stdout else "slurmctld does not answer"
+
+
+class SlurmNodes:
+    """slurmd on every compute node."""
+
+    name = "slurmd"
+    patience_s = 30.0
+
+    def __init__(self, nodes: Sequence[str]) -> None:
+        self.nodes = nodes
+
+    def prepare(self, lab: RunningLab, nodes: Sequence[str]) -> None:
+        """Write the configuration, and make the directory of running jobs."""
+        files = slurm_configuration(lab.spec, slurm_site(lab)).files
+
+        def put(node: LabNode) -> None:
+            _write(node, files)
+            make_directory(node, LOGS, owner=USER)
+            make_directory(node, SPOOL)
+
+        on_each(lab, nodes, put)
+
+    def start(self, lab: RunningLab, nodes: Sequence[str]) -> None:
+        """Start slurmd."""
+
+        def start(node: LabNode) -> None:
+            if not runs(node, "slurmd"):
+                start_daemon(node, ["/usr/sbin/slurmd"])
+
+        on_each(lab, nodes, start)
+
+    def lacking(self, lab: RunningLab, node: str) -> str | None:
+        """The controller has it as a node that takes jobs."""
+        here = lab.nodes[node]
+        if not runs(here, "slurmd"):
+            return f"slurmd does not run: {_last_error(here, 'slurmd')}"
+        controller = lab.nodes.get(lab.layout.controller.name)
+        if controller is None:
+            return None  # It registers when the controller is powered on.
+        if not runs(controller, "slurmctld"):
+            return f"slurmctld does not run on {controller.name}"
+        answer = controller.run(["sinfo", "-h", "-N", "-n", node, "-o", "%T %E"], timeout_s=4.0)
+        state, _, reason = answer.stdout.decode(errors="replace").partition("\n")[0].partition(" ")
+        if state in _UP:
+            return None
+        return f"Slurm says {state or 'nothing'} of it" + ("" if reason in ("", "none") else f": {reason}")
+
+
+def slurm_site(lab: RunningLab) -> SlurmSite:
+    """What the configuration of a lab's Slurm depends on; a node is asked for what the spec leaves open."""
+    spec, controller = lab.spec, lab.layout.controller.name
+    asked = next(lab.nodes[node.name] for node in lab.layout.nodes if node.name in lab.nodes)
+    machine = NodeFacts(name="", cores_per_socket=1, memory_bytes=1)
+    if any(group.cores is None or group.memory is None for group in spec.nodes.values()):
+        machine = parse_slurmd_facts(call(asked, ["/usr/sbin/slurmd", "-C"]).decode(errors="replace"))
+    return SlurmSite(
+        controller=controller,
+        nodes=node_facts(spec, dict.fromkeys(spec.nodes, machine)),
+        state=lab.state,
+        release=parse_release(call(asked, ["/usr/sbin/slurmd", "-V"]).decode(errors="replace")),
+        cgroups=_cgroups(lab),
+        swap_limits=_limits_swap(lab, asked),
+        systemd=False,
+        declared=True,
+        timing=LAB,
+    )
+
+
+def _cgroups(lab: RunningLab) -> Cgroups:
+    if lab.cgroups.kind == "v1":
+        return Cgroups.V1 if set(lab.cgroups.controllers) >= _NEEDED else Cgroups.NONE
+    return Cgroups.V2 if lab.cgroups.kind == "v2" else Cgroups.NONE
+
+
+def _limits_swap(lab: RunningLab, node: LabNode) -> bool:
+    """Whether the kernel accounts for swap: not all do without an option when they boot."""
+    directory = lab.cgroups.mountpoint + ("/memory" if lab.cgroups.kind == "v1" else "")
+    return bool(
+        node.run(
+            ["find", directory, "-name", "memory.memsw.limit_in_bytes", "-o", "-name", "memory.swap.max"]
+        ).stdout.strip()
+    )
+
+
+def _write(node: LabNode, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        node.write(str(DIRECTORY / name), text)
+
+
+def _last_error(node: LabNode, daemon: str) -> str:
+    """Why it ended, where it said so at last; else where its log is."""
+    log = str(LOGS / f"{daemon}.log")
+    try:
+        lines = node.read(log).decode(errors="replace").splitlines()[-_LAST_LINES:]
+    except OSError:
+        return "it has written no log"
+    return next((line for line in reversed(lines) if "fatal:" in line), f"its log is {log}")

@@ -1,0 +1,108 @@
+"""Brings up the services of a lab, and says which of them serve."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from gridwright.errors import GridwrightError, Problem, environment_error
+from gridwright.grid.state_directory import state_directory
+from gridwright.providers.lab.cgroups import CgroupSupport
+from gridwright.providers.lab.layout import Layout
+from gridwright.providers.lab.node import nodes_of
+from gridwright.providers.lab.places import Places
+from gridwright.providers.lab.record import LabRecord
+from gridwright.providers.lab.service import RunningLab, Service
+from gridwright.spec.model import GridSpec
+
+_PAUSE_S = 0.02
+_ASKED_AT_ONCE = 32
+"""Most of the time they wait for daemons, and with a dead file system for seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceState:
+    """A service on a node."""
+
+    service: str
+    node: str
+    lacking: str | None
+    """What it lacks, in words; None where it serves."""
+
+
+def running_lab(record: LabRecord, spec: GridSpec) -> RunningLab:
+    """The lab as its services see it."""
+    kind, controllers = record.cgroups
+    support = CgroupSupport("v1" if kind == "v1" else "v2" if kind == "v2" else "none", controllers)
+    return RunningLab(
+        spec, record.layout, Places(record.lab), nodes_of(record), support, state_directory(spec)
+    )
+
+
+def services_of(spec: GridSpec, layout: Layout) -> list[Service]:
+    """The services of a spec, in the order that they start in."""
+    from gridwright.providers.lab.services import services_for
+
+    return services_for(spec, layout)
+
+
+def serve(lab: RunningLab, services: Collection[Service], nodes: Collection[str]) -> None:
+    """Start services on nodes, and wait until they serve there. Raises GridwrightError."""
+    here = [(service, [node for node in service.nodes if node in nodes]) for service in services]
+    here = [(service, on) for service, on in here if on]
+    for service, on in here:
+        service.prepare(lab, on)
+    for service, on in here:
+        service.start(lab, on)
+    started = time.monotonic()
+    for service, on in here:
+        for node in on:
+            _wait_for(lab, service, node, until=started + service.patience_s)
+
+
+def _wait_for(lab: RunningLab, service: Service, node: str, *, until: float) -> None:
+    while (lacking := service.lacking(lab, node)) is not None:
+        if time.monotonic() > until:
+            raise environment_error(
+                f"{service.name} does not serve after {service.patience_s:.0f} s: {lacking}",
+                where=node,
+                remedy=f"see what it wrote: gridwright lab exec {node} -- ls -lR /var/log",
+            )
+        time.sleep(_PAUSE_S)
+
+
+def states(lab: RunningLab, services: Collection[Service]) -> list[ServiceState]:
+    """How each service stands on each of its nodes that is up, in order; all are asked at the same time."""
+    asked = [(service, node) for service in services for node in service.nodes if node in lab.nodes]
+
+    def ask(pair: tuple[Service, str]) -> ServiceState:
+        service, node = pair
+        try:
+            lacking = service.lacking(lab, node)
+        except GridwrightError as error:
+            lacking = error.problems[0].what
+        return ServiceState(service.name, node, lacking)
+
+    with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
+        return list(pool.map(ask, asked))
+
+
+def make_libraries(lab: RunningLab) -> None:
+    """Make the directories of the libraries; everybody may write to work and util. Raises GridwrightError."""
+    controller = lab.nodes[lab.layout.controller.name]
+    closed = {lab.spec.library_directory("data")} if "data" in lab.spec.libraries else set()
+    open_ = {lab.spec.library_directory(name) for name in lab.spec.libraries} - closed
+    for directories, mode in ((closed, "0755"), (open_, "1777")):
+        if not directories:
+            continue
+        done = controller.run(["install", "-d", "-m", mode, "--", *sorted(map(str, directories))])
+        if done.status:
+            raise GridwrightError(
+                Problem(
+                    what="the libraries cannot be made: " + done.stderr.decode(errors="replace").strip(),
+                    where=controller.name,
+                    remedy="see gridwright status: their file system may not be mounted",
+                )
+            )

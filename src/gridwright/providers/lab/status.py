@@ -1,0 +1,128 @@
+"""How a lab stands: its nodes, what serves on them, and its file systems."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gridwright.errors import GridwrightError
+from gridwright.filesystems import moosefs
+from gridwright.filesystems.health import Condition, Health
+from gridwright.providers.lab.layout import Layout
+from gridwright.providers.lab.record import NodeRecord, read
+from gridwright.providers.lab.service import LabNode
+from gridwright.providers.lab.serving import ServiceState, running_lab, services_of, states
+from gridwright.providers.lab.spec_copy import kept_spec
+from gridwright.spec.filesystems import FileSystem, MooseFileSystem
+
+NodeStanding = Literal["up", "partitioned", "powered-off"]
+LabStanding = Literal["up", "not-up", "half-made"]
+"""half-made: a command that made it, or took it down, did not finish; or its processes died."""
+_ANSWER_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """A node."""
+
+    name: str
+    role: str
+    address: str
+    state: NodeStanding
+    services: tuple[ServiceState, ...]
+
+    @property
+    def serves(self) -> bool:
+        """Whether it is up, and nothing is lacking on it."""
+        return self.state == "up" and all(each.lacking is None for each in self.services)
+
+
+@dataclass(frozen=True, slots=True)
+class FileSystemStatus:
+    """A file system, as the controller sees it; sizes in bytes."""
+
+    name: str
+    type: str
+    path: str
+    lacking: str | None
+    """Why the controller cannot use it, in words; None where it can."""
+    total_bytes: int | None = None
+    free_bytes: int | None = None
+    health: Health | None = None
+    """What its servers say; None for a kind that has none, and where they could not be asked."""
+
+    @property
+    def condition(self) -> Condition:
+        """How well it is."""
+        if self.lacking is not None:
+            return Condition.BROKEN
+        return Condition.HEALTHY if self.health is None else self.health.condition
+
+
+@dataclass(frozen=True, slots=True)
+class LabStatus:
+    """A lab."""
+
+    lab: str
+    state: LabStanding
+    network: str | None = None
+    nodes: tuple[NodeStatus, ...] = ()
+    filesystems: tuple[FileSystemStatus, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything is up and serves."""
+        healthy = all(each.condition == Condition.HEALTHY for each in self.filesystems)
+        return self.state == "up" and healthy and all(node.serves for node in self.nodes)
+
+
+def status(lab: str) -> LabStatus:
+    """Look how a lab stands; nothing is changed. Raises GridwrightError where its record cannot be read."""
+    record = read(lab)
+    if record is None:
+        return LabStatus(lab, "not-up")
+    if not record.is_up:
+        return LabStatus(lab, "half-made", record.network, tuple(_node(node, ()) for node in record.nodes))
+    spec = kept_spec(record)
+    running = running_lab(record, spec)
+    services = states(running, services_of(spec, record.layout))
+    nodes = tuple(
+        _node(node, tuple(each for each in services if each.node == node.plan.name)) for node in record.nodes
+    )
+    controller = running.nodes.get(record.layout.controller.name)
+    filesystems = tuple(
+        _filesystem(name, filesystem, controller, record.layout)
+        for name, filesystem in spec.filesystems.items()
+    )
+    return LabStatus(lab, "up", record.network, nodes, filesystems)
+
+
+def _node(node: NodeRecord, services: tuple[ServiceState, ...]) -> NodeStatus:
+    state: NodeStanding = "powered-off" if not node.up else "partitioned" if node.partitioned else "up"
+    return NodeStatus(node.plan.name, node.plan.role.value, node.plan.address, state, services)
+
+
+def _filesystem(
+    name: str, filesystem: FileSystem, controller: LabNode | None, layout: Layout
+) -> FileSystemStatus:
+    path = str(filesystem.path)
+    if controller is None:
+        return FileSystemStatus(name, filesystem.type, path, "the controller is not up")
+    found = None
+    lacking, total, free = None, None, None
+    try:
+        if isinstance(filesystem, MooseFileSystem):
+            found = moosefs.health(controller.run, layout.storage_of(name)[0].address)
+        mounted = controller.run(["mountpoint", "-q", "--", path], timeout_s=_ANSWER_S)
+        if mounted.status:
+            lacking = "it is not mounted on the controller"
+        else:
+            # statfs(2): block size, blocks, and those free for users.
+            sizes = controller.run(["stat", "-f", "-c", "%S %b %a", "--", path], timeout_s=_ANSWER_S)
+            block, blocks, available = map(int, sizes.stdout.split())
+            total, free = block * blocks, block * available
+    except GridwrightError as error:
+        lacking = f"it does not answer: {error.problems[0].what}"
+    except ValueError:
+        lacking = "it does not tell its size"
+    return FileSystemStatus(name, filesystem.type, path, lacking, total, free, found)

@@ -1,0 +1,190 @@
+"""The directory where a run on several nodes and its jobs meet: requests, results, samples, a sign of life.
+
+It lies in the grid's state directory, which all nodes and the coordinator see at the same path:
+
+    STATE/workload/RUN/
+        run.json                 who runs it
+        alive                    touched by the coordinator every few seconds
+        NAME.request.json        what a job is to do
+        NAME.started             a line for each start of the job: node and time
+        NAME.events              what it says meanwhile, a JSON document a line
+        NAME.result.json         what came of it
+        NODE.samples             samples of a node, a JSON document a line
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gridwright.runs.atomic import write_atomically
+from gridwright.runs.process import is_alive, process_facts
+from gridwright.workload.private_directories import remove_tree
+
+HOME = "workload"
+BEAT_S = 5.0
+SILENT_S = 60.0
+"""A job whose coordinator gave no sign of life for so long ends."""
+DEAD_S = 600.0
+"""A run of another host that is silent for so long is dead."""
+_MARKER = "run.json"
+_ALIVE = "alive"
+REQUEST, STARTED, EVENTS, RESULT, SAMPLES = (
+    ".request.json",
+    ".started",
+    ".events",
+    ".result.json",
+    ".samples",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The directory of one run."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, state: Path) -> Exchange:
+        """Make one in a grid's state directory. Raises OSError."""
+        home = state / HOME
+        home.mkdir(parents=True, exist_ok=True)
+        path = home / secrets.token_hex(4)
+        path.mkdir(mode=0o700)
+        write_atomically(path / _MARKER, json.dumps({"process": process_facts()}) + "\n")
+        (path / _ALIVE).touch()
+        return cls(path)
+
+    @property
+    def run_id(self) -> str:
+        """Names the run; the names of its jobs begin with it."""
+        return self.path.name
+
+    def beat(self) -> None:
+        """Give a sign of life. Raises OSError."""
+        os.utime(self.path / _ALIVE)
+
+    def file(self, name: str, kind: str) -> Path:
+        """Where a job, or a node, has its file of a kind."""
+        return self.path / f"{name}{kind}"
+
+    def write(self, name: str, kind: str, document: dict[str, Any]) -> None:
+        """Write a document so that it is there whole, or not at all. Raises OSError."""
+        write_atomically(self.file(name, kind), json.dumps(document) + "\n")
+
+    def read(self, name: str, kind: str) -> dict[str, Any] | None:
+        """Read a document; None if it is not there, or not whole. Raises OSError."""
+        try:
+            found: dict[str, Any] = json.loads(self.file(name, kind).read_bytes())
+        except (FileNotFoundError, ValueError):
+            return None
+        return found
+
+    def append(self, name: str, kind: str, *documents: dict[str, Any]) -> None:
+        """Add a line for each document. Raises OSError."""
+        lines = [json.dumps(each, separators=(",", ":")).encode() + b"\n" for each in documents]
+        fd = os.open(self.file(name, kind), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(fd, b"".join(lines))
+        finally:
+            os.close(fd)
+
+    def lines(self, name: str, kind: str) -> list[dict[str, Any]]:
+        """All lines; none if there is no such file. Raises OSError."""
+        return Tail(self.file(name, kind)).read()
+
+    def names(self, kind: str) -> set[str]:
+        """The jobs, or nodes, that have a file of a kind. Raises OSError."""
+        found = os.listdir(self.path)  # noqa: PTH208 - several times a second
+        return {each.removesuffix(kind) for each in found if each.endswith(kind)}
+
+    def forget(self, name: str) -> None:
+        """Remove all files of a job."""
+        for kind in (REQUEST, STARTED, EVENTS, RESULT):
+            with contextlib.suppress(OSError):
+                self.file(name, kind).unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Remove it with all in it."""
+        remove_tree(self.path)
+        with contextlib.suppress(OSError):
+            self.path.parent.rmdir()
+
+
+@dataclass(slots=True)
+class Tail:
+    """Reads a file of JSON lines as it grows."""
+
+    path: Path
+    _offset: int = 0
+
+    def read(self) -> list[dict[str, Any]]:
+        """The lines that were added and are whole. Raises OSError."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self._offset)
+                content = file.read()
+        except FileNotFoundError:
+            return []
+        whole = content[: content.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        found = []
+        for line in whole.splitlines():
+            with contextlib.suppress(ValueError):
+                found.append(json.loads(line))
+        return found
+
+
+@dataclass(slots=True)
+class Heartbeat:
+    """A job's look at the sign of life, by the node's own clock: clocks of nodes may differ."""
+
+    directory: Path
+    _seen: int = -1
+    _changed: float = field(default_factory=time.monotonic)
+    _looked: float = 0.0
+
+    def lost(self) -> bool:
+        """Whether the run was removed, or its coordinator has been silent for too long."""
+        now = time.monotonic()
+        if now - self._looked < BEAT_S:
+            return False
+        self._looked = now
+        try:
+            seen = (self.directory / _ALIVE).stat().st_mtime_ns
+        except FileNotFoundError:
+            return True
+        except OSError:
+            # The state directory does not answer: that says nothing of the coordinator.
+            self._changed = now
+            return False
+        if seen != self._seen:
+            self._seen, self._changed = seen, now
+        return now - self._changed > SILENT_S
+
+
+def dead_runs(state: Path) -> list[Exchange]:
+    """The runs of a grid whose coordinator was killed."""
+    return [
+        Exchange(marker.parent)
+        for marker in sorted((state / HOME).glob(f"*/{_MARKER}"))
+        if not _lives(marker)
+    ]
+
+
+def _lives(marker: Path) -> bool:
+    try:
+        alive = is_alive(json.loads(marker.read_text())["process"])
+        if alive is None:
+            age = time.time() - (marker.parent / _ALIVE).stat().st_mtime
+            return age < DEAD_S
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        # Another command has just removed it, or is making it.
+        return True
+    return alive

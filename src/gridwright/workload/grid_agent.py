@@ -1,0 +1,295 @@
+"""The workload on several nodes: has the data made, runs the streams as jobs of a scheduler, tells events.
+
+It is to a grid what `agent` is to a single node, with the same request and the same events, and some more:
+`launch-lost` a launch starts again · `progress` it lives. It runs in a process of its own, so that a
+state directory that does not answer is noticed by the command.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gridwright.errors import ExitStatus, Finding, GridwrightError, Problem
+from gridwright.grid.job import JobState
+from gridwright.grid.scheduler import Scheduler
+from gridwright.runs.events import finding_event, problem_event
+from gridwright.workload.exchange import BEAT_S, REQUEST, SAMPLES, Exchange, Tail, dead_runs
+from gridwright.workload.grid_jobs import PREFIX, GridJob, GridJobs
+from gridwright.workload.grid_running import GridRunning, job_request
+from gridwright.workload.scheduler_calls import SchedulerCalls
+
+_TICK_S = (0.05, 0.4)
+"""Between two looks at the exchange directory: soon after something happened, and when nothing does."""
+_CALM_S = 20.0
+_ALIVE_S = 5.0
+_LAST_WORDS_S = 8.0
+_TIDY_S = 60.0
+_CHORE_QUIET_S = 300.0
+_CHORE_TIME_S = 24 * 3600.0
+
+
+class GridAgent:
+    """One run of the workload on the nodes of a grid.
+
+    `request` is that of `plan_request`, with `state`, the grid's state directory; with `only` it is a
+    chore and the libraries, and the answer an event `chore`.
+    """
+
+    def __init__(
+        self, request: dict[str, Any], open_scheduler: Callable[[], Scheduler], output: int = 1
+    ) -> None:
+        self._request = request
+        self._output = output
+        self._selector = selectors.DefaultSelector()
+        self._stop = False
+        self._calls = SchedulerCalls(open_scheduler, self._tell)
+        self._tails: dict[str, Tail] = {}
+        self._beat = self._told = 0.0
+        self._happened = time.monotonic()
+        self._exchange: Exchange
+        self._jobs: GridJobs
+
+    def say(self, event: dict[str, Any]) -> None:
+        """Write an event; a reader that is gone is an order to stop."""
+        if event["event"] not in ("progress", "sample"):
+            self._happened = time.monotonic()
+        self._told = time.monotonic()
+        line = memoryview(json.dumps(event, separators=(",", ":")).encode() + b"\n")
+        try:
+            while line:
+                line = line[os.write(self._output, line) :]
+        except BrokenPipeError:
+            self._stop = True
+
+    def serve(self, stdin: int = 0) -> None:
+        """Do all of it, and say how it ended; the end of `stdin` and SIGTERM are orders to stop."""
+        wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake_write)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda *_: self.stop())
+        self._selector.register(wake_read, selectors.EVENT_READ, lambda: os.read(wake_read, 512))
+        self._selector.register(stdin, selectors.EVENT_READ, lambda: self._end_of_input(stdin))
+        status = self.run()
+        words = {ExitStatus.INTERRUPTED: "interrupted", ExitStatus.DONE: "complete"}
+        self.say({"event": "done", "status": words.get(status, "failed"), "exit": status})
+
+    def stop(self) -> None:
+        """Order it to stop."""
+        self._stop = True
+
+    def _end_of_input(self, stdin: int) -> None:
+        if not os.read(stdin, 4096):
+            self._stop = True
+            self._selector.unregister(stdin)
+
+    def run(self) -> ExitStatus:
+        """Do all of it; what is wrong with the environment or the request is told as problems."""
+        try:
+            return self._run()
+        except GridwrightError as error:
+            for problem in error.problems:
+                self.say(problem_event(problem))
+            return error.status
+        except OSError as error:
+            self.say(
+                problem_event(
+                    Problem(
+                        what=f"the workload cannot be run: {error.strerror or error}",
+                        where=str(error.filename or self._request["state"]),
+                        remedy="check that the grid's state directory is there, and who may write to it",
+                    )
+                )
+            )
+            return ExitStatus.ENVIRONMENT
+
+    def _run(self) -> ExitStatus:
+        state = Path(self._request["state"])
+        stale = dead_runs(state)
+        self._exchange = Exchange.create(state)
+        self._jobs = GridJobs(self._exchange, self._calls, self._tell, self.say)
+        try:
+            self._clear(stale)
+            if "only" in self._request:
+                return self._do_only(self._request["only"])
+            result = self._chore("prepare")
+            if self._stop:
+                return self._interrupted()
+            if result is None or result["exit"] != ExitStatus.DONE:
+                return ExitStatus(result["exit"]) if result is not None else ExitStatus.ENVIRONMENT
+            return self._launch_all()
+        except BaseException:
+            self._cancel()
+            raise
+        finally:
+            self._exchange.remove()
+
+    def _do_only(self, chore: str) -> ExitStatus:
+        result = self._chore(chore)
+        if result is None:
+            self._cancel()
+            return ExitStatus.INTERRUPTED if self._stop else ExitStatus.ENVIRONMENT
+        self.say({"event": "chore"} | result)
+        return ExitStatus(result["exit"])
+
+    # The launches.
+
+    def _launch_all(self) -> ExitStatus:
+        running = GridRunning(self._request, self._exchange, self._jobs, self.say)
+        running.begin()
+        while not running.ended and not self._stop and not self._jobs.gone:
+            self._turn()
+            running.tell_losses()
+        if not running.ended:
+            self._cancel()
+        self._read_samples()
+        running.close()
+        if self._jobs.gone:
+            self.say(
+                problem_event(
+                    Problem(what=self._jobs.gone, remedy="see why, with: gridwright status, or sinfo -R")
+                )
+            )
+            return ExitStatus.ENVIRONMENT
+        if self._stop:
+            return ExitStatus.INTERRUPTED
+        if running.strays and not self._request["keep"]:
+            self._tidy()
+        return ExitStatus.DONE
+
+    def _turn(self) -> None:
+        self._pause()
+        self._jobs.turn()
+        self._read_samples()
+
+    def _pause(self) -> None:
+        """Wait a moment for orders, and give signs of life."""
+        least, most = _TICK_S
+        calm = min(1.0, (time.monotonic() - self._happened) / _CALM_S)
+        for key, _ in self._selector.select(least + (most - least) * calm):
+            key.data()
+        now = time.monotonic()
+        if now - self._beat > BEAT_S:
+            self._beat = now
+            self._exchange.beat()
+        if now - self._told > _ALIVE_S:
+            self.say({"event": "progress"})
+
+    def _read_samples(self) -> None:
+        for node in self._exchange.names(SAMPLES):
+            tail = self._tails.setdefault(node, Tail(self._exchange.file(node, SAMPLES)))
+            for row in tail.read():
+                self.say(row)
+
+    def _tell(self, finding: Finding) -> None:
+        self.say(finding_event(finding))
+
+    # Ends.
+
+    def _interrupted(self) -> ExitStatus:
+        self._cancel()
+        return ExitStatus.INTERRUPTED
+
+    def _cancel(self) -> None:
+        """End all jobs of the run, and wait for their last words, but not for long."""
+        if self._jobs.ended:
+            return
+        self._jobs.cancel()
+        deadline = time.monotonic() + _LAST_WORDS_S
+        with contextlib.suppress(GridwrightError, OSError):
+            while not self._jobs.ended and time.monotonic() < deadline:
+                self._turn()
+        left = [job.id for job in self._jobs.live if job.id is not None]
+        for job in self._jobs.live:
+            self._jobs.give_up(job)
+        if left:
+            text = f"jobs were told to end and have not yet: {', '.join(left[:8])}"
+            text += f" and {len(left) - 8} more" if len(left) > 8 else ""
+            remedy = "they end by themselves within two minutes; if one does not: gridwright cancel JOB"
+            self._tell(Finding("warning", "workload-jobs-left", text, remedy))
+
+    # Chores.
+
+    def _chore(self, chore: str, seconds: float | None = None) -> dict[str, Any] | None:
+        """Have a node do something, for at most `seconds`; returns what came of it, None if nothing did."""
+        cores = self._request["workers"] if chore == "prepare" else 1
+        self._exchange.write(chore, REQUEST, self._request | {"chore": chore})
+        ended: list[GridJob] = []
+        self._jobs.add(
+            GridJob(
+                chore,
+                job_request(
+                    "chore_job",
+                    str(self._exchange.file(chore, REQUEST)),
+                    cores=cores,
+                    time_limit_s=_CHORE_TIME_S if seconds is None else seconds,
+                    restart=True,
+                ),
+                quiet_s=_CHORE_QUIET_S,
+                begun=lambda _: None,
+                ended=ended.append,
+                lost=lambda _, node: self._chore_lost(chore, node),
+            )
+        )
+        deadline = time.monotonic() + (_CHORE_TIME_S if seconds is None else seconds)
+        while not ended and not self._stop and not self._jobs.gone and time.monotonic() < deadline:
+            self._turn()
+        if not ended:
+            return None
+        if ended[0].result is None:
+            self._chore_failed(ended[0])
+        return ended[0].result
+
+    def _chore_lost(self, chore: str, node: str) -> None:
+        text = f"node {node} was lost, or what ran jobs there, during the job {chore}: it was started again"
+        self._tell(Finding("warning", "workload-requeued", text, f"see why {node} failed"))
+
+    def _chore_failed(self, job: GridJob) -> None:
+        log = f"look into its log, {job.job.log}" if job.job and job.job.log else "see gridwright jobs"
+        where = job.node
+        what = f"the job {job.name} of the workload failed: {job.reason}"
+        self.say(problem_event(Problem(what=what, where=where, remedy=log)))
+
+    def _tidy(self) -> None:
+        """Remove what launches left whose nodes were lost: a node sees the libraries, not this machine."""
+        result = self._chore("tidy", _TIDY_S)
+        if result is None or result["exit"] != ExitStatus.DONE:
+            self._cancel()
+            text = (
+                f"directories of lost launches, .gridwright-workload-{self._exchange.run_id}-*, may be left"
+            )
+            remedy = "the next run of the workload removes them"
+            self._tell(Finding("warning", "workload-left", text, remedy))
+
+    def _clear(self, stale: list[Exchange]) -> None:
+        """Cancel the jobs of runs whose coordinator was killed, and forget those runs."""
+        if not stale:
+            return
+        prefixes = tuple(f"{PREFIX}{each.run_id}-" for each in stale)
+
+        def cancel(scheduler: Scheduler) -> list[str]:
+            live = (JobState.WAITING, JobState.RUNNING)
+            jobs = [job for job in scheduler.jobs() if job.state in live and job.name.startswith(prefixes)]
+            if jobs:
+                scheduler.cancel([job.id for job in jobs])
+            return [job.id for job in jobs]
+
+        done: list[list[str]] = []
+        while not done and not self._stop:
+            if self._calls.free:
+                self._calls.ask(cancel, done.append)
+            self._pause()
+            self._calls.deliver()
+        for each in stale if done else ():
+            each.remove()
+        if done and done[0]:
+            jobs = ", ".join(done[0][:8])
+            text = f"{len(done[0])} jobs of a killed run of the workload were cancelled: {jobs}"
+            self._tell(Finding("info", "workload-stale-removed", text, "nothing is to be done"))

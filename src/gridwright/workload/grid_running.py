@@ -1,0 +1,188 @@
+"""The streams of a run on several nodes: each launch is a job; when it has ended, the next is handed in."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from gridwright.errors import Finding
+from gridwright.grid.job import Job, JobRequest, JobState
+from gridwright.runs.events import finding_event
+from gridwright.workload.account import launch_record
+from gridwright.workload.exchange import REQUEST, Exchange
+from gridwright.workload.grid_jobs import GridJob, GridJobs
+from gridwright.workload.guard import Outcome
+from gridwright.workload.node_clocks import NodeClocks
+from gridwright.workload.scales import scale
+
+HARNESS_BYTES = 128 << 20
+"""Memory of a job beyond that of its launch: the Python that watches it takes about a fifth of this, the
+rest is what a launch may pass its limit by until that is seen, a tenth of a second later."""
+LATE_S = 120.0
+"""A job may last so much longer than its launch: it starts, makes directories, tidies up."""
+_HANGS_S = 180.0
+_TAIL_BYTES = 16 * 1024
+Say = Callable[[dict[str, Any]], None]
+
+
+def job_request(module: str, request_file: str, **fields: Any) -> JobRequest:  # noqa: ANN401 - as JobRequest
+    """A job that runs a module of this room on a node, with the environment of this process."""
+    return JobRequest(
+        command=[sys.executable, "-P", "-m", f"gridwright.workload.{module}", request_file],
+        directory="/",
+        environment=dict(os.environ),
+        **fields,
+    )
+
+
+class GridRunning:
+    """Runs all streams; the jobs themselves are watched by `GridJobs`."""
+
+    def __init__(self, request: Mapping[str, Any], exchange: Exchange, jobs: GridJobs, say: Say) -> None:
+        self._request = request
+        self._exchange = exchange
+        self._jobs = jobs
+        self._say = say
+        self._pending = [list(stream) for stream in request["streams"]]
+        self._scale = asdict(scale(request["scale"]))
+        self._losses: dict[str, list[str]] = {}
+        self._clocks = NodeClocks()
+        self._kept = False
+        self.strays = False
+        """Whether a launch was lost that could not remove its directories."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing runs and nothing waits."""
+        return self._jobs.ended and not any(self._pending)
+
+    def begin(self) -> None:
+        """Have the first launch of each stream handed in. Raises OSError."""
+        self._say({"event": "running", "time": time.time(), "streams": len(self._pending)})
+        for stream in range(len(self._pending)):
+            self._hand_in_next(stream)
+
+    def tell_losses(self) -> None:
+        """Report the nodes that were lost since the last time, each with its launches."""
+        losses, self._losses = self._losses, {}
+        for node, launches in losses.items():
+            one = len(launches) == 1
+            text = (
+                f"node {node} was lost, or what ran jobs there, while {'launch' if one else 'launches'} "
+                f"{', '.join(launches)} ran on it: {'it was' if one else 'they were'} started again"
+            )
+            remedy = f"see why {node} failed; times of a launch are those of its last start"
+            self._say(finding_event(Finding("warning", "workload-requeued", text, remedy)))
+
+    def close(self) -> None:
+        """Report what is known at the end."""
+        self.tell_losses()
+        for finding in self._clocks.findings():
+            self._say(finding_event(finding))
+        if self._kept:
+            libraries = self._request["libraries"]
+            text = f"the launches' directories were kept: .gridwright-workload-{self._exchange.run_id}-* in "
+            text += f"{libraries['work']} and {libraries['util']} on the nodes"
+            remedy = "remove them when you have seen them"
+            self._say(finding_event(Finding("info", "workload-kept", text, remedy)))
+
+    def _hand_in_next(self, stream: int) -> None:
+        if not self._pending[stream] or self._jobs.stopping:
+            return
+        launch = self._pending[stream].pop(0)
+        name = f"{launch['number']:04d}"
+        document = {
+            "launch": launch,
+            "libraries": self._request["libraries"],
+            "scale": self._scale,
+            "seed": self._request["seed"],
+            "keep": self._request["keep"],
+        }
+        self._exchange.write(name, REQUEST, document)
+        self._jobs.add(
+            GridJob(
+                name,
+                job_request(
+                    "launch_job",
+                    str(self._exchange.file(name, REQUEST)),
+                    cores=launch["cores"],
+                    memory_bytes=launch["memory_bytes"] + HARNESS_BYTES,
+                    time_limit_s=launch["time_limit_s"] + LATE_S,
+                    restart=True,
+                ),
+                quiet_s=launch["time_limit_s"] + LATE_S + _HANGS_S,
+                begun=lambda job: self._begin(launch, job),
+                ended=lambda job: self._finish(launch, job),
+                lost=lambda job, node: self._lose(launch, node),
+            )
+        )
+
+    def _begin(self, launch: dict[str, Any], job: GridJob) -> None:
+        started = {"event": "launch-started", "time": time.time(), "node": job.node}
+        self._say(started | {key: launch[key] for key in ("number", "label", "stream")})
+
+    def _lose(self, launch: dict[str, Any], node: str) -> None:
+        self.strays = True
+        self._losses.setdefault(node, []).append(f"{launch['number']} ({launch['label']})")
+        self._say({"event": "launch-lost", "time": time.time(), "node": node, "number": launch["number"]})
+
+    def _finish(self, launch: dict[str, Any], job: GridJob) -> None:
+        if job.result is not None:
+            record, output = job.result["launch"], job.result["output"]
+            self._kept = self._kept or self._request["keep"]
+            if job.result["left"]:
+                text = f"directories of a launch could not be removed on {record['node']}: "
+                text += ", ".join(job.result["left"])
+                self._say(finding_event(Finding("warning", "workload-left", text, "remove them by hand")))
+        else:
+            self.strays = self.strays or job.starts != []
+            record, output = _lost_record(launch, job), _log_tail(job.job)
+        record |= {"submitted": job.submitted, "job": job.id, "restarts": _restarts(job)}
+        record["lost_on"] = job.lost_on
+        if job.result is not None:
+            self._clocks.see(record, submitted=job.submitted)
+        if self._jobs.stopping and job.starts == []:
+            # It was never started: a run of one node does not record such either.
+            return
+        self._say({"event": "launch", "launch": record, "output": output})
+        self._hand_in_next(launch["stream"] - 1)
+
+
+def _restarts(job: GridJob) -> int:
+    return max(job.restarts, job.job.restarts if job.job else 0, len(job.starts) - 1)
+
+
+def _lost_record(launch: dict[str, Any], job: GridJob) -> dict[str, Any]:
+    """The record of a launch of which nothing was accounted: figures that nobody measured are null."""
+    outcome = Outcome(launch["number"], ended_by="lost")
+    fields = {name: getattr(outcome, name) for name in Outcome.__slots__}
+    record = launch_record(launch, fields, {}, node=job.node or "unknown", oom_kills=0)
+    unknown = ("real_s", "user_s", "system_s", "peak_memory_bytes", "read_bytes", "written_bytes")
+    record |= dict.fromkeys((*unknown, "device_read_bytes", "device_written_bytes", "core_wait_s"))
+    state = job.job
+    if job.starts:
+        record["started"] = job.starts[-1]["time"]
+        record["ended"] = state.ended if state else None
+    if state is not None and state.state == JobState.OUT_OF_MEMORY:
+        record["bound_by"] = "memory"
+    if state is not None and state.exit_status:
+        record["exit_status"] = state.exit_status
+    reason = job.reason
+    if job.node_lost and job.restarts:
+        times = len(job.lost_on)
+        reason += f"; it was started {times} times, on {', '.join(job.lost_on)}"
+    return record | {"ok": False, "reason": reason or "interrupted"}
+
+
+def _log_tail(job: Job | None) -> str:
+    """What a job printed that left no result, where its log can be read from here."""
+    try:
+        with open(job.log if job and job.log else "", "rb") as file:  # noqa: PTH123 - bytes of a path
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""

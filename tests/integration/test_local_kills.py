@@ -1,0 +1,221 @@
+"""Runner, keeper, jobs and commands are killed at random: no job is lost, none runs twice at once.
+
+Each job holds a lock as long as any process of it lives, and says so when it finds the lock taken; it
+appends a line when it starts and one when it ends. The seed of a failure repeats its kills, though not
+to the microsecond.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gridwright.grid.job import Job, JobState
+from gridwright.grid.scheduler import Scheduler
+from tests.support.command import wait_until
+from tests.support.local_grid import LocalGrid, ended, local_grid
+
+pytestmark = pytest.mark.timeout(180)
+
+SECONDS = 8.0
+JOB = """
+exec 9>>locks/$GRIDWRIGHT_JOB_ID
+flock -n 9 || echo overlap $GRIDWRIGHT_JOB_ID >>stamps
+test -d "$GRIDWRIGHT_WORK" || echo homeless $GRIDWRIGHT_JOB_ID >>stamps
+echo start $GRIDWRIGHT_JOB_ID >>stamps
+touch "$GRIDWRIGHT_WORK/file"
+[ $(($(echo $GRIDWRIGHT_JOB_ID | tr -d _) % 4)) = 0 ] && setsid sleep 50 </dev/null >/dev/null 2>&1 &
+sleep $1
+echo end $GRIDWRIGHT_JOB_ID >>stamps
+"""
+SUBMIT = """
+import sys
+from pathlib import Path
+from tests.support.local_grid import LocalGrid
+grid = LocalGrid(Path(sys.argv[1]))
+request = grid.request("sh", "-c", sys.argv[2], "job", sys.argv[3], restart=True)
+for _ in range(50):
+    print(*grid.scheduler().submit([request]), flush=True)
+"""
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> Iterator[LocalGrid]:
+    with local_grid(tmp_path / "grid", cores=4) as made:
+        (made.directory / "locks").mkdir()
+        yield made
+
+
+def kill(process: psutil.Process | subprocess.Popen[str]) -> None:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.send_signal(signal.SIGKILL)
+
+
+class Chaos:
+    """What is done to a grid, drawn from a seed."""
+
+    def __init__(self, grid: LocalGrid, seed: int) -> None:
+        self.grid = grid
+        self.scheduler: Scheduler = grid.scheduler()
+        self.draw = random.Random(seed)  # noqa: S311 - kills, not secrets
+        self.cancelled: set[str] = set()
+        self.submitted: list[str] = []
+        self.final: dict[str, Job] = {}
+
+    def submit(self) -> None:
+        array = range(1, 1 + self.draw.randint(1, 6)) if self.draw.random() < 0.5 else None
+        after = [self.draw.choice(self.submitted)] if self.submitted and self.draw.random() < 0.2 else []
+        request = self.grid.request(
+            "sh",
+            "-c",
+            JOB,
+            "job",
+            f"{self.draw.uniform(0, 0.4):.2f}",
+            array=array,
+            after=after,
+            restart=self.draw.random() < 0.7,
+            cores=self.draw.choice([1, 1, 2, 4]),
+        )
+        self.submitted += self.scheduler.submit([request])
+
+    def kill_submit(self) -> None:
+        """Kill a command as it submits; what it said to be submitted is."""
+        command = [sys.executable, "-P", "-c", SUBMIT, str(self.grid.directory), JOB, "0.1"]
+        root = Path(__file__).parents[2]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, cwd=root, env={"PYTHONPATH": str(root)}
+        ) as one:
+            time.sleep(self.draw.uniform(0.2, 0.6))
+            kill(one)
+            assert one.stdout is not None
+            self.submitted += [line.strip() for line in one.stdout if line.endswith("\n")]
+
+    def kill_runner(self) -> None:
+        runners = self.grid.runners()
+        for process in self.draw.choice([runners, runners[:1], runners[-1:]]):
+            kill(process)
+
+    def kill_job(self) -> None:
+        if processes := self.grid.processes():
+            kill(self.draw.choice(processes))
+
+    def cancel(self) -> None:
+        if self.submitted:
+            chosen = self.draw.choice(self.submitted)
+            self.cancelled.add(chosen)
+            self.scheduler.cancel([chosen])
+
+    def look(self) -> None:
+        """Whoever has a final state keeps it."""
+        for job in self.scheduler.jobs():
+            if before := self.final.get(job.id):
+                assert (job.state, job.exit_status, job.ended) == (
+                    before.state,
+                    before.exit_status,
+                    before.ended,
+                )
+            if job.state.final:
+                self.final[job.id] = job
+
+    def run(self, seconds: float) -> None:
+        actions = [self.submit, self.kill_runner, self.kill_job, self.kill_submit, self.cancel, self.look]
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self.draw.choices(actions, weights=[6, 5, 2, 1, 1, 3])[0]()
+            time.sleep(self.draw.choice([0, 0, 0.01, 0.05, 0.2]))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_kills_lose_no_job_and_double_none(grid: LocalGrid, seed: int) -> None:
+    chaos = Chaos(grid, seed)
+    chaos.run(SECONDS)
+    assert len(chaos.submitted) > 5
+    jobs = ended(chaos.scheduler, [job.id for job in chaos.scheduler.jobs()], seconds=100)
+    chaos.look()
+    known = {job.id.partition("_")[0] for job in jobs}
+    assert [number for number in chaos.submitted if number not in known] == []
+    stamps = Counter(tuple(line.split()) for line in (grid.directory / "stamps").read_text().splitlines())
+    assert {kind for kind, _ in stamps} == {"start", "end"}, "a job overlapped, or had no directory"
+    for job in jobs:
+        check(job, starts=stamps["start", job.id], ends=stamps["end", job.id], chaos=chaos)
+    assert any(job.restarts for job in jobs), "nothing was killed in time: the test shows nothing"
+    wait_until(
+        lambda: None if grid.runners() else True, seconds=20, what="the runner's end", last=grid.runners
+    )
+    assert grid.processes() == []
+    assert grid.private() == []
+
+
+def check(job: Job, *, starts: int, ends: int, chaos: Chaos) -> None:
+    """Whether what is said of a job is what it did."""
+    about = f"{job}: {starts} starts, {ends} ends"
+    assert starts <= job.restarts + 1, about
+    if job.state is JobState.COMPLETED:
+        assert ends >= 1, about
+    elif job.state is JobState.FAILED:
+        assert job.signal == signal.SIGKILL or job.exit_status == 128 + signal.SIGKILL, about
+    elif job.state is JobState.CANCELLED:
+        named = {job.id, job.id.partition("_")[0]} & chaos.cancelled
+        assert named or "which it waited for" in str(job.reason), about
+    else:
+        assert job.state is JobState.NODE_FAILED, about
+        assert starts <= 1, about
+
+
+def test_a_killed_runner_is_replaced_without_any_command(grid: LocalGrid) -> None:
+    scheduler = grid.scheduler()
+    scheduler.submit([grid.request("sh", "-c", JOB, "job", "1", restart=True), grid.request("sleep", "60")])
+    wait_until(lambda: len(grid.processes()) >= 3 or None, seconds=20, what="starts", last=grid.processes)
+    keeper, runner = sorted(grid.runners(), key=lambda process: process.create_time())
+    assert runner.ppid() == keeper.pid
+    runner.kill()
+    stamps = grid.directory / "stamps"
+    wait_until(
+        lambda: "end 1" in stamps.read_text() or None,
+        seconds=20,
+        what="the end of job 1",
+        last=stamps.read_text,
+    )
+    first, second = ended(scheduler, ["1", "2"], seconds=20)
+    assert (first.state, first.restarts) == (JobState.COMPLETED, 1)
+    assert (second.state, second.reason) == (JobState.NODE_FAILED, "its runner was killed")
+
+
+def test_with_its_keeper_gone_too_the_next_command_takes_over(grid: LocalGrid) -> None:
+    """Until then the job goes on; it hides its environment, and is found by its log."""
+    scheduler = grid.scheduler()
+    script = 'exec env -i PATH="$PATH" sleep 61.5'
+    scheduler.submit([grid.request("sh", "-c", script, restart=True)])
+
+    def sleeper() -> psutil.Process | None:
+        return next(
+            (p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "61.5"]), None
+        )
+
+    first = wait_until(sleeper, seconds=20, what="a start", last=str)
+    for process in grid.runners():
+        process.suspend()
+    for process in grid.runners():
+        process.kill()
+    time.sleep(0.5)
+    assert first.is_running()
+    assert [job.state for job in scheduler.jobs(["1"])] == [JobState.RUNNING]
+    wait_until(
+        lambda: None if first.is_running() else True, seconds=20, what="the end of the first", last=str
+    )
+    second = wait_until(sleeper, seconds=20, what="a restart", last=lambda: scheduler.jobs(["1"]))
+    assert second.pid != first.pid
+    (job,) = scheduler.jobs(["1"])
+    assert (job.state, job.restarts) == (JobState.RUNNING, 1)
+    scheduler.cancel(["1"])
+    ended(scheduler, ["1"], seconds=20)

@@ -1,0 +1,222 @@
+"""The services of a lab, really running: Slurm, ssh and MooseFS on nodes of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gridwright.filesystems.health import Condition
+from gridwright.filesystems.moosefs import health, master_of_mount, traffic
+from gridwright.grid.head import Answer
+from gridwright.providers.lab import faults
+from gridwright.providers.lab.down import down
+from gridwright.providers.lab.node import Node, nodes_of
+from gridwright.providers.lab.record import LabRecord
+from gridwright.providers.lab.up import up
+from gridwright.spec.load import parse_spec
+from tests.support.command import wait_until
+
+pytestmark = pytest.mark.root
+
+NAME = "svc-test"
+SPEC = f"""
+name: {NAME}
+provider: lab
+lab: {{network: 10.79.9.0/24}}
+nodes:
+  compute: {{count: 3, cores: 4, memory: 1 GiB}}
+filesystems:
+  shared: {{type: moosefs, path: /mnt/grid, servers: 3, copies: 2}}
+scheduler:
+  type: slurm
+  queues:
+    batch: {{}}
+    narrow: {{cores: 3, priority: 5}}
+    short: {{time: 60s}}
+"""
+MASTER = "storage1"
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[LabRecord]:
+    spec = parse_spec(SPEC)
+    down(NAME)
+    result = up(spec, print)
+    try:
+        yield result.record
+    finally:
+        down(NAME)
+
+
+@pytest.fixture
+def nodes(lab: LabRecord) -> dict[str, Node]:
+    return dict(nodes_of(faults.record_of(NAME)))
+
+
+def text(answer: Answer) -> str:
+    """What a command printed that has to succeed."""
+    assert answer.status == 0, answer.stderr.decode(errors="replace")
+    return answer.stdout.decode()
+
+
+def on(node: Node, *command: str, seconds: float = 30.0) -> str:
+    return text(node.run(command, timeout_s=seconds))
+
+
+def queue_is_idle(nodes: dict[str, Node]) -> None:
+    wait_until(
+        lambda: True if on(nodes["controller"], "squeue", "-h") == "" else None,
+        seconds=30,
+        what="no job",
+        last=lambda: on(nodes["controller"], "squeue"),
+    )
+
+
+def test_a_job_runs_on_every_node(nodes: dict[str, Node]) -> None:
+    assert sorted(on(nodes["controller"], "srun", "-N3", "hostname").split()) == [
+        "compute1",
+        "compute2",
+        "compute3",
+    ]
+
+
+def test_a_job_over_its_memory_is_ended_by_the_kernel(nodes: dict[str, Node], lab: LabRecord) -> None:
+    if lab.cgroups[0] == "none":
+        pytest.skip("this machine's control groups cannot be written to")
+    program = "print(len(bytearray({} << 20)))"
+    command = ["srun", "--mem=100", "python3", "-c"]
+    assert on(nodes["controller"], *command, program.format(20)) == f"{20 << 20}\n"
+    over = nodes["controller"].run([*command, program.format(300)])
+    assert over.status != 0
+    assert over.stdout == b""
+    assert b"Out Of Memory" in over.stderr
+
+
+def test_a_job_that_names_no_memory_gets_the_share_of_its_cores(nodes: dict[str, Node]) -> None:
+    shown = on(nodes["controller"], "srun", "-n1", "-c2", "bash", "-c", "scontrol show job $SLURM_JOB_ID")
+    assert "mem=512M" in shown
+
+
+def test_a_queue_uses_no_more_cores_than_the_spec_says(nodes: dict[str, Node]) -> None:
+    controller = nodes["controller"]
+    try:
+        for _ in range(5):
+            on(controller, "sbatch", "-p", "narrow", "-D", "/", "-o", "/dev/null", "--wrap", "sleep 60")
+        running = ["squeue", "-h", "-p", "narrow", "-t", "running", "-o", "%N"]
+        wait_until(
+            lambda: True if len(on(controller, *running).split()) == 3 else None,
+            seconds=20,
+            what="3 jobs that run",
+            last=lambda: on(controller, "squeue"),
+        )
+        on(controller, "sleep", "1.5")
+        assert len(on(controller, *running).split()) == 3
+    finally:
+        on(controller, "scancel", "-p", "narrow")
+        queue_is_idle(nodes)
+
+
+def test_a_job_that_can_never_run_is_refused_at_once(nodes: dict[str, Node]) -> None:
+    for wrong in (["-p", "short", "-t", "2:00"], ["-c", "5"], ["--mem=2G"]):
+        answer = nodes["controller"].run(["sbatch", *wrong, "-D", "/", "--wrap", "true"])
+        assert answer.status != 0, wrong
+
+
+def test_jobs_that_ended_are_in_the_accounting(nodes: dict[str, Node]) -> None:
+    on(nodes["controller"], "srun", "-J", "counted", "true")
+    wait_until(
+        lambda: True if "counted" in on(nodes["controller"], "sacct", "-c") else None,
+        seconds=10,
+        what="the job in the accounting",
+        last=lambda: on(nodes["controller"], "sacct", "-c"),
+    )
+
+
+def test_every_node_reaches_every_node_by_ssh_without_a_question(nodes: dict[str, Node]) -> None:
+    assert on(nodes["controller"], "ssh", "compute1", "hostname") == "compute1\n"
+    assert on(nodes["storage3"], "ssh", "controller", "hostname") == "controller\n"
+    everywhere = on(nodes["controller"], "clush", "-w", "compute[1-3],storage[1-3]", "hostname", seconds=60)
+    assert len(everywhere.splitlines()) == 6
+
+
+def test_secrets_are_the_same_on_all_nodes_and_for_root_alone(nodes: dict[str, Node], lab: LabRecord) -> None:
+    keys = {nodes[name].read("/etc/munge/munge.key") for name in ("controller", "compute1", "compute3")}
+    assert len(keys) == 1
+    assert on(nodes["compute1"], "stat", "-c", "%a %U", "/etc/munge/munge.key") == "400 munge\n"
+    assert on(nodes["compute1"], "stat", "-c", "%a", "/root/.ssh/id_ed25519") == "600\n"
+    secrets = Path(f"/var/lib/gridwright/labs/{NAME}/secrets")
+    assert secrets.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o077 for path in secrets.iterdir()} == {0}
+
+
+def test_what_one_node_wrote_another_reads_at_once(nodes: dict[str, Node]) -> None:
+    for round_ in range(5):
+        writer, reader = (nodes[f"compute{1 + (round_ + step) % 3}"] for step in (0, 1))
+        content = f"round {round_}".encode() * 10_000
+        text(writer.run(["dd", "of=/mnt/grid/work/shared", "bs=64k", "conv=fsync"], stdin=content))
+        assert reader.run(["cat", "/mnt/grid/work/shared"]).stdout == content
+
+
+def test_data_are_kept_as_often_as_the_spec_says(nodes: dict[str, Node]) -> None:
+    on(nodes["compute1"], "dd", "if=/dev/zero", "of=/mnt/grid/data/kept", "bs=1M", "count=2", "conv=fsync")
+    assert on(nodes["compute2"], "mfsgetgoal", "/mnt/grid/data/kept").strip().endswith(": 2")
+    copies = on(nodes["compute2"], "mfsfileinfo", "/mnt/grid/data/kept").count("copy ")
+    assert copies == 2
+
+
+def test_the_file_system_tells_how_it_is(nodes: dict[str, Node]) -> None:
+    found = health(nodes["controller"].run, MASTER)
+    assert found.condition is Condition.HEALTHY
+    assert [each.up for each in found.servers] == [True] * 3
+    assert len(found.targets) == 3
+    assert found.available_bytes
+    assert found.capacity_bytes
+    assert found.available_bytes < found.capacity_bytes
+    # The first minute has no figures yet; what is there belongs to servers that were asked for.
+    names = {each.name for each in found.servers}
+    assert {each.server for each in traffic(nodes["controller"].run, found.servers, MASTER)} <= names
+    mounts = on(nodes["compute1"], "cat", "/proc/mounts").splitlines()
+    (source,) = [line.split()[0] for line in mounts if " /mnt/grid " in line]
+    assert master_of_mount(source) == MASTER
+
+
+def test_a_killed_chunk_server_is_seen_and_the_data_are_still_there(nodes: dict[str, Node]) -> None:
+    content = b"guarded" * 100_000
+    text(nodes["compute1"].run(["dd", "of=/mnt/grid/work/guarded", "bs=64k", "conv=fsync"], stdin=content))
+    on(nodes["storage3"], "pkill", "-9", "mfschunkserver")
+    away = wait_until(
+        lambda: found if (found := health(nodes["controller"].run, MASTER)).findings else None,
+        seconds=20,
+        what="a finding",
+        last=lambda: health(nodes["controller"].run, MASTER),
+    )
+    assert away.condition is Condition.DEGRADED
+    assert "server-away" in {each.name for each in away.findings}
+    assert nodes["compute2"].run(["cat", "/mnt/grid/work/guarded"]).stdout == content
+    faults.power_off(NAME, "storage3")
+    faults.power_on(NAME, "storage3")
+    wait_until(
+        lambda: True if health(nodes["controller"].run, MASTER).condition is Condition.HEALTHY else None,
+        seconds=60,
+        what="a healthy file system",
+        last=lambda: health(nodes["controller"].run, MASTER),
+    )
+
+
+def test_a_dead_master_is_said_within_its_time_and_comes_back_with_its_data(nodes: dict[str, Node]) -> None:
+    content = b"remembered" * 1000
+    text(nodes["compute1"].run(["dd", "of=/mnt/grid/work/remembered", "conv=fsync"], stdin=content))
+    faults.power_off(NAME, MASTER)
+    found = health(nodes["controller"].run, MASTER)
+    assert found.condition is Condition.SILENT
+    assert [each.name for each in found.findings] == ["master-silent"]
+    faults.power_on(NAME, MASTER)
+    assert nodes["compute3"].run(["cat", "/mnt/grid/work/remembered"], timeout_s=60).stdout == content
+
+
+def test_a_node_that_is_powered_on_again_takes_jobs(nodes: dict[str, Node]) -> None:
+    faults.power_off(NAME, "compute2")
+    faults.power_on(NAME, "compute2")
+    assert on(nodes["controller"], "srun", "-w", "compute2", "hostname", seconds=60) == "compute2\n"

@@ -1,0 +1,100 @@
+"""A doctor's rounds over several nodes: what the nodes, the scheduler and the file system's servers say."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from gridwright.errors import environment_error
+from gridwright.grid.head import Answer
+from gridwright.nodes.doctor import FACTS, Rounds, examine
+from gridwright.nodes.facts import NodeFacts, node_facts
+from gridwright.prove.check_event import check_event
+from tests.unit.nodes.test_checks import SPEC, node, sound
+
+
+def facts_of(*nodes: NodeFacts) -> dict[str, tuple[int, bytes, bytes] | None]:
+    return {each.hostname: (0, each.model_dump_json().encode(), b"") for each in nodes}
+
+
+class Grid:
+    """Nodes that answer with facts, and a master that does not answer, or cannot be asked."""
+
+    def __init__(self, answers: Mapping[str, tuple[int, bytes, bytes] | None]) -> None:
+        self.answers = answers
+        self.asked: list[Sequence[str]] = []
+        self.masters: list[Sequence[str]] = []
+        self.broken = False
+
+    def reach(
+        self, command: Sequence[str], stdin: bytes, seconds: float
+    ) -> Mapping[str, tuple[int, bytes, bytes] | None]:
+        assert json.loads(stdin) == {"libraries": {"data": "/mnt/grid/data"}}
+        assert 15 < seconds < 60
+        self.asked.append(command)
+        return self.answers
+
+    def run(self, command: Sequence[str], *, timeout_s: float = 30.0) -> Answer:
+        self.masters.append(command)
+        if self.broken:
+            raise environment_error("mfscli cannot be started: No such file", remedy="install it")
+        return Answer(1, b"", b"can't connect to master")
+
+    def rounds(self, down: Mapping[str, str] | None = None) -> Rounds:
+        return Rounds(self.reach, self.run, down or {})
+
+
+def now(name: str, **changes: object) -> NodeFacts:
+    return node(name, sound(source="storage1:9421", **changes), time=time.time())
+
+
+def test_every_node_is_asked_in_one_go_and_the_master_that_they_mount() -> None:
+    grid = Grid(facts_of(now("compute1"), now("compute2")))
+    findings = examine(SPEC, grid.rounds())
+    assert grid.asked == [FACTS]
+    assert grid.masters and "storage1" in grid.masters[0]
+    assert [each.name for each in findings] == ["master-silent"]
+    assert findings[0].nodes == () and findings[0].found.startswith("file system shared: ")
+
+
+def test_a_file_system_that_cannot_be_asked_is_a_finding() -> None:
+    grid = Grid(facts_of(now("compute1")))
+    grid.broken = True
+    (finding,) = examine(SPEC, grid.rounds())
+    assert (finding.name, finding.level) == ("filesystem-silent", "error")
+    assert "mfscli cannot be started" in finding.found
+
+
+def test_a_node_that_the_scheduler_gives_no_jobs() -> None:
+    grid = Grid(facts_of(now("compute1"), now("compute2")))
+    findings = examine(SPEC, grid.rounds({"compute2": "drained (bad disk)"}))
+    (down,) = [each for each in findings if each.name == "node-down"]
+    assert (down.nodes, down.found) == (("compute2",), "its scheduler says drained (bad disk)")
+
+
+def test_the_event_of_a_finding_names_nodes_folded() -> None:
+    grid = Grid(facts_of(*(now(f"compute{n}", hangs=True) for n in range(1, 12))))
+    (hangs,) = [each for each in examine(SPEC, grid.rounds()) if each.name == "library-hangs"]
+    event = check_event(hangs)
+    assert event["event"] == "check"
+    assert len(event["nodes"]) == 11
+    assert event["text"].startswith("compute[1-11]: library data (/mnt/grid/data) does not answer")
+
+
+def test_facts_survive_the_way_from_a_node(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    facts = node_facts({"data": str(tmp_path / "data"), "work": str(tmp_path / "work")})
+    assert NodeFacts.model_validate_json(facts.model_dump_json()) == facts
+    assert facts.libraries["data"].refused is None
+    assert facts.libraries["work"].missing == "No such file or directory"
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"null", b"[1]"])
+def test_answers_that_are_no_facts_are_silence(text: bytes) -> None:
+    grid = Grid({"compute1": (0, text, b"")})
+    names = [each.name for each in examine(SPEC, grid.rounds())]
+    assert "node-silent" in names

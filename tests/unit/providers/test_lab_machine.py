@@ -1,0 +1,132 @@
+"""What a lab finds out about the machine: its control groups, its mirror of Debian, its Python."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import gridwright
+from gridwright.providers.lab import image
+from gridwright.providers.lab.cgroups import detect
+from gridwright.providers.lab.host_python import python_directories
+from gridwright.providers.lab.mirror import VARIABLE, mirror
+
+
+def mount_line(kind: str, root: str, point: Path, options: str) -> str:
+    return f"30 20 0:25 {root} {point} rw,nosuid - {kind} {kind} rw,{options}\n"
+
+
+@pytest.fixture
+def trees(tmp_path: Path) -> Path:
+    for name in ("memory", "freezer", "cpu,cpuacct", "unified"):
+        (tmp_path / name / "user" / "session").mkdir(parents=True)
+    (tmp_path / "unified" / "cgroup.subtree_control").write_text("cpu memory pids\n")
+    return tmp_path
+
+
+def test_v1_groups_are_made_below_those_of_the_command(trees: Path) -> None:
+    mounts = "".join(
+        mount_line("cgroup", "/", trees / name, name) for name in ("memory", "freezer", "cpu,cpuacct")
+    ) + mount_line("cgroup2", "/", trees / "unified", "x")
+    member = "5:memory:/user/session\n4:freezer:/\n3:cpu,cpuacct:/user\n1:name=systemd:/user\n0::/user\n"
+    found = detect(mounts, member)
+    assert found.kind == "v1"
+    assert set(found.lab_directories("a")) == {
+        trees / "memory/user/session/gridwright-a",
+        trees / "freezer/gridwright-a",
+        trees / "cpu,cpuacct/user/gridwright-a",
+    }
+    assert set(found.support.controllers) == {"memory", "freezer", "cpu", "cpuacct"}
+
+
+def test_v1_in_a_container_sees_but_its_own_part_of_the_tree(trees: Path) -> None:
+    mounts = mount_line("cgroup", "/docker/1", trees / "freezer", "freezer")
+    found = detect(mounts, "4:freezer:/docker/1/user\n")
+    assert found.lab_directories("a") == [trees / "freezer/user/gridwright-a"]
+
+
+def test_v2_has_the_controllers_that_are_enabled_already(trees: Path) -> None:
+    found = detect(mount_line("cgroup2", "/", trees / "unified", "nsdelegate"), "0::/user/session\n")
+    assert found.kind == "v2"
+    assert found.lab_directories("a") == [trees / "unified" / "gridwright-a"]
+    assert found.support.controllers == ("memory", "pids", "cpu")
+
+
+def test_without_control_groups_there_are_none() -> None:
+    found = detect("20 1 8:1 / / rw - ext4 /dev/sda rw\n", "0::/\n")
+    assert (found.kind, found.support.controllers, found.lab_directories("a")) == ("none", (), [])
+
+
+def test_detection_leaves_no_probe_behind(trees: Path) -> None:
+    detect(mount_line("cgroup", "/", trees / "freezer", "freezer"), "4:freezer:/\n")
+    assert sorted(path.name for path in (trees / "freezer").iterdir()) == ["user"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        (
+            "sources.list",
+            "deb [arch=amd64] https://mirror.test/debian/ bookworm main\n",
+            "https://mirror.test/debian/",
+        ),
+        ("sources.list.d/a.list", "# deb http://old.test/debian bookworm main\n", None),
+        ("sources.list", "deb http://a.test/debian trixie main\n", None),
+        ("sources.list", "deb http://a.test/debian-security bookworm-security main\n", None),
+        ("sources.list", "deb http://vendor.test/linux/debian bookworm stable\n", None),
+        ("sources.list", "deb http://vendor.test/tool bookworm main\n", None),
+        ("sources.list", "deb cdrom:[Debian]/ bookworm main\n", None),
+        (
+            "sources.list.d/debian.sources",
+            "Types: deb\nURIs: http://m.test/debian\nSuites:\n bookworm\n sid\nComponents: main\n",
+            "http://m.test/debian",
+        ),
+        (
+            "sources.list.d/debian.sources",
+            "Enabled: no\nTypes: deb\nURIs: http://m.test/debian\nSuites: bookworm\nComponents: main\n",
+            None,
+        ),
+    ],
+)
+def test_the_mirror_is_that_of_apt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, expected: str | None
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    (tmp_path / "sources.list.d").mkdir()
+    (tmp_path / name).write_text(text)
+    assert mirror("bookworm", tmp_path) == expected
+
+
+def test_a_mirror_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "http://near.test/debian")
+    assert mirror("bookworm", tmp_path) == "http://near.test/debian"
+
+
+def test_another_recipe_is_another_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
+    before = image.root_filesystem()
+    assert before.is_relative_to("/cache/gridwright/lab")
+    monkeypatch.setattr(image, "PACKAGES", (*image.PACKAGES, "htop"))
+    more = image.root_filesystem()
+    monkeypatch.setattr(image, "PACKAGES", tuple(reversed(image.PACKAGES)))
+    assert more != before
+    assert image.root_filesystem() == more
+    monkeypatch.setattr(image, "RECIPE", image.RECIPE + 1)
+    assert image.root_filesystem() != more
+
+
+def test_nodes_get_all_that_this_python_needs_and_nothing_of_the_system() -> None:
+    directories = python_directories()
+    needed = [
+        sys.executable,
+        gridwright.__file__,
+        *(path for path in sys.path if path and Path(path).is_dir()),
+    ]
+    for path in map(Path, needed):
+        of_the_image = path.is_relative_to("/usr") and not path.is_relative_to("/usr/local")
+        assert of_the_image or any(path.is_relative_to(each) for each in directories), path
+    assert Path("/usr") not in directories
+    assert Path("/") not in directories
+    assert not any(a != b and a.is_relative_to(b) for a in directories for b in directories)

@@ -1,0 +1,162 @@
+"""The record of a lab: whole or not there, and never a reason to signal somebody else's process."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gridwright.errors import ExitStatus, GridwrightError
+from gridwright.providers.lab import places, record
+from gridwright.providers.lab.cgroups import MemberGroups
+from gridwright.providers.lab.layout import layout_of
+from gridwright.providers.lab.processes import ProcessId, identify, kill, wait_until_gone
+from gridwright.providers.lab.record import LabRecord, NodeRecord, boot_id, locked, read, write
+from gridwright.providers.lab.spec_copy import differences, digest, keep_copy
+from gridwright.spec.model import GridSpec
+from tests.unit.providers.lab_specs import spec
+
+
+@pytest.fixture(autouse=True)
+def labs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Labs are kept below the test's own directory."""
+    directory = tmp_path / "labs"
+    monkeypatch.setattr(places, "LABS", directory)
+    monkeypatch.setattr(record, "LABS", directory)
+    return directory
+
+
+@pytest.fixture
+def sleeper() -> Iterator[ProcessId]:
+    process = subprocess.Popen(["sleep", "60"])
+    yield identify(process.pid)
+    process.kill()
+    process.wait(10)
+
+
+def made(wanted: GridSpec, **fields: object) -> LabRecord:
+    layout = layout_of(wanted)
+    whole = LabRecord(
+        lab=wanted.name,
+        phase="up",
+        boot=boot_id(),
+        spec_file="",
+        digest=digest(wanted),
+        network=layout.network,
+        image="/image",
+        started=1.5,
+        nodes=tuple(NodeRecord(plan) for plan in layout.nodes),
+    )
+    return replace(whole, **fields)  # type: ignore[arg-type]
+
+
+def test_a_record_is_read_as_it_was_written(labs: Path) -> None:
+    groups = MemberGroups("v1", ("/a/x",), ("/a/x",), ("cpu,cpuacct",))
+    whole = made(
+        spec(), anchor=ProcessId(5, 6), anchor_groups=groups, group_tops=("/a",), cgroups=("v1", ("cpu",))
+    )
+    whole = whole.with_node(replace(whole.nodes[1], process=ProcessId(7, 8), groups=groups, partitioned=True))
+    write(whole)
+    assert read("small") == whole
+    file = labs / "small" / "lab.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert [path.name for path in file.parent.iterdir()] == ["lab.json"]
+
+
+def test_no_record_is_no_lab() -> None:
+    assert read("small") is None
+    assert record.labs() == []
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"schema": 99}', b'{"schema": 1}', b"\xff"])
+def test_a_record_that_cannot_be_read_is_said_so(labs: Path, content: bytes) -> None:
+    (labs / "small").mkdir(parents=True)
+    (labs / "small" / "lab.json").write_bytes(content)
+    with pytest.raises(GridwrightError) as caught:
+        read("small")
+    assert caught.value.status == ExitStatus.ENVIRONMENT
+    assert str(labs / "small") in str(caught.value)
+
+
+def test_a_process_with_the_same_number_and_another_start_is_not_ours(sleeper: ProcessId) -> None:
+    earlier = ProcessId(sleeper.pid, sleeper.started - 1)
+    assert not earlier.alive
+    kill(earlier)
+    assert wait_until_gone([sleeper], seconds=0.2) == [sleeper]
+
+
+def test_a_process_of_ours_is_killed_and_then_counts_as_gone_before_it_is_waited_for(
+    sleeper: ProcessId,
+) -> None:
+    kill(sleeper)
+    assert wait_until_gone([sleeper], seconds=10) == []
+    assert Path(f"/proc/{sleeper.pid}").exists()
+    kill(sleeper)
+
+
+def test_a_process_whose_name_looks_like_the_fields_after_it(tmp_path: Path) -> None:
+    program = tmp_path / ") Z 1 2 (x"
+    program.symlink_to("/bin/sleep")
+    process = subprocess.Popen([program, "60"])
+    try:
+        found = identify(process.pid)
+        assert found.alive
+        assert found.started > identify(os.getpid()).started
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+def test_a_lab_is_up_only_while_its_anchor_runs_in_this_boot(sleeper: ProcessId) -> None:
+    whole = made(spec(), anchor=sleeper)
+    assert whole.is_up
+    assert not replace(whole, boot="another").is_up
+    assert not replace(whole, phase="starting").is_up
+    assert not replace(whole, anchor=None).is_up
+    kill(sleeper)
+    wait_until_gone([sleeper], seconds=10)
+    assert not whole.is_up
+
+
+def test_two_commands_do_not_change_a_lab_at_the_same_time(labs: Path) -> None:
+    order = []
+
+    def second() -> None:
+        with locked("small"):
+            order.append("second")
+
+    with locked("small"):
+        (labs / "small").mkdir()
+        thread = threading.Thread(target=second)
+        thread.start()
+        time.sleep(0.2)
+        order.append("first")
+        # As down does at its end: the lock's file goes with the lab.
+        (labs / "small").rmdir()
+    thread.join(10)
+    assert order == ["first", "second"]
+    assert list(labs.iterdir()) == []
+
+
+def test_what_differs_from_the_spec_of_a_lab_is_named_by_field() -> None:
+    before = spec()
+    write(made(before))
+    keep_copy(before)
+    whole = read("small")
+    assert whole is not None
+    assert differences(whole, before) == []
+    # Only planning and proofs read it.
+    assert differences(whole, spec(libraries={"data": {"requires": "1 MB/s/core"}, "work": {}})) == []
+    other = spec(nodes={"compute": {"count": 4}}, lab={"network": "10.80.0.0/24"})
+    assert differences(whole, other) == [
+        "nodes.compute.count is 3 in the lab and 4 in the spec",
+        'lab is null in the lab and {"network": "10.80.0.0/24"} in the spec',
+    ]
