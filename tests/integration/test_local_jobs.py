@@ -208,7 +208,10 @@ def test_memory_of_all_processes_together_counts(grid: LocalGrid) -> None:
 
 def test_what_a_job_leaves_running_ends_with_it(grid: LocalGrid) -> None:
     """Also what left its session, its process group, its environment and its output behind."""
-    script = "setsid env -i sleep 77.25 >/dev/null 2>&1 & nohup sleep 77.5 & sleep 0.5; (setsid env -i sleep 77.75 &) >/dev/null"
+    script = (
+        "setsid env -i sleep 77.25 >/dev/null 2>&1 & nohup sleep 77.5 & sleep 0.5; "
+        "(setsid env -i sleep 77.75 &) >/dev/null"
+    )
     scheduler = grid.scheduler()
     scheduler.submit([grid.request("sh", "-c", script)])
     (job,) = ended(scheduler, ["1"], seconds=30)
@@ -219,7 +222,7 @@ def test_what_a_job_leaves_running_ends_with_it(grid: LocalGrid) -> None:
 
 
 def test_private_directories_are_its_own_and_go_with_it(grid: LocalGrid) -> None:
-    look = "import json, os; print(json.dumps({k: v for k, v in os.environ.items() if k.startswith('GRIDWRIGHT')}))"
+    look = "import json, os; print(json.dumps({k: v for k, v in os.environ.items() if k[:4] == 'GRID'}))"
     fill = "mkdir -p $GRIDWRIGHT_WORK/a/b; touch $GRIDWRIGHT_WORK/a/b/c; chmod 0 $GRIDWRIGHT_WORK/a/b; "
     scheduler = grid.scheduler()
     scheduler.submit(
@@ -272,7 +275,7 @@ def test_a_signal_that_ends_a_job_is_kept(grid: LocalGrid) -> None:
 def test_jobs_start_as_if_from_a_shell(grid: LocalGrid) -> None:
     """No signal is ignored, nothing is open but the standard files, and stdin is empty."""
     look = (
-        "import os, signal, sys; print(sorted(os.listdir('/proc/self/fd'))[:3], len(os.listdir('/proc/self/fd')),"
+        "import os, signal, sys; fds = os.listdir('/proc/self/fd'); print(sorted(fds)[:3], len(fds), "
         "[s.name for s in signal.Signals if signal.getsignal(s) == signal.SIG_IGN], sys.stdin.read())"
     )
     scheduler = grid.scheduler()

@@ -127,10 +127,13 @@ class Chaos:
             if job.state.final:
                 self.final[job.id] = job
 
+    def restarted(self) -> bool:
+        return any(job.restarts for job in self.scheduler.jobs())
+
     def run(self, seconds: float) -> None:
         actions = [self.submit, self.kill_runner, self.kill_job, self.kill_submit, self.cancel, self.look]
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
+        began = time.monotonic()
+        while (passed := time.monotonic() - began) < seconds or (not self.restarted() and passed < 60):
             self.draw.choices(actions, weights=[6, 5, 2, 1, 1, 3])[0]()
             time.sleep(self.draw.choice([0, 0, 0.01, 0.05, 0.2]))
 

@@ -75,5 +75,7 @@ def _remove_on_node(place: OnGrid, libraries: dict[str, Path]) -> list[str]:
 
 def _in_use(directory: Path) -> GridwrightError:
     return environment_error(
-        "a run is making data there, or uses it, now", where=str(directory), remedy="wait until it has ended"
+        "a run is making data there, or uses it, now",
+        where=str(directory),
+        remedy="wait until it has ended; a shared file system keeps the locks of a lost node for minutes",
     )

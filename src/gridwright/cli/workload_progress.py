@@ -43,13 +43,13 @@ class Tally:
             self.running += 1
         elif kind == "launch":
             launch = event["launch"]
-            self.running -= 1
+            self.running = max(0, self.running - 1)
             self.ended += 1
             self.failed += not launch["ok"]
             self.cpu_s += (launch["user_s"] or 0.0) + (launch["system_s"] or 0.0)
             self.real_s += launch["real_s"] or 0.0
         elif kind == "launch-lost":
-            self.running -= 1
+            self.running -= event["begun"]
         elif kind == "sample":
             self._sample(event)
 

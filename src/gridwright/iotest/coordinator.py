@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import resource
 import secrets
 import socket
 import sys
@@ -27,6 +28,8 @@ from gridwright.iotest.remote_node import NodeFailed, RemoteNode, read_message
 from gridwright.iotest.wire import SECRET_BYTES, Handshake, Opener, Sealer, WireError, nonce, text_of
 
 WORKER = "gridwright.iotest.node_worker"
+_OTHER_FILES = 256
+"""Files that a command has open beside the connections of nodes."""
 Result = TypeVar("Result")
 
 
@@ -112,6 +115,7 @@ class Coordinator:
         await self._close()
 
     async def _open(self) -> None:
+        _allow_files(len(self.nodes) + _OTHER_FILES)
         listener, host = self._fleet.listen()
         port = listener.getsockname()[1]
         self._server = await asyncio.start_server(self._greet, sock=listener, backlog=1024)
@@ -253,6 +257,19 @@ class Coordinator:
         await asyncio.sleep(self.limits.stop_s)
         for node in self.here:
             node.fail(f"it did not stop within {self.limits.stop_s:.0f} s")
+
+
+def _allow_files(count: int) -> None:
+    """Raise the limit of open files, one for each connection. Raises GridwrightError if it is too low."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= count:
+        return
+    if hard != resource.RLIM_INFINITY and hard < count:
+        raise environment_error(
+            f"a test of so many nodes needs {count} open files, and {hard} are allowed",
+            remedy=f"raise the limit: ulimit -Hn {count}, or LimitNOFILE= of the service",
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
 
 
 def _clock_finding(node: RemoteNode) -> Finding:

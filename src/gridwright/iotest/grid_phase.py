@@ -56,6 +56,8 @@ class GridPhase:
     _wall: float = 0.0
     _shown: tuple[float, int] = (0.0, 0)
     _steady: Steadiness = field(default_factory=lambda: Steadiness(None))
+    _joined: list[Sample] = field(default_factory=list)
+    _joined_of: frozenset[str] = frozenset()
 
     async def run(self) -> SteadyResult | None:
         """Run it to its end, on all nodes that can; `runs` has what came of each."""
@@ -168,13 +170,21 @@ class GridPhase:
 
     def _together(self) -> list[Sample]:
         """What all nodes had done at each sample that all have given; those that failed left out."""
-        histories = [run.history for run in self.runs.values() if run.failed is None and run.history]
-        return [
-            Sample(
-                max(sample.elapsed_s for sample in samples),
-                sum(sample.read_bytes for sample in samples),
-                sum(sample.written_bytes for sample in samples),
-                sum(sample.operations for sample in samples),
+        histories = {
+            run.node: run.history for run in self.runs.values() if run.failed is None and run.history
+        }
+        if self._joined_of != histories.keys():
+            # A node came to, or failed: what it did is in every sum.
+            self._joined, self._joined_of = [], frozenset(histories)
+        common = min((len(history) for history in histories.values()), default=0)
+        for number in range(len(self._joined), common):
+            samples = [history[number] for history in histories.values()]
+            self._joined.append(
+                Sample(
+                    max(sample.elapsed_s for sample in samples),
+                    sum(sample.read_bytes for sample in samples),
+                    sum(sample.written_bytes for sample in samples),
+                    sum(sample.operations for sample in samples),
+                )
             )
-            for samples in zip(*histories, strict=False)
-        ]
+        return self._joined

@@ -37,6 +37,14 @@ def read_me(spec: GridSpec, site: SlurmSite | None, files: Sequence[str]) -> str
                 "cores and memory are those of the catalogue, less 5 % of the memory for firmware and kernel."
             ),
         ]
+    elif site is not None and spec.provider == "local":
+        lines += [
+            "",
+            *_paragraph(
+                "Cores and memory that the grid spec leaves open are those of the machine that rendered it: "
+                "hold NodeName in slurm.conf against `slurmd -C` on each node."
+            ),
+        ]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 

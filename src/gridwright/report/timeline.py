@@ -154,14 +154,16 @@ def _rate(row: Sample, key: str) -> float | None:
 def _summed(rows: Sequence[Sample]) -> list[Point]:
     """The rates of all nodes together.
 
-    Nodes sample at their own moments. Each node's samples that fall into the same second are
-    averaged first (two of one node in a second must not count twice), then nodes are added up.
+    Nodes sample at their own moments. Each node's samples that fall into the same second of the phase are
+    averaged first (two of one node in a second must not count twice), then nodes are added up. Nodes
+    that start together sample in the middle of these seconds, not on both sides of an end.
     """
     if len({str(row.get("node")) for row in rows}) == 1:
         return [Point(_middle(row), _rate(row, "read_bytes"), _rate(row, "written_bytes")) for row in rows]
+    start = min(_time(row) - _interval(row) for row in rows)
     by_second: dict[int, dict[str, list[Sample]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        by_second[math.floor(_middle(row))][str(row.get("node"))].append(row)
+        by_second[math.floor(_middle(row) - start)][str(row.get("node"))].append(row)
     points = []
     for second, by_node in sorted(by_second.items()):
         both = []
@@ -169,7 +171,7 @@ def _summed(rows: Sequence[Sample]) -> list[Point]:
             means = [_mean(_rate(row, key) for row in own) for own in by_node.values()]
             known = [mean for mean in means if mean is not None]
             both.append(sum(known) if known else None)
-        points.append(Point(second + 0.5, both[0], both[1]))
+        points.append(Point(start + second + 0.5, both[0], both[1]))
     return points
 
 

@@ -7,11 +7,14 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from gridwright.spec.fields import Change, FieldError, SpecModel, Update
+from gridwright.spec.fields import Change, FieldError, Size, SpecModel, Update
 from gridwright.spec.source import show
+from gridwright.units import Bytes
 
 CONTROLLER = "controller"
 """The node of a lab that the scheduler runs on."""
+SMALLEST_DISK = 512 * 2**20
+"""MooseFS gives out space in chunks of 64 MiB, and keeps some of each disk free."""
 STORAGE = "storage"
 """Nodes of a lab that serve a file system: storage1, storage2 and so on."""
 
@@ -27,6 +30,14 @@ def _private_network(value: str) -> str:
     return value
 
 
+def _disk(size: Bytes) -> Bytes:
+    if size < SMALLEST_DISK:
+        raise FieldError(
+            f"{size} is too small for a disk of MooseFS", f"write {Bytes(SMALLEST_DISK)} or more"
+        )
+    return size
+
+
 class Lab(SpecModel):
     """A grid of several nodes in Linux namespaces of one machine."""
 
@@ -36,4 +47,12 @@ class Lab(SpecModel):
     ] = Field(
         default="10.77.0.0/24",
         description="The range of addresses of its nodes; nothing outside the lab sees them.",
+    )
+    disk: Annotated[
+        Annotated[Size, AfterValidator(_disk)] | None,
+        Update(Change.REBUILD, "storage nodes get empty disks"),
+    ] = Field(
+        default=None,
+        description="The size of the disk of each storage node, such as 4 GiB. It takes room on this machine "
+        "as it fills. By default storage nodes share what is free on this machine.",
     )

@@ -4,7 +4,7 @@ It lies in the grid's state directory, which all nodes and the coordinator see a
 
     STATE/workload/RUN/
         run.json                 who runs it
-        alive                    touched by the coordinator every few seconds
+        alive                    touched by the coordinator every few seconds; removed, an order to stop
         NAME.request.json        what a job is to do
         NAME.started             a line for each start of the job: node and time
         NAME.events              what it says meanwhile, a JSON document a line
@@ -31,6 +31,7 @@ HOME = "workload"
 BEAT_S = 5.0
 SILENT_S = 60.0
 """A job whose coordinator gave no sign of life for so long ends."""
+_LOOK_S = 1.0
 DEAD_S = 600.0
 """A run of another host that is silent for so long is dead."""
 _MARKER = "run.json"
@@ -69,6 +70,15 @@ class Exchange:
     def beat(self) -> None:
         """Give a sign of life. Raises OSError."""
         os.utime(self.path / _ALIVE)
+
+    def order_stop(self) -> None:
+        """Have all jobs of the run end, in order.
+
+        A scheduler's own order need not reach them: Slurm tells the batch script alone, and kills
+        the others some seconds later.
+        """
+        with contextlib.suppress(OSError):
+            (self.path / _ALIVE).unlink(missing_ok=True)
 
     def file(self, name: str, kind: str) -> Path:
         """Where a job, or a node, has its file of a kind."""
@@ -151,9 +161,9 @@ class Heartbeat:
     _looked: float = 0.0
 
     def lost(self) -> bool:
-        """Whether the run was removed, or its coordinator has been silent for too long."""
+        """Whether the run was told to stop, or its coordinator has been silent for too long."""
         now = time.monotonic()
-        if now - self._looked < BEAT_S:
+        if now - self._looked < _LOOK_S:
             return False
         self._looked = now
         try:
@@ -182,8 +192,8 @@ def _lives(marker: Path) -> bool:
     try:
         alive = is_alive(json.loads(marker.read_text())["process"])
         if alive is None:
-            age = time.time() - (marker.parent / _ALIVE).stat().st_mtime
-            return age < DEAD_S
+            signs = [file for file in (marker, marker.parent / _ALIVE) if file.exists()]
+            return time.time() - max(file.stat().st_mtime for file in signs) < DEAD_S
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         # Another command has just removed it, or is making it.
         return True

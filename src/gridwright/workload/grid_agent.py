@@ -22,7 +22,8 @@ from gridwright.grid.job import JobState
 from gridwright.grid.scheduler import Scheduler
 from gridwright.runs.events import finding_event, problem_event
 from gridwright.workload.exchange import BEAT_S, REQUEST, SAMPLES, Exchange, Tail, dead_runs
-from gridwright.workload.grid_jobs import PREFIX, GridJob, GridJobs
+from gridwright.workload.grid_job import GridJob
+from gridwright.workload.grid_jobs import PREFIX, GridJobs
 from gridwright.workload.grid_running import GridRunning, job_request
 from gridwright.workload.scheduler_calls import SchedulerCalls
 
@@ -176,7 +177,7 @@ class GridAgent:
         for key, _ in self._selector.select(least + (most - least) * calm):
             key.data()
         now = time.monotonic()
-        if now - self._beat > BEAT_S:
+        if now - self._beat > BEAT_S and not self._jobs.stopping:
             self._beat = now
             self._exchange.beat()
         if now - self._told > _ALIVE_S:
@@ -201,6 +202,7 @@ class GridAgent:
         """End all jobs of the run, and wait for their last words, but not for long."""
         if self._jobs.ended:
             return
+        self._exchange.order_stop()
         self._jobs.cancel()
         deadline = time.monotonic() + _LAST_WORDS_S
         with contextlib.suppress(GridwrightError, OSError):
@@ -235,7 +237,7 @@ class GridAgent:
                 quiet_s=_CHORE_QUIET_S,
                 begun=lambda _: None,
                 ended=ended.append,
-                lost=lambda _, node: self._chore_lost(chore, node),
+                lost=lambda _, node, _begun: self._chore_lost(chore, node),
             )
         )
         deadline = time.monotonic() + (_CHORE_TIME_S if seconds is None else seconds)
@@ -281,6 +283,8 @@ class GridAgent:
                 scheduler.cancel([job.id for job in jobs])
             return [job.id for job in jobs]
 
+        for each in stale:
+            each.order_stop()
         done: list[list[str]] = []
         while not done and not self._stop:
             if self._calls.free:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from gridwright.errors import Finding
-from gridwright.grid.job import Job, JobRequest, JobState
+from gridwright.grid.job import Job, JobState
 from gridwright.grid.scheduler import Scheduler
 from gridwright.workload.exchange import EVENTS, RESULT, STARTED, Exchange, Tail
+from gridwright.workload.grid_job import GridJob, why_no_result
 from gridwright.workload.scheduler_calls import SchedulerCalls
 
 PREFIX = "workload-"
@@ -32,55 +33,6 @@ _START_S = 300.0
 """From the start of a job, as its scheduler sees it, to its first word."""
 _NO_NODES_S = 600.0
 _WAITING_S = 60.0
-
-
-@dataclass(slots=True)
-class GridJob:
-    """A job of the run, over all its submissions and restarts."""
-
-    name: str
-    """In the exchange directory."""
-    request: JobRequest
-    quiet_s: float
-    """A job that runs and for so long neither said anything nor ended hangs."""
-    begun: Callable[[GridJob], None]
-    """Called each time it has started on a node."""
-    ended: Callable[[GridJob], None]
-    """Called once."""
-    lost: Callable[[GridJob, str], None]
-    """Called each time its node, which is named, was lost and it starts again."""
-    id: str | None = None
-    submissions: int = 0
-    submitted: float | None = None
-    """Unix time of the last submission."""
-    job: Job | None = None
-    """As the scheduler saw it last."""
-    starts: list[dict[str, Any]] = field(default_factory=list)
-    result: dict[str, Any] | None = None
-    reason: str = ""
-    """Why there is no result."""
-    node_lost: bool = False
-    restarts: int = 0
-    lost_on: list[str] = field(default_factory=list)
-    lost_here: int = 0
-    """How often it was lost since it was handed in last."""
-    heard: float = 0.0
-    asked_to_end: float | None = None
-    missing_since: float | None = None
-    tail: Tail | None = None
-    started_tail: Tail | None = None
-
-    @property
-    def node(self) -> str | None:
-        """Where it runs, or ran last."""
-        if self.starts:
-            return str(self.starts[-1]["node"])
-        return self.job.node if self.job else None
-
-    @property
-    def scheduler_name(self) -> str:
-        """Its name in the scheduler; no two submissions of a run share one."""
-        return self.request.name
 
 
 class GridJobs:
@@ -163,9 +115,10 @@ class GridJobs:
         if job.started_tail is None:
             job.started_tail = Tail(self._exchange.file(job.name, STARTED))
         for start in job.started_tail.read():
-            if job.starts and len(job.lost_on) < len(job.starts):
-                self._lose(job)
+            if job.on is not None:
+                self._lose(job, job.on)
             job.starts.append(start)
+            job.on = str(start["node"])
             job.heard = self._moved = time.monotonic()
             job.begun(job)
 
@@ -250,8 +203,7 @@ class GridJobs:
     def _hangs(self, job: GridJob) -> bool:
         if job.job is None or job.job.state != JobState.RUNNING or job.asked_to_end is not None:
             return False
-        runs = len(job.starts) > len(job.lost_on)
-        return time.monotonic() - job.heard > (job.quiet_s if runs else _START_S)
+        return time.monotonic() - job.heard > (_START_S if job.on is None else job.quiet_s)
 
     def _end(self, jobs: Sequence[GridJob]) -> None:
         """End jobs that hang; those that do not even end are given up later."""
@@ -296,30 +248,37 @@ class GridJobs:
             if state.state == JobState.RUNNING and (before is None or before.state != JobState.RUNNING):
                 job.heard = now
             if state.restarts > job.lost_here:
-                if len(job.lost_on) < len(job.starts):
-                    self._lose(job)
+                self._restarted(job, before, state)
                 job.lost_here = state.restarts
 
-    def _lose(self, job: GridJob) -> None:
-        node = str(job.starts[-1]["node"])
+    def _restarted(self, job: GridJob, before: Job | None, state: Job) -> None:
+        """Find out on which node a job was lost that its scheduler starts again."""
+        if job.on is not None:
+            # Where it runs on the node where it has begun, that is the new start.
+            if state.state == JobState.WAITING or state.node != job.on:
+                self._lose(job, job.on)
+        elif before is not None and before.node:
+            self._lose(job, before.node)
+
+    def _lose(self, job: GridJob, node: str) -> None:
+        begun, job.on = job.on is not None, None
         job.lost_on.append(node)
         job.restarts += 1
         job.lost_here += 1
         job.heard = self._moved = time.monotonic()
-        job.lost(job, node)
+        job.lost(job, node, begun)
 
     def _end_without_result(self, job: GridJob, state: Job) -> None:
         if state.state == JobState.NODE_FAILED and not job.asked_to_end:
-            if len(job.lost_on) < max(1, len(job.starts)):
-                job.lost_on.append(job.node or "unknown")
+            node = job.on or job.node or "unknown"
             if job.submissions < MOST_SUBMISSIONS and not self.stopping:
-                job.restarts += 1
+                self._lose(job, node)
                 job.id, job.job, job.missing_since = None, None, None
-                job.lost(job, job.lost_on[-1])
                 self._ready.append(job)
                 return
+            job.lost_on.append(node)
             job.node_lost = True
-        job.reason = "interrupted" if self.stopping else job.reason or _why(state)
+        job.reason = "interrupted" if self.stopping else job.reason or why_no_result(state)
         self._finish(job)
 
     # Nothing starts.
@@ -384,18 +343,3 @@ class GridJobs:
             self._cancel = True
 
         self._calls.ask(cancel, cancelled, failed)
-
-
-def _why(state: Job) -> str:
-    """Why a job ended without a result, in the words of its scheduler."""
-    said = f": {state.reason}" if state.reason else ""
-    if state.state == JobState.OUT_OF_MEMORY:
-        return f"its job used more memory than it may{said}"
-    if state.state == JobState.TIMED_OUT:
-        return f"its job was ended by the scheduler at its time limit{said}"
-    if state.state == JobState.CANCELLED:
-        return f"its job was cancelled{said}"
-    if state.state == JobState.NODE_FAILED:
-        return f"its node was lost{f' ({state.node})' if state.node else ''}{said}"
-    ended = f"signal {state.signal}" if state.signal else f"exit status {state.exit_status}"
-    return f"its job ended with {ended} and without a result{said}"

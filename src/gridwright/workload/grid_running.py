@@ -14,7 +14,8 @@ from gridwright.grid.job import Job, JobRequest, JobState
 from gridwright.runs.events import finding_event
 from gridwright.workload.account import launch_record
 from gridwright.workload.exchange import REQUEST, Exchange
-from gridwright.workload.grid_jobs import GridJob, GridJobs
+from gridwright.workload.grid_job import GridJob
+from gridwright.workload.grid_jobs import GridJobs
 from gridwright.workload.guard import Outcome
 from gridwright.workload.node_clocks import NodeClocks
 from gridwright.workload.scales import scale
@@ -71,10 +72,9 @@ class GridRunning:
         losses, self._losses = self._losses, {}
         for node, launches in losses.items():
             one = len(launches) == 1
-            text = (
-                f"node {node} was lost, or what ran jobs there, while {'launch' if one else 'launches'} "
-                f"{', '.join(launches)} ran on it: {'it was' if one else 'they were'} started again"
-            )
+            what = f"launch {launches[0]} was" if one else f"launches {', '.join(launches)} were"
+            text = f"node {node} was lost, or what ran jobs there, while {what} on it: "
+            text += f"{'it was' if one else 'they were'} started again"
             remedy = f"see why {node} failed; times of a launch are those of its last start"
             self._say(finding_event(Finding("warning", "workload-requeued", text, remedy)))
 
@@ -117,7 +117,7 @@ class GridRunning:
                 quiet_s=launch["time_limit_s"] + LATE_S + _HANGS_S,
                 begun=lambda job: self._begin(launch, job),
                 ended=lambda job: self._finish(launch, job),
-                lost=lambda job, node: self._lose(launch, node),
+                lost=lambda job, node, begun: self._lose(launch, node, begun=begun),
             )
         )
 
@@ -125,10 +125,11 @@ class GridRunning:
         started = {"event": "launch-started", "time": time.time(), "node": job.node}
         self._say(started | {key: launch[key] for key in ("number", "label", "stream")})
 
-    def _lose(self, launch: dict[str, Any], node: str) -> None:
-        self.strays = True
+    def _lose(self, launch: dict[str, Any], node: str, *, begun: bool) -> None:
+        self.strays = self.strays or begun
         self._losses.setdefault(node, []).append(f"{launch['number']} ({launch['label']})")
-        self._say({"event": "launch-lost", "time": time.time(), "node": node, "number": launch["number"]})
+        lost = {"event": "launch-lost", "time": time.time(), "node": node, "number": launch["number"]}
+        self._say(lost | {"begun": begun})
 
     def _finish(self, launch: dict[str, Any], job: GridJob) -> None:
         if job.result is not None:

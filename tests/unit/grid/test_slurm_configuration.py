@@ -311,3 +311,16 @@ def test_other_releases_are_refused_with_those_that_are_known(text: str) -> None
 )
 def test_control_groups_are_seen_in_the_mounts(mounts: str, found: Cgroups) -> None:
     assert detect_cgroups(mounts) is found
+
+
+def test_every_setting_is_explained_to_administrators() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "slurm.md").read_text()
+    explained = set(re.findall(r"`([A-Za-z]+)", page))
+    written = {
+        name
+        for spec, changed in GOLDEN.values()
+        for text in slurm_configuration(spec, site(spec, **changed)).files.values()
+        for name in settings(text)
+    }
+    assert len(written) > 50
+    assert written - explained == set()

@@ -45,6 +45,7 @@ class LiveJob:
         """Whether the store has been told."""
         self.remover: int | None = None
         """The process that removes its directories, where that takes long."""
+        self.removals = 0
         self.is_removed = False
         self.is_over = False
         """Whether it has its final state."""

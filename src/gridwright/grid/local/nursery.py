@@ -22,6 +22,7 @@ LOOK_S = 0.1
 """Between two looks at memory and time: as often as launches of the workload are looked at."""
 _SHARE = 0.05
 """Of a core that looking may take; where there are many processes, looks become rarer."""
+_REMOVALS = 5
 _SOON_S = 0.02
 """Between two looks at jobs that are being ended."""
 
@@ -134,7 +135,9 @@ class Nursery:
             if live := self._removers.pop(pid, None):
                 live.remover = None
                 live.directories = [each for each in live.directories if os.path.lexists(each)]
-                live.is_removed = True
+                # One that was killed may be tried again.
+                live.removals += 1
+                live.is_removed = not os.WIFSIGNALED(status) or live.removals >= _REMOVALS
             elif live := self.live.get(pid):
                 live.take_status(status)
 

@@ -1,7 +1,8 @@
 """What became of jobs that Slurm's queue no longer knows: out of the file of jobcomp/filetxt, or by sacct.
 
-`sacct -c` reads that file too, but of an element of an array it shows neither the array nor the index (22.05), so
-the file is searched for our tokens directly. A job that was requeued has a line for each run; the last counts.
+`sacct -c` reads that file too, but of an element of an array it shows neither the array nor the index
+(22.05), so the file is searched for our tokens directly. A job that was requeued has a line for each run; the
+last counts.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Past:
 
     rows: Mapping[tuple[Tag, int], PastRow]
     complete: bool
-    """Whether a job that has ended must be in it; not where Slurm keeps no accounting or it cannot be read."""
+    """Whether a job that has ended must be in it; not where there is no accounting, or none we may read."""
 
 
 def read_past(tools: Tools, config: Mapping[str, str], wanted: Mapping[Tag, str], since: float) -> Past:

@@ -20,8 +20,25 @@ MIB = 2**20
 """Slurm counts memory in MiB (slurm.conf(5), RealMemory)."""
 
 _DOWN = frozenset(
-    "DOWN DRAIN DRAINED DRAINING FAIL FAILING ERROR UNKNOWN FUTURE MAINT NOT_RESPONDING POWERED_DOWN POWERING_DOWN"
-    " POWERING_UP REBOOT_ISSUED REBOOT_REQUESTED INVALID_REG".split()
+    {
+        "DOWN",
+        "DRAIN",
+        "DRAINED",
+        "DRAINING",
+        "ERROR",
+        "FAIL",
+        "FAILING",
+        "FUTURE",
+        "INVALID_REG",
+        "MAINT",
+        "NOT_RESPONDING",
+        "POWERED_DOWN",
+        "POWERING_DOWN",
+        "POWERING_UP",
+        "REBOOT_ISSUED",
+        "REBOOT_REQUESTED",
+        "UNKNOWN",
+    }
 )
 
 
@@ -82,8 +99,14 @@ class Cluster:
 
     @property
     def shares_memory(self) -> bool:
-        """Whether Slurm gives out memory as it does cores: then a job that names none would get all of a node."""
+        """Whether Slurm gives out memory: then a job that names none would get all of a node."""
         return "MEMORY" in self.config.get("SelectTypeParameters", "").upper()
+
+    @property
+    def default_memory_per_core(self) -> int | None:
+        """Bytes that a job which names none gets for each core, where Slurm is set up so."""
+        text = self.config.get("DefMemPerCPU", "")
+        return int(text) * MIB if text.isdigit() else None
 
     def largest_array_index(self) -> int:
         """The highest index of an array: one below MaxArraySize, 1001 by default."""

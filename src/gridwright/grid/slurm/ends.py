@@ -26,15 +26,16 @@ def ended_by_queue(submission: Submission, element: int, row: QueueRow, cancelle
         submission,
         element,
         state.state,
-        status=(row.exit_status, row.signal) if row.started is not None else (None, None),
+        status=(row.exit_status, row.signal) if row.node is not None else (None, None),
         sentence=_sentence(submission, state.sentence, row.reason, state.state, cancelled),
-        where=(row.node, row.started, row.ended),
+        # Slurm gives a job that was cancelled while it waited the time of that as its start.
+        where=(row.node, row.started if row.node is not None else None, row.ended),
         restarts=row.restarts,
     )
 
 
 def ended_by_accounting(submission: Submission, element: int, row: PastRow, cancelled: bool) -> Ended | None:
-    """What became of a job that the queue has forgotten; None where the accounting has no end of it either."""
+    """What became of a job that the queue has forgotten; None where it has not ended by the accounting."""
     state = job_state((row.word,))
     if not state.state.final:
         return None
@@ -44,7 +45,7 @@ def ended_by_accounting(submission: Submission, element: int, row: PastRow, canc
         state.state,
         status=(row.exit_status, row.signal),
         sentence=_sentence(submission, state.sentence, "", state.state, cancelled),
-        where=(row.node, row.started, row.ended),
+        where=(row.node, row.started if row.node is not None else None, row.ended),
         restarts=0,
     )
 
@@ -81,7 +82,7 @@ def ended_by_script(
         JobState.COMPLETED if status == 0 else JobState.FAILED,
         status=(exit_status, signal),
         sentence=None,
-        where=(None, None, None),
+        where=(None, None, places.end_time(f"{prefix}{max(runs)}")),
         restarts=max(runs),
     )
 
@@ -152,14 +153,12 @@ def _sentence(
 ) -> str | None:
     if submission.doomed is not None:
         return f"job {submission.doomed}, which it waited for, did not complete"
-    if state is JobState.CANCELLED and not of_state:
-        if cancelled:
-            return "its user cancelled it"
-        if slurms.startswith("Dependency") or (not slurms and submission.request.after):
-            return "a job that it waited for did not complete"
-        return "it was cancelled in Slurm"
     if of_state:
         return of_state
-    if state is JobState.FAILED and slurms not in _UNTOLD:
-        return reason(slurms).sentence
-    return None
+    if state is JobState.CANCELLED:
+        if cancelled:
+            return "its user cancelled it"
+        by_dependency = slurms.startswith("Dependency") or (not slurms and submission.request.after)
+        return "a job that it waited for did not complete" if by_dependency else "it was cancelled in Slurm"
+    untold = state is not JobState.FAILED or slurms in _UNTOLD
+    return None if untold else reason(slurms).sentence

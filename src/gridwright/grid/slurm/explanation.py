@@ -20,8 +20,11 @@ def explain_job(
     partition: Partition | None,
     dependencies: Sequence[tuple[str, JobState | None]],
 ) -> Explanation:
-    """An explanation. `reason` is Slurm's for a job that waits; `memory_bytes` is what was asked of Slurm;
-    `dependencies` are the jobs it waits for, with the state of each, None while not all elements have ended."""
+    """An explanation.
+
+    `reason` is Slurm's for a job that waits; `memory_bytes` is what was asked of Slurm; `dependencies` are
+    the jobs it waits for, with the state of each: None while not all elements have ended.
+    """
     if job.state.final:
         return Explanation(job=job, summary=f"It has ended: {job.state}{_because(job.reason)}.")
     if job.state is JobState.RUNNING:
@@ -43,7 +46,7 @@ def _summary(reason: Reason | None, cluster: Cluster, job: Job) -> str:
         return "Slurm does not have it yet."
     sentence = f"It waits: {reason.sentence} (Slurm: {reason.word})."
     if reason.word == "BeginTime" and job.restarts:
-        # Requeued jobs wait until the credential of the lost run cannot be used any more (slurm.conf(5), AuthInfo).
+        # It waits until the credential of the lost run cannot be used any more (slurm.conf(5), AuthInfo).
         wait = 1 + _cred_expire_s(cluster)
         sentence = (
             f"It waits: its node failed, and Slurm starts it again {wait} s after that at the earliest"
@@ -111,11 +114,12 @@ def _node(request: JobRequest, memory_bytes: int | None, node: Node) -> Candidat
     ]
     if memory_bytes is not None:
         needed = memory_bytes or state.memory_bytes
+        free = format_bytes(state.free_memory_bytes)
         requirements.append(
             Requirement(
                 name="memory",
                 required=format_bytes(needed),
-                provided=f"{format_bytes(state.free_memory_bytes)} free of {format_bytes(state.memory_bytes)}",
+                provided=f"{free} free of {format_bytes(state.memory_bytes)}",
                 fits=needed <= state.free_memory_bytes,
             )
         )

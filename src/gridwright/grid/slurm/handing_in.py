@@ -48,8 +48,11 @@ class Dependency:
 
 
 def dependency(record: Record, identifiers: Sequence[str]) -> Dependency:
-    """Look up what a request waits for. Jobs that completed are left out: Slurm may have forgotten them, and
-    takes a dependency on a job that it does not know for satisfied."""
+    """Look up what a request waits for.
+
+    Jobs that completed are left out, and one that did not dooms the request: Slurm may have forgotten both,
+    and takes a dependency on a job that it does not know for satisfied.
+    """
     after: list[str] = []
     unknown: list[str] = []
     doomed: str | None = None

@@ -101,9 +101,9 @@ _GIVEN = frozenset(
 """Variables that say what a job has; those of a job that submits another are not the other's."""
 
 _LONGEST_STRING = 131_071
-"""Linux takes no longer argument and no longer variable (MAX_ARG_STRLEN, execve(2)), bytes without the NUL."""
+"""Linux takes no longer argument and no longer variable (MAX_ARG_STRLEN, execve(2)); bytes, less the NUL."""
 _LONGEST_TOGETHER = 1_900_000
-"""Bytes of arguments and environment together: a quarter of the usual stack limit of 8 MiB, less room to spare."""
+"""Bytes of arguments and environment together: a quarter of the usual stack limit of 8 MiB, less some room."""
 
 
 def script_file(directory: Path) -> Path:

@@ -35,7 +35,7 @@ class Element:
 def job_of(
     submission: Submission, record: Record, standing: Standing, places: Places, memory_bytes: int | None
 ) -> dict[int, Job]:
-    """All jobs of a submission, by element. `memory_bytes` is what was asked of Slurm; 0 is all of a node's."""
+    """All jobs of a submission, by element; `memory_bytes` is what was asked of Slurm, 0 all of a node's."""
     ended, cancelled = record.ended(submission.token), record.cancelled(submission.token)
     rows: dict[int, QueueRow] = {}
     for row in standing.rows.get(submission.tag, ()):

@@ -1,12 +1,13 @@
-"""Jobs that Slurm does not know any more: lost with a slurmctld that was killed before it saved them, or forgotten.
+"""Jobs that Slurm does not know any more: lost with a slurmctld that was killed too early, or forgotten.
 
-- One that never began is handed in again. Before that a fence is put up, which the script of the lost attempt
-  looks at: it cannot begin any more.
-- One that had begun (its log is there) goes on: slurmd kills it when it registers with the new slurmctld, unless it
-  ends before. Its script writes down how. Where nothing is written by then, it starts again if its request says
-  so, and has failed with its node if not.
-- The numbers of those that had begun are taken out of use: Slurm would give them to new jobs, and a slurmd that is
-  to start a number which it knows is drained ("Duplicate jobid", seen with 22.05, also after the job's end).
+- One that never began is handed in again. Before that a fence is put up, which the script of the lost
+  attempt looks at: it cannot begin any more.
+- One that had begun (its log is there) goes on. slurmd kills it when it registers with the new slurmctld,
+  unless it ends before. Its script writes down how. Where nothing is written by then, it starts again if
+  its request says so, and has failed with its node if not.
+- The numbers of those that had begun are taken out of use: Slurm would give them to new jobs, and a slurmd
+  that is to start a number which it knows is drained ("Duplicate jobid", seen with 22.05, also after the
+  job's end).
 """
 
 from __future__ import annotations
@@ -102,7 +103,8 @@ def is_forgotten(each: Absent, min_job_age_s: float, now: float) -> bool:
 def orphan_life_s(cluster: Cluster) -> float:
     """The longest that a job runs which slurmctld does not know, in seconds after the start of slurmctld.
 
-    It asks nodes to register within a third of SlurmdTimeout (slurm.conf(5)), and kills what it does not know.
+    It asks nodes to register within a third of SlurmdTimeout (slurm.conf(5)), and kills what it does not
+    know.
     """
     registers = seconds(cluster.config, "SlurmdTimeout", 300.0) / 3
     return registers + 2 * seconds(cluster.config, "MessageTimeout", 10.0) + SKEW_S
@@ -150,7 +152,7 @@ def _forgotten(site: Site, each: Absent, traces: _Traces) -> list[Ended]:
 def _settled(
     site: Site, record: Record, each: Absent, traces: _Traces, until: float, now: float
 ) -> list[int]:
-    """Write down what has ended of a lost submission; the elements to be handed in, none while orphans run."""
+    """Write down what has ended of a lost submission; elements to be handed in, none while orphans run."""
     submission = each.submission
     cancelled = record.cancelled(submission.token)
     ends: list[Ended] = []

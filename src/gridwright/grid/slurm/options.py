@@ -1,4 +1,4 @@
-"""More options for sbatch that a grid spec has: split as typed, and held against those that Gridwright sets."""
+"""More options for sbatch that a grid spec has: split as typed, and held against what Gridwright sets."""
 
 from __future__ import annotations
 

@@ -59,16 +59,16 @@ class Places:
 
     def begun(self) -> set[str]:
         """Names of the log files: jobs whose log is there have begun."""
-        return {each.name for each in os.scandir(self.logs)}
+        return {each.name for each in self.logs.iterdir()}
 
     @property
     def ends(self) -> Path:
-        """A file for each job whose script has ended, with its status: read where Slurm has forgotten the job."""
+        """A file for each job whose script has ended, with its status: read where Slurm has forgotten it."""
         return self.base / "ends"
 
     def ends_written(self) -> set[str]:
         """Names of those files."""
-        return {each.name for each in os.scandir(self.ends)}
+        return {each.name for each in self.ends.iterdir()}
 
     def read_end(self, name: str) -> int | None:
         """The status in such a file; None while it is being written."""
@@ -77,6 +77,13 @@ class Places:
         except OSError:
             return None
         return int(text) if text.endswith("\n") and text.strip().isdigit() else None
+
+    def end_time(self, name: str) -> float | None:
+        """When such a file was written; seconds since 1970."""
+        try:
+            return (self.ends / name).stat().st_mtime
+        except OSError:
+            return None
 
     def forget_ends(self, prefix: str, restarts: int) -> None:
         """Remove those of a job whose end is in the record."""

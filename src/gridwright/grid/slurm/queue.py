@@ -1,4 +1,4 @@
-"""The queue as Slurm has it now: one call of squeue for all jobs of this user, ended ones as long as Slurm keeps them."""
+"""The queue as Slurm has it now: one call of squeue for all jobs of this user, also those ended lately."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Our record held against Slurm, at the start of every call: what ended, what nobody handed in, what came back.
+"""Our record held against Slurm, at the start of every call: what ended, what nobody handed in, what is back.
 
-slurmctld saves its state every few seconds. Killed in between, it forgets jobs that sbatch had an answer for
-(see losses), brings back jobs that had ended or were cancelled, and gives numbers of lost jobs to others. So a
-job is known by the token in its name; what has ended in our record stays so, and is cancelled when Slurm
-brings it back; what was cancelled is cancelled again.
+slurmctld saves its state every few seconds. Killed in between, it forgets jobs that sbatch had an answer
+for (see losses), brings back jobs that had ended or were cancelled, and gives numbers of lost jobs to
+others. So a job is known by the token in its name; what has ended in our record stays so, and is cancelled
+when Slurm brings it back; what was cancelled is cancelled again.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ class SlurmScheduler:
         record.withdraw([handing.tag.token for handing in handings])
 
     def jobs(self, identifiers: Collection[str] | None = None) -> list[Job]:
-        """How jobs stand; see Scheduler. Raises GridwrightError (INPUT) that names every unknown identifier."""
+        """How jobs stand; see Scheduler. Raises GridwrightError (INPUT) with every unknown identifier."""
         with self._reconciled() as (record, standing):
             if identifiers is None:
                 chosen = [Element(each, number) for each in record.all() for number in each.elements]
@@ -149,7 +149,10 @@ class SlurmScheduler:
     def _memory(self, request: JobRequest, cluster: Cluster) -> int | None:
         partition = cluster.partition(request.queue or self._site.spec.scheduler.partition)
         asked = memory_mib(request, cluster, partition)
-        return None if asked is None else asked * MIB
+        if asked is None:
+            share = cluster.default_memory_per_core
+            return None if share is None else share * request.cores
+        return asked * MIB
 
     def _resolve(self, record: Record, identifiers: Collection[str]) -> list[Element]:
         found: list[Element] = []
@@ -196,7 +199,7 @@ class SlurmScheduler:
                     ]
                     write_ends(self._site.places, record, [submission], ends)
                 elif not standing.has(submission):
-                    # Its number may be another's by now; the next command cancels it where Slurm has it again.
+                    # Its number may be another's by now; the next command cancels it should it be back.
                     continue
                 elif WHOLE in numbers or set(numbers) == set(submission.elements):
                     targets += [str(submission.slurm_id)] if open_numbers else []

@@ -25,7 +25,7 @@ _COLUMNS = (
     "Reason",
 )
 SQUEUE_FORMAT = ",".join(f"{name}:|" for name in _COLUMNS[:-1]) + f",{_COLUMNS[-1]}:"
-"""For squeue -O. A column without a width is never cut (squeue(1)); only the reason, which is last, can have a |."""
+"""For squeue -O. A column without a width is not cut; only the reason, which is last, can have a |."""
 
 
 def parse_squeue_text(output: bytes, *, now: float | None = None) -> list[QueueRow]:

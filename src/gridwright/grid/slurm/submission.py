@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ClusterShell.NodeSet import NodeSet
+
 from gridwright.errors import Problem, nearest
 from gridwright.grid.job import JobRequest
 from gridwright.grid.slurm.cluster import MIB, Cluster, Node, Partition
@@ -133,12 +135,13 @@ def request_problems(request: JobRequest, cluster: Cluster, default_partition: s
         )
         return found
     nodes = cluster.nodes_of(partition)
-    if request.node is not None and request.node not in {each.state.name for each in nodes}:
-        near = nearest(request.node, [each.state.name for each in nodes])
+    names = [each.state.name for each in nodes]
+    if request.node is not None and request.node not in names:
+        near, place = nearest(request.node, names), f"queue {partition.name}" if partition else "this grid"
         found.append(
             Problem(
-                what=f"{label}: queue {partition.name if partition else 'of this grid'} has no node {request.node}",
-                remedy=f"did you mean {near}?" if near else "name a node that sinfo shows",
+                what=f"{label}: {place} has no node {request.node}",
+                remedy=f"did you mean {near}?" if near else f"its nodes: {NodeSet.fromlist(names)}",
             )
         )
         return found
@@ -167,8 +170,8 @@ def _own_problems(request: JobRequest, cluster: Cluster) -> list[Problem]:
         elif min(request.array) < 0 or max(request.array) > highest:
             found.append(
                 Problem(
-                    what=f"{label}: its array goes from {min(request.array)} to {max(request.array)}, and this"
-                    f" Slurm allows 0 to {highest}",
+                    what=f"{label}: its array goes from {min(request.array)} to {max(request.array)},"
+                    f" and this Slurm allows 0 to {highest}",
                     remedy="split it, or raise MaxArraySize in slurm.conf",
                 )
             )
@@ -194,8 +197,8 @@ def _size_problems(
     if request.memory_bytes is not None and request.memory_bytes > memory:
         found.append(
             Problem(
-                what=f"{label}: {format_bytes(request.memory_bytes)} of memory, and no node of {place} has more"
-                f" than {format_bytes(memory)}",
+                what=f"{label}: {format_bytes(request.memory_bytes)} of memory,"
+                f" and no node of {place} has more than {format_bytes(memory)}",
                 remedy=f"ask for {format_bytes(memory)} or less",
             )
         )

@@ -1,4 +1,4 @@
-"""Slurm's command-line tools on the head node: with a limit of time, an environment of their own, and retries."""
+"""Slurm's command-line tools on the head node: a limit of time, an environment of their own, and retries."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ RESPECTED = frozenset(
     }
 )
 """Variables of the caller's that hold for sbatch: who pays, where, how long. An option given explicitly wins,
-as sbatch(1) says. Others of Slurm's would change what jobs are (SBATCH_ARRAY_INX, SBATCH_EXPORT, SLURM_MEM_PER_CPU
-of a job that submits) or what the tools print (SQUEUE_FORMAT), and are not handed on."""
+as sbatch(1) says. Others of Slurm's would change what jobs are (SBATCH_ARRAY_INX, SBATCH_EXPORT, or
+SLURM_MEM_PER_CPU of a job that submits) or what the tools print (SQUEUE_FORMAT), and are not handed on."""
 
 _SLURMS = ("SLURM", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_", "SCANCEL_", "SCONTROL_", "SINFO_")
 
 
-class Refused(Exception):  # noqa: N818
+class Refused(Exception):
     """A tool said no, or nothing."""
 
     def __init__(self, refusal: Refusal) -> None:

@@ -1,7 +1,7 @@
 """Slurm's words for states and reasons, and the messages of its tools, in ours: three tables of the package.
 
-Sources: states, squeue(1) JOB STATE CODES and the state flags of the REST API; reasons, Slurm's page of job reason
-codes; refusals, slurm_errno(1) and what sbatch 22.05 prints.
+Sources: states, squeue(1) JOB STATE CODES and the state flags of the REST API; reasons, Slurm's page of job
+reason codes; refusals, the messages of Slurm's error numbers and what sbatch 22.05 prints.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def job_state(words: Sequence[str]) -> State:
 
 
 def reason(text: str) -> Reason:
-    """What a reason means. `text` is a word, or a word followed by more, such as ReqNodeNotAvail, Unavailable…"""
+    """What a reason means; `text` is its word, or that and more: ReqNodeNotAvail, UnavailableNodes:n1."""
     word = text.strip("()").replace(",", " ").split(" ")[0]
     for each in _reasons():
         if each.word == word or ("*" in each.word and fnmatchcase(word, each.word)):

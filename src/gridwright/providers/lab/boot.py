@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from gridwright.grid.state_directory import state_directory
-from gridwright.providers.lab import network
+from gridwright.providers.lab import disk, network
 from gridwright.providers.lab.birth import NodePlan, start_anchor, start_node
 from gridwright.providers.lab.cgroups import ANCHOR, detect, remove
 from gridwright.providers.lab.host_python import python_directories
+from gridwright.providers.lab.layout import PlannedNode, Role
 from gridwright.providers.lab.node_root import RootPlan, Share
 from gridwright.providers.lab.places import Places
 from gridwright.providers.lab.record import LabRecord, NodeRecord, write
@@ -46,6 +47,7 @@ def boot_nodes(record: LabRecord, spec: GridSpec, names: Collection[str]) -> Lab
     planned = [node.plan for node in record.nodes if node.plan.name in names]
     network.disconnect(anchor, planned)
     newborns = []
+    disks = []
     for plan in planned:
         remove(top / plan.name for top in map(Path, record.group_tops))
         groups = record.trees.make(record.lab, plan.name)
@@ -57,7 +59,9 @@ def boot_nodes(record: LabRecord, spec: GridSpec, names: Collection[str]) -> Lab
                 "/etc/hosts": record.layout.hosts_file(),
             },
             shares=_shares(spec),
+            disk=_disk(spec, plan),
         )
+        disks += [root.disk] if root.disk else []
         prefix = record.layout.prefix_length
         newborn = start_node(anchor, NodePlan(plan.name, plan.address, prefix, root, groups))
         newborns.append((plan, newborn))
@@ -69,9 +73,18 @@ def boot_nodes(record: LabRecord, spec: GridSpec, names: Collection[str]) -> Lab
     for _, newborn in newborns:
         newborn.wait()
         newborn.go()
+    for device in disks:
+        # From here on it is there as long as its node has it mounted.
+        disk.detach(device)
     for _, newborn in newborns:
         newborn.wait_for_exec()
     return record
+
+
+def _disk(spec: GridSpec, plan: PlannedNode) -> str | None:
+    if spec.lab is None or spec.lab.disk is None or plan.role != Role.STORAGE:
+        return None
+    return disk.attach(Places(spec.name).disk(plan.name), spec.lab.disk)
 
 
 def _shares(spec: GridSpec) -> tuple[Share, ...]:

@@ -23,6 +23,7 @@ PLAIN = {
     "LANG": "C.UTF-8",
 }
 """The environment of a command that is given none."""
+_GRACE_S = 2.0
 
 
 class Node:
@@ -158,10 +159,31 @@ class Node:
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill nsenter and what it started."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait(10)
+    """Kill what nsenter started, and nsenter itself where it does not end by that.
+
+    It must wait for its child: else the child becomes one of this machine's first process, which may be in
+    no hurry to wait for it, and until then its PID namespace cannot end.
+    """
+    for pid in _group(process.pid) - {process.pid}:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    try:
+        process.wait(_GRACE_S)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(10)
+
+
+def _group(leader: int) -> set[int]:
+    """Processes of a process group: its leader is ours and not yet waited for, so no other can have it."""
+    found = set()
+    for name in os.listdir("/proc"):  # noqa: PTH208 - numbers
+        if name.isdigit():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                if os.getpgid(int(name)) == leader:
+                    found.add(int(name))
+    return found
 
 
 def _status(process: subprocess.Popen[bytes]) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gridwright.providers.lab.cgroups import MemberGroups
+from gridwright.providers.lab.disk import FILE_SYSTEM, MOUNT_POINT
 from gridwright.providers.lab.syscalls import Mount, bind, change_root, mount
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "fuse")
@@ -39,6 +40,8 @@ class RootPlan:
     files: Mapping[str, str]
     """Text files that it has, by path, such as /etc/hosts."""
     shares: tuple[Share, ...]
+    disk: str | None = None
+    """The block device of its disk, of a storage node that has one."""
 
 
 def make_root(plan: RootPlan, groups: MemberGroups) -> None:
@@ -65,6 +68,10 @@ def make_root(plan: RootPlan, groups: MemberGroups) -> None:
         target = root / str(share.target).lstrip("/")
         target.mkdir(parents=True, exist_ok=True)
         bind(str(share.source), str(target), read_only=share.read_only)
+    if plan.disk is not None:
+        target = root / MOUNT_POINT.lstrip("/")
+        target.mkdir(parents=True, exist_ok=True)
+        mount(plan.disk, str(target), FILE_SYSTEM, Mount.NO_SUID | Mount.NO_DEVICES)
     _control_groups(root / "sys/fs/cgroup", groups)
     change_root(str(root))
 

@@ -38,6 +38,15 @@ class Places:
         """What a node has changed in its root file system."""
         return self.home / "nodes" / name
 
+    @property
+    def disks(self) -> Path:
+        """Where storage nodes have their disks, as images."""
+        return self.home / "disks"
+
+    def disk(self, name: str) -> Path:
+        """The disk of a storage node."""
+        return self.disks / f"{name}.img"
+
     def filesystem(self, name: str) -> Path:
         """The directory of this machine that all nodes share as a file system of type local."""
         return self.home / "filesystems" / name

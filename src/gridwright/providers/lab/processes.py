@@ -11,9 +11,6 @@ from typing import NamedTuple
 
 from gridwright.providers.lab.syscalls import NAMES, Namespace
 
-_ENDED = "ZX"
-"""States of a process that has ended; a zombie still has a PID namespace."""
-
 
 class ProcessId(NamedTuple):
     """A process: the number alone may belong to another by now."""
@@ -26,7 +23,7 @@ class ProcessId(NamedTuple):
     def alive(self) -> bool:
         """Whether it still runs; one that has ended and is not yet waited for does not."""
         status = _status(self.pid)
-        return status is not None and status[1] == self.started and status[0] not in _ENDED
+        return status is not None and status[1] == self.started and not _ended(self.pid, status[0])
 
 
 def identify(pid: int) -> ProcessId:
@@ -45,6 +42,24 @@ def _status(pid: int) -> tuple[str, int] | None:
     # The name, in parentheses, may hold spaces and parentheses; the state follows the last one.
     fields = text[text.rindex(")") + 2 :].split()
     return fields[0], int(fields[19])
+
+
+def _ended(pid: int, state: str) -> bool:
+    """Whether a process has let go of all it had, and only its entry is left.
+
+    That is so for a zombie, and for the first process of a PID namespace that waits until all others in it
+    have been waited for: by a parent outside, that may be this machine's own first process, and
+    take a minute. Both have no network namespace any more.
+    """
+    if state in "ZX":
+        return True
+    try:
+        Path(f"/proc/{pid}/ns/net").readlink()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def kill(process: ProcessId) -> None:
@@ -104,7 +119,7 @@ class HeldNamespaces:
             pid
             for pid in map(int, filter(str.isdigit, os.listdir("/proc")))  # noqa: PTH208 - numbers
             if any(_link(pid, kind) in self._links for kind in self._KINDS)
-            and (_status(pid) or ("X",))[0] not in _ENDED
+            and not _ended(pid, (_status(pid) or ("X",))[0])
         ]
 
     def close(self) -> None:

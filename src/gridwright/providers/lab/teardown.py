@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gridwright.grid.state_directory import LABS
 from gridwright.providers.lab import cgroups
+from gridwright.providers.lab.disk import detach_all
 from gridwright.providers.lab.network import hardware_address
 from gridwright.providers.lab.places import Places
 from gridwright.providers.lab.processes import (
@@ -53,6 +54,7 @@ def take_down(record: LabRecord) -> list[str]:
     left += [f"network interface {name}" for name in _interfaces(record)]
     left = list(dict.fromkeys(left))
     if not left:
+        detach_all(Places(record.lab).disks)
         left = remove_directories(record.lab)
     return left
 

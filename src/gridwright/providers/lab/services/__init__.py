@@ -22,7 +22,7 @@ def services_for(spec: GridSpec, layout: Layout) -> list[Service]:
             servers = [node.name for node in layout.storage_of(name)]
             services += [
                 Master(name, servers[0]),
-                ChunkServers(name, servers),
+                ChunkServers(name, servers, keep_free=_kept_free(spec)),
                 MountPoint(name, filesystem, servers[0], [controller, *workers]),
             ]
     if spec.scheduler.type == "slurm":
@@ -33,3 +33,8 @@ def services_for(spec: GridSpec, layout: Layout) -> list[Service]:
             SlurmNodes(workers),
         ]
     return services
+
+
+def _kept_free(spec: GridSpec) -> str:
+    """What a chunk server leaves free of its disk: MooseFS' own default, less on a small disk of its own."""
+    return "64MiB" if spec.lab and spec.lab.disk else "256MiB"

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.moosefs import connected_servers
+from gridwright.providers.lab.disk import MOUNT_POINT
 from gridwright.providers.lab.service import LabNode, RunningLab
 from gridwright.providers.lab.services.daemon import (
     call,
@@ -22,10 +23,13 @@ from gridwright.spec.filesystems import MooseFileSystem
 USER = "mfs"
 CONFIGURATION = "/etc/mfs"
 STATE = "/var/lib/mfs"
-CHUNKS = "/srv/mfs"
+CHUNKS = MOUNT_POINT
 """Where a chunk server keeps its data, on its node."""
 PORT = 9422
 """Of a chunk server, for clients."""
+TRIES = 15
+"""How often a mount tries to read or write before it reports the error: for 28 s (measured on full disks; by
+default it tries 30 times, for two minutes)."""
 _EMPTY = b"MFSM NEW"
 """Metadata of a file system with nothing in it (mfsmaster(8))."""
 _LOOK_AGAIN_S = 0.25
@@ -35,7 +39,7 @@ _LOOK_AGAIN_S = 0.25
 class Master:
     """mfsmaster on the first storage node of a file system."""
 
-    patience_s = 20.0
+    patience_s = 40.0
 
     def __init__(self, filesystem: str, server: str) -> None:
         self.name = f"mfsmaster-{filesystem}"
@@ -84,9 +88,10 @@ class Master:
 class ChunkServers:
     """mfschunkserver on all storage nodes of a file system."""
 
-    patience_s = 20.0
+    patience_s = 40.0
 
-    def __init__(self, filesystem: str, servers: Sequence[str]) -> None:
+    def __init__(self, filesystem: str, servers: Sequence[str], *, keep_free: str) -> None:
+        self._keep_free = keep_free
         self.name = f"mfschunkserver-{filesystem}"
         self.nodes = servers
         self._seen: frozenset[str] = frozenset()
@@ -107,6 +112,7 @@ class ChunkServers:
                     WORKING_GROUP=USER,
                     DATA_PATH=state,
                     HDD_CONF_FILENAME=f"{CONFIGURATION}/mfshdd.cfg",
+                    HDD_LEAVE_SPACE_DEFAULT=self._keep_free,
                     MASTER_HOST=self.nodes[0],
                     MASTER_RECONNECTION_DELAY=1,
                     BIND_HOST=node.address,
@@ -152,7 +158,7 @@ class ChunkServers:
 class MountPoint:
     """The file system, mounted on the nodes that use it."""
 
-    patience_s = 20.0
+    patience_s = 40.0
 
     def __init__(
         self, filesystem: str, described: MooseFileSystem, server: str, nodes: Sequence[str]
@@ -179,7 +185,9 @@ class MountPoint:
             if self._mounted(node) and self._abandoned(node):
                 call(node, ["umount", "-l", self._path])
             if not self._mounted(node):
-                start_daemon(node, ["mfsmount", self._path, "-H", self._server])
+                start_daemon(
+                    node, ["mfsmount", self._path, "-H", self._server, "-o", f"mfsioretries={TRIES}"]
+                )
 
         on_each(lab, nodes, mount)
         first = lab.nodes[nodes[0]]

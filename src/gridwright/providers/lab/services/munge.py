@@ -19,7 +19,7 @@ class Munge:
     """munged on every node that talks to Slurm."""
 
     name = "munged"
-    patience_s = 10.0
+    patience_s = 30.0
 
     def __init__(self, nodes: Sequence[str]) -> None:
         self.nodes = nodes

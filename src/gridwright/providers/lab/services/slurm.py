@@ -30,7 +30,7 @@ class SlurmController:
     """slurmctld on the controller, and on the first compute node where a backup is wanted."""
 
     name = "slurmctld"
-    patience_s = 20.0
+    patience_s = 40.0
 
     def __init__(self, nodes: Sequence[str]) -> None:
         self.nodes = nodes
@@ -67,7 +67,7 @@ class SlurmNodes:
     """slurmd on every compute node."""
 
     name = "slurmd"
-    patience_s = 30.0
+    patience_s = 60.0
 
     def __init__(self, nodes: Sequence[str]) -> None:
         self.nodes = nodes

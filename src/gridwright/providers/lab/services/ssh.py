@@ -37,7 +37,7 @@ class Ssh:
     """sshd on every node."""
 
     name = "sshd"
-    patience_s = 10.0
+    patience_s = 30.0
 
     def __init__(self, nodes: Sequence[str]) -> None:
         self.nodes = nodes

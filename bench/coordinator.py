@@ -1,0 +1,323 @@
+"""What the coordinator of iotest costs for each node: a real one against many null workers.
+
+python bench/coordinator.py             # 200 nodes, in one run with 50
+python bench/coordinator.py --publish   # also puts the table into docs/performance.md
+
+The coordinator is a process of its own, with journal and records as in any run. Its nodes are clients in
+a few processes (a real worker takes 30 MB of memory): they speak the real protocol, over real connections,
+and send what a real worker of 16 streams sends, without touching a disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gridwright import __version__
+from gridwright.iotest.coordinator import Fleet, GridNode, Limits
+from gridwright.iotest.engine import Phase, PhasePlan, StreamPlan
+from gridwright.iotest.node_worker import facts
+from gridwright.iotest.options import IotestOptions, LibraryTarget, NullVolume
+from gridwright.iotest.recorded import record_iotest
+from gridwright.iotest.remote_node import read_message
+from gridwright.iotest.wire import Channel, Handshake, Message, Opener, Sealer, nonce, text_of
+from gridwright.runs.directory import RunDirectory
+from tables import machine, markdown, publish, spread
+
+STREAMS = 16
+PROCESSES = 2
+SETTLE_S = 2.0
+"""After the start of a phase, until its cost is counted: nodes that start are another matter."""
+
+
+class NullNode:
+    """A node that measures nothing: it answers orders as a worker does."""
+
+    def __init__(self, name: str, outcome: dict[str, Any]) -> None:
+        self.name = name
+        self._outcome = outcome
+        self._channel: Channel
+        self._writer: asyncio.StreamWriter
+        self._go: asyncio.Queue[float] = asyncio.Queue()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(self, host: str, port: int, secret: bytes) -> None:
+        """Connect, and serve until told to leave."""
+        reader, self._writer = await asyncio.open_connection(host, port)
+        sealer, opener, own = Sealer(), Opener(), nonce()
+        self._writer.write(sealer.seal({"gridwright": __version__, "node": self.name, "nonce": own}))
+        answer = await read_message(reader, opener)
+        shake = Handshake(secret, self.name, own, text_of(answer, "nonce"))
+        shake.check("coordinator", answer)
+        self._writer.write(sealer.seal({"proof": shake.proof("node")}))
+        self._channel = shake.channel("node")
+        self._send({"say": "hello", "facts": facts(self.name)})
+        while (message := await read_message(reader, self._channel.opener))["do"] != "leave":
+            self._take(message)
+        self._writer.close()
+
+    def _send(self, message: Message) -> None:
+        self._writer.write(self._channel.sealer.seal(message))
+
+    def _take(self, message: Message) -> None:
+        order = message["do"]
+        if order == "ping":
+            now = {"monotonic": time.monotonic(), "wall": time.time()}
+            self._send({"say": "pong", "ping": message["ping"], "received": now, "answered": now})
+        elif order == "go":
+            self._go.put_nowait(message["at"])
+        elif order == "phase":
+            task = asyncio.create_task(self._phase(message))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        elif order in ANSWERS:
+            self._send({"re": message["id"]} | ANSWERS[order] | ({"seen": [True]} if order == "see" else {}))
+
+    async def _phase(self, order: Message) -> None:
+        number = order["id"]
+        self._send({"say": "armed", "re": number})
+        at = await self._go.get()
+        await asyncio.sleep(max(0.0, at - time.monotonic()))
+        start = time.monotonic()
+        self._send({"say": "started", "re": number, "at": start})
+        done, sampled = 0, 0
+        while (elapsed := time.monotonic() - start) < order["seconds"]:
+            await asyncio.sleep(order["report_s"])
+            done += 1 << 28
+            samples = []
+            if int(elapsed) > sampled:
+                sampled = int(elapsed)
+                samples = [SAMPLE | {"elapsed_s": float(sampled)}]
+            progress = {"elapsed_s": elapsed, "read_bytes": 0, "written_bytes": done}
+            progress |= {"operations": 0, "syncing": False}
+            self._send({"say": "report", "re": number, "samples": samples, "progress": progress})
+        self._send({"say": "result", "re": number, "outcome": self._outcome, "stalls": []})
+
+
+SAMPLE = {
+    "interval_s": 1.0,
+    "read_bytes": 0,
+    "written_bytes": 1 << 28,
+    "operations": 0,
+    "cpu_percent": 12.5,
+    "memory_used_bytes": 7_516_192_768,
+    "device": "nvme0n1",
+    "device_read_bytes": 4096,
+    "device_written_bytes": 1 << 28,
+}
+ANSWERS: Mapping[str, Message] = {
+    "open": {
+        "say": "opened",
+        "device": {"mount_point": "/mnt/data", "filesystem_type": "lustre"},
+        "memory_backed": False,
+        "room": {"usable_bytes": 1 << 50, "inodes": None},
+        "kept": None,
+        "findings": [],
+    },
+    "prepare": {"say": "prepared", "directory": "/mnt/data/.gridwright-iotest-bench"},
+    "see": {"say": "seen"},
+    "close": {"say": "closed"},
+}
+
+
+def null_outcome() -> dict[str, Any]:
+    """What a real engine measures with the streams of one node, on no storage; latencies spread out."""
+    volume = NullVolume(burst_bytes_per_s=2e9)
+    options = IotestOptions(engine="null", null=volume)
+    streams = tuple(StreamPlan("write", f"/mnt/data/{n}", n, 1 << 26) for n in range(STREAMS))
+    phase = Phase(PhasePlan(streams, seed=1, bytes_per_stream=1 << 26, seconds=None), options)
+    while not phase.wait(1.0):
+        pass
+    return phase.result()
+
+
+async def serve_nodes(arguments: argparse.Namespace) -> None:
+    """Be so many nodes."""
+    secret = bytes.fromhex(arguments.secret_file.read_text())
+    host, _, port = arguments.connect.rpartition(":")
+    outcome = null_outcome()
+    nodes = [NullNode(name, outcome) for name in arguments.nodes.split(",")]
+    await asyncio.gather(*(node.serve(host, int(port), secret) for node in nodes))
+
+
+class ClientLauncher:
+    """Starts a few processes that are all nodes."""
+
+    def __init__(self) -> None:
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self, commands: Mapping[str, Sequence[str]], logs: Path) -> None:
+        names = list(commands)
+        command = list(commands[names[0]])
+        to = command[command.index("--connect") : command.index("--node")]
+        with (logs / "clients.log").open("wb") as log:
+            for number in range(PROCESSES):
+                own = ",".join(names[number::PROCESSES])
+                self._processes.append(
+                    subprocess.Popen([sys.executable, __file__, *to, "--nodes", own], stdout=log, stderr=log)
+                )
+
+    def ended(self) -> dict[str, str]:
+        return {}
+
+    def waiting(self) -> dict[str, str]:
+        return {}
+
+    def stop(self) -> None:
+        for process in self._processes:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+class Meter:
+    """Reads this process's CPU time at the moments that count."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._marks: dict[str, tuple[float, float]] = {"begin": self._now()}
+        self.record: dict[str, Any] = {}
+
+    @staticmethod
+    def _now() -> tuple[float, float]:
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        return time.monotonic(), usage.ru_utime + usage.ru_stime
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Note where the test stands."""
+        kind = event["event"]
+        if kind == "phase":
+            self._marks["phase"] = self._now()
+        elif kind == "progress":
+            if "settled" not in self._marks and event["elapsed_s"] >= SETTLE_S:
+                self._marks["settled"] = self._now()
+            if event["elapsed_s"] < self._seconds - 1.0:
+                self._marks["late"] = self._now()
+        elif kind == "result":
+            self._marks["result"] = self._now()
+            self.record = event["phase"]
+
+    def figures(self, nodes: int) -> dict[str, float]:
+        """Milliseconds of CPU: to let a node in, for each second that it runs, for its result."""
+        spent = {name: mark[1] for name, mark in self._marks.items()}
+        seconds = self._marks["late"][0] - self._marks["settled"][0]
+        starts = [node["start_offset_s"] for node in self.record["nodes"]]
+        return {
+            "in_ms": (spent["phase"] - spent["begin"]) / nodes * 1e3,
+            "second_ms": (spent["late"] - spent["settled"]) / seconds / nodes * 1e3,
+            "result_ms": (spent["result"] - spent["late"]) / nodes * 1e3,
+            "start_spread_ms": (max(starts) - min(starts)) * 1e3,
+            "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
+            "through": sum(node["status"] == "complete" for node in self.record["nodes"]),
+        }
+
+
+def coordinate(nodes: int, seconds: float) -> None:
+    """Coordinate one test as the command does, and print what that cost."""
+    import socket
+
+    def listen() -> tuple[socket.socket, str]:
+        return socket.create_server(("127.0.0.1", 0), backlog=1024), "127.0.0.1"
+
+    with tempfile.TemporaryDirectory() as scratch:
+        names = [GridNode(f"node{number:04}", STREAMS) for number in range(nodes)]
+        fleet = Fleet(names, ClientLauncher(), listen, Path(scratch), Limits())
+        run = RunDirectory.create(Path(scratch), "bench", command=["bench"], what=["iotest"])
+        target = LibraryTarget("data", "/mnt/data", "shared", 1e8, cores=STREAMS)
+        options = IotestOptions(seconds=seconds, phases=("write",))
+        meter = Meter(seconds)
+        record_iotest(run, [target], options, observers=[meter], stop=threading.Event(), fleet=fleet)
+        print(json.dumps(meter.figures(nodes)))
+
+
+def measure(nodes: int, seconds: float) -> dict[str, float]:
+    """The costs of one run, by a coordinator in a process of its own."""
+    command = [sys.executable, __file__, "--coordinate", str(nodes), "--seconds", str(seconds)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    found: dict[str, float] = json.loads(done.stdout)
+    if found["through"] != nodes:
+        raise SystemExit(f"only {found['through']:.0f} of {nodes} nodes came through")
+    return found
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--counts", default="50,200", help="numbers of nodes")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--publish", action="store_true", help="update docs/performance.md")
+    parser.add_argument("--coordinate", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--nodes", help=argparse.SUPPRESS)
+    parser.add_argument("--connect", help=argparse.SUPPRESS)
+    parser.add_argument("--secret-file", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.nodes:
+        asyncio.run(serve_nodes(args))
+        return
+    if args.coordinate:
+        coordinate(args.coordinate, args.seconds)
+        return
+    counts = [int(count) for count in args.counts.split(",")]
+    found: dict[int, list[dict[str, float]]] = {count: [] for count in counts}
+    for _ in range(args.rounds):
+        # Interleaved, so that what the machine does meanwhile falls on all alike.
+        for count in counts:
+            found[count].append(measure(count, args.seconds))
+    text = _table(found, args.rounds, args.seconds)
+    print(text)
+    if args.publish:
+        publish("coordinator", text)
+
+
+def _table(found: Mapping[int, Sequence[Mapping[str, float]]], rounds: int, seconds: float) -> str:
+    rows = []
+    for count, runs in found.items():
+        second = [run["second_ms"] for run in runs]
+        rows.append(
+            [
+                f"{count}",
+                spread([run["in_ms"] for run in runs], 2),
+                spread(second, 3),
+                spread([each * count / 10 for each in second], 1),
+                spread([run["result_ms"] for run in runs], 2),
+                spread([run["start_spread_ms"] for run in runs], 1),
+                spread([run["memory_mb"] for run in runs]),
+            ]
+        )
+    head = [
+        "nodes",
+        "CPU ms to let a node in",
+        "CPU ms per node and second",
+        "% of a core for all",
+        "CPU ms for its result",
+        "ms between first and last start",
+        "MB of memory",
+    ]
+    return "\n".join(
+        [
+            f"{datetime.now(UTC):%Y-%m-%d}, {machine()}; null workers of {STREAMS} streams in {PROCESSES} "
+            f"processes on the same machine, phases of {seconds:.0f} s, {rounds} rounds; median (minimum to "
+            "maximum). The time between starts is that of clients that share two cores.",
+            "",
+            markdown(head, rows),
+        ]
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Disks of storage nodes: an image file of a size each, which is a block device while its node is up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gridwright.errors import environment_error
+from gridwright.grid.head import run_bounded
+
+MOUNT_POINT = "/srv/mfs"
+"""Where a storage node has its disk."""
+FILE_SYSTEM = "ext4"
+
+
+def attach(image: Path, size_bytes: int) -> str:
+    """Make the disk where there is none yet, and attach it; the path of its block device.
+
+    Raises GridwrightError (status ENVIRONMENT).
+    """
+    if not image.exists():
+        image.parent.mkdir(parents=True, exist_ok=True)
+        part = image.with_suffix(".part")
+        part.unlink(missing_ok=True)
+        with part.open("wb") as empty:
+            empty.truncate(size_bytes)
+        _call("mkfs.ext4", "-q", "-F", "-m", "0", str(part))
+        part.rename(image)
+    return _call("losetup", "--find", "--show", str(image)).strip()
+
+
+def detach(device: str) -> None:
+    """Give a block device up: at once, or when nobody has it mounted any more. Raises GridwrightError."""
+    _call("losetup", "--detach", device)
+
+
+def detach_all(directory: Path) -> None:
+    """Give up the block devices of all disks in a directory, such as a killed command left them."""
+    for image in directory.glob("*.img") if directory.is_dir() else ():
+        for line in _call("losetup", "--associated", str(image)).splitlines():
+            detach(line.partition(":")[0])
+
+
+def _call(*command: str) -> str:
+    answer = run_bounded(command, timeout_s=60.0)
+    if answer.status:
+        why = answer.stderr.decode(errors="replace").strip()
+        raise environment_error(
+            f"{command[0]} failed: {why}",
+            remedy="leave out disk: in the spec of the lab, if this machine has no loop devices",
+        )
+    return answer.stdout.decode()

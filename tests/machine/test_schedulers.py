@@ -1,0 +1,244 @@
+"""What the protocol of schedulers promises, held on each of them: the local one, and Slurm on a lab."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gridwright.grid.job import Job, JobRequest, JobState
+from gridwright.grid.scheduler import Scheduler
+from gridwright.grid.schedulers import open_scheduler
+from gridwright.providers import head_node
+from gridwright.spec import load_spec
+from tests.support.command import Command, wait_until
+from tests.support.lab import Lab, up
+from tests.support.local_grid import local_grid
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(400)]
+
+LAB = """\
+name: sched
+provider: lab
+lab: {network: 10.80.0.0/24}
+nodes:
+  compute: {count: 3, cores: 16, memory: 2 GiB}   # more slots than cores: Slurm fills them once a second
+filesystems:
+  shared: {type: local, path: /mnt/grid}
+libraries: {data: {}, work: {}, util: {}}
+scheduler: {type: slurm}
+"""
+PRINT_BYTES = (
+    "import json, os, sys; print(json.dumps({'arguments': [os.fsencode(a).hex() for a in sys.argv[1:]], "
+    "'environment': {k.hex(): v.hex() for k, v in os.environb.items()}}))"
+)
+HOLD = "import time; held = bytearray(400_000_000); time.sleep(100)"
+WORDS = [
+    "",
+    "two words",
+    "'\"`$HOME $(echo x) \\",
+    "line\nline\r\ttab",
+    "*",
+    "-n",
+    "--",
+    "--wrap=x",
+    "; exit 1",
+    "%j %A",
+    "é – 日本",  # noqa: RUF001 - an en dash is among the bytes
+    os.fsdecode(b"\xff\xfe not UTF-8 \x80"),
+    " ends in a line\n",
+]
+VARIABLES = {f"TRICKY_{number}": word for number, word in enumerate(WORDS)} | {"TRICKY_EQUALS": "a=b=c"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A grid, and how it is looked at."""
+
+    command: Command
+    file: Path
+    scheduler: Scheduler
+    private: Callable[[], str]
+    """What is in work and util."""
+
+    def request(self, *command: str, **fields: object) -> JobRequest:
+        spec = load_spec(self.file)
+        given: dict[str, object] = {
+            "command": command,
+            "directory": "/tmp",
+            "environment": {"PATH": "/usr/bin:/bin"},
+            "libraries": {name: str(spec.library_directory(name)) for name in spec.libraries},
+            "memory_bytes": 64 << 20,
+        }
+        return JobRequest(**(given | fields))  # type: ignore[arg-type]
+
+    def ended(self, identifier: str, seconds: float = 240.0) -> list[Job]:
+        waited = self.command("wait", "--grid", self.file, "--json", identifier, seconds=seconds)
+        jobs = self.scheduler.jobs([identifier])
+        completed = all(job.state is JobState.COMPLETED for job in jobs)
+        assert waited.status == (0 if completed else 1), waited.err
+        assert [each["id"] for each in waited.json["jobs"]] == [job.id for job in jobs]
+        return jobs
+
+
+@pytest.fixture(scope="module", params=["local", "slurm"])
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    directory = tmp_path_factory.mktemp("sched")
+    command = Command(directory)
+    if request.param == "local":
+        with local_grid(directory / "grid", cores=8) as grid:
+            yield Place(command, grid.file, grid.scheduler(), lambda: "".join(map(str, grid.private())))
+        return
+    file = directory / "sched.yaml"
+    file.write_text(LAB)
+    with up(Lab(command, file, "sched")) as lab:
+        spec = load_spec(file)
+        look = ["find", "/mnt/grid/work", "/mnt/grid/util", "-mindepth", "1"]
+        scheduler = open_scheduler(spec, head_node(spec))
+        yield Place(command, file, scheduler, lambda: lab.exec("compute1", *look).out)
+
+
+@pytest.fixture(scope="module")
+def numbers(place: Place) -> Mapping[str, str]:
+    """Jobs of all kinds, handed in together: Slurm ends one over its time after a minute."""
+    requests = {
+        "fails": place.request("sh", "-c", "echo out; echo err >&2; exit 7"),
+        "killed": place.request("sh", "-c", "kill -9 $$"),
+        "memory": place.request(sys.executable, "-S", "-c", HOLD, memory_bytes=100 << 20),
+        "time": place.request("sleep", "1000", time_limit_s=2.0),
+        "cancelled": place.request("sleep", "1000"),
+        "first": place.request("sleep", "1"),
+        "bytes": place.request(
+            sys.executable, "-S", "-c", PRINT_BYTES, *WORDS, environment=VARIABLES, name="two words\n'"
+        ),
+        "private": place.request(
+            "sh",
+            "-c",
+            'env; mkdir -p "$GRIDWRIGHT_WORK/a/b"; echo >"$GRIDWRIGHT_UTIL/c"; stat -c %a "$GRIDWRIGHT_WORK"',
+            cores=2,
+        ),
+        "missing": place.request("/no/such/program"),
+    }
+    found = dict(zip(requests, place.scheduler.submit(list(requests.values())), strict=True))
+    after = {
+        "after": place.request("true", after=[found["first"]]),
+        "never": place.request("true", after=[found["first"], found["fails"]]),
+    }
+    return found | dict(zip(after, place.scheduler.submit(list(after.values())), strict=True))
+
+
+def text(job: Job) -> str:
+    """What it printed."""
+    return Path(str(job.log)).read_text(errors="surrogateescape")
+
+
+def test_a_cancelled_job_ends(place: Place, numbers: Mapping[str, str]) -> None:
+    number = numbers["cancelled"]
+    wait_until(
+        lambda: place.scheduler.jobs([number])[0].state is JobState.RUNNING or None,
+        seconds=60,
+        what="a start",
+        last=lambda: place.scheduler.jobs([number]),
+    )
+    began = time.monotonic()
+    assert place.command("cancel", "--grid", place.file, number).status == 0
+    (job,) = place.ended(number, seconds=60)
+    assert (job.state, job.exit_status) == (JobState.CANCELLED, None)
+    assert time.monotonic() - began < 30
+
+
+def test_a_failing_job_keeps_its_exit_status_and_its_log(place: Place, numbers: Mapping[str, str]) -> None:
+    (job,) = place.ended(numbers["fails"])
+    assert (job.state, job.exit_status, job.signal) == (JobState.FAILED, 7, None)
+    assert place.command("logs", "--grid", place.file, job.id).out == "out\nerr\n"
+
+
+def test_a_job_that_a_signal_ends_did_not_complete(place: Place, numbers: Mapping[str, str]) -> None:
+    (job,) = place.ended(numbers["killed"])
+    assert job.state is JobState.FAILED
+    assert (job.signal, job.exit_status) in [(9, None), (None, 137)]
+
+
+def test_a_program_that_is_not_there_fails(place: Place, numbers: Mapping[str, str]) -> None:
+    (job,) = place.ended(numbers["missing"])
+    assert (job.state, job.exit_status) == (JobState.FAILED, 127)
+    assert "/no/such/program" in text(job)
+
+
+def test_a_job_over_its_memory_is_ended(place: Place, numbers: Mapping[str, str]) -> None:
+    (job,) = place.ended(numbers["memory"])
+    assert job.state is JobState.OUT_OF_MEMORY
+    assert job.started is not None and job.ended is not None
+    assert job.ended - job.started < 60
+
+
+def test_jobs_wait_for_others(place: Place, numbers: Mapping[str, str]) -> None:
+    (first,), (after,) = place.ended(numbers["first"]), place.ended(numbers["after"])
+    assert (first.state, after.state) == (JobState.COMPLETED, JobState.COMPLETED)
+    assert first.ended is not None and after.started is not None
+    # Slurm counts in whole seconds.
+    assert after.started >= int(first.ended)
+    (never,) = place.ended(numbers["never"])
+    assert (never.state, never.started) == (JobState.CANCELLED, None)
+    assert numbers["fails"] in str(never.reason)
+
+
+def test_arguments_and_environment_arrive_byte_for_byte(place: Place, numbers: Mapping[str, str]) -> None:
+    (job,) = place.ended(numbers["bytes"])
+    assert job.state is JobState.COMPLETED, text(job)
+    assert job.name == "two words\n'"
+    arrived = json.loads(text(job))
+    assert [bytes.fromhex(each) for each in arrived["arguments"]] == [os.fsencode(each) for each in WORDS]
+    environment = {bytes.fromhex(k): bytes.fromhex(v) for k, v in arrived["environment"].items()}
+    for name, value in VARIABLES.items():
+        assert environment[name.encode()] == os.fsencode(value), name
+
+
+def test_private_directories_are_made_before_and_removed_after(
+    place: Place, numbers: Mapping[str, str]
+) -> None:
+    (job,) = place.ended(numbers["private"])
+    assert job.state is JobState.COMPLETED, text(job)
+    lines = text(job).splitlines()
+    assert lines[-1] == "700"
+    variables = dict(line.partition("=")[::2] for line in lines if line.startswith("GRIDWRIGHT_"))
+    spec = load_spec(place.file)
+    assert variables["GRIDWRIGHT_DATA"] == str(spec.library_directory("data"))
+    assert Path(variables["GRIDWRIGHT_WORK"]).parent == spec.library_directory("work")
+    assert Path(variables["GRIDWRIGHT_UTIL"]).parent == spec.library_directory("util")
+    assert (variables["GRIDWRIGHT_JOB_ID"], variables["GRIDWRIGHT_CORES"]) == (job.id, "2")
+    assert int(variables["GRIDWRIGHT_MEMORY_BYTES"]) == 64 << 20
+    assert "GRIDWRIGHT_ARRAY_INDEX" not in variables
+
+
+def test_a_thousand_elements_each_run_once(place: Place) -> None:
+    began = time.monotonic()
+    submitted = place.command(
+        "submit", "--grid", place.file, "--array", "1-1000", "--memory", "1MiB", "--", "/bin/true"
+    )
+    assert submitted.status == 0, submitted.err
+    assert time.monotonic() - began < 15
+    number = submitted.out.strip()
+    jobs = place.ended(number)
+    assert [job.id for job in jobs] == [f"{number}_{index}" for index in range(1, 1001)]
+    assert {(job.state, job.exit_status, job.restarts) for job in jobs} == {(JobState.COMPLETED, 0, 0)}
+
+
+def test_a_job_over_its_time_is_ended(place: Place, numbers: Mapping[str, str]) -> None:
+    (job,) = place.ended(numbers["time"])
+    assert job.state is JobState.TIMED_OUT
+
+
+def test_nothing_is_left_of_all_that(place: Place, numbers: Mapping[str, str]) -> None:
+    for number in numbers.values():
+        place.ended(number)
+    wait_until(lambda: None if place.private() else True, seconds=30, what="removal", last=place.private)
+    nodes = place.scheduler.nodes()
+    assert [node.name for node in nodes if not node.up] == []
+    assert sum(node.free_cores for node in nodes) == sum(node.cores for node in nodes)
