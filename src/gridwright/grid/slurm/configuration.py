@@ -198,9 +198,10 @@ def _scheduling(site: SlurmSite) -> Section:
             Setting("SelectType", "select/cons_tres"),
             Setting(
                 "SelectTypeParameters",
-                "CR_Core_Memory",
+                "CR_Core_Memory,CR_LLN",
                 "Jobs share nodes. What is given out is cores (a CPU below is a physical core, never a "
-                "thread of one) and memory.",
+                "thread of one) and memory. The next job goes to the least loaded node: jobs wait for "
+                "I/O, and each node brings a network and a client of its own.",
             ),
             Setting(
                 "PriorityType",

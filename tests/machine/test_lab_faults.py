@@ -1,0 +1,158 @@
+"""What breaks under iotest on a lab: servers die, a node is cut off, disks fill up, we are killed."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command import Command, Running, wait_until
+from tests.support.lab import Lab, up
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
+
+SPEC = """\
+name: faults
+provider: lab
+lab: {network: 10.84.0.0/24, disk: 1 GiB}
+nodes:
+  compute: {count: 3, cores: 2, memory: 1 GiB}
+filesystems:
+  shared: {type: moosefs, path: /mnt/grid, servers: 2, copies: 2}
+libraries: {data: {}}
+scheduler: {type: slurm}
+"""
+NODES = ("compute1", "compute2", "compute3")
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    place = tmp_path_factory.mktemp("faults")
+    spec = place / "faults.yaml"
+    spec.write_text(SPEC)
+    with up(Lab(Command(place), spec, "faults")) as lab:
+        yield lab
+
+
+def iotest(lab: Lab, *flags: str) -> Running:
+    return lab.command.start("iotest", lab.spec, "--streams", "1", *flags, "--json")
+
+
+def findings(document: Any, name: str) -> list[str]:
+    return [each["text"] for each in document["findings"] if each["name"] == name]
+
+
+def in_data(lab: Lab, node: str = "controller") -> list[str]:
+    """What iotest has in the library, as a node sees it."""
+    return lab.exec(node, "find", "/mnt/grid/data", "-mindepth", "1", "-maxdepth", "1").out.split()
+
+
+def nothing_is_left(lab: Lab, seconds: float = 30.0) -> None:
+    wait_until(
+        lambda: True if not in_data(lab) and lab.exec("controller", "squeue", "-h").out == "" else None,
+        seconds=seconds,
+        what="an empty library and an empty queue",
+        last=lambda: (in_data(lab), lab.exec("controller", "squeue").out),
+    )
+
+
+def test_servers_that_die_for_seconds_stall_the_test_and_spoil_no_byte(lab: Lab) -> None:
+    flags = ("--engine", "direct", "--phases", "write,read", "--seconds", "8", "--verify")
+    with iotest(lab, *flags) as running:
+        running.says("data: write (3 streams)")
+        time.sleep(1.5)
+        assert lab.exec("storage2", "pkill", "-KILL", "mfschunkserver").status == 0
+        time.sleep(1.0)
+        assert lab.exec("storage1", "pkill", "-KILL", "mfsmaster").status == 0
+        time.sleep(4.0)
+        master = ("mfsmaster", "-c", "/etc/mfs/mfsmaster.cfg")
+        if lab.exec("storage1", *master, "start").status:
+            assert lab.exec("storage1", *master, "-a", "start").status == 0
+        server = ("mfschunkserver", "-c", "/etc/mfs/mfschunkserver.cfg", "start")
+        assert lab.exec("storage2", *server).status == 0
+        ended = running.end(120)
+    document = ended.json
+    assert ended.status == 0, ended.err
+    assert findings(document, "wrong-data") == []
+    write, read = document["libraries"][0]["phases"]
+    assert [phase["status"] for phase in (write, read)] == ["complete", "complete"]
+    assert read["verified_bytes"] == read["bytes"] > 0
+    stalls = findings(document, "stalled")
+    lengths = [float(found[1]) for text in stalls if (found := re.search(r"moved for ([0-9.]+) s", text))]
+    assert lengths, document["findings"]
+    assert 3.0 < max(lengths) < 60.0
+    assert {node for text in stalls for node in NODES if node in text}
+    nothing_is_left(lab)
+
+
+def test_a_node_that_is_cut_off_is_named_and_left_out(lab: Lab) -> None:
+    flags = ("--phases", "write,read", "--seconds", "6", "--on-node-failure", "continue")
+    with iotest(lab, *flags) as running:
+        running.says("data: write (3 streams)")
+        assert lab.fault("partition", "compute3").status == 0
+        ended = running.end(240)
+    assert lab.fault("heal", "compute3").status == 0
+    document = ended.json
+    assert ended.status == 3, ended.err
+    (lost,) = findings(document, "node-lost")
+    assert "compute3" in lost
+    for phase in document["libraries"][0]["phases"]:
+        state = {node["node"]: node["status"] for node in phase["nodes"]}
+        assert state["compute1"] == state["compute2"] == "complete"
+        assert state.get("compute3") != "complete"
+        counted = [node["bytes"] for node in phase["nodes"] if node["node"] != "compute3"]
+        assert phase["bytes"] == sum(counted) > 0
+    wait_until(
+        lambda: True if "idle" in lab.exec("controller", "sinfo", "-h", "-n", "compute3").out else None,
+        seconds=60,
+        what="compute3 among the idle nodes",
+        last=lambda: lab.exec("controller", "sinfo", "-N").out,
+    )
+    nothing_is_left(lab)
+
+
+def test_a_coordinator_that_is_killed_leaves_no_file_and_no_job(lab: Lab) -> None:
+    with iotest(lab, "--phases", "write", "--seconds", "60") as running:
+        running.says("data: write (3 streams)")
+        wait_until(lambda: in_data(lab) or None, seconds=20, what="files of the test", last=lambda: None)
+        running.signal(signal.SIGKILL)
+        running.process.wait(10)
+        nothing_is_left(lab)
+    shown = lab.command("runs", "list", "--json")
+    assert shown.json["runs"][-1]["status"] == "interrupted", shown.out
+
+
+def test_a_file_system_that_fills_up_is_told_of(lab: Lab) -> None:
+    """Another user fills it while the test writes: the phase fails with the reason, and nothing is left."""
+    # Small direct writes are slow enough for the other one to be first.
+    flags = ("--phases", "write", "--engine", "direct", "--block", "4KiB", "--size", "100MiB")
+    with iotest(lab, *flags) as running:
+        running.says("data: write (3 streams)")
+        filler = ("dd", "if=/dev/urandom", "of=/mnt/grid/filler", "bs=1M", "count=2000", "conv=fsync")
+        filled = lab.command(*("lab", "exec", "--grid", lab.spec, "compute1", "--", *filler), seconds=200.0)
+        assert "No space left on device" in filled.err
+        ended = running.end(200)
+    assert lab.exec("compute1", "rm", "-f", "/mnt/grid/filler").status == 0
+    document = ended.json
+    assert ended.status == 3, ended.err
+    told = " ".join(each["text"] for each in document["findings"])
+    assert "No space left on device" in told
+    nothing_is_left(lab, seconds=60.0)
+
+
+def test_the_doctor_of_a_proof_sees_what_is_wrong(lab: Lab, tmp_path: Path) -> None:
+    assert lab.exec("compute2", "umount", "-l", "/mnt/grid").status == 0
+    flags = ("--skip", "workload", "--phases", "write", "--seconds", "1", "--streams", "1")
+    ended = lab.command("prove", lab.spec, *flags, "--json", "--runs", tmp_path)
+    assert lab.fault("power-off", "compute2").status == 0
+    assert lab.fault("power-on", "compute2").status == 0
+    document = ended.json
+    assert ended.status in (1, 3), ended.err
+    missing = [each for each in document["doctor"] if each["name"] == "library-missing"]
+    assert [each["nodes"] for each in missing] == [["compute2"]]
+    assert document["met"] is not True
