@@ -102,7 +102,7 @@ class NullNode:
             progress = {"elapsed_s": elapsed, "read_bytes": 0, "written_bytes": done}
             progress |= {"operations": 0, "syncing": False}
             self._send({"say": "report", "re": number, "samples": samples, "progress": progress})
-        self._send({"say": "result", "re": number, "outcome": self._outcome, "stalls": []})
+        self._send({"say": "result", "re": number, "outcome": self._outcome})
 
 
 SAMPLE = {

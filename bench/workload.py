@@ -2,6 +2,7 @@
 
 python bench/workload.py harness DIRECTORY            # launches of /bin/true, beside a plain loop
 python bench/workload.py ratios DIRECTORY             # the quick matrix at 1, 2, 4 and 8 streams
+python bench/workload.py jobs GRID.YAML               # launches of /bin/true as jobs of a grid's scheduler
 python bench/workload.py harness DIRECTORY --publish  # also puts the table into docs/performance.md
 """
 
@@ -93,6 +94,30 @@ def harness(spec: Path, rounds: int) -> str:
     return "\n".join([f"{head}(minimum to maximum).", "", markdown(["per launch of /bin/true", "ms"], rows)])
 
 
+def jobs(spec: Path, rounds: int) -> str:
+    """What a launch costs that is a job of a scheduler: one stream of launches that do nothing."""
+    count = 20
+    between, queued, seen = [], [], []
+    with tempfile.TemporaryDirectory() as scratch:
+        matrix = Path(scratch) / "null.yaml"
+        matrix.write_text(f"name: 'null'\nstreams:\n  - [{', '.join(['{command: [/bin/true]}'] * count)}]\n")
+        for _ in range(rounds):
+            document, _ = run(spec, "--matrix", str(matrix), "--runs", scratch)
+            total = document["summary"]
+            between.append(total["harness_s_mean"] * 1000)
+            queued.append(total["queued_s_mean"] * 1000)
+            seen.append((total["harness_s_mean"] - total["queued_s_mean"]) * 1000)
+    rows = [
+        ["from the end of a launch to the start of the next", spread(between, 0)],
+        ["– of which from handing the job in to its launch", spread(queued, 0)],  # noqa: RUF001
+        ["– of which from the end until the next is handed in", spread(seen, 0)],  # noqa: RUF001
+    ]
+    head = (
+        f"{datetime.now(UTC):%Y-%m-%d}, {machine()}; one stream of {count} launches, {rounds} rounds; median "
+    )
+    return "\n".join([f"{head}(minimum to maximum).", "", markdown(["per launch of /bin/true", "ms"], rows)])
+
+
 def ratios(spec: Path, scale: str, streams: Sequence[int]) -> str:
     """The figures of the published tables for each number of streams."""
     rows = []
@@ -141,13 +166,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["harness", "ratios"])
-    parser.add_argument("directory", type=Path, help="on the disk to use; needs 1.5 GB")
+    parser.add_argument("what", choices=["harness", "ratios", "jobs"])
+    parser.add_argument(
+        "directory", type=Path, help="on the disk to use, with 1.5 GB free; for jobs, the grid spec"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scale", default="small")
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--publish", action="store_true", help="update docs/performance.md")
     args = parser.parse_args()
+    if args.what == "jobs":
+        print(jobs(args.directory, args.rounds))
+        return
     with tempfile.TemporaryDirectory(dir=args.directory, prefix="gridwright-bench-") as made:
         spec = grid(Path(made))
         if args.what == "harness":

@@ -220,16 +220,25 @@ def test_a_node_that_hangs_is_named_and_not_waited_for(tmp_path: Path, library: 
     assert [phase.status for phase in phases_of(record)] == ["complete", "complete"]
 
 
-def test_a_node_that_is_stopped_for_a_moment_stays(tmp_path: Path, library: Path) -> None:
+def test_a_node_that_stands_still_for_a_moment_stays_and_its_stall_is_told(
+    tmp_path: Path, library: Path
+) -> None:
     test = GridTest(tmp_path, library, limits=Limits(gather_s=20.0, silence_s=15.0))
 
     def stop_for_a_moment() -> None:
         test.launcher.signal("node3", signal.SIGSTOP)
-        threading.Timer(4.0, lambda: test.launcher.signal("node3", signal.SIGCONT)).start()
+        threading.Timer(5.0, lambda: test.launcher.signal("node3", signal.SIGCONT)).start()
 
     test.seen.when(is_sample("write"), stop_for_a_moment)
-    record, status = test(seconds=1.0, phases=("write",))
+    record, status = test(seconds=3.0, phases=("write",), engine="direct")
     assert status == ExitStatus.DONE, record.findings
+    said = text(record, "stalled")
+    assert said.startswith("library data, phase write on node node3: all streams stood still for up to ")
+    (write,) = phases_of(record)
+    assert [len(node.stalls) for node in write.nodes] == [0, 0, 1]
+    (stall,) = write.nodes[2].stalls
+    assert stall.seconds == pytest.approx(5.0, abs=1.0)
+    assert stall.streams == 2
 
 
 def test_a_lost_node_ends_the_test_if_the_user_wants_that(tmp_path: Path, library: Path) -> None:
@@ -386,18 +395,6 @@ def test_no_node_at_all_is_said_so(tmp_path: Path, library: Path) -> None:
     assert status == ExitStatus.ENVIRONMENT
     assert "no node came, so that nothing was tested" in text(record, "library-failed")
     assert record.libraries == []
-
-
-def test_a_stall_is_reported_with_its_node_and_length(tmp_path: Path, library: Path) -> None:
-    test = GridTest(tmp_path, library, nodes=2)
-    # Each request of this volume takes five seconds: nothing moves meanwhile.
-    record, status = test(engine="null", null=NullVolume(delay_s=5.0), size_bytes=65536, phases=("write",))
-    assert status == ExitStatus.DONE, record.findings
-    said = sorted(finding.text for finding in record.findings if finding.name == "stalled")
-    assert len(said) == 2
-    assert all(f"on node node{number}: no byte moved for 5." in said[number - 1] for number in (1, 2)), said
-    (write,) = phases_of(record)
-    assert [round(stall.seconds) for node in write.nodes for stall in node.stalls] == [5, 5]
 
 
 def test_a_phase_ends_when_all_nodes_together_are_steady(tmp_path: Path, library: Path) -> None:

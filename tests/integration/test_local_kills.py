@@ -80,7 +80,7 @@ class Chaos:
             "-c",
             JOB,
             "job",
-            f"{self.draw.uniform(0, 0.4):.2f}",
+            f"{self.draw.uniform(0, 0.4) * self.draw.choice([1, 1, 4]):.2f}",
             array=array,
             after=after,
             restart=self.draw.random() < 0.7,

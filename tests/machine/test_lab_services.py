@@ -10,6 +10,7 @@ import pytest
 from gridwright.filesystems.health import Condition
 from gridwright.filesystems.moosefs import health, master_of_mount, traffic
 from gridwright.grid.head import Answer
+from gridwright.providers.caller import Caller
 from gridwright.providers.lab import faults
 from gridwright.providers.lab.down import down
 from gridwright.providers.lab.node import Node, nodes_of
@@ -43,7 +44,7 @@ MASTER = "storage1"
 def lab() -> Iterator[LabRecord]:
     spec = parse_spec(SPEC)
     down(NAME)
-    result = up(spec, print)
+    result = up(spec, Caller(print))
     try:
         yield result.record
     finally:

@@ -1,8 +1,8 @@
-"""A Slurm in memory that can be killed, can forget, and answers late: for tests of what our record makes of it.
+"""A Slurm in memory that can be killed, can forget, and answers late.
 
-It takes the command lines that the scheduler sends to the real tools, and runs no job: a test lets jobs begin and
-end. What the job's script does with the state directory (fence, log, end) is done here as the script does it; the
-script itself is tested on a real shell and on a real Slurm.
+It takes the command lines that the scheduler sends to the real tools, and runs no job: a test lets jobs begin
+and end. What the job's script does with the state directory (fence, log, end) is done here as the script does
+it; the script itself is tested on a real shell and on a real Slurm.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from gridwright.errors import environment_error
@@ -97,7 +98,7 @@ class PretendSlurm:
         self.commands.append(command)
         tool = command[0]
         if tool == "grep":
-            patterns = [word for before, word in zip(command, command[1:], strict=False) if before == "-e"]
+            patterns = [word for before, word in pairwise(command) if before == "-e"]
             lines = [line for line in self._completions if any(each in line for each in patterns)]
             return Answer(0 if lines else 1, "".join(lines).encode(), b"")
         if tool == "/bin/sh":
@@ -171,10 +172,17 @@ class PretendSlurm:
         return f"{shown}|{job.name}|{job.state}|{job.status << 8}|0|{times}|batch|root|{node}|{job.reason}\n"
 
     def _scancel(self, command: Sequence[str]) -> Answer:
+        forgotten: list[PretendJob] = []
         for word in command[2:]:
             for job in self.now.jobs:
-                if word in (job.shown, str(job.number)) and job.state in ("PENDING", "RUNNING"):
+                if word not in (job.shown, str(job.number)) or job.state not in ("PENDING", "RUNNING"):
+                    continue
+                if word == job.shown and job.index is not None and job.state == "PENDING":
+                    forgotten.append(job)
+                else:
                     self._stop(job, "CANCELLED", 0)
+        # Nothing is kept of a waiting element that is cancelled by itself.
+        self.now.jobs = [job for job in self.now.jobs if job not in forgotten]
         return Answer(0, b"", b"")
 
     def _scontrol(self, command: Sequence[str]) -> Answer:
@@ -203,6 +211,13 @@ class PretendSlurm:
         if (job.base / "fences" / job.tag).exists():
             self._stop(job, "COMPLETED", 0)
             return False
+        run = self._run_file(job)
+        if run.exists():
+            status = run.read_text().strip()
+            # Of a job that goes on elsewhere, slurmd there still has it running.
+            self._stop(job, "FAILED" if status != "0" else "COMPLETED", int(status or 75), here=False)
+            return False
+        run.touch()
         key = (job.tag.partition(".")[0], job.index)
         self.overlapped = self.overlapped or any(
             (each.tag.partition(".")[0], each.index) == key for each in self.alive
@@ -229,19 +244,23 @@ class PretendSlurm:
             else:
                 self._write_end(job, 0)
 
+    def _run_file(self, job: PretendJob) -> Path:
+        return job.base / "runs" / f"{job.tag}{'' if job.index is None else f'_{job.index}'}.0"
+
     def _write_end(self, job: PretendJob, status: int) -> None:
-        element = "" if job.index is None else f"_{job.index}"
-        (job.base / "ends" / f"{job.tag}{element}.0").write_text(f"{status}\n")
+        self._run_file(job).write_text(f"{status}\n")
         self.alive = [each for each in self.alive if (each.name, each.index) != (job.name, job.index)]
 
-    def _stop(self, job: PretendJob, state: str, status: int) -> None:
+    def _stop(self, job: PretendJob, state: str, status: int, *, here: bool = True) -> None:
         job.state, job.status, job.reason, job.ended = state, status, "None", self._clock["now"]
-        self.alive = [each for each in self.alive if (each.name, each.index) != (job.name, job.index)]
+        if here:
+            self.alive = [each for each in self.alive if (each.name, each.index) != (job.name, job.index)]
         if self._accounting:
             array = f"ArrayJobId={job.number} ArrayTaskId={job.index} " if job.index is not None else ""
             self._completions.append(
-                f"JobId={job.number} UserId=root(0) Name={job.name} JobState={state} StartTime=Unknown"
-                f" EndTime=Unknown NodeList=compute1 WorkDir=/ SubmitTime=Unknown {array}ExitCode={status}:0 \n"
+                f"JobId={job.number} UserId=root(0) Name={job.name} JobState={state} Partition=batch"
+                f" StartTime=Unknown EndTime=Unknown NodeList=compute1 WorkDir=/ SubmitTime=Unknown {array}"
+                f"ExitCode={status}:0 \n"
             )
 
     def forget_ended(self) -> None:

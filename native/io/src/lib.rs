@@ -16,6 +16,7 @@ pub mod pattern;
 pub mod phase;
 pub mod positioned;
 pub mod progress;
+pub mod stalls;
 pub mod stream;
 pub mod uring;
 pub mod usage;

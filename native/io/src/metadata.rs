@@ -89,6 +89,7 @@ impl Step<'_> {
         act: impl Fn(&Path) -> io::Result<()>,
     ) -> Result<u64, Halt> {
         let counters = &self.shared.counters[self.index];
+        let began = self.shared.started().unwrap_or(start);
         let mut count = 0;
         let mut seconds = 0.0;
         let mut last = start;
@@ -103,6 +104,7 @@ impl Step<'_> {
             act(&path).map_err(|e| failure(name, &path, &e))?;
             last = Instant::now();
             tally.latencies.record(last.duration_since(before));
+            tally.stalls.note(began, before, last);
             counters.operations.fetch_add(1, Ordering::Relaxed);
             count += 1;
             seconds = last.duration_since(start).as_secs_f64();

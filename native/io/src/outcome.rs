@@ -1,8 +1,9 @@
 //! What a stream and a phase measured.
 
-use crate::config::Role;
+use crate::config::{Engine, Role};
 use crate::failure::{Failure, Halt, Mismatch};
 use crate::progress::{First, Shared};
+use crate::stalls::{Stall, Stalls};
 use crate::usage::Usage;
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -137,6 +138,8 @@ pub struct Tally {
     pub verified_bytes: u64,
     /// Metadata operations by name.
     pub operations: BTreeMap<&'static str, OperationTally>,
+    /// Requests that took seconds.
+    pub stalls: Stalls,
     /// Why the stream ended early, if it did.
     pub halt: Option<Halt>,
 }
@@ -153,6 +156,14 @@ impl Tally {
     pub fn end(&mut self) {
         if let Some(began) = self.began {
             self.usage.add(Usage::of_this_thread() - began);
+        }
+    }
+
+    /// Notes an fsync(2) that took seconds. After direct writes there is nothing left to write
+    /// but what the file system's own client kept; after others it takes as long as it takes.
+    pub fn note_sync(&mut self, shared: &Shared, before: Instant, after: Instant) {
+        if let (Engine::Direct, Some(start)) = (shared.config.engine, shared.started()) {
+            self.stalls.note(start, before, after);
         }
     }
 
@@ -176,6 +187,7 @@ pub struct StreamOutcome {
     synced: bool,
     laps: u64,
     file_bytes: u64,
+    stalls: Vec<Stall>,
 }
 
 /// One kind of metadata operation of all streams.
@@ -277,7 +289,7 @@ impl PhaseOutcome {
             if outcome.method.calls.is_empty() {
                 outcome.method.clone_from(&tally.method);
             }
-            outcome.streams.push(StreamOutcome::new(name, &tally));
+            outcome.streams.push(StreamOutcome::new(name, tally));
         }
         outcome.cached_fraction = cached
             .filter(|_| outcome.read_bytes > 0)
@@ -330,7 +342,7 @@ fn longer(longest: Option<f64>, seconds: f64) -> f64 {
 }
 
 impl StreamOutcome {
-    fn new(name: StreamName, tally: &Tally) -> Self {
+    fn new(name: StreamName, tally: Tally) -> Self {
         Self {
             role: match name.role {
                 Role::Write => "write",
@@ -350,6 +362,7 @@ impl StreamOutcome {
             } else {
                 tally.bytes
             },
+            stalls: tally.stalls.into_vec(),
         }
     }
 }

@@ -153,6 +153,7 @@ impl<'a> PositionedStream<'a> {
             let (last, part) = result
                 .map_err(|_| failed("thread", self.stream, None, &io::Error::other("panic")))?;
             tally.latencies.add(&part.latencies);
+            tally.stalls.merge(&part.stalls);
             tally.usage.add(part.usage);
             tally.bytes += part.bytes;
             tally.verified_bytes += part.verified_bytes;
@@ -199,6 +200,7 @@ impl<'a> PositionedStream<'a> {
             self.transfer(buffer, offset)?;
             last = Instant::now();
             tally.latencies.record(last.duration_since(before));
+            tally.stalls.note(start, before, last);
             self.count(block, resident, tally);
             if self.stream.role == Role::Read && self.verify {
                 self.check(buffer.bytes(), offset)?;
@@ -236,6 +238,7 @@ impl<'a> PositionedStream<'a> {
         syncing.store(false, Ordering::Relaxed);
         let after = Instant::now();
         tally.fsync_s += after.duration_since(before).as_secs_f64();
+        tally.note_sync(self.shared, before, after);
         result.map_err(|e| failed("fsync", self.stream, None, &e))?;
         Ok(after)
     }

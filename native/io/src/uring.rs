@@ -108,6 +108,7 @@ pub struct UringStream<'a> {
     /// Since when no request has been in flight.
     idle_since: Instant,
     last: Instant,
+    start: Instant,
 }
 
 impl<'a> UringStream<'a> {
@@ -135,6 +136,7 @@ impl<'a> UringStream<'a> {
             resident,
             idle_since: start,
             last: start,
+            start,
         }
     }
 
@@ -224,6 +226,7 @@ impl<'a> UringStream<'a> {
         self.last = Instant::now();
         self.idle_since = self.last;
         tally.fsync_s += self.last.duration_since(before).as_secs_f64();
+        tally.note_sync(self.shared, before, self.last);
         result.map_err(|e| failed("fsync", self.stream, None, &e))
     }
 
@@ -362,6 +365,7 @@ impl<'a> UringStream<'a> {
         tally
             .latencies
             .record(self.last.duration_since(slot.issued));
+        tally.stalls.note(self.start, slot.issued, self.last);
         self.free.push(number);
         self.account(number, tally)
     }

@@ -506,3 +506,20 @@ fn a_result_is_not_given_before_the_end() {
         .start();
     assert!(phase.result().is_err());
 }
+
+#[test]
+fn a_request_that_takes_seconds_is_a_stall_with_its_place_and_length() {
+    let outcome = Plan::new("null", vec![stream("write", Path::new("/nowhere"), 0)])
+        .with("bytes_per_stream", 2 * BLOCK)
+        .with(
+            "null",
+            json!({"burst_bytes_per_s": null, "steady_bytes_per_s": null, "bucket_bytes": 0.0, "delay_s": 3.2}),
+        )
+        .run();
+    let stalls = outcome["streams"][0]["stalls"].as_array().unwrap();
+    assert_eq!(stalls.len(), 2, "{outcome}");
+    for (stall, begin) in stalls.iter().zip([0.0, 3.2]) {
+        assert!((stall["start_s"].as_f64().unwrap() - begin).abs() < 0.5);
+        assert!((stall["seconds"].as_f64().unwrap() - 3.2).abs() < 0.5);
+    }
+}

@@ -9,53 +9,49 @@ import typer
 from gridwright.cli.arguments import Json
 from gridwright.cli.grid_file import GridFile
 
+Command = Annotated[
+    list[str], typer.Argument(metavar="-- COMMAND...", help="Program and arguments, handed on as they are.")
+]
+Cores = Annotated[int, typer.Option("--cores", metavar="N", help="Physical cores.")]
+Memory = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="The most it may use, such as 4GiB.  [default: its cores' share]"),
+]
+Queue = Annotated[str | None, typer.Option(metavar="Q", help="A queue of the spec.  [default: the first]")]
+Time = Annotated[
+    str | None,
+    typer.Option(metavar="T", help="End it after this time, such as 90s or 8h.  [default: the queue's]"),
+]
+Array = Annotated[
+    str | None, typer.Option(metavar="INDICES", help="One job for each index: 1-100, 1-100:2 or 1,5,9.")
+]
+After = Annotated[
+    list[str] | None,
+    typer.Option(metavar="JOB", help="Start when this job has completed. Can be repeated."),
+]
+Restart = Annotated[bool, typer.Option("--restart", help="Start it again when its node or its runner dies.")]
+Name = Annotated[str | None, typer.Option(metavar="S", help="Its name.  [default: the program's]")]
+Keep = Annotated[bool, typer.Option("--keep", help="Keep its private directories in work and util.")]
+Directory = Annotated[str | None, typer.Option(metavar="DIR", help="Where it starts.  [default: here]")]
+Null = Annotated[
+    bool, typer.Option("--null", help="For measuring the scheduler: start no process.", hidden=True)
+]
+
 
 def submit(  # noqa: PLR0913, PLR0917 - one argument a flag
-    command: Annotated[
-        list[str],
-        typer.Argument(metavar="-- COMMAND...", help="Program and arguments, handed on as they are."),
-    ],
+    command: Command,
     grid: GridFile = None,
-    cores: Annotated[int, typer.Option("--cores", metavar="N", help="Physical cores.")] = 1,
-    memory: Annotated[
-        str | None,
-        typer.Option(
-            "--memory", metavar="SIZE", help="The most it may use, such as 4GiB.  [default: its cores' share]"
-        ),
-    ] = None,
-    queue: Annotated[
-        str | None, typer.Option("--queue", metavar="Q", help="A queue of the spec.  [default: the first]")
-    ] = None,
-    time: Annotated[
-        str | None,
-        typer.Option(
-            "--time", metavar="T", help="End it after this time, such as 90s or 8h.  [default: the queue's]"
-        ),
-    ] = None,
-    array: Annotated[
-        str | None,
-        typer.Option("--array", metavar="INDICES", help="One job for each index: 1-100, 1-100:2 or 1,5,9."),
-    ] = None,
-    after: Annotated[
-        list[str] | None,
-        typer.Option("--after", metavar="JOB", help="Start when this job has completed. Can be repeated."),
-    ] = None,
-    restart: Annotated[
-        bool, typer.Option("--restart", help="Start it again when its node or its runner dies.")
-    ] = False,
-    name: Annotated[
-        str | None, typer.Option("--name", metavar="S", help="Its name.  [default: the program's]")
-    ] = None,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Keep its private directories in work and util.")
-    ] = False,
-    directory: Annotated[
-        str | None, typer.Option("--directory", metavar="DIR", help="Where it starts.  [default: here]")
-    ] = None,
-    null: Annotated[
-        bool,
-        typer.Option("--null", help="For measuring the scheduler: start no process at all.", hidden=True),
-    ] = False,
+    cores: Cores = 1,
+    memory: Memory = None,
+    queue: Queue = None,
+    time: Time = None,
+    array: Array = None,
+    after: After = None,
+    restart: Restart = False,
+    name: Name = None,
+    keep: Keep = False,
+    directory: Directory = None,
+    null: Null = False,
     json: Json = False,
 ) -> None:
     """Hand a job to the grid's scheduler, and print its number.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import typer
@@ -22,13 +20,15 @@ def up(file: SpecFile = None, json: Json = False) -> None:
 
     Example: gridwright up examples/lab.yaml
     """
+    from gridwright.cli.interrupt import stop_on_signals
     from gridwright.cli.spec_file import load_placed
+    from gridwright.providers.caller import Caller
     from gridwright.providers.registry import provider_of
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
     spec = load_placed(file)
-    result = provider_of(spec, "up").up(spec, lambda text: typer.echo(text, err=True))
+    provider = provider_of(spec, "up")
+    with stop_on_signals() as stop:
+        result = provider.up(spec, Caller(lambda text: typer.echo(text, err=True), stop))
     if json:
         _print_json(result)
         return
@@ -39,10 +39,6 @@ def up(file: SpecFile = None, json: Json = False) -> None:
     typer.echo(f"lab {spec.name} was up already: {count} nodes")
     for each in result.repaired:
         typer.echo(f"mended: {each}")
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _print_json(result: UpResult) -> None:

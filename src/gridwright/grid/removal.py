@@ -1,4 +1,4 @@
-"""Removing the private directories of jobs, whatever those have put into them."""
+"""Removing private directories of jobs and launches, whatever those have put into them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import shutil
 
 
-def remove_tree(directory: str | bytes) -> bool:
+def remove_tree(directory: str | bytes | os.PathLike[str]) -> bool:
     """Remove a directory with all in it, also what was made unwritable; returns whether it is gone."""
     path = os.fsdecode(directory)
     shutil.rmtree(path, ignore_errors=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ import psutil
 from gridwright.iotest import steady
 from gridwright.iotest.engine import Phase, PhasePlan, Sample
 from gridwright.iotest.options import IotestOptions
-from gridwright.iotest.stalls import Stall, StallWatch
+from gridwright.iotest.stalls import StallWatch
 from gridwright.iotest.steadiness import Steadiness
 
 Emit = Callable[[dict[str, Any]], None]
@@ -41,7 +41,6 @@ class Driven:
 
     outcome: dict[str, Any]
     steady: steady.SteadyResult | None
-    stalls: Sequence[Stall] = ()
 
 
 def drive(
@@ -76,7 +75,7 @@ def drive(
             phase.stop(discard=False)
             raise Stalled(quiet, hung=not phase.wait(_STOP_S / 5))
     reporter.report()
-    return Driven(phase.result(), steadiness.result(reporter.history), stall.end())
+    return Driven(phase.result(), steadiness.result(reporter.history))
 
 
 def _stop(phase: Phase) -> None:

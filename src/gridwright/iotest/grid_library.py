@@ -36,7 +36,7 @@ from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.remote_node import LibraryFailedThere, NodeFailed, RemoteNode
 from gridwright.iotest.scratch import SHARED, SHARED_MIXED
 from gridwright.iotest.space import SpacePlan
-from gridwright.iotest.stalls import stall_finding
+from gridwright.iotest.stalls import stall_finding, stalls_of
 from gridwright.iotest.stream_plan import readable
 from gridwright.iotest.wire import Message
 from gridwright.runs.events import finding_event, problem_event
@@ -205,9 +205,15 @@ class GridLibraryTest:
                 if run.failed is None and run.outcome is not None
             }
         for name, run in runs.items():
-            for stall in run.stalls:
-                self._tell(stall_finding(stall, library=self._given.library, op=op, node=name))
-            if run.outcome is not None and run.outcome["mismatch"]:
+            if run.outcome is None:
+                continue
+            for stall in stalls_of(run.outcome):
+                self._tell(
+                    stall_finding(
+                        stall, library=self._given.library, op=op, streams=len(plans[name]), node=name
+                    )
+                )
+            if run.outcome["mismatch"]:
                 self._tell(wrong_data(run.outcome["mismatch"], node=name))
         self._members.settle(
             {name: error for name, run in runs.items() if (error := self._error(run)) is not None}

@@ -11,7 +11,6 @@ from typing import Any
 from gridwright.iotest.coordinator import Coordinator
 from gridwright.iotest.engine import Sample
 from gridwright.iotest.remote_node import NodeFailed, RemoteNode
-from gridwright.iotest.stalls import Stall
 from gridwright.iotest.steadiness import Steadiness
 from gridwright.iotest.steady import SteadyResult
 from gridwright.iotest.wire import Message
@@ -37,7 +36,6 @@ class NodeRun:
     start_s: float | None = None
     """When its streams started, less when they were to, in seconds by the clock here."""
     history: list[Sample] = field(default_factory=list)
-    stalls: list[Stall] = field(default_factory=list)
     progress: dict[str, Any] = field(default_factory=dict)
 
 
@@ -119,9 +117,7 @@ class GridPhase:
                 self._ended(node, message)
 
     def _ended(self, node: RemoteNode, message: Message) -> None:
-        run = self.runs[node.name]
-        run.outcome = message["outcome"]
-        run.stalls = [Stall(**stall) for stall in message["stalls"]]
+        self.runs[node.name].outcome = message["outcome"]
 
     def _report(self, run: NodeRun, message: Message) -> None:
         if message["progress"] is not None:

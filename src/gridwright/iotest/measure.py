@@ -26,7 +26,7 @@ from gridwright.iotest.library_facts import (
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.scratch import SHARED, SHARED_MIXED, FileSet, Scratch, leftovers
 from gridwright.iotest.space import SpacePlan, plan_space
-from gridwright.iotest.stalls import stall_finding
+from gridwright.iotest.stalls import stall_finding, stalls_of
 from gridwright.iotest.stream_plan import Place, readable
 from gridwright.runs.events import finding_event
 
@@ -156,9 +156,13 @@ class LibraryTest:
         }
         self._emit({"event": "phase", "limit_s": plan.seconds, "limit_bytes": plan.bytes_per_stream} | head)
         driven = self._drive(op, plan)
-        for stall in driven.stalls:
-            self._tell(stall_finding(stall, library=self._target.library, op=op, node=None))
         outcome = driven.outcome
+        for stall in stalls_of(outcome):
+            self._tell(
+                stall_finding(
+                    stall, library=self._target.library, op=op, streams=len(plan.streams), node=None
+                )
+            )
         record = (
             head
             | {"used": figures.used(used, outcome)}

@@ -13,6 +13,7 @@ from gridwright.iotest.grid_phase import NodeRun
 from gridwright.iotest.merge import Part, merged
 from gridwright.iotest.node_plan import NodeShare
 from gridwright.iotest.options import LibraryTarget
+from gridwright.iotest.stalls import stalls_of
 from gridwright.iotest.steady import SteadyResult
 from gridwright.units import format_rate
 
@@ -110,7 +111,7 @@ def _node(op: str, share: NodeShare, run: NodeRun | None, whole: Whole) -> Figur
         head
         | {"streams": len(outcome["streams"])}
         | {key: found[key] for key in _OF_A_NODE}
-        | {"start_offset_s": run.start_s, "stalls": [asdict(stall) for stall in run.stalls]}
+        | {"start_offset_s": run.start_s, "stalls": [asdict(stall) for stall in stalls_of(outcome)]}
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from dataclasses import asdict
 from typing import Any
 
 from gridwright.iotest.drive import Driven, Stalled, drive
@@ -121,5 +120,4 @@ def result_message(order: Message, driven: Driven) -> Message:
         "say": "result",
         "re": order["id"],
         "outcome": driven.outcome,
-        "stalls": [asdict(stall) for stall in driven.stalls],
     }

@@ -1,26 +1,69 @@
-"""When nothing moves: how long a phase stood still, and when that is too long."""
+"""When nothing moves: streams that stood still for seconds, and a phase that does so for too long."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gridwright.errors import Finding
 from gridwright.iotest.engine import Sample
 
-NOTED_S = 3.0
-"""A phase that stands still for this long is reported. A slow disk's fsync at the end of a lap is
-shorter, or shows in the dirty pages; a failing server takes longer (measured: 6 s for a master of MooseFS
-that was down for 4 s)."""
+UNUSUAL = 20
+"""A request that took seconds is a stall if it took this many times as long as half of all requests did:
+blocks of 64 MiB take seconds on a slow disk, and nothing is wrong then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """No byte moved: from `start_s` after the start of the phase, for `seconds`."""
+    """Streams of a node stood still at the same time.
+
+    From `start_s` after the start of the phase on, the longest of them for `seconds`.
+    """
 
     start_s: float
     seconds: float
+    streams: int
+
+
+def stalls_of(outcome: dict[str, Any]) -> list[Stall]:
+    """The stalls of a phase, by its outcome; those of several streams that overlap are one.
+
+    The engine notes requests of 3 s and more: a failing server takes longer to be replaced (measured: 6 s
+    for a master of MooseFS that was down for 4 s), and a healthy one is far from it.
+    """
+    usual = outcome["latency_us"]["p50"] / 1e6 if outcome["latency_us"] else 0.0
+    single = sorted(
+        (stall["start_s"], stall["seconds"], number)
+        for number, stream in enumerate(outcome["streams"])
+        for stall in stream["stalls"]
+        if stall["seconds"] >= UNUSUAL * usual
+    )
+    found: list[Stall] = []
+    end, streams = 0.0, set()
+    for start, seconds, number in single:
+        if found and start <= end:
+            streams.add(number)
+            found[-1] = Stall(found[-1].start_s, max(found[-1].seconds, seconds), len(streams))
+            end = max(end, start + seconds)
+        else:
+            end, streams = start + seconds, {number}
+            found.append(Stall(start, seconds, 1))
+    return found
+
+
+def stall_finding(stall: Stall, *, library: str, op: str, streams: int, node: str | None) -> Finding:
+    """Tell the user of a stall, of a phase of so many streams on the node."""
+    on = f" on node {node}" if node else ""
+    who = "all streams" if stall.streams == streams else f"{stall.streams} of {streams} streams"
+    return Finding(
+        "warning",
+        "stalled",
+        f"library {library}, phase {op}{on}: {who} stood still for up to {stall.seconds:.1f} s, from "
+        f"{stall.start_s:.1f} s on; that time is in the rate",
+        "look what the file system's servers and the network did then: `dmesg`, the logs of the servers",
+    )
 
 
 @dataclass(slots=True)
@@ -30,12 +73,9 @@ class StallWatch:
     On a busy node others dirty pages all the time, so that they tell nothing of a stream that writes.
     """
 
-    stalls: list[Stall] = field(default_factory=list)
-    """Those that are over and were long."""
     _moved: tuple[int, int, int] = (0, 0, 0)
     _dirty: tuple[str, ...] = ()
     _since: float = field(default_factory=time.monotonic)
-    _since_s: float = 0.0
     _looked: float = 0.0
 
     def quiet_s(self, progress: Sample, *, syncing: bool) -> float:
@@ -43,19 +83,8 @@ class StallWatch:
         now = time.monotonic()
         moved = (progress.read_bytes, progress.written_bytes, progress.operations)
         if moved != self._moved or (syncing and self._pages_move(now)):
-            self._note(now)
-            self._moved, self._since, self._since_s = moved, now, progress.elapsed_s
+            self._moved, self._since = moved, now
         return now - self._since
-
-    def end(self) -> list[Stall]:
-        """All stalls of a phase that has ended."""
-        self._note(time.monotonic())
-        return self.stalls
-
-    def _note(self, now: float) -> None:
-        quiet = now - self._since
-        if quiet >= NOTED_S:
-            self.stalls.append(Stall(self._since_s, quiet))
 
     def _pages_move(self, now: float) -> bool:
         if now - self._looked < 1.0:
@@ -63,18 +92,6 @@ class StallWatch:
         self._looked = now
         before, self._dirty = self._dirty, _dirty()
         return self._dirty != before
-
-
-def stall_finding(stall: Stall, *, library: str, op: str, node: str | None) -> Finding:
-    """Tell the user of a stall."""
-    on = f" on node {node}" if node else ""
-    return Finding(
-        "warning",
-        "stalled",
-        f"library {library}, phase {op}{on}: no byte moved for {stall.seconds:.1f} s, from "
-        f"{stall.start_s:.1f} s on; that time is in the rate",
-        "look what the file system's servers and the network did then: `dmesg`, the logs of the servers",
-    )
 
 
 def _dirty() -> tuple[str, ...]:

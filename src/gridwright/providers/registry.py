@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from gridwright.errors import input_error
 
 if TYPE_CHECKING:
+    from gridwright.providers.caller import Caller
     from gridwright.providers.lab.status import LabStatus
     from gridwright.providers.lab.up import UpResult
     from gridwright.spec.model import GridSpec
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Provider(Protocol):
     """Makes the nodes of grids, tells how they stand, and takes them away; see the modules of each."""
 
-    def up(self, spec: GridSpec, say: Callable[[str], None]) -> UpResult:
+    def up(self, spec: GridSpec, caller: Caller) -> UpResult:
         """Make the grid; called again, mend what is missing. Raises GridwrightError."""
 
     def status(self, spec: GridSpec) -> LabStatus:

@@ -102,10 +102,14 @@ class Steady(Record):
 
 
 class Stall(Record):
-    """No byte moved for `seconds`, from `start_s` after the start of the phase on."""
+    """Streams stood still at the same time: from `start_s` after the start of the phase on.
+
+    The longest of them for `seconds`.
+    """
 
     start_s: float
     seconds: float
+    streams: int
 
 
 class NodePhase(Record):

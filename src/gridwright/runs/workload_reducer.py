@@ -161,7 +161,8 @@ def summarize(
 def _concurrency(launches: Sequence[LaunchRecord]) -> tuple[float | None, float | None, float | None]:
     """Wall time, and launches running at once on average: in all, and until a stream first ran out.
 
-    The streams of a node begin together; the tail begins when the first of any node's ends.
+    The streams of a node begin together; the tail begins when the first of any node's ends. Those of a
+    grid, whose launches are jobs, are spread over its nodes.
     """
     timed = [each for each in launches if each.started is not None and each.ended is not None]
     if not timed:
@@ -170,7 +171,7 @@ def _concurrency(launches: Sequence[LaunchRecord]) -> tuple[float | None, float 
     end = max(each.ended or 0.0 for each in timed)
     last: dict[tuple[str, int], float] = {}
     for each in timed:
-        key = (each.node, each.stream)
+        key = (each.node if each.job is None else "", each.stream)
         last[key] = max(last.get(key, 0.0), each.ended or 0.0)
     tail = min(last.values())
     return end - begin, _running(timed, begin, end), _running(timed, begin, tail)

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.errors import ExitStatus, Finding, Problem
+from gridwright.grid.process_tree import adopt_orphans, descendants, kill_all
 from gridwright.runs.events import finding_event, problem_event
 from gridwright.workload.control_group import ControlGroup, remove_stale_groups
 from gridwright.workload.data_preparation import DataPreparation
 from gridwright.workload.data_set import DataSet
 from gridwright.workload.guard import GONE_S, GRACE_S
 from gridwright.workload.private_directories import PrivateDirectories, remove_stale
-from gridwright.workload.process_tree import adopt_orphans, descendants, kill_all
 from gridwright.workload.running import Running
 from gridwright.workload.scales import scale
 

@@ -53,6 +53,7 @@ class GridJobs:
         self._live: dict[str, GridJob] = {}
         self._ready: list[GridJob] = []
         self._uncertain: list[GridJob] = []
+        self._superfluous: set[str] = set()
         self._polled = 0.0
         self._moved = time.monotonic()
         self._told_waiting = False
@@ -86,6 +87,8 @@ class GridJobs:
             return
         if self._cancel:
             self._cancel_all()
+        elif self._superfluous:
+            self._cancel_superfluous()
         elif self._uncertain:
             self._calls.ask(lambda scheduler: scheduler.jobs(), self._find_uncertain)
         elif self._ready:
@@ -132,6 +135,9 @@ class GridJobs:
     def _read_result(self, job: GridJob) -> None:
         job.result = self._exchange.read(job.name, RESULT)
         if job.result is not None:
+            if job.restarts and job.id is not None:
+                # A node that was only cut off may answer when the job already runs on another, too.
+                self._superfluous.add(job.id)
             self._finish(job)
 
     def _finish(self, job: GridJob) -> None:
@@ -321,9 +327,13 @@ class GridJobs:
         """End all jobs, in one call; the caller goes on to call `turn` for their last words."""
         self.stopping = self._cancel = True
 
+    def _cancel_superfluous(self) -> None:
+        superfluous, self._superfluous = self._superfluous, set()
+        self._calls.ask(lambda scheduler: scheduler.cancel(superfluous), lambda _: None)
+
     def _cancel_all(self) -> None:
         self._cancel = False
-        handed_in = {job.id for job in self._live.values() if job.id}
+        handed_in = {job.id for job in self._live.values() if job.id} | self._superfluous
         # Of a submission that failed, the names tell what has reached the scheduler.
         names = {job.scheduler_name for job in self._live.values() if not job.id}
         self._ready, self._uncertain = [], []

@@ -19,10 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from gridwright.workload.control_group import ControlGroup
-from gridwright.workload.launch_series import LaunchSeries
-from gridwright.workload.private_directories import remove_tree
-from gridwright.workload.process_tree import (
+from gridwright.grid.process_tree import (
     adopt_orphans,
     descendants,
     die_with_parent,
@@ -30,6 +27,9 @@ from gridwright.workload.process_tree import (
     resident_bytes,
     run_delay_ns,
 )
+from gridwright.grid.removal import remove_tree
+from gridwright.workload.control_group import ControlGroup
+from gridwright.workload.launch_series import LaunchSeries
 from gridwright.workload.traffic import Traffic
 
 POLL_S = 0.1

@@ -14,6 +14,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from gridwright.grid.process_tree import descendants, kill_all
 from gridwright.workload.account import launch_record
 from gridwright.workload.control_group import ControlGroup
 from gridwright.workload.data_set import DataSet
@@ -22,7 +23,6 @@ from gridwright.workload.launcher import EndedLaunch, Launcher, Surroundings
 from gridwright.workload.node_job import NodeJob, serve
 from gridwright.workload.node_watch import NodeWatch
 from gridwright.workload.private_directories import PrivateDirectories
-from gridwright.workload.process_tree import descendants, kill_all
 from gridwright.workload.scales import Scale
 
 _LAST_WORDS_S = GRACE_S + GONE_S + 1.0

@@ -17,12 +17,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from gridwright.grid.process_tree import children, descendants, kill_all
 from gridwright.workload.account import launch_record, oom_kills
 from gridwright.workload.control_group import ControlGroup
 from gridwright.workload.engines import engine_environment
 from gridwright.workload.guard import GONE_S, Order, Outcome, fork_guard
 from gridwright.workload.private_directories import PrivateDirectories
-from gridwright.workload.process_tree import children, descendants, kill_all
 from gridwright.workload.table_facts import TableFacts
 from gridwright.workload.traffic import Traffic
 

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gridwright.grid.process_tree import adopt_orphans
 from gridwright.workload.exchange import EVENTS, REQUEST, RESULT, STARTED, Exchange, Heartbeat
-from gridwright.workload.process_tree import adopt_orphans
 
 TICK_S = 0.2
 

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from gridwright.errors import GridwrightError, environment_error
+from gridwright.grid.process_tree import die_with_parent
 from gridwright.runs.events import problem_event
 from gridwright.workload.data_set import DataSet, Locked
 from gridwright.workload.datasets.catalogue import TABLES
 from gridwright.workload.datasets.generate import Made
-from gridwright.workload.process_tree import die_with_parent
 from gridwright.workload.programs import registry
 from gridwright.workload.scales import scale
 from gridwright.workload.space import check_space, needs, table_bytes

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import secrets
 import shutil
@@ -18,6 +17,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from gridwright.grid.removal import remove_tree
 from gridwright.runs.atomic import write_atomically
 from gridwright.runs.process import is_alive, process_facts
 
@@ -68,19 +68,6 @@ class PrivateDirectories:
         if not self.keep:
             for directory in (self.work, self.util):
                 remove_tree(directory)
-
-
-def remove_tree(directory: Path) -> bool:
-    """Remove a directory with all in it, also what was made unwritable; returns whether it is gone."""
-    shutil.rmtree(directory, ignore_errors=True)
-    if directory.is_dir():
-        for place, names, _ in os.walk(directory):
-            for each in (place, *(os.path.join(place, name) for name in names)):  # noqa: PTH118 - as walk has it
-                with contextlib.suppress(OSError):
-                    if not os.path.islink(each):  # noqa: PTH114
-                        os.chmod(each, 0o700)  # noqa: PTH101
-        shutil.rmtree(directory, ignore_errors=True)
-    return not directory.exists()
 
 
 def remove_run(library: Path, run: Path) -> list[Path]:

@@ -142,34 +142,40 @@ def test_no_more_is_given_than_there_is_and_all_that_can_be_done_is_done(
         assert demand.cores > limit or demand.memory_bytes > 8 * GIB, "it could have run, and did not"
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.lists(claims, min_size=1, max_size=8), st.integers(1, 4), st.booleans(), st.data())
+smalls = st.builds(
+    claim,
+    st.just(0),
+    st.integers(1, 2),
+    memory=st.integers(1, 2),
+    queue=st.sampled_from(sorted(QUEUES)),
+    time_s=st.sampled_from([100.0, math.inf]),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(claims, max_size=6), st.integers(2, 4), st.booleans(), st.lists(smalls, min_size=5, max_size=20)
+)
 def test_a_wide_job_starts_once_those_before_it_have_ended(
-    before: list[Claim], cores: int, limited: bool, data: st.DataObject
+    before: list[Claim], cores: int, limited: bool, kinds: list[Claim]
 ) -> None:
-    """However many small jobs arrive: each turn brings two more, of all kinds."""
+    """However many small jobs arrive: each turn brings more than the machine can take, and ends but one."""
     there = Capacity(4, 8 * GIB, QUEUES)
-    first = [replace(each, rank=(-1, number)) for number, each in enumerate(before, 1)]
+    first = [replace(each, rank=(-1, number), count=1) for number, each in enumerate(before, 1)]
     wide = claim(100, cores, memory=8, queue="narrow" if limited and cores <= 3 else "batch")
     waiting = {each.job: each for each in [*first, wide]}
-    running: list[tuple[int, Held]] = []
-    now, turn = 0.0, 0
-    while 100 in waiting:
-        turn += 1
-        for extra in range(2):
-            number = 1000 + 2 * turn + extra
-            small = data.draw(claims)
-            waiting[number] = replace(small, rank=(-1, number), count=1)
-        decision = decide(there, [each for _, each in running], ordered(list(waiting.values())), now)
-        for job, count in decision.starts:
-            one = waiting[job]
-            running += [(job, Held(one.rank, one.demand, now + one.time_s))] * count
-            waiting[job] = replace(one, count=one.count - count)
-            if waiting[job].count == 0:
-                del waiting[job]
+    # The machine is full to begin with.
+    running = [Held((-1, 0), Demand(1, GIB, "batch", 1)) for _ in range(4)]
+    for turn in range(1, 100):
+        for extra in range(5):
+            number = 1000 + 5 * turn + extra
+            waiting[number] = replace(kinds[number % len(kinds)], rank=(-1, number))
+        decision = decide(there, running, ordered(list(waiting.values())), float(turn))
+        for job, _ in decision.starts:
+            one = waiting.pop(job)
+            running.append(Held(one.rank, one.demand, turn + one.time_s))
+        if 100 not in waiting:
+            return
         assert running, "nothing runs, and the wide job waits"
-        # The oldest ends, and all whose time is over.
-        now += 1.0
-        oldest = min(running, key=lambda each: each[0])
-        running = [each for each in running if each is not oldest and each[1].ends > now]
-        assert turn < 20 + 40 * len(first), "the wide job starves"
+        running.remove(min(running, key=lambda each: each.rank[1]))
+    raise AssertionError("the wide job starves")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from hypothesis import strategies as st
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.grid.job import JobRequest, JobState
+from gridwright.grid.local.explanation import explain, reasons
+from gridwright.grid.local.forgetting import REMEMBERED_S, forget_old
 from gridwright.grid.local.names import Key, parse_identifier, read_token, token
 from gridwright.grid.local.orders import job_environment, private_directories, read_rows
-from gridwright.grid.local.queries import find_keys, read_jobs
+from gridwright.grid.local.queries import affairs, find_keys, read_jobs
 from gridwright.grid.local.schema import pack_mapping, unpack_mapping
 from gridwright.grid.local.site import QueueLimits, Site
 from gridwright.grid.local.store import FILE, Store
@@ -209,3 +212,43 @@ def test_names_and_tokens_come_back(job: int, index: int, attempt: int) -> None:
     environment = f"A=1\0GRIDWRIGHT_JOB_TOKEN={token('abc', key, attempt)}\0B=2\0".encode()
     assert read_token("abc", environment) == key
     assert read_token("abd", environment) is None
+
+
+def test_jobs_that_ended_long_ago_are_forgotten_with_their_logs(store: Store) -> None:
+    submit(store, request(array=[1, 2]), request())
+    store.change("UPDATE tasks SET state='completed', ended=1000.0")
+    store.change("UPDATE tasks SET ended=2000.0 WHERE job=2")
+    for key in (Key(1, 1), Key(1, 2), Key(2)):
+        Path(store.log_of(key)).write_text("x")
+    assert forget_old(store, 1500.0 + REMEMBERED_S) == 2
+    assert [job.id for job in read_jobs(store, None)] == ["2"]
+    assert [path.name for path in (store.state / "logs").iterdir()] == ["2.log"]
+    assert submit(store, request()) == ["3"], "no number is used twice"
+    assert forget_old(store, 5000.0 + REMEMBERED_S) == 0, "job 3 waits, and might need job 2"
+
+
+def test_reasons_come_from_the_decision(store: Store) -> None:
+    submit(store, request(cores=3), request(cores=4), request(cores=1), request(cores=2, queue="night"))
+    submit(store, request(after=["2"]))
+    store.change("UPDATE tasks SET state='running', started=? WHERE job=1", (time.time(),))
+    # Of the higher priority, the last is tried first: one core is free, and it needs two.
+    assert reasons(affairs(store, SITE, time.time())) == {
+        2: "waits for 4 cores: 1 of 4 are free",
+        3: "would delay job 4, which is ahead of it",
+        4: "waits for 2 cores: 1 of 4 are free",
+        5: "waits for job 2",
+    }
+
+
+def test_an_explanation_names_what_does_not_fit(store: Store) -> None:
+    submit(store, request(cores=4), request(cores=1, memory_bytes=7 * GIB), request(queue="night"))
+    store.change("UPDATE tasks SET state='running', started=? WHERE job=1", (time.time(),))
+    found = explain(store, SITE, Key(2), time.time())
+    assert found.job.id == "2"
+    wrong = [need.name for place in found.candidates for need in place.requirements if not need.fits]
+    assert wrong == ["cores", "memory"]
+    night = explain(store, SITE, Key(3), time.time())
+    queue = {
+        need.name: (need.required, need.provided, need.fits) for need in night.candidates[0].requirements
+    }
+    assert queue == {"cores of the queue": ("1", "2 of 2 free", True), "time": ("3600 s", "3600 s", True)}

@@ -1,8 +1,8 @@
-"""What Slurm's tools print, read: recordings of 22.05.8, and the forms of later releases built after their description.
+"""What Slurm's tools print, read: recordings of 22.05.8, and the forms of later releases.
 
-fixtures/slurm/22.05 was recorded from a real Slurm 22.05.8 (Debian 12) with the commands of grid/slurm; of the queue and
-the accounting, the lines of one session are kept. The forms of 23.02 to 24.11 follow Slurm's OpenAPI description
-(data_parser v0.0.39 to v0.0.42); nothing of them was recorded.
+fixtures/slurm/22.05 was recorded from a real Slurm 22.05.8 (Debian 12) with the commands of grid/slurm; of
+the queue and the accounting, the lines of one session are kept. The forms of 23.02 to 24.11 follow Slurm's
+OpenAPI description (data_parser v0.0.39 to v0.0.42); nothing of them was recorded.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ from gridwright.grid.slurm.job_name import (
     Tag,
     expand_indices,
     fold_indices,
-    new_token,
     slurm_name,
     split_identifier,
     tag_of,
 )
 from gridwright.grid.slurm.queue_row import QueueRow, decode_end, decode_wait_status
-from gridwright.grid.slurm.record import WHOLE
+from gridwright.grid.slurm.record_rows import WHOLE
 from gridwright.grid.slurm.squeue_json import parse_squeue_json
 from gridwright.grid.slurm.squeue_text import parse_squeue_text
 from gridwright.grid.slurm.words import job_state, reason
@@ -79,7 +78,7 @@ def test_a_queue_with_bytes_that_are_no_utf8_is_read() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"jobs": [{}]}', b'{"jobs": [1]}', b'{"jobs": 3}'])
 def test_json_of_another_form_is_refused_and_not_misread(content: bytes) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011 - what it says is for the text form to take over
+    with pytest.raises(ValueError):
         parse_squeue_json(content)
 
 
@@ -309,11 +308,13 @@ def test_lines_of_other_jobs_are_passed_over(line: str) -> None:
 
 def test_what_sacct_prints_is_read() -> None:
     """After sacct(1): not recorded."""
-    row = parse_sacct("17_3|a~0123456789abcdef.1|CANCELLED by 0|0:15|1795271734|1795271739|n1")
+    row = parse_sacct("17_3|a~0123456789abcdef.1|CANCELLED by 0|0:15|1795271734|1795271739|batch|n1")
     assert row is not None
     assert (row.tag, row.job_id, row.element, row.word) == (Tag("0123456789abcdef", 1), 17, 3, "CANCELLED")
     assert (row.exit_status, row.signal, row.started) == (None, 15, 1795271734.0)
-    assert parse_sacct("17_[4-9]|a~0123456789abcdef.1|PENDING|0:0|Unknown|Unknown|None assigned") is None
+    assert (
+        parse_sacct("17_[4-9]|a~0123456789abcdef.1|PENDING|0:0|Unknown|Unknown|batch|None assigned") is None
+    )
 
 
 def test_the_recorded_nodes_are_read() -> None:

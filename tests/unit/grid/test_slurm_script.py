@@ -52,7 +52,7 @@ class Node:
     slurms: dict[str, str] = field(default_factory=lambda: dict(SLURMS))
 
     def __post_init__(self) -> None:
-        for name in ("fences", "ends", "leftovers"):
+        for name in ("fences", "runs", "leftovers"):
             (self.base / name).mkdir()
 
     @property
@@ -69,7 +69,7 @@ class Node:
         variables = exported(environment) + exported(self.slurms)
         return subprocess.Popen(
             [self.shell, str(script_file(self.base)), *arguments],
-            env=dict(part.split(b"=", 1) for part in variables.split(b"\0") if part),  # type: ignore[arg-type]
+            env=dict(part.split(b"=", 1) for part in variables.split(b"\0") if part),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -198,7 +198,7 @@ def test_a_job_knows_what_it_has(node: Node) -> None:
         "GRIDWRIGHT_CORES": "1",
         "GRIDWRIGHT_MEMORY_BYTES": str(20 * 2**20),
     }
-    assert (node.base / "ends" / f"{TAG}_4.2").read_text() == "0\n"
+    assert (node.base / "runs" / f"{TAG}_4.2").read_text() == "0\n"
 
 
 def test_memory_is_known_however_slurm_gives_it(node: Node) -> None:
@@ -217,7 +217,7 @@ def test_an_identifier_that_is_not_slurms_is_told(node: Node) -> None:
 @pytest.mark.parametrize("status", [0, 1, 3, 126, 255])
 def test_the_exit_status_is_kept(node: Node, status: int) -> None:
     assert node.run("sh", "-c", f"exit {status}")[0] == status
-    assert (node.base / "ends" / f"{TAG}.0").read_text() == f"{status}\n"
+    assert (node.base / "runs" / f"{TAG}.0").read_text() == f"{status}\n"
 
 
 def test_a_signal_is_128_and_its_number_and_says_nothing_in_the_log(node: Node) -> None:
@@ -276,7 +276,24 @@ def test_a_job_starts_where_it_should(node: Node) -> None:
 def test_an_attempt_with_a_fence_does_not_begin(node: Node) -> None:
     (node.base / "fences" / str(TAG)).touch()
     assert node.run("echo", "ran") == (0, b"")
-    assert list((node.base / "ends").iterdir()) == []
+    assert list((node.base / "runs").iterdir()) == []
+
+
+def test_a_run_that_slurm_starts_again_after_its_end_ends_as_it_did(node: Node) -> None:
+    assert node.run("sh", "-c", "echo ran; exit 7") == (7, b"ran\n")
+    assert node.run("sh", "-c", "echo ran; exit 7") == (7, b"")
+
+
+def test_a_run_that_goes_on_elsewhere_is_not_run_twice(node: Node) -> None:
+    (node.base / "runs" / f"{TAG}.0").touch()
+    assert node.run("echo", "ran") == (75, b"")
+    node.slurms["SLURM_RESTART_COUNT"] = "1"
+    assert node.run("echo", "ran") == (0, b"ran\n"), "Slurm knows that it starts it again"
+
+
+def test_a_full_state_directory_does_not_keep_jobs_from_running(node: Node) -> None:
+    (node.base / "runs").rmdir()
+    assert node.run("echo", "ran") == (0, b"ran\n")
 
 
 def test_directories_left_on_the_node_are_removed_by_the_next_job(node: Node) -> None:
@@ -292,7 +309,10 @@ def test_directories_left_on_the_node_are_removed_by_the_next_job(node: Node) ->
 
 def test_a_job_that_is_ended_by_slurm_removes_its_directories_and_gets_one_signal(node: Node) -> None:
     """Slurm signals every process of a job: shell and command."""
-    catches = "use strict; $| = 1; my $n = 0; $SIG{TERM} = sub { $n++ }; print qq(up\\n); sleep 1; sleep 1; print qq($n\\n); exit 7"
+    catches = (
+        "$| = 1; my $n = 0; $SIG{TERM} = sub { $n++ }; print qq(up\\n);"
+        " sleep 1; sleep 1; print qq($n\\n); exit 7"
+    )
     process = node.start("perl", "-e", catches)
     assert process.stdout is not None
     assert process.stdout.readline() == b"up\n"
@@ -325,7 +345,8 @@ def test_a_command_has_the_usual_signals(node: Node) -> None:
 def test_the_script_costs_little(node: Node) -> None:
     """Twenty times the few milliseconds that it takes: what matters is that no interpreter is started."""
     began = time.monotonic()
-    for _ in range(10):
+    for number in range(10):
+        node.slurms["SLURM_RESTART_COUNT"] = str(number)
         assert node.run("true")[0] == 0
     assert (time.monotonic() - began) / 10 < 0.2
 

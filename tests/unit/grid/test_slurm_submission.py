@@ -27,6 +27,7 @@ from gridwright.grid.slurm.words import reason, refusal
 RECORDED = Path(__file__).parents[2] / "fixtures" / "slurm" / "22.05"
 TAG = Tag("0123456789abcdef", 1)
 GIB = 2**30
+FAILED = "sbatch: error: Batch job submission failed"
 
 
 def cluster(**config: str) -> Cluster:
@@ -213,16 +214,20 @@ def test_options_that_gridwright_sets_itself_are_refused(line: str, what: str) -
 @pytest.mark.parametrize(
     ("stderr", "kind", "what"),
     [
-        ("sbatch: error: Batch job submission failed: Invalid partition name specified", "input", "no such queue"),
-        ("sbatch: error: Batch job submission failed: Requested node configuration is not available", "input", "no node"),
+        (f"{FAILED}: Invalid partition name specified", "input", "no such queue"),
+        (f"{FAILED}: Requested node configuration is not available", "input", "no node"),
         ("sbatch: error: Unable to contact slurm controller (connect failure)", "away", "does not answer"),
-        ("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", "unclear", "in time"),
-        ("sbatch: error: Batch job submission failed: Protocol authentication error", "broken", "who asks"),
-        ("sbatch: unrecognized option '--foo'\nTry \"sbatch --help\" for more information", "input", "an option"),
+        (f"{FAILED}: Socket timed out on send/recv operation", "unclear", "in time"),
+        (f"{FAILED}: Protocol authentication error", "broken", "who asks"),
+        (
+            "sbatch: unrecognized option '--foo'\nTry \"sbatch --help\" for more information",
+            "input",
+            "an option",
+        ),
         ("sbatch: error: something of tomorrow", "input", "Slurm refuses it"),
         ("", "input", "Slurm refuses it"),
     ],
-)  # fmt: skip
+)
 def test_refusals_of_slurm_are_translated(stderr: str, kind: str, what: str) -> None:
     found = refusal(stderr)
     assert found.kind == kind

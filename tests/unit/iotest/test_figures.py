@@ -37,6 +37,7 @@ def stream(role: str, moved: int, seconds: float) -> dict[str, Any]:
         "synced": True,
         "laps": 0,
         "file_bytes": moved,
+        "stalls": [],
     }
 
 

@@ -1,12 +1,66 @@
-"""Stalls: noted with place and length when something moves again, and not before they are long."""
+"""Stalls: told with place and length, where requests took far longer than they usually do."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gridwright.iotest import stalls
 from gridwright.iotest.engine import Sample
-from gridwright.iotest.stalls import Stall, StallWatch, stall_finding
+from gridwright.iotest.stalls import UNUSUAL, Stall, StallWatch, stall_finding, stalls_of
+
+
+def measured(*streams: list[tuple[float, float]], p50_us: float = 1000.0) -> dict[str, Any]:
+    """An outcome whose streams had these stalls: start and length."""
+    return {
+        "latency_us": {"p50": p50_us},
+        "streams": [
+            {"stalls": [{"start_s": start, "seconds": seconds} for start, seconds in own]} for own in streams
+        ],
+    }
+
+
+def test_streams_that_stand_still_together_are_one_stall() -> None:
+    found = stalls_of(measured([(2.0, 5.0)], [(1.0, 4.0), (20.0, 3.5)], []))
+    assert found == [Stall(1.0, 5.0, 2), Stall(20.0, 3.5, 1)]
+
+
+def test_a_stream_that_stands_still_twice_in_a_stall_is_one_stream() -> None:
+    assert stalls_of(measured([(1.0, 3.0), (4.5, 3.0)], [(1.0, 8.0)])) == [Stall(1.0, 8.0, 2)]
+
+
+def test_requests_that_always_take_long_are_no_stalls() -> None:
+    slow = measured([(0.0, 4.0), (4.0, 4.0)], p50_us=4e6)
+    assert stalls_of(slow) == []
+    assert stalls_of(measured([(0.0, 4.0)], p50_us=4e6 / UNUSUAL)) == [Stall(0.0, 4.0, 1)]
+
+
+def test_without_a_latency_there_is_none() -> None:
+    assert stalls_of({"latency_us": None, "streams": []}) == []
+
+
+@given(st.lists(st.lists(st.tuples(st.floats(0, 100), st.floats(3, 20)), max_size=5), min_size=1, max_size=5))
+def test_every_stall_of_a_stream_lies_in_one_that_is_told(streams: list[list[tuple[float, float]]]) -> None:
+    found = stalls_of(measured(*streams))
+    single = [each for own in streams for each in own]
+    assert len(found) <= len(single)
+    assert max((stall.seconds for stall in found), default=0.0) == max((s for _, s in single), default=0.0)
+    starts = [stall.start_s for stall in found]
+    assert starts == sorted(starts)
+    assert all(any(stall.start_s <= start for stall in found) for start, _ in single)
+
+
+def test_the_user_is_told_who_where_and_for_how_long() -> None:
+    stall = Stall(3.1, 6.44, 3)
+    told = stall_finding(stall, library="data", op="write", streams=4, node="compute2")
+    assert told.text.startswith(
+        "library data, phase write on node compute2: 3 of 4 streams stood still for up to 6.4 s, from 3.1 s"
+    )
+    alone = stall_finding(stall, library="data", op="read", streams=3, node=None)
+    assert alone.text.startswith("library data, phase read: all streams stood still")
 
 
 class Clock:
@@ -23,52 +77,25 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def watch(clock: Clock) -> StallWatch:
-    return StallWatch(_since=clock.now)
-
-
 def look(watch: StallWatch, clock: Clock, at: float, moved: int, *, syncing: bool = False) -> float:
     clock.now = 100.0 + at
     return watch.quiet_s(Sample(at, moved, 0, 0), syncing=syncing)
 
 
-def test_a_stall_is_noted_when_it_is_over(clock: Clock) -> None:
-    found = watch(clock)
-    for at, moved in [(0.5, 1), (1.0, 2), (5.0, 2), (7.5, 2)]:
-        quiet = look(found, clock, at, moved)
-    assert quiet == pytest.approx(6.5)
-    assert found.stalls == []
-    assert look(found, clock, 8.0, 3) == 0.0
-    assert found.end() == [Stall(1.0, 7.0)]
+def test_quiet_is_the_time_since_something_moved(clock: Clock) -> None:
+    watch = StallWatch(_since=clock.now)
+    assert look(watch, clock, 1.0, 2) == 0.0
+    assert look(watch, clock, 7.5, 2) == pytest.approx(6.5)
+    assert look(watch, clock, 8.0, 3) == 0.0
 
 
-def test_a_short_pause_is_none(clock: Clock) -> None:
-    found = watch(clock)
-    look(found, clock, 1.0, 1)
-    look(found, clock, 3.9, 2)
-    clock.now += 1.0
-    assert found.end() == []
-
-
-def test_a_stall_at_the_end_counts_too(clock: Clock) -> None:
-    found = watch(clock)
-    look(found, clock, 1.0, 1)
-    clock.now += 4.0
-    assert found.end() == [Stall(1.0, 4.0)]
-
-
-def test_an_fsync_that_works_is_no_stall(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_fsync_that_works_is_not_quiet(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     pages = iter(range(100))
     monkeypatch.setattr(stalls, "_dirty", lambda: (f"Dirty: {next(pages)} kB",))
-    found = watch(clock)
-    for second in range(1, 9):
-        look(found, clock, float(second), 1, syncing=True)
-    assert found.end() == []
-
-
-def test_the_user_is_told_where_and_for_how_long() -> None:
-    told = stall_finding(Stall(3.1, 6.44), library="data", op="write", node="compute2")
-    assert told.text.startswith(
-        "library data, phase write on node compute2: no byte moved for 6.4 s, from 3.1 s"
-    )
-    assert " on node " not in stall_finding(Stall(3.1, 6.4), library="data", op="read", node=None).text
+    watch = StallWatch(_since=clock.now)
+    quiet = [look(watch, clock, second / 2, 1, syncing=True) for second in range(1, 20)]
+    assert max(quiet) <= 1.0
+    monkeypatch.setattr(stalls, "_dirty", lambda: ("Dirty: 7 kB",))
+    for second in range(20, 30):
+        last = look(watch, clock, float(second), 1, syncing=True)
+    assert last > 5.0

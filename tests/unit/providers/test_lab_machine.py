@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -119,14 +120,14 @@ def test_another_recipe_is_another_image(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_nodes_get_all_that_this_python_needs_and_nothing_of_the_system() -> None:
     directories = python_directories()
-    needed = [
-        sys.executable,
-        gridwright.__file__,
-        *(path for path in sys.path if path and Path(path).is_dir()),
-    ]
+    code = "import os, pydantic, rich; print(pydantic.__file__, rich.__file__, os.__file__)"
+    seen = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    needed = [sys.executable, gridwright.__file__, *seen.stdout.split()]
     for path in map(Path, needed):
         of_the_image = path.is_relative_to("/usr") and not path.is_relative_to("/usr/local")
         assert of_the_image or any(path.is_relative_to(each) for each in directories), path
     assert Path("/usr") not in directories
+    # What a program adds to its own search path is nobody else's.
+    assert Path(__file__).parents[3] not in directories
     assert Path("/") not in directories
     assert not any(a != b and a.is_relative_to(b) for a in directories for b in directories)

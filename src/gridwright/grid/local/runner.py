@@ -23,6 +23,7 @@ from typing import Any
 
 from gridwright.grid.job import JobState
 from gridwright.grid.local.attendance import LOCK, hang_bell, release, take
+from gridwright.grid.local.forgetting import forget_old
 from gridwright.grid.local.keeper import keep
 from gridwright.grid.local.names import Key
 from gridwright.grid.local.nursery import Nursery
@@ -110,6 +111,8 @@ class Runner:
         if self._store.has_unfinished():
             self._seen = None
             return False
+        with contextlib.suppress(sqlite3.Error):
+            forget_old(self._store, time.time())
         release(self._lock)
         # A job may have come after the look, from a command that still saw a runner.
         if not self._store.has_unfinished() or not take(self._lock):

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from gridwright.errors import GridwrightError
 from gridwright.grid.slurm.job_name import Tag, split_identifier, tag_of
 from gridwright.grid.slurm.queue_row import decode_end
-from gridwright.grid.slurm.record import WHOLE
+from gridwright.grid.slurm.record_rows import WHOLE
 from gridwright.grid.slurm.tools import Refused, Tools
 
 _AT_ONCE = 400
 """Tokens or names in one command, so that its arguments stay short."""
-_FIELDS = "JobID,JobName,State,ExitCode,Start,End,NodeList"
+_FIELDS = "JobID,JobName,State,ExitCode,Start,End,Partition,NodeList"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +38,7 @@ class PastRow:
     signal: int | None
     started: float | None
     ended: float | None
+    partition: str | None
     node: str | None
 
 
@@ -124,6 +125,7 @@ def parse_completion(line: str) -> PastRow | None:
         signal=signal,
         started=_moment(before.get("StartTime", "")),
         ended=_moment(before.get("EndTime", "")),
+        partition=before.get("Partition"),
         node=_node(before.get("NodeList", "")),
     )
 
@@ -133,7 +135,7 @@ def parse_sacct(line: str) -> PastRow | None:
     cells = line.split("|")
     if len(cells) != len(_FIELDS.split(",")):
         return None
-    identifier, name, state, code, started, ended, node = cells
+    identifier, name, state, code, started, ended, partition, node = cells
     tag, parts = tag_of(name), split_identifier(identifier)
     if tag is None or parts is None or not state:
         return None
@@ -147,6 +149,7 @@ def parse_sacct(line: str) -> PastRow | None:
         signal=signal,
         started=_moment(started),
         ended=_moment(ended),
+        partition=partition or None,
         node=_node(node),
     )
 

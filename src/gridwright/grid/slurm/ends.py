@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from gridwright.grid.job import JobState
 from gridwright.grid.slurm.accounting import PastRow
 from gridwright.grid.slurm.job_name import Tag
 from gridwright.grid.slurm.places import Places
 from gridwright.grid.slurm.queue_row import QueueRow, decode_end
-from gridwright.grid.slurm.record import WHOLE, Ended, Record, Submission
+from gridwright.grid.slurm.record import Record
+from gridwright.grid.slurm.record_rows import WHOLE, Ended, Submission
 from gridwright.grid.slurm.words import job_state, reason
 
 _BY_ITSELF = (JobState.COMPLETED, JobState.FAILED)
 _UNTOLD = ("", "None", "NonZeroExitCode", "TimeLimit", "OutOfMemory", "(null)")
 """Reasons that say no more than the state."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Where:
+    """Where and when a job ran."""
+
+    node: str | None = None
+    queue: str | None = None
+    started: float | None = None
+    ended: float | None = None
 
 
 def ended_by_queue(submission: Submission, element: int, row: QueueRow, cancelled: bool) -> Ended | None:
@@ -29,7 +41,7 @@ def ended_by_queue(submission: Submission, element: int, row: QueueRow, cancelle
         status=(row.exit_status, row.signal) if row.node is not None else (None, None),
         sentence=_sentence(submission, state.sentence, row.reason, state.state, cancelled),
         # Slurm gives a job that was cancelled while it waited the time of that as its start.
-        where=(row.node, row.started if row.node is not None else None, row.ended),
+        where=_Where(row.node, row.partition, row.started if row.node is not None else None, row.ended),
         restarts=row.restarts,
     )
 
@@ -45,7 +57,7 @@ def ended_by_accounting(submission: Submission, element: int, row: PastRow, canc
         state.state,
         status=(row.exit_status, row.signal),
         sentence=_sentence(submission, state.sentence, "", state.state, cancelled),
-        where=(row.node, row.started if row.node is not None else None, row.ended),
+        where=_Where(row.node, row.partition, row.started if row.node is not None else None, row.ended),
         restarts=0,
     )
 
@@ -58,43 +70,40 @@ def ended_otherwise(submission: Submission, element: int, state: JobState, sente
         state,
         status=(None, None),
         sentence=sentence,
-        where=(None, None, None),
+        where=_Where(),
         restarts=0,
     )
 
 
 def ended_by_script(
-    places: Places, submission: Submission, element: int, written: Collection[str]
+    places: Places, submission: Submission, element: int, begun: Mapping[str, int]
 ) -> Ended | None:
     """What became of a job by its own script; None where that has not written it down.
 
-    `written` are the names of such files. Of several runs, the last counts.
+    `begun` has the last run of each job: see Places.
     """
-    prefix = end_prefix(submission.tag, element)
-    runs = [int(name.removeprefix(prefix)) for name in written if name.startswith(prefix)]
-    status = places.read_end(f"{prefix}{max(runs)}") if runs else None
-    if status is None:
+    run = last_run(submission.tag, element, begun)
+    status = places.run_status(run) if run is not None else None
+    if run is None or status is None:
         return None
-    exit_status, signal = decode_end(status, 0)
     return _ended(
         submission,
         element,
         JobState.COMPLETED if status == 0 else JobState.FAILED,
-        status=(exit_status, signal),
+        status=decode_end(status, 0),
         sentence=None,
-        where=(None, None, places.end_time(f"{prefix}{max(runs)}")),
-        restarts=max(runs),
+        where=_Where(ended=places.run_ended(run)),
+        restarts=int(run.rpartition(".")[2]),
     )
 
 
-def end_prefix(tag: Tag, element: int) -> str:
-    """How the names of the files begin that say how a job's script ended; the number of the run follows."""
-    return f"{tag}." if element == WHOLE else f"{tag}_{element}."
+def last_run(tag: Tag, element: int, begun: Mapping[str, int]) -> str | None:
+    """The name of the file of the last run of a job; None where it has not begun."""
+    job = f"{tag}" if element == WHOLE else f"{tag}_{element}"
+    return f"{job}.{begun[job]}" if job in begun else None
 
 
-def write_ends(
-    places: Places, record: Record, submissions: Sequence[Submission], ends: Sequence[Ended]
-) -> None:
+def write_ends(record: Record, submissions: Sequence[Submission], ends: Sequence[Ended]) -> None:
     """Write down ends, and which of them may have left private directories behind."""
     if not ends:
         return
@@ -108,8 +117,6 @@ def write_ends(
         and {"work", "util"} & of[each.token].libraries.keys()
     ]
     record.end(ends, sweep=sweep)
-    for each in ends:
-        places.forget_ends(end_prefix(Tag(each.token, each.attempt), each.element), each.restarts)
 
 
 def may_leave_directories(ended: Ended) -> bool:
@@ -124,7 +131,7 @@ def _ended(
     *,
     status: tuple[int | None, int | None],
     sentence: str | None,
-    where: tuple[str | None, float | None, float | None],
+    where: _Where,
     restarts: int,
 ) -> Ended:
     exit_status, signal = status
@@ -140,9 +147,10 @@ def _ended(
         exit_status=exit_status,
         signal=signal,
         reason=sentence,
-        node=where[0],
-        started=where[1],
-        ended=where[2],
+        node=where.node,
+        queue=where.queue or submission.request.queue,
+        started=where.started,
+        ended=where.ended,
         restarts=submission.interruptions + restarts,
         attempt=submission.attempt,
     )

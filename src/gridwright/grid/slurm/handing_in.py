@@ -13,7 +13,8 @@ from gridwright.grid.slurm.job_name import Tag, split_identifier
 from gridwright.grid.slurm.job_script import exported, given_environment, script_arguments
 from gridwright.grid.slurm.places import Places
 from gridwright.grid.slurm.queue import MANY, by_tag, read_queue
-from gridwright.grid.slurm.record import WHOLE, Record
+from gridwright.grid.slurm.record import Record
+from gridwright.grid.slurm.record_rows import WHOLE
 from gridwright.grid.slurm.submission import Handing, parse_answer, sbatch_arguments
 from gridwright.grid.slurm.tools import ANSWER_S, PATIENCE_S, Refused, Tools
 from gridwright.grid.slurm.words import Refusal

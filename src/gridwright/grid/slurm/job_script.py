@@ -3,7 +3,7 @@
 Nothing that a user wrote ever becomes part of a shell's text. The command travels as the script's own
 arguments, which sbatch hands on as they are, and the environment as `NAME=value` with a NUL after each
 (sbatch --export-file), so every byte arrives. There is no Python in it: a job costs two small processes more
-than a bare one, mkdir and rm, and a file of a few bytes that says how it ended.
+than a bare one, mkdir and rm, and a file of a few bytes that says that it runs and how it ended.
 """
 
 from __future__ import annotations
@@ -30,16 +30,26 @@ shift 7
 
 # The controller had lost this attempt, and it was handed in again: it must not run twice.
 [ -e "$state/fences/$tag" ] && exit 0
+[ -n "$SLURM_ARRAY_TASK_ID" ] && tag=${tag}_$SLURM_ARRAY_TASK_ID
 
 # What the shell says of the end of the command does not belong into its log.
 exec 3>&2 2>/dev/null
+# A controller that was killed may start a run again that it has forgotten: it is there already, and
+# is still going on where it has no status yet.
+run=$state/runs/$tag.${SLURM_RESTART_COUNT:-0}
+set -C
+if ! true >"$run" && [ -e "$run" ]; then
+    read -r status <"$run"
+    exit "${status:-75}"
+fi
+set +C
+
 trap 'ended=143' TERM
 trap : HUP INT QUIT USR1 USR2
 
 if [ -n "$SLURM_ARRAY_TASK_ID" ]; then
     GRIDWRIGHT_ARRAY_INDEX=$SLURM_ARRAY_TASK_ID
     GRIDWRIGHT_JOB_ID=${id:-$SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
-    tag=${tag}_$SLURM_ARRAY_TASK_ID
     export GRIDWRIGHT_ARRAY_INDEX
 else
     GRIDWRIGHT_JOB_ID=${id:-$SLURM_JOB_ID}
@@ -85,11 +95,13 @@ if [ -n "$work$util" ] && [ "$keep" != 1 ]; then
     cd /
     command -p rm -rf -- ${work:+"$GRIDWRIGHT_WORK"} ${util:+"$GRIDWRIGHT_UTIL"} 2>&3
 fi
-# Read only where neither Slurm's queue nor its accounting knows how the job ended.
-printf '%s\n' "$status" >"$state/ends/$tag.${SLURM_RESTART_COUNT:-0}"
+printf '%s\n' "$status" >"$run"
 exit "$status"
 """
 """The text of the script, for every job the same; a POSIX shell runs it, dash or bash."""
+
+REPEATED = 75
+"""Exit status of the script where the same run goes on elsewhere: EX_TEMPFAIL of sysexits.h."""
 
 _HELD_BY_A_SHELL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OF_THE_SHELL = frozenset({"BASHOPTS", "IFS", "LINENO", "OPTIND", "PPID", "PS1", "PS2", "PS4", "SHELLOPTS"})
@@ -103,7 +115,7 @@ _GIVEN = frozenset(
 _LONGEST_STRING = 131_071
 """Linux takes no longer argument and no longer variable (MAX_ARG_STRLEN, execve(2)); bytes, less the NUL."""
 _LONGEST_TOGETHER = 1_900_000
-"""Bytes of arguments and environment together: a quarter of the usual stack limit of 8 MiB, less some room."""
+"""Bytes of arguments and environment together: a quarter of the usual stack limit, 8 MiB, less some room."""
 
 
 def script_file(directory: Path) -> Path:

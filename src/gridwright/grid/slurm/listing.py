@@ -9,7 +9,8 @@ from gridwright.grid.slurm.job_name import Tag
 from gridwright.grid.slurm.places import Places, this_user
 from gridwright.grid.slurm.queue_row import QueueRow
 from gridwright.grid.slurm.reconciliation import Standing
-from gridwright.grid.slurm.record import WHOLE, Ended, Record, Submission
+from gridwright.grid.slurm.record import Record
+from gridwright.grid.slurm.record_rows import WHOLE, Ended, Submission
 from gridwright.grid.slurm.submission import job_label, log_file
 from gridwright.grid.slurm.words import job_state, reason
 
@@ -90,7 +91,7 @@ def _job(
         id=f"{submission.identifier}" if index is None else f"{submission.identifier}_{index}",
         name=job_label(request),
         state=state,
-        queue=row.partition if row is not None else request.queue,
+        queue=end.queue if end is not None else row.partition if row is not None else request.queue,
         user=this_user(),
         cores=request.cores,
         memory_bytes=request.memory_bytes or memory_bytes or None,

@@ -2,9 +2,9 @@
 
 - One that never began is handed in again. Before that a fence is put up, which the script of the lost
   attempt looks at: it cannot begin any more.
-- One that had begun (its log is there) goes on. slurmd kills it when it registers with the new slurmctld,
-  unless it ends before. Its script writes down how. Where nothing is written by then, it starts again if
-  its request says so, and has failed with its node if not.
+- One that had begun (the file of its run is there) goes on. slurmd kills it when it registers with the new
+  slurmctld, unless it ends before. Its script writes down how. Where nothing is written by then, it starts
+  again if its request says so, and has failed with its node if not.
 - The numbers of those that had begun are taken out of use: Slurm would give them to new jobs, and a slurmd
   that is to start a number which it knows is drained ("Duplicate jobid", seen with 22.05, also after the
   job's end).
@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.grid.job import JobState
 from gridwright.grid.slurm.cluster import Cluster, read_boot_time, read_cluster
-from gridwright.grid.slurm.ends import ended_by_script, ended_otherwise, write_ends
+from gridwright.grid.slurm.ends import ended_by_script, ended_otherwise, last_run, write_ends
 from gridwright.grid.slurm.handing_in import LEASE_S, Site, dependency, elements_of, hand_in, scancel
-from gridwright.grid.slurm.record import WHOLE, Ended, Record, Submission
-from gridwright.grid.slurm.submission import Handing, log_file, parse_answer
+from gridwright.grid.slurm.record import Record
+from gridwright.grid.slurm.record_rows import Ended, Submission
+from gridwright.grid.slurm.submission import Handing, parse_answer
 from gridwright.grid.slurm.tools import Refused
 
 _MOST_NUMBERS = 200
@@ -39,20 +40,8 @@ class Absent:
     elements: tuple[int, ...]
     alone: bool
     """Whether the queue knows none of the submission's jobs."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Traces:
-    """What jobs have left in the state directory."""
-
-    begun: Collection[str]
-    """Names of log files."""
-    ends: Collection[str]
-    """Names of the files that say how a script ended."""
-
-    def has_begun(self, site: Site, submission: Submission, element: int) -> bool:
-        index = None if element == WHOLE else element
-        return log_file(site.places.logs, submission.request, submission.tag, index).name in self.begun
+    refused: bool = False
+    """Whether the queue does know them, and a node refused them: see collisions."""
 
 
 def settle_absent(site: Site, record: Record, absent: Sequence[Absent], *, complete: bool) -> None:
@@ -66,17 +55,30 @@ def settle_absent(site: Site, record: Record, absent: Sequence[Absent], *, compl
     now = time.time()
     lost = [each for each in absent if is_lost(each, complete, boot, age, now)]
     for each in lost:
-        # First the fence, then the look at the logs: a script that begins meanwhile sees it.
+        # First the fence, then the look at the runs: a script that begins meanwhile sees it.
         site.places.fence(each.submission.tag)
-    traces = _Traces(site.places.begun(), site.places.ends_written())
+    begun = site.places.runs_begun()
     for each in absent:
-        if each not in lost and is_forgotten(each, age, now):
-            write_ends(site.places, record, [each.submission], _forgotten(site, each, traces))
-    _use_up_numbers(site, lost, traces)
+        if each not in lost:
+            ends = _forgotten(site, record, each, begun, sure=is_forgotten(each, age, now))
+            write_ends(record, [each.submission], ends)
+    _use_up_numbers(site, lost, begun)
     until = (boot or now) + orphan_life_s(cluster)
     for each in lost:
-        if elements := _settled(site, record, each, traces, until, now):
-            _again(site, record, cluster, each, traces, elements)
+        if elements := _settled(site, record, each, begun, until, now):
+            _again(site, record, cluster, each, begun, elements)
+
+
+def note_orphans(site: Site, record: Record, tokens: Collection[str]) -> None:
+    """Write down that jobs were refused because they run: Slurm tells that only for a while."""
+    until: float | None = None
+    for token in tokens:
+        submission = record.by_token(token)
+        if submission is not None and submission.live and submission.orphaned_until is None:
+            if until is None:
+                cluster = read_cluster(site.tools, record)
+                until = (read_boot_time(site.tools) or time.time()) + orphan_life_s(cluster)
+            record.orphaned(token, until)
 
 
 def is_lost(each: Absent, complete: bool, boot: float | None, min_job_age_s: float, now: float) -> bool:
@@ -86,6 +88,8 @@ def is_lost(each: Absent, complete: bool, boot: float | None, min_job_age_s: flo
     not know now was lost. Later than that it may have ended; with a complete accounting it would be in there.
     """
     submission = each.submission
+    if each.refused:
+        return True
     if not each.alone:
         return False
     if submission.slurm_id is None or submission.orphaned_until is not None:
@@ -110,24 +114,27 @@ def orphan_life_s(cluster: Cluster) -> float:
     return registers + 2 * seconds(cluster.config, "MessageTimeout", 10.0) + SKEW_S
 
 
-def _use_up_numbers(site: Site, lost: Sequence[Absent], traces: _Traces) -> None:
+def _use_up_numbers(site: Site, lost: Sequence[Absent], begun: Mapping[str, int]) -> None:
     """Have Slurm give the numbers of lost jobs that had begun to jobs which are held and cancelled at once.
 
     An element of an array gets its number when it begins: one of those that follow the highest that is known.
     """
-    highest = begun = 0
+    highest = runs = 0
     for each in lost:
-        if each.submission.slurm_id is not None and each.submission.orphaned_until is None:
-            count = sum(traces.has_begun(site, each.submission, element) for element in each.elements)
+        known = each.refused or each.submission.orphaned_until is not None
+        if each.submission.slurm_id is not None and not known:
+            count = sum(
+                last_run(each.submission.tag, element, begun) is not None for element in each.elements
+            )
             highest = max(highest, each.submission.slurm_id if count else 0)
-            begun += count
+            runs += count
     command = ["sbatch", "--parsable", "--hold", "--job-name=gridwright-number", "--output=/dev/null"]
     taken: list[str] = []
     try:
-        while highest and len(taken) < begun + _MOST_NUMBERS:
+        while highest and len(taken) < runs + _MOST_NUMBERS:
             number = parse_answer(site.tools.once([*command, "--wrap=true"]).stdout)
             taken.append(str(number))
-            if number >= highest + begun:
+            if number >= highest + runs:
                 break
     except (Refused, ValueError):
         # A precaution: without it jobs may be refused by a node, which Slurm then tells of.
@@ -135,22 +142,35 @@ def _use_up_numbers(site: Site, lost: Sequence[Absent], traces: _Traces) -> None
     scancel(site, taken)
 
 
-def _forgotten(site: Site, each: Absent, traces: _Traces) -> list[Ended]:
+def _forgotten(
+    site: Site, record: Record, each: Absent, begun: Mapping[str, int], *, sure: bool
+) -> list[Ended]:
+    """Ends of jobs that were not lost; `sure`: see is_forgotten.
+
+    Of an element that is cancelled while it waits Slurm keeps nothing at all, as long as others of its array
+    are there (seen with 22.05).
+    """
     ends = []
+    cancelled = record.cancelled(each.submission.token)
     for element in each.elements:
-        if end := ended_by_script(site.places, each.submission, element, traces.ends):
+        if end := ended_by_script(site.places, each.submission, element, begun):
             ends.append(end)
-        elif traces.has_begun(site, each.submission, element):
+        elif element in cancelled:
+            ends.append(
+                ended_otherwise(each.submission, element, JobState.CANCELLED, "its user cancelled it")
+            )
+        elif last_run(each.submission.tag, element, begun) is None:
+            if sure or not each.alone:
+                sentence = "it was cancelled in Slurm before it began"
+                ends.append(ended_otherwise(each.submission, element, JobState.CANCELLED, sentence))
+        elif sure:
             sentence = "it was killed, and Slurm no longer knows why: it keeps no accounting of it"
             ends.append(ended_otherwise(each.submission, element, JobState.FAILED, sentence))
-        else:
-            sentence = "it never began, and Slurm no longer knows it: it was cancelled with scancel"
-            ends.append(ended_otherwise(each.submission, element, JobState.CANCELLED, sentence))
     return ends
 
 
 def _settled(
-    site: Site, record: Record, each: Absent, traces: _Traces, until: float, now: float
+    site: Site, record: Record, each: Absent, begun: Mapping[str, int], until: float, now: float
 ) -> list[int]:
     """Write down what has ended of a lost submission; elements to be handed in, none while orphans run."""
     submission = each.submission
@@ -159,11 +179,11 @@ def _settled(
     orphans: list[int] = []
     elements: list[int] = []
     for element in each.elements:
-        if end := ended_by_script(site.places, submission, element, traces.ends):
+        if end := ended_by_script(site.places, submission, element, begun):
             ends.append(end)
         elif element in cancelled:
             ends.append(ended_otherwise(submission, element, JobState.CANCELLED, "its user cancelled it"))
-        elif traces.has_begun(site, submission, element):
+        elif last_run(submission.tag, element, begun) is not None:
             orphans.append(element)
         else:
             elements.append(element)
@@ -171,14 +191,14 @@ def _settled(
     if orphans and now < limit:
         if submission.orphaned_until is None:
             record.orphaned(submission.token, limit)
-        write_ends(site.places, record, [submission], ends)
+        write_ends(record, [submission], ends)
         return []
     if submission.request.restart:
         elements += orphans
     else:
         sentence = "slurmctld was killed before it saved this job, and Slurm ended it on its node"
         ends += [ended_otherwise(submission, each, JobState.NODE_FAILED, sentence) for each in orphans]
-    write_ends(site.places, record, [submission], ends)
+    write_ends(record, [submission], ends)
     return elements
 
 
@@ -187,7 +207,7 @@ def _again(
     record: Record,
     cluster: Cluster,
     each: Absent,
-    traces: _Traces,
+    begun: Mapping[str, int],
     elements: Sequence[int],
 ) -> None:
     """Hand in again the jobs of a submission that Slurm lost."""
@@ -195,7 +215,7 @@ def _again(
     waits_for = dependency(record, submission.request.after)
     if waits_for.unsent:
         return
-    interrupted = any(traces.has_begun(site, submission, element) for element in elements)
+    interrupted = any(last_run(submission.tag, element, begun) is not None for element in elements)
     tag = record.claim(submission.tag, time.time() + LEASE_S, interrupted=interrupted)
     if tag is None:
         return
@@ -214,7 +234,7 @@ def _again(
             raise
         sentence = f"slurmctld had lost it and refuses it now: {error.problems[0].what}"
         ends = [ended_otherwise(submission, element, JobState.CANCELLED, sentence) for element in elements]
-        write_ends(site.places, record, [submission], ends)
+        write_ends(record, [submission], ends)
         return
     record.accepted([(tag, number)])
     if handing.doomed:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import pwd
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from gridwright.errors import environment_error
 from gridwright.grid.slurm.job_name import Tag
 from gridwright.grid.slurm.job_script import script_file
+
+KEPT_S = 86_400.0
+"""How long traces of runs are kept."""
 
 
 def this_user() -> str:
@@ -33,7 +37,7 @@ class Places:
 
     @property
     def logs(self) -> Path:
-        """A file for each job that has begun: Slurm makes it just before the job's script runs."""
+        """A file for each job, with what it printed."""
         return self.base / "logs"
 
     @property
@@ -57,38 +61,46 @@ class Places:
             file.flush()
             os.fsync(file.fileno())
 
-    def begun(self) -> set[str]:
-        """Names of the log files: jobs whose log is there have begun."""
-        return {each.name for each in self.logs.iterdir()}
-
     @property
-    def ends(self) -> Path:
-        """A file for each job whose script has ended, with its status: read where Slurm has forgotten it."""
-        return self.base / "ends"
+    def runs(self) -> Path:
+        """A file for each run of a job: empty from its begin to its end, then with the exit status."""
+        return self.base / "runs"
 
-    def ends_written(self) -> set[str]:
-        """Names of those files."""
-        return {each.name for each in self.ends.iterdir()}
+    def runs_begun(self) -> dict[str, int]:
+        """The last run of each job that has begun, by what its files' names have before the number."""
+        last: dict[str, int] = {}
+        for each in self.runs.iterdir():
+            job, _, number = each.name.rpartition(".")
+            if number.isdigit():
+                last[job] = max(last.get(job, 0), int(number))
+        return last
 
-    def read_end(self, name: str) -> int | None:
-        """The status in such a file; None while it is being written."""
+    def run_status(self, name: str) -> int | None:
+        """The exit status of a run; None while it has none."""
         try:
-            text = (self.ends / name).read_text(errors="replace")
+            text = (self.runs / name).read_text(errors="replace")
         except OSError:
             return None
         return int(text) if text.endswith("\n") and text.strip().isdigit() else None
 
-    def end_time(self, name: str) -> float | None:
-        """When such a file was written; seconds since 1970."""
+    def run_ended(self, name: str) -> float | None:
+        """When a run wrote its status; seconds since 1970."""
         try:
-            return (self.ends / name).stat().st_mtime
+            return (self.runs / name).stat().st_mtime
         except OSError:
             return None
 
-    def forget_ends(self, prefix: str, restarts: int) -> None:
-        """Remove those of a job whose end is in the record."""
-        for run in range(restarts + 1):
-            (self.ends / f"{prefix}{run}").unlink(missing_ok=True)
+    def tidy(self, live: Collection[str], now: float) -> None:
+        """Remove the files of runs and fences of the day before, but for the `live` tokens.
+
+        Not sooner: a slurmctld that was killed may bring back what ended shortly before, and the script is
+        to know that it ran.
+        """
+        for directory in (self.runs, self.fences):
+            for each in directory.iterdir():
+                token = each.name.partition(".")[0]
+                if token not in live and now - each.stat().st_mtime > KEPT_S:
+                    each.unlink(missing_ok=True)
 
 
 def make_places(state: Path) -> Places:
@@ -100,7 +112,7 @@ def make_places(state: Path) -> Places:
             shared.mkdir(parents=True, exist_ok=True)
             # Other users of the grid have directories of their own beside this one, as in /tmp.
             shared.chmod(0o1777)
-        for each in (places.base, places.logs, places.ends, places.fences, places.leftovers):
+        for each in (places.base, places.logs, places.runs, places.fences, places.leftovers):
             each.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise environment_error(

@@ -12,15 +12,17 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gridwright.grid.slurm.accounting import Past, read_past
+from gridwright.grid.slurm.accounting import read_past
 from gridwright.grid.slurm.cluster import read_cluster
-from gridwright.grid.slurm.ends import ended_by_accounting, ended_by_queue, write_ends
+from gridwright.grid.slurm.collisions import drained_nodes, may_be_refused, resume, was_refused
+from gridwright.grid.slurm.ends import ended_by_accounting, ended_by_queue, last_run, write_ends
 from gridwright.grid.slurm.handing_in import Site, scancel
 from gridwright.grid.slurm.job_name import Tag, slurm_name
-from gridwright.grid.slurm.losses import Absent, settle_absent
+from gridwright.grid.slurm.losses import Absent, note_orphans, settle_absent
 from gridwright.grid.slurm.queue import by_tag, read_queue
 from gridwright.grid.slurm.queue_row import QueueRow
-from gridwright.grid.slurm.record import WHOLE, Ended, Record, Submission
+from gridwright.grid.slurm.record import Record
+from gridwright.grid.slurm.record_rows import WHOLE, Ended, Submission
 from gridwright.grid.slurm.submission import job_label
 from gridwright.grid.slurm.words import job_state
 
@@ -57,12 +59,16 @@ def reconcile(site: Site, record: Record) -> Standing:
     rows = by_tag(read_queue(site.tools, sum(len(each.elements) for each in live)))
     live = _adopt(record, live, rows)
     standing = Standing(live, rows)
-    missing = _write_ends(site, record, standing)
+    refused = _refused(site, record, standing)
+    missing = _write_ends(site, record, standing, refused)
     _cancel_again(site, record, standing, began)
-    if missing:
-        absent, past = _ask_accounting(site, record, standing, missing)
-        if absent:
-            settle_absent(site, record, absent, complete=past.complete)
+    absent, complete = _ask_accounting(site, record, standing, missing)
+    absent += _quiet(record, standing, refused)
+    if absent:
+        settle_absent(site, record, absent, complete=complete)
+    if refused:
+        note_orphans(site, record, refused)
+        resume(site.tools, drained_nodes(site.tools))
     _note_seen(record, standing, began)
     return Standing(record.live(), rows)
 
@@ -80,7 +86,47 @@ def _adopt(
     return record.live()
 
 
-def _write_ends(site: Site, record: Record, standing: Standing) -> dict[str, tuple[int, ...]]:
+def _refused(site: Site, record: Record, standing: Standing) -> dict[str, set[int]]:
+    """Elements of which Slurm started a run twice, by token: see collisions."""
+    begun: dict[str, int] | None = None
+    refused: dict[str, set[int]] = {}
+    for submission in standing.live:
+        ended, cancelled = record.ended(submission.token), record.cancelled(submission.token)
+        found = {
+            element: row
+            for element, row in _placed(standing.rows.get(submission.tag, ())).items()
+            if element not in ended and may_be_refused(row, cancelled=element in cancelled)
+        }
+        if not found:
+            continue
+        begun = site.places.runs_begun() if begun is None else begun
+        drained = drained_nodes(site.tools) if submission.orphaned_until is None else None
+        elements = {
+            element
+            for element, row in found.items()
+            if was_refused(site.places, last_run(submission.tag, element, begun), row, drained)
+        }
+        if elements:
+            refused[submission.token] = elements
+    return refused
+
+
+def _quiet(record: Record, standing: Standing, refused: Mapping[str, set[int]]) -> list[Absent]:
+    """Refused elements to be settled: those of arrays of which no other element is to come any more.
+
+    A next attempt is one of a whole submission.
+    """
+    found = []
+    for submission in standing.live:
+        elements = refused.get(submission.token)
+        if elements and set(submission.elements) - elements <= record.ended(submission.token).keys():
+            found.append(Absent(submission, tuple(sorted(elements)), alone=False, refused=True))
+    return found
+
+
+def _write_ends(
+    site: Site, record: Record, standing: Standing, refused: Mapping[str, set[int]]
+) -> dict[str, tuple[int, ...]]:
     """Write down what has ended by the queue; elements that the queue does not have, by token."""
     ends: list[Ended] = []
     missing: dict[str, tuple[int, ...]] = {}
@@ -92,7 +138,7 @@ def _write_ends(site: Site, record: Record, standing: Standing) -> dict[str, tup
         placed = _placed(standing.rows.get(submission.tag, ()))
         lost = []
         for element in submission.elements:
-            if element in known:
+            if element in known or element in refused.get(submission.token, ()):
                 continue
             if element not in placed:
                 lost.append(element)
@@ -100,7 +146,7 @@ def _write_ends(site: Site, record: Record, standing: Standing) -> dict[str, tup
                 ends.append(end)
         if lost:
             missing[submission.token] = tuple(lost)
-    write_ends(site.places, record, standing.live, ends)
+    write_ends(record, standing.live, ends)
     return missing
 
 
@@ -140,8 +186,10 @@ def _cancel_again(site: Site, record: Record, standing: Standing, began: float) 
 
 def _ask_accounting(
     site: Site, record: Record, standing: Standing, missing: Mapping[str, tuple[int, ...]]
-) -> tuple[list[Absent], Past]:
-    """Write down what has ended by the accounting; what it does not know either."""
+) -> tuple[list[Absent], bool]:
+    """Write down what has ended by the accounting; what it does not know, and whether it is complete."""
+    if not missing:
+        return [], True
     chosen = [each for each in standing.live if each.token in missing]
     cluster = read_cluster(site.tools, record)
     since = min(each.submitted for each in chosen)
@@ -168,8 +216,8 @@ def _ask_accounting(
                 ends.append(end)
         if lost:
             absent.append(Absent(submission, tuple(lost), not standing.rows.get(submission.tag)))
-    write_ends(site.places, record, standing.live, ends)
-    return absent, past
+    write_ends(record, standing.live, ends)
+    return absent, past.complete
 
 
 def _note_seen(record: Record, standing: Standing, began: float) -> None:

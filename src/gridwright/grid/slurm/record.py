@@ -9,22 +9,25 @@ until a time.
 from __future__ import annotations
 
 import json
-import os
-import socket
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from gridwright.errors import environment_error
-from gridwright.grid.job import JobRequest, JobState
-from gridwright.grid.slurm.job_name import Tag, expand_indices, fold_indices
-
-WHOLE = -1
-"""The index of a job that is no array."""
+from gridwright.grid.job import JobRequest
+from gridwright.grid.slurm.job_name import Tag
+from gridwright.grid.slurm.record_rows import (
+    Ended,
+    Submission,
+    ended_of,
+    request_text,
+    submission_of,
+    this_process,
+)
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS submission (
@@ -52,6 +55,7 @@ CREATE TABLE IF NOT EXISTS ended (
     signal INTEGER,
     reason TEXT,
     node TEXT,
+    queue TEXT,
     started REAL,
     ended REAL,
     restarts INTEGER NOT NULL,
@@ -72,86 +76,6 @@ CREATE TABLE IF NOT EXISTS leftover (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, text TEXT NOT NULL, read REAL NOT NULL);
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
-    """A request as it stands with Slurm."""
-
-    number: int
-    """Order of submission."""
-    token: str
-    attempt: int
-    identifier: str | None
-    """What users call it; Slurm's number, as long as that is ours alone."""
-    slurm_id: int | None
-    """Slurm's number of this attempt; None while it is not known that Slurm has it."""
-    request: JobRequest
-    doomed: str | None
-    """The job that it should have waited for and that did not complete."""
-    submitted: float
-    seen: float
-    """When Slurm last told of it; seconds since 1970."""
-    owner: str | None
-    lease: float
-    """Until when its owner hands it in."""
-    orphaned_until: float | None
-    """Slurm lost it after it had begun; by then slurmd has ended it, or it has ended by itself."""
-    interruptions: int
-    """Attempts that had begun and were lost."""
-    live: bool
-    """Whether any of its elements has not ended."""
-
-    @property
-    def tag(self) -> Tag:
-        """What its name in Slurm ends with."""
-        return Tag(self.token, self.attempt)
-
-    @property
-    def elements(self) -> tuple[int, ...]:
-        """Indices of its jobs; WHOLE alone where it is no array."""
-        return (WHOLE,) if self.request.array is None else tuple(self.request.array)
-
-    def held(self, now: float) -> bool:
-        """Whether a process that lives is handing it in."""
-        return self.owner is not None and self.lease > now and _owner_lives(self.owner)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """What became of one job."""
-
-    token: str
-    element: int
-    state: JobState
-    exit_status: int | None = None
-    signal: int | None = None
-    reason: str | None = None
-    node: str | None = None
-    started: float | None = None
-    ended: float | None = None
-    restarts: int = 0
-    attempt: int = 0
-    recorded: float = 0.0
-
-
-def this_process() -> str:
-    """A name of this process that no later one has: host, number and start time."""
-    return f"{socket.gethostname()}/{os.getpid()}/{_start_time(os.getpid())}"
-
-
-def _start_time(pid: int) -> str:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return ""
-    return stat.rpartition(")")[2].split()[19]
-
-
-def _owner_lives(owner: str) -> bool:
-    """Whether a process lives; one of another host is taken to, as long as its lease runs."""
-    host, pid, start = owner.rsplit("/", 2)
-    return host != socket.gethostname() or (start != "" and _start_time(int(pid)) == start)
 
 
 class Record:
@@ -210,7 +134,7 @@ class Record:
                 "INSERT INTO submission (token, request, doomed, submitted, seen, owner, lease)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
                 [
-                    (token, _request_text(request), doomed, now, now, this_process(), lease)
+                    (token, request_text(request), doomed, now, now, this_process(), lease)
                     for token, request, doomed in intents
                 ],
             )
@@ -304,22 +228,23 @@ class Record:
     def live(self) -> list[Submission]:
         """Submissions that have jobs which have not ended, in order."""
         return [
-            _submission(row) for row in self._read("SELECT * FROM submission WHERE live = 1 ORDER BY number")
+            submission_of(row)
+            for row in self._read("SELECT * FROM submission WHERE live = 1 ORDER BY number")
         ]
 
     def all(self) -> list[Submission]:
         """All submissions, in order."""
-        return [_submission(row) for row in self._read("SELECT * FROM submission ORDER BY number")]
+        return [submission_of(row) for row in self._read("SELECT * FROM submission ORDER BY number")]
 
     def by_identifier(self, identifier: str) -> Submission | None:
         """The submission that users know by an identifier."""
         rows = self._read("SELECT * FROM submission WHERE identifier = ?", (identifier,))
-        return _submission(rows[0]) if rows else None
+        return submission_of(rows[0]) if rows else None
 
     def by_token(self, token: str) -> Submission | None:
         """The submission of a token."""
         rows = self._read("SELECT * FROM submission WHERE token = ?", (token,))
-        return _submission(rows[0]) if rows else None
+        return submission_of(rows[0]) if rows else None
 
     def identifiers(self) -> list[str]:
         """All identifiers that users may know."""
@@ -330,7 +255,7 @@ class Record:
     def ended(self, token: str) -> dict[int, Ended]:
         """What became of the jobs of a submission, by element."""
         found = self._read("SELECT * FROM ended WHERE token = ?", (token,))
-        return {row["element"]: _ended(row) for row in found}
+        return {row["element"]: ended_of(row) for row in found}
 
     def leftovers(self) -> list[tuple[str, int, str | None]]:
         """Jobs whose private directories may be there still: token, element, node."""
@@ -358,7 +283,7 @@ def _close(base: sqlite3.Connection, token: str) -> None:
     if row is None:
         return
     count = base.execute("SELECT count(*) FROM ended WHERE token = ?", (token,)).fetchone()[0]
-    if count >= len(_submission(row).elements):
+    if count >= len(submission_of(row).elements):
         text = json.dumps(json.loads(row["request"]) | {"environment": {}})
         base.execute(
             "UPDATE submission SET live = 0, owner = NULL, request = ? WHERE token = ?", (text, token)
@@ -371,44 +296,3 @@ def _free_identifier(base: sqlite3.Connection, slurm_id: int) -> str:
         (str(slurm_id), f"{slurm_id}-*"),
     ).fetchone()[0]
     return str(slurm_id) if taken == 0 else f"{slurm_id}-{taken + 1}"
-
-
-def _request_text(request: JobRequest) -> str:
-    """A request as JSON; bytes that are no UTF-8 are escaped, as lone surrogates."""
-    values = {each.name: getattr(request, each.name) for each in fields(JobRequest)}
-    values["array"] = None if request.array is None else fold_indices(request.array)
-    values |= {name: dict(values[name]) for name in ("environment", "libraries")}
-    values |= {name: list(values[name]) for name in ("command", "after")}
-    return json.dumps(values)
-
-
-def _submission(row: sqlite3.Row) -> Submission:
-    values = json.loads(row["request"])
-    if values["array"] is not None:
-        values["array"] = expand_indices(values["array"])
-    return Submission(
-        request=JobRequest(**values),
-        live=bool(row["live"]),
-        **{
-            name: row[name]
-            for name in (
-                "number",
-                "token",
-                "attempt",
-                "identifier",
-                "slurm_id",
-                "doomed",
-                "submitted",
-                "seen",
-                "owner",
-                "lease",
-                "orphaned_until",
-                "interruptions",
-            )
-        },
-    )
-
-
-def _ended(row: sqlite3.Row) -> Ended:
-    values = dict(row)
-    return Ended(**values | {"state": JobState(values["state"])})

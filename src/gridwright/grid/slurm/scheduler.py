@@ -17,9 +17,10 @@ from gridwright.grid.slurm.handing_in import LEASE_S, Dependency, Site, dependen
 from gridwright.grid.slurm.job_name import Tag, new_token, split_identifier
 from gridwright.grid.slurm.listing import Element, job_of
 from gridwright.grid.slurm.options import sbatch_options
-from gridwright.grid.slurm.places import make_places
+from gridwright.grid.slurm.places import KEPT_S, make_places
 from gridwright.grid.slurm.reconciliation import Standing, reconcile
-from gridwright.grid.slurm.record import WHOLE, Record, Submission
+from gridwright.grid.slurm.record import Record
+from gridwright.grid.slurm.record_rows import WHOLE, Submission
 from gridwright.grid.slurm.submission import Handing, memory_mib, request_problems
 from gridwright.grid.slurm.sweeping import sweep
 from gridwright.grid.slurm.tools import Tools
@@ -49,6 +50,9 @@ class SlurmScheduler:
         with Record(self._site.places.record) as record:
             standing = reconcile(self._site, record)
             sweep(self._site, record)
+            if record.fact("tidied", KEPT_S) is None:
+                self._site.places.tidy([each.token for each in standing.live], time.time())
+                record.keep_fact("tidied", "")
             yield record, standing
 
     def submit(self, requests: Sequence[JobRequest]) -> list[str]:
@@ -197,7 +201,7 @@ class SlurmScheduler:
                         ended_otherwise(submission, each, JobState.CANCELLED, "its user cancelled it")
                         for each in open_numbers
                     ]
-                    write_ends(self._site.places, record, [submission], ends)
+                    write_ends(record, [submission], ends)
                 elif not standing.has(submission):
                     # Its number may be another's by now; the next command cancels it should it be back.
                     continue

@@ -6,7 +6,8 @@ from gridwright.errors import GridwrightError
 from gridwright.grid.slurm.handing_in import Site
 from gridwright.grid.slurm.job_name import Tag
 from gridwright.grid.slurm.job_script import private_prefix
-from gridwright.grid.slurm.record import WHOLE, Ended, Record, Submission
+from gridwright.grid.slurm.record import Record
+from gridwright.grid.slurm.record_rows import WHOLE, Ended, Submission
 
 _SWEEP = """library=$1
 shift

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import NoReturn
 
+from gridwright.errors import environment_error
 from gridwright.providers.lab.node import Node
 from gridwright.providers.lab.syscalls import Namespace, enter
 
@@ -21,12 +22,18 @@ def attach(node: Node, command: Sequence[str]) -> int:
     """Run a command on a node and return its exit status; 128 + n where signal n ended it.
 
     It has this process's standard streams, environment, and working directory where the node has that.
-    Raises GridwrightError where the node is not up, OSError where it cannot be entered.
+    Raises GridwrightError where the node is not up, or cannot be entered.
     """
     node.check()
     directory = os.getcwd()  # noqa: PTH109 - Path.cwd() would not be shorter
-    # Children begin in the PID namespace of the node: they end with it.
-    enter(node.process.pid, Namespace.PID)
+    try:
+        # Children begin in the PID namespace of the node: they end with it.
+        enter(node.process.pid, Namespace.PID)
+    except OSError as error:
+        node.check()
+        raise environment_error(
+            f"node {node.name} cannot be entered: {error}", remedy="see gridwright status"
+        ) from error
     child = os.fork()
     if child == 0:
         _become(node, command, directory)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gridwright.grid.state_directory import state_directory
+from gridwright.providers.caller import Caller
 from gridwright.providers.lab import disk, network
 from gridwright.providers.lab.birth import NodePlan, start_anchor, start_node
 from gridwright.providers.lab.cgroups import ANCHOR, detect, remove
@@ -19,8 +20,9 @@ from gridwright.spec.filesystems import LocalFileSystem
 from gridwright.spec.model import GridSpec
 
 
-def boot_lab(record: LabRecord, spec: GridSpec) -> LabRecord:
+def boot_lab(record: LabRecord, spec: GridSpec, caller: Caller) -> LabRecord:
     """Boot everything of a lab that has but a record. Raises GridwrightError, OSError."""
+    caller.go_on()
     cgroups = detect()
     tops = tuple(str(top) for top in cgroups.lab_directories(record.lab))
     support = cgroups.support
@@ -33,6 +35,7 @@ def boot_lab(record: LabRecord, spec: GridSpec) -> LabRecord:
     anchor.go()
     anchor.wait_for_exec()
     network.make_bridge(anchor.process.pid)
+    caller.go_on()
     return boot_nodes(record, spec, [node.plan.name for node in record.nodes])
 
 

@@ -65,8 +65,13 @@ def power_on(lab: str, name: str) -> bool:
         if record.node(name).up:
             return False
         spec = kept_spec(record)
-        running = running_lab(boot_nodes(record, spec, [name]), spec)
-        serve(running, services_of(spec, record.layout), [name])
+        try:
+            running = running_lab(boot_nodes(record, spec, [name]), spec)
+            serve(running, services_of(spec, record.layout), [name])
+        except OSError as error:
+            raise environment_error(
+                f"node {name} cannot be powered on: {error}", remedy="mend that, and power it on again"
+            ) from error
     return True
 
 

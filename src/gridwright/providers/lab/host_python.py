@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from functools import cache
 from pathlib import Path
 
 import gridwright
 from gridwright.errors import environment_error
+from gridwright.grid.head import run_bounded
 from gridwright.providers.lab.service import LabNode
 
 _OF_THE_IMAGE = ("/usr", "/lib", "/bin", "/sbin", "/etc", "/var")
@@ -22,7 +25,7 @@ def python_directories() -> list[Path]:
         Path(sys.executable).parent,
         Path(sys.executable).resolve().parent,
         Path(gridwright.__file__).parent,
-        *(Path(entry) for entry in sys.path if entry),
+        *map(Path, _search_path()),
     }
     found: list[Path] = []
     for path in sorted(wanted, key=lambda each: len(each.parts)):
@@ -31,6 +34,16 @@ def python_directories() -> list[Path]:
         if not any(path.is_relative_to(outer) for outer in found):
             found.append(path)
     return found
+
+
+@cache
+def _search_path() -> tuple[str, ...]:
+    """Where `sys.executable -P` looks for modules: without what this program or its caller added.
+
+    Raises GridwrightError (ENVIRONMENT) where it cannot be started.
+    """
+    answer = run_bounded([sys.executable, "-P", "-c", "import sys; print(*sys.path, sep='\\0', end='')"])
+    return tuple(os.fsdecode(entry) for entry in answer.stdout.split(b"\0") if entry)
 
 
 def _in_image(path: Path) -> bool:

@@ -11,11 +11,12 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from gridwright.errors import GridwrightError, environment_error
+from gridwright.providers.caller import Caller
 from gridwright.providers.lab.mirror import environment, mirror
 
 SUITE = "bookworm"
@@ -72,8 +73,6 @@ _STAGES = {
     "I: Configuring": "configuring",
 }
 
-Say = Callable[[str], None]
-
 
 def architecture() -> str:
     """The architecture of this machine in Debian's word."""
@@ -97,7 +96,7 @@ def root_filesystem() -> Path:
     return image_directory() / "rootfs"
 
 
-def ensure_image(say: Say) -> Path:
+def ensure_image(caller: Caller) -> Path:
     """Return the root file system, and make it first where there is none yet.
 
     Raises GridwrightError (ENVIRONMENT) where it cannot be made; nothing is left then but the log.
@@ -107,14 +106,14 @@ def ensure_image(say: Say) -> Path:
         return root
     directory = image_directory()
     directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-    with _only_builder(directory, say):
+    with _only_builder(directory, caller):
         if not root.is_dir():
-            _build(directory, root, say)
+            _build(directory, root, caller)
     return root
 
 
 @contextmanager
-def _only_builder(directory: Path, say: Say) -> Iterator[None]:
+def _only_builder(directory: Path, caller: Caller) -> Iterator[None]:
     """Wait for another command that makes the same image."""
     with (directory / "lock").open("w") as lock:
         deadline, told = time.monotonic() + LIMIT_S, False
@@ -129,37 +128,38 @@ def _only_builder(directory: Path, say: Say) -> Iterator[None]:
                         where=str(directory),
                         remedy="end it, and run gridwright up again",
                     ) from None
+            caller.go_on()
             if not told:
-                say("waiting for another command that makes the node image")
+                caller.say("waiting for another command that makes the node image")
                 told = True
             time.sleep(0.2)
         yield
 
 
-def _build(directory: Path, root: Path, say: Say) -> None:
+def _build(directory: Path, root: Path, caller: Caller) -> None:
     part, packages = directory / "rootfs.part", directory / "packages"
-    say(f"making the node image, once: Debian {SUITE} in {root}")
+    caller.say(f"making the node image, once: Debian {SUITE} in {root}")
     started = time.monotonic()
     packages.mkdir(exist_ok=True)
     try:
         for attempt in range(1, ATTEMPTS + 1):
             _remove(part)
             part.mkdir()
-            why = _debootstrap(part, packages, directory / "build.log", say)
+            why = _debootstrap(part, packages, directory / "build.log", caller)
             if why is None:
                 break
             if attempt == ATTEMPTS:
                 raise _failure(why, directory / "build.log")
-            say(f"node image: {why}; trying once more")
+            caller.say(f"node image: {why}; trying once more")
         _finish(part)
         part.rename(root)
     finally:
         _remove(part)
         _remove(packages)
-    say(f"node image: made in {time.monotonic() - started:.0f} s")
+    caller.say(f"node image: made in {time.monotonic() - started:.0f} s")
 
 
-def _debootstrap(part: Path, packages: Path, log: Path, say: Say) -> str | None:
+def _debootstrap(part: Path, packages: Path, log: Path, caller: Caller) -> str | None:
     """Run debootstrap; None when all went well, else what went wrong."""
     from_mirror = mirror(SUITE)
     # In namespaces of its own, so that neither its mounts nor its processes outlive it.
@@ -176,7 +176,7 @@ def _debootstrap(part: Path, packages: Path, log: Path, say: Say) -> str | None:
             start_new_session=True,
         )
         try:
-            status = _watch(process, log, say)
+            status = _watch(process, log, caller)
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait(30)
@@ -186,7 +186,7 @@ def _debootstrap(part: Path, packages: Path, log: Path, say: Say) -> str | None:
     return None if status == 0 else f"debootstrap failed with status {status}"
 
 
-def _watch(process: subprocess.Popen[bytes], log: Path, say: Say) -> int | None:
+def _watch(process: subprocess.Popen[bytes], log: Path, caller: Caller) -> int | None:
     """Tell each stage once; the exit status, or None when it took too long and was killed."""
     deadline, told = time.monotonic() + LIMIT_S, set()
     while time.monotonic() < deadline:
@@ -194,7 +194,8 @@ def _watch(process: subprocess.Popen[bytes], log: Path, say: Say) -> int | None:
         for mark, stage in _STAGES.items():
             if mark in text and stage not in told:
                 told.add(stage)
-                say(f"node image: {stage}")
+                caller.say(f"node image: {stage}")
+        caller.go_on()
         try:
             return process.wait(0.3)
         except subprocess.TimeoutExpired:

@@ -18,7 +18,7 @@ from gridwright.grid.state_directory import LABS
 from gridwright.providers.lab.image import image_directory, root_filesystem
 from gridwright.providers.lab.syscalls import Mount, Namespace, mount, unshare
 
-TOOLS = ("ip", "nsenter", "unshare", "mount", "debootstrap")
+TOOLS = ("ip", "nsenter", "unshare", "mount", "debootstrap", "losetup", "mkfs.ext4")
 KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 FUSE = Path("/dev/fuse")
 _PROBE_S = 10.0

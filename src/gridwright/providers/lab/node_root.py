@@ -111,16 +111,22 @@ def _copies(plan: RootPlan, root: Path) -> None:
             continue
         target.mkdir()
         if entry.name in _COPIED:
-            copy = plan.changes / "copies" / entry.name
-            if not copy.exists():
-                part = copy.with_name(f"{copy.name}.part")
-                shutil.rmtree(part, ignore_errors=True)
-                _copy(entry, part)
-                part.rename(copy)
-            bind(str(copy), str(target))
+            bind(str(_own_copy(plan, entry.name)), str(target))
         elif entry.name == "usr":
             bind(str(entry), str(target), read_only=True)
+            bind(str(_own_copy(plan, "usr/local")), str(target / "local"))
     (root / "tmp").chmod(0o1777)
+
+
+def _own_copy(plan: RootPlan, name: str) -> Path:
+    """The node's copy of a directory of the image; made whole, or not at all."""
+    copy = plan.changes / "copies" / name
+    if not copy.exists():
+        part = copy.with_name(f"{copy.name}.part")
+        shutil.rmtree(part, ignore_errors=True)
+        _copy(plan.image / name, part)
+        part.rename(copy)
+    return copy
 
 
 def _copy(source: Path, target: Path) -> None:

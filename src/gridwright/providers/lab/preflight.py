@@ -26,6 +26,7 @@ BASE_MEMORY, NODE_MEMORY = 60 << 20, 25 << 20
 MASTER_MEMORY, CHUNK_MEMORY, MOUNT_MEMORY = 450 << 20, 140 << 20, 60 << 20
 
 _PACKAGES = {"ip": "iproute2", "nsenter": "util-linux", "unshare": "util-linux"}
+_PACKAGES_OF_DISKS = {"losetup": "mount", "mkfs.ext4": "e2fsprogs"}
 _OF_THE_SYSTEM = (
     *("/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/proc", "/root", "/run"),
     *("/sbin", "/sys", "/tmp", "/usr", "/var", "/var/lib", "/var/log", "/var/lib/gridwright"),  # noqa: S108
@@ -48,7 +49,7 @@ def problems(spec: GridSpec, layout: Layout, facts: Facts) -> Iterator[Problem]:
             remedy="run the command as root, such as with sudo",
         )
     yield from _kernel(facts)
-    yield from _tools(facts)
+    yield from _tools(spec, facts)
     yield from _places(spec)
     yield from _addresses(spec, layout, facts)
     yield from _room(spec, layout, facts)
@@ -80,10 +81,11 @@ def _kernel(facts: Facts) -> Iterator[Problem]:
         )
 
 
-def _tools(facts: Facts) -> Iterator[Problem]:
-    needed = facts.missing_tools & set(_PACKAGES)
+def _tools(spec: GridSpec, facts: Facts) -> Iterator[Problem]:
+    has_disks = spec.lab is not None and spec.lab.disk is not None
+    needed = facts.missing_tools & {*_PACKAGES, *(_PACKAGES_OF_DISKS if has_disks else ())}
     if needed:
-        packages = sorted({_PACKAGES[tool] for tool in needed})
+        packages = sorted({(_PACKAGES | _PACKAGES_OF_DISKS)[tool] for tool in needed})
         yield Problem(
             what=f"not installed here: {', '.join(sorted(needed))}",
             remedy=f"install what has them; on Debian: apt-get install {' '.join(packages)}",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from gridwright.providers.caller import Caller
 from gridwright.providers.lab.down import down
 from gridwright.providers.lab.status import LabStatus, status
 from gridwright.providers.lab.up import UpResult, up
@@ -13,9 +12,9 @@ from gridwright.spec.model import GridSpec
 class LabProvider:
     """See registry.Provider."""
 
-    def up(self, spec: GridSpec, say: Callable[[str], None]) -> UpResult:
+    def up(self, spec: GridSpec, caller: Caller) -> UpResult:
         """Make the lab."""
-        return up(spec, say)
+        return up(spec, caller)
 
     def status(self, spec: GridSpec) -> LabStatus:
         """How the lab stands."""

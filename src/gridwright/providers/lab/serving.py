@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from gridwright.errors import GridwrightError, Problem, environment_error
 from gridwright.grid.state_directory import state_directory
+from gridwright.providers.caller import Caller
 from gridwright.providers.lab.cgroups import CgroupSupport
 from gridwright.providers.lab.layout import Layout
 from gridwright.providers.lab.node import nodes_of
@@ -48,21 +49,27 @@ def services_of(spec: GridSpec, layout: Layout) -> list[Service]:
     return services_for(spec, layout)
 
 
-def serve(lab: RunningLab, services: Collection[Service], nodes: Collection[str]) -> None:
+def serve(
+    lab: RunningLab, services: Collection[Service], nodes: Collection[str], caller: Caller | None = None
+) -> None:
     """Start services on nodes, and wait until they serve there. Raises GridwrightError."""
+    caller = caller or Caller()
     here = [(service, [node for node in service.nodes if node in nodes]) for service in services]
     here = [(service, on) for service, on in here if on]
     for service, on in here:
+        caller.go_on()
         service.prepare(lab, on)
     for service, on in here:
+        caller.go_on()
         service.start(lab, on)
     started = time.monotonic()
     for service, on in here:
         for node in on:
-            _wait_for(lab, service, node, until=started + service.patience_s)
+            _wait_for(lab, service, node, started + service.patience_s, caller)
 
 
-def _wait_for(lab: RunningLab, service: Service, node: str, *, until: float) -> None:
+def _wait_for(lab: RunningLab, service: Service, node: str, until: float, caller: Caller) -> None:
+    caller.go_on()
     while (lacking := service.lacking(lab, node)) is not None:
         if time.monotonic() > until:
             raise environment_error(
@@ -70,6 +77,7 @@ def _wait_for(lab: RunningLab, service: Service, node: str, *, until: float) -> 
                 where=node,
                 remedy=f"see what it wrote: gridwright lab exec {node} -- ls -lR /var/log",
             )
+        caller.go_on()
         time.sleep(_PAUSE_S)
 
 

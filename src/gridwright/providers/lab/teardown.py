@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,8 @@ from gridwright.providers.lab.record import LabRecord, boot_id, write
 PATIENCE_S = 15.0
 """How long the kernel may take to end processes: one that waits for a dead disk does not end."""
 
+DISK_PATIENCE_S = 5.0
+
 
 def take_down(record: LabRecord) -> list[str]:
     """End all processes of a lab and remove all that it made; what is left, in words.
@@ -34,29 +37,30 @@ def take_down(record: LabRecord) -> list[str]:
     record, and it can be called again.
     """
     write(replace(record, phase="stopping"))
-    same_boot = record.boot == boot_id()
-    processes = record.processes() if same_boot else []
+    home = Places(record.lab).home
+    tops = [Path(top) for top in record.group_tops]
+    left = _end_processes(record.processes(), tops) if record.boot == boot_id() else []
+    detach_all(Places(record.lab).disks)
+    left += [f"block device {name}" for name in _busy_disks(home)]
+    left += [f"control group {group}" for group in cgroups.remove(tops)]
+    left += [f"mount {place}" for place in mounts_below(home)]
+    left += [f"network interface {name}" for name in _interfaces(record)]
+    return left or remove_directories(record.lab)
+
+
+def _end_processes(processes: list[ProcessId], tops: list[Path]) -> list[str]:
+    """Kill everything in the namespaces and control groups of a lab; what does not end, in words."""
     held = HeldNamespaces(processes)
     try:
         # The end of the anchor is the end of all that is in its PID namespace.
         for process in processes:
             kill(process)
         wait_until_gone(processes, seconds=PATIENCE_S)
-        tops = [Path(top) for top in record.group_tops]
-        if same_boot:
-            _kill_members(tops)
-        left = [f"process {_describe(pid)}" for pid in held.members()]
+        _kill_members(tops)
+        left = {*held.members(), *(process.pid for process in processes if process.alive)}
+        return [f"process {_describe(pid)}" for pid in sorted(left)]
     finally:
         held.close()
-    left += [f"process {_describe(process.pid)}" for process in processes if process.alive]
-    left += [f"control group {group}" for group in cgroups.remove(tops)]
-    left += [f"mount {place}" for place in mounts_below(Places(record.lab).home)]
-    left += [f"network interface {name}" for name in _interfaces(record)]
-    left = list(dict.fromkeys(left))
-    if not left:
-        detach_all(Places(record.lab).disks)
-        left = remove_directories(record.lab)
-    return left
 
 
 def _kill_members(tops: list[Path]) -> None:
@@ -93,6 +97,23 @@ def _interfaces(record: LabRecord) -> list[str]:
         with suppress(OSError):
             if path.read_text().strip() in ours:
                 found.append(path.parent.name)
+    return found
+
+
+def _busy_disks(directory: Path) -> list[str]:
+    """Loop devices with a file below a directory; they go a moment after the namespace that mounts them."""
+    deadline = time.monotonic() + DISK_PATIENCE_S
+    while (found := _loop_devices(directory)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return found
+
+
+def _loop_devices(directory: Path) -> list[str]:
+    found = []
+    for path in Path("/sys/block").glob("loop*/loop/backing_file"):
+        with suppress(OSError):
+            if Path(path.read_text().strip()).is_relative_to(directory):
+                found.append(f"/dev/{path.parents[1].name}")
     return found
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gridwright.errors import GridwrightError, Problem, environment_error
+from gridwright.providers.caller import Caller
 from gridwright.providers.lab import network
 from gridwright.providers.lab.boot import boot_lab, boot_nodes
 from gridwright.providers.lab.host_python import check_python
@@ -19,8 +19,6 @@ from gridwright.providers.lab.serving import make_libraries, running_lab, serve,
 from gridwright.providers.lab.spec_copy import differences, digest, keep_copy
 from gridwright.providers.lab.teardown import ignore_signals, take_down
 from gridwright.spec.model import GridSpec
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,7 @@ class UpResult:
     seconds: float
 
 
-def up(spec: GridSpec, say: Say) -> UpResult:
+def up(spec: GridSpec, caller: Caller) -> UpResult:
     """Make a lab and wait until all its services serve; of one that is up, mend what is missing.
 
     Nothing is left of a lab whose making fails or is interrupted. Raises GridwrightError.
@@ -48,15 +46,15 @@ def up(spec: GridSpec, say: Say) -> UpResult:
         image = Path(record.image)
     else:
         check_machine(spec, layout)
-        image = ensure_image(say)
+        image = ensure_image(caller)
     with locked(spec.name):
         record = read(spec.name)
         if record is not None and record.is_up:
             _refuse_changes(record, spec)
-            record, repaired = _mend(record, spec, say)
+            record, repaired = _mend(record, spec, caller)
             return UpResult(record, False, repaired, time.monotonic() - started)
         if record is not None:
-            say(f"removing what is left of an earlier lab {spec.name}")
+            caller.say(f"removing what is left of an earlier lab {spec.name}")
             _take_down_or_fail(record)
         record = LabRecord(
             lab=spec.name,
@@ -69,29 +67,30 @@ def up(spec: GridSpec, say: Say) -> UpResult:
             started=time.time(),
             nodes=tuple(NodeRecord(plan) for plan in layout.nodes),
         )
-        record = _make(record, spec, say)
+        record = _make(record, spec, caller)
     return UpResult(record, True, (), time.monotonic() - started)
 
 
-def _make(record: LabRecord, spec: GridSpec, say: Say) -> LabRecord:
+def _make(record: LabRecord, spec: GridSpec, caller: Caller) -> LabRecord:
     try:
         write(record)
         keep_copy(spec)
-        record = boot_lab(record, spec)
-        say(f"{len(record.nodes)} nodes are up; starting services")
+        record = boot_lab(record, spec, caller)
+        caller.say(f"{len(record.nodes)} nodes are up; starting services")
         lab = running_lab(record, spec)
         check_python(lab.nodes[lab.layout.controller.name])
-        serve(lab, services_of(spec, lab.layout), lab.nodes)
+        serve(lab, services_of(spec, lab.layout), lab.nodes, caller)
         make_libraries(lab)
+        caller.go_on()
         record = replace(record, phase="up")
         write(record)
     except BaseException as error:
         ignore_signals()
-        say("removing what was made so far")
+        caller.say("removing what was made so far")
         _take_down_or_fail(read(spec.name) or record)
         if isinstance(error, OSError):
             raise environment_error(
-                f"the lab cannot be made: {error}", remedy="gridwright check tells what this machine lacks"
+                f"the lab cannot be made: {error}", remedy="mend that, and run gridwright up again"
             ) from error
         raise
     return record
@@ -111,7 +110,7 @@ def _refuse_changes(record: LabRecord, spec: GridSpec) -> None:
         )
 
 
-def _mend(record: LabRecord, spec: GridSpec, say: Say) -> tuple[LabRecord, tuple[str, ...]]:
+def _mend(record: LabRecord, spec: GridSpec, caller: Caller) -> tuple[LabRecord, tuple[str, ...]]:
     """Power on what is off, heal what is cut off, start services that do not serve."""
     mended = []
     if cut := [node for node in record.nodes if node.partitioned and node.up]:
@@ -123,16 +122,16 @@ def _mend(record: LabRecord, spec: GridSpec, say: Say) -> tuple[LabRecord, tuple
         write(record)
     off = [node.plan.name for node in record.nodes if not node.up]
     if off:
-        say(f"powering on {', '.join(off)}")
+        caller.say(f"powering on {', '.join(off)}")
         record = boot_nodes(record, spec, off)
         mended += [f"{name} was powered off" for name in off]
     lab = running_lab(record, spec)
     services = services_of(spec, lab.layout)
-    serve(lab, services, off)
+    serve(lab, services, off, caller)
     for state in states(lab, services):
         if state.lacking is not None:
             mended.append(f"{state.service} did not serve on {state.node}: {state.lacking}")
-            serve(lab, [each for each in services if each.name == state.service], [state.node])
+            serve(lab, [each for each in services if each.name == state.service], [state.node], caller)
     make_libraries(lab)
     return record, tuple(mended)
 

@@ -12,7 +12,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from gridwright.workload.process_tree import die_with_parent
+from gridwright.grid.process_tree import die_with_parent
 
 
 def main() -> None:

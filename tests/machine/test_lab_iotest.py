@@ -1,0 +1,184 @@
+"""iotest on the nodes of a lab, through Slurm and through ssh, and what befalls nodes and servers."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gridwright.grid.state_directory import LABS
+from tests.support.command import Command, Ended, Running, wait_until
+from tests.support.lab import Lab, nodes_only, up
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
+
+SPEC = """\
+name: iolab
+provider: lab
+lab: {network: 10.82.0.0/24}
+nodes:
+  compute: {count: 3, cores: 4, memory: 2 GiB}
+filesystems:
+  shared: {type: moosefs, path: /mnt/grid, servers: 3, copies: 2}
+libraries:
+  data: {filesystem: shared, requires: 0.1 MB/s/core}
+scheduler: {type: slurm}
+silence:
+  unusual-requirement: all nodes of a lab share one disk
+  server-cache: this is a test of nodes
+"""
+NAMES = ["compute1", "compute2", "compute3"]
+DATA = "/mnt/grid/data"
+MASTER = ["mfsmaster", "-c", "/etc/mfs/mfsmaster.cfg", "-a", "start"]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    place = tmp_path_factory.mktemp("iolab")
+    spec = place / "iolab.yaml"
+    spec.write_text(SPEC)
+    with up(Lab(Command(place), spec, "iolab")) as lab:
+        yield lab
+
+
+def start(lab: Lab, *flags: str) -> Running:
+    return lab.command.start("iotest", lab.spec, "--streams", "2", *flags, "--json")
+
+
+def iotest(lab: Lab, *flags: str) -> Ended:
+    with start(lab, *flags) as running:
+        return running.end(150)
+
+
+def phases(ended: Ended) -> list[dict[str, Any]]:
+    (library,) = ended.json["libraries"]
+    found: list[dict[str, Any]] = library["phases"]
+    return found
+
+
+def findings(ended: Ended, name: str) -> list[str]:
+    return [each["text"] for each in ended.json["findings"] if each["name"] == name]
+
+
+def states(phase: dict[str, Any]) -> list[str]:
+    return [node["status"] for node in phase["nodes"]]
+
+
+def nothing_left(lab: Lab) -> None:
+    """Neither files, nor jobs, nor the secret."""
+
+    def left() -> str:
+        files = lab.exec("compute1", "find", DATA, "-mindepth", "1").out
+        secrets = [str(path) for path in (LABS / lab.name / "state").glob("*.secret")]
+        return files + lab.exec("controller", "squeue", "--noheader").out + " ".join(secrets)
+
+    wait_until(lambda: None if left().strip() else True, seconds=40, what="nothing", last=left)
+
+
+def test_three_nodes_and_their_sum(lab: Lab) -> None:
+    ended = iotest(lab, "--seconds", "2s", "--phases", "write,read,metadata")
+    assert ended.status == 0, ended.err
+    assert [node["node"] for node in ended.json["nodes"]] == NAMES
+    assert {node["host"] for node in ended.json["nodes"]} == set(NAMES), "each worker ran on its node"
+    write, read, metadata = phases(ended)
+    for phase in (write, read):
+        assert [node["node"] for node in phase["nodes"]] == NAMES
+        assert phase["bytes"] == sum(node["bytes"] for node in phase["nodes"]) > 0
+        assert phase["per_core_bytes_per_s"] == pytest.approx(phase["rate_last_bytes_per_s"] / 12)
+        assert all(abs(node["start_offset_s"]) < 0.5 for node in phase["nodes"])
+    assert metadata["operations"]["create"]["count"] > 0
+    assert ended.json["met"] is True
+    nothing_left(lab)
+
+
+def test_pairs_and_a_shared_file_are_verified_on_a_real_file_system(lab: Lab) -> None:
+    ended = iotest(lab, "--size", "8MiB", "--pairs", "--shared-file", "--verify")
+    assert ended.status == 0, ended.err
+    _, read = phases(ended)
+    assert read["verified_bytes"] == 3 * 2 * 8 * (1 << 20)
+    assert read["cached_fraction"] in (None, 0.0), "nobody reads what its own client has in its cache"
+    nothing_left(lab)
+
+
+def test_a_master_that_is_away_is_a_stall_with_its_length_and_no_wrong_byte(lab: Lab) -> None:
+    with start(lab, "--seconds", "12s", "--verify", "--pairs", "--engine", "direct") as running:
+        running.says("data: read", 100)
+        assert lab.exec("storage1", "pkill", "-9", "mfsmaster").status == 0
+        threading.Event().wait(5.0)
+        assert lab.exec("storage1", *MASTER).status == 0
+        ended = running.end(150)
+    assert ended.status == 0, ended.err
+    _, read = phases(ended)
+    assert states(read) == ["complete"] * 3
+    assert read["verified_bytes"] == read["bytes"]
+    longest = [max((stall["seconds"] for stall in node["stalls"]), default=0) for node in read["nodes"]]
+    assert all(3.0 <= seconds < 40.0 for seconds in longest), longest
+    said = findings(ended, "stalled")
+    assert all(any(f"phase read on node {name}" in text for text in said) for name in NAMES)
+    nothing_left(lab)
+
+
+def test_a_node_that_is_powered_off_is_named_and_the_others_go_on(lab: Lab) -> None:
+    with start(lab, "--seconds", "10s") as running:
+        running.says("data: write", 60)
+        assert lab.fault("power-off", "compute2").status == 0
+        ended = running.end(150)
+    try:
+        assert ended.status == 3, ended.err
+        assert ended.json["status"] == "complete"
+        assert ended.json["met"] is None, "what two of three nodes reach proves nothing"
+        (said,) = findings(ended, "node-lost")
+        assert said.startswith("node compute2 was lost: ")
+        for phase in phases(ended):
+            assert states(phase) == ["complete", "failed", "complete"]
+        nothing_left(lab)
+    finally:
+        powered = lab.fault("power-on", "compute2")
+    assert powered.status == 0, powered.err
+
+
+def test_a_node_that_is_cut_off_is_named_and_given_up(lab: Lab) -> None:
+    with start(lab, "--seconds", "10s", "--on-node-failure", "stop") as running:
+        running.says("data: write", 90)
+        assert lab.fault("partition", "compute3").status == 0
+        ended = running.end(150)
+    try:
+        assert ended.status == 3, ended.err
+        assert ended.json["status"] == "failed"
+        (said,) = findings(ended, "node-lost")
+        assert said.startswith("node compute3 was lost: nothing was heard of it for ")
+        (write,) = phases(ended)
+        assert states(write) == ["complete", "complete", "failed"]
+    finally:
+        healed = lab.fault("heal", "compute3")
+    assert healed.status == 0, healed.err
+    nothing_left(lab)
+
+
+def test_nothing_is_left_of_a_killed_command(lab: Lab) -> None:
+    with start(lab, "--seconds", "60s") as running:
+        running.says("data: write", 90)
+        threading.Event().wait(1.0)
+        running.signal(signal.SIGKILL)
+        running.end()
+
+    def left() -> str:
+        files = lab.exec("compute1", "find", DATA, "-mindepth", "1").out
+        return files + lab.exec("controller", "squeue", "--noheader").out
+
+    wait_until(lambda: None if left().strip() else True, seconds=40, what="nothing", last=left)
+
+
+def test_without_a_queue_workers_are_started_through_ssh(tmp_path: Path) -> None:
+    place = Command(tmp_path)
+    with up(nodes_only(place, tmp_path, "iossh", "10.82.1.0/24", count=2)) as lab:
+        ended = iotest(lab, "--size", "4MiB", "--pairs", "--verify")
+        assert ended.status == 0, ended.err
+        library = ended.json["libraries"][0]
+        assert library["nodes"] == 2
+        assert library["phases"][1]["verified_bytes"] == 2 * 2 * 4 * (1 << 20)
+        assert {node["host"] for node in ended.json["nodes"]} == {"compute1", "compute2"}

@@ -1,0 +1,64 @@
+"""Where the workload runs, as its command decides it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gridwright.cli.workload_place import load_with_place, place_of
+from gridwright.errors import ExitStatus, GridwrightError
+from gridwright.grid import schedulers
+from gridwright.grid.job import NodeState
+from gridwright.spec import parse_spec
+
+DISK = "filesystems: {disk: {type: local, path: /disk}}\nlibraries: {data: {}, work: {}, util: {}}\n"
+
+
+class Nodes:
+    """A scheduler that knows nodes."""
+
+    def __init__(self, **cores: int) -> None:
+        self._cores = cores
+
+    def nodes(self) -> list[NodeState]:
+        return [
+            NodeState(
+                name=name, up=cores > 0, state="idle" if cores else "down*", cores=cores, memory_bytes=1,
+                free_cores=0, free_memory_bytes=0,
+            )
+            for name, cores in self._cores.items()
+        ]  # fmt: skip
+
+
+def test_a_grid_of_one_machine_has_its_agent() -> None:
+    assert place_of(parse_spec(DISK)) is None
+
+
+def test_a_grid_without_a_queue_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    file = tmp_path / "grid.yaml"
+    file.write_text(f"provider: lab\nscheduler: {{type: ssh}}\n{DISK}")
+    with pytest.raises(GridwrightError) as raised:
+        load_with_place(file)
+    assert raised.value.status == ExitStatus.INPUT
+    (problem,) = raised.value.problems
+    assert "has no queue" in problem.what
+    assert "type: slurm" in (problem.remedy or "")
+    assert problem.where == str(file)
+
+
+def test_launches_fit_the_smallest_node_that_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedulers, "open_scheduler", lambda _spec, _head: Nodes(a=8, b=4, c=0))
+    place = place_of(parse_spec(f"scheduler: {{type: slurm}}\nstate: /shared/state\n{DISK}"))
+    assert place is not None
+    assert (place.nodes, place.cores) == (["a", "b"], 4)
+    assert place.facts["state"] == "/shared/state"
+    assert "type: slurm" in place.facts["spec_text"]
+
+
+def test_a_grid_whose_nodes_are_down_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedulers, "open_scheduler", lambda _spec, _head: Nodes(a=0, b=0))
+    with pytest.raises(GridwrightError) as raised:
+        place_of(parse_spec(f"scheduler: {{type: slurm}}\nstate: /shared/state\n{DISK}"))
+    assert raised.value.status == ExitStatus.ENVIRONMENT
+    assert "a is down*; b is down*" in raised.value.problems[0].what

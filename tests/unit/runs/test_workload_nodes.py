@@ -1,0 +1,102 @@
+"""Nodes of a workload side by side, and what running launches as jobs costs, against figures by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gridwright.runs.workload_nodes import between_launches, queued, summarize_nodes
+from gridwright.runs.workload_record import LaunchRecord
+from gridwright.runs.workload_reducer import WorkloadReducer, summarize
+from tests.support.records import WORKLOAD_START, launch_record, workload_sample
+
+
+def job(number: int, stream: int, begin: float, end: float, node: str, **own: Any) -> LaunchRecord:
+    values: dict[str, Any] = {
+        "real_s": end - begin,
+        "user_s": 1.0,
+        "system_s": 1.0,
+        "cpu_real_ratio": 2.0 / (end - begin),
+        "read_bytes": 10,
+        "written_bytes": 1,
+        "shares": {"cpu": 1.0},
+        "job": str(number),
+        "submitted": WORKLOAD_START + begin - 0.5,
+    }
+    times = {"started": WORKLOAD_START + begin, "ended": WORKLOAD_START + end}
+    return launch_record(number, "sort", stream=stream, node=node, **(values | times | own))
+
+
+def four() -> list[LaunchRecord]:
+    """Two streams over two nodes; a third node was lost under the last launch."""
+    return [
+        job(1, 1, 1, 5, "compute10"),
+        job(2, 1, 6, 8, "compute2", shares={"core": 1.0}),
+        job(3, 2, 1, 9, "compute10", ok=False, reason="no"),
+        job(4, 2, 20, 30, "compute2", restarts=1, lost_on=["compute1"], shares={"data read": 1.0}),
+    ]
+
+
+def test_each_node_has_its_sums() -> None:
+    samples: list[dict[str, Any]] = [
+        workload_sample(second, library, node, cpu_percent=cpu)
+        for second, node, cpu in ((1, "compute10", 40.0), (2, "compute10", 60.0), (1, "compute2", 90.0))
+        for library in ("data", "work", "util")
+    ]
+    nodes = summarize_nodes(four(), samples)
+    assert [node.node for node in nodes] == ["compute1", "compute2", "compute10"], "2 comes before 10"
+    lost, two, ten = nodes
+    assert (lost.launches, lost.lost, lost.real_s, lost.ratio_mean) == (0, 1, None, None)
+    assert (two.launches, two.failed, two.lost) == (2, 0, 0)
+    assert (two.real_s, two.user_s, two.read_bytes, two.written_bytes) == (12.0, 2.0, 20, 2)
+    assert two.ratio_mean == pytest.approx((1.0 + 0.2) / 2)
+    assert two.ratio_of_sums == pytest.approx(4 / 12)
+    assert (two.bound_by, two.cpu_percent_mean) == ("data read", 90.0)
+    assert (ten.launches, ten.failed, ten.real_s) == (2, 1, 4.0)
+    assert ten.cpu_percent_mean == 50.0
+
+
+def test_a_workload_on_one_node_has_one() -> None:
+    samples: list[dict[str, Any]] = [workload_sample(1, cpu_percent=30.0)]
+    del samples[0]["node"]
+    (node,) = summarize_nodes([launch_record(1, node="here")], samples)
+    assert (node.node, node.launches, node.cpu_percent_mean) == ("here", 1, 30.0)
+
+
+def test_what_running_them_costs() -> None:
+    launches = four()
+    assert list(between_launches(launches)) == [1.0], "a launch that was started again says nothing of it"
+    assert list(queued(launches)) == [0.5, 0.5, 0.5]
+    found = summarize(launches, 2)
+    assert (found.harness_s_mean, found.queued_s_mean) == (1.0, 0.5)
+    assert list(between_launches([job(1, 1, 5, 6, "a"), job(2, 1, 5.9, 7, "b")])) == [0.0]
+    alone = summarize([launch_record(1), launch_record(2)], 1)
+    assert alone.queued_s_mean is None
+
+
+def test_the_tail_of_a_grid_begins_when_a_stream_ends_wherever_it_ran() -> None:
+    launches = [job(1, 1, 0, 2, "a"), job(2, 1, 2, 10, "b"), job(3, 2, 0, 20, "a")]
+    found = summarize(launches, 2)
+    assert found.mean_concurrency_until_tail == pytest.approx(2.0)
+    assert found.mean_concurrency == pytest.approx(30 / 20)
+
+
+def test_rates_of_nodes_add_up_in_the_diagnosis() -> None:
+    samples = [
+        workload_sample(second, "data", node, read_bytes=5_000_000, written_bytes=0, interval_s=1.0)
+        for second in (1, 2)
+        for node in ("a", "b")
+    ]
+    diagnosis = summarize(four(), 2, samples).diagnosis
+    assert diagnosis is not None
+    assert "10 MB/s to and from data" in diagnosis
+
+
+def test_samples_of_events_keep_their_node() -> None:
+    reducer = WorkloadReducer()
+    reducer.take({"event": "workload", "matrix": "own", "scale": "tiny", "seed": 1, "streams": 1})
+    for node in ({"node": "compute1"}, {}):
+        reducer.take({"event": "sample", "op": "workload", "time": 1.0, "library": "data"} | node)
+    assert reducer.samples[0]["node"] == "compute1"
+    assert "node" not in reducer.samples[1], "the run's own node stands in for it"
