@@ -163,7 +163,7 @@ def test_all_streams_of_all_nodes_share_one_file(tmp_path: Path, library: Path, 
     test.seen.when(is_phase("read"), look)
     record, status = test(size_bytes=2 * MIB, shared_file=True, pairs=True, verify=True, engine=engine)
     assert status == ExitStatus.DONE, record.findings
-    assert seen == [("shared.dat", 3 * 2 * 2 * MIB)]
+    assert seen == [("shared-1.dat", 3 * 2 * 2 * MIB)]
     assert phases_of(record)[1].verified_bytes == 3 * 2 * 2 * MIB
     assert list(library.iterdir()) == []
 
@@ -171,7 +171,7 @@ def test_all_streams_of_all_nodes_share_one_file(tmp_path: Path, library: Path, 
 def test_a_wrong_byte_of_a_shared_file_is_named_by_its_place(tmp_path: Path, library: Path) -> None:
     test = GridTest(tmp_path, library)
     at = 4 * 2 * MIB + 5
-    test.seen.when(is_phase("read"), lambda: flip(next(library.glob("*/shared.dat")), at))
+    test.seen.when(is_phase("read"), lambda: flip(next(library.glob("*/shared-1.dat")), at))
     record, status = test(size_bytes=2 * MIB, shared_file=True, verify=True)
     assert status == ExitStatus.MISSED
     assert text(record, "wrong-data").startswith("node node3: ")

@@ -86,6 +86,9 @@ def backgrounds(page: Any) -> set[str]:
         ("failed", 400, "dark"),
         ("hostile", 400, "light"),
         ("hostile", 1280, "light"),
+        ("nodes", 1280, "light"),
+        ("nodes", 400, "dark"),
+        ("many_nodes", 1280, "dark"),
     ],
 )
 def test_opens_offline_whole_and_quiet(

@@ -227,7 +227,7 @@ def test_a_cancelled_job_and_what_waited_for_it_are_cancelled_and_leave_nothing(
     grid.scheduler.cancel([first, f"{wide}_3", f"{wide}_1"])
     jobs = {job.id: job for job in grid.ended(first, after, f"{wide}_3", f"{wide}_1")}
     assert {job.state for job in jobs.values()} == {JobState.CANCELLED}
-    assert jobs[after].reason == "a job that it waited for did not complete"
+    assert jobs[after].reason == f"job {first}, which it waited for, did not complete"
     grid.scheduler.cancel([wide])
     grid.ended(wide)
     assert grid.left() == "", "directories of a job that was killed are left"

@@ -17,7 +17,7 @@ pub fn failed(op: &'static str, stream: &StreamConfig, offset: Option<u64>, e: &
     Halt::Failed(Failure::new(op, &stream.path, offset, e))
 }
 
-/// Opens the stream's file: emptied or new for writing; flushed, evicted and at least
+/// Opens the stream's file: emptied or new for writing, or a shared one as it is; flushed, evicted and at least
 /// `file_bytes` long for reading.
 pub fn open(stream: &StreamConfig, direct: bool) -> Result<File, Halt> {
     let mut flags = libc::O_NOFOLLOW | libc::O_CLOEXEC;
@@ -27,8 +27,10 @@ pub fn open(stream: &StreamConfig, direct: bool) -> Result<File, Halt> {
     let mut options = OpenOptions::new();
     options.custom_flags(flags).mode(0o600);
     match stream.role {
-        // Others may have written to a shared file, or allocated its space, by now.
-        Role::Write => options.write(true).create(true).truncate(!stream.shared),
+        // A shared file is there, made by one node: where several nodes make one at a time,
+        // clients through FUSE answer EEXIST. Others may have allocated its space by now.
+        Role::Write if stream.shared => options.write(true),
+        Role::Write => options.write(true).create(true).truncate(true),
         Role::Read | Role::Metadata => options.read(true),
     };
     let file = options

@@ -39,6 +39,17 @@ fn parts(role: &str, path: &Path, blocks: u64, numbers: std::ops::Range<u64>) ->
         .collect()
 }
 
+/// What one of the nodes does before all open the file.
+fn make_shared(streams: &[Value]) {
+    for stream in streams.iter().filter(|stream| stream["shared"] == true) {
+        let path = stream["path"].as_str().unwrap();
+        if stream["role"] == "write" {
+            let mut options = fs::OpenOptions::new();
+            options.create(true).append(true).open(path).unwrap();
+        }
+    }
+}
+
 fn config(way: (&str, u64, bool), streams: &[Value]) -> Value {
     json!({
         "engine": way.0, "block_bytes": BLOCK, "queue_depth": way.1, "bytes_per_stream": null,
@@ -58,6 +69,7 @@ fn ended(phase: Phase) -> Value {
 }
 
 fn run(way: (&str, u64, bool), streams: &[Value], bytes: u64) -> Value {
+    make_shared(streams);
     let mut config = config(way, streams);
     config["bytes_per_stream"] = bytes.into();
     ended(start(&config))
@@ -145,6 +157,15 @@ fn a_stop_with_discard_leaves_the_parts_of_others_alone() {
 }
 
 #[test]
+fn a_shared_file_that_nobody_made_is_not_made_by_its_streams() {
+    let directory = here();
+    let path = file_in(&directory, "shared");
+    let outcome = ended(start(&config(WAYS[0], &parts("write", &path, 1, 0..2))));
+    assert_eq!(outcome["failure"]["errno"], libc::ENOENT);
+    assert!(!path.exists());
+}
+
+#[test]
 fn a_base_that_is_not_whole_blocks_is_refused() {
     let mut config = config(WAYS[0], &parts("write", Path::new("x"), 1, 0..1));
     config["streams"][0]["base"] = 1.into();
@@ -154,7 +175,9 @@ fn a_base_that_is_not_whole_blocks_is_refused() {
 
 fn held(directory: &TempDir) -> Phase {
     let path = file_in(directory, "held");
-    let mut config = config(WAYS[0], &parts("write", &path, 4, 0..2));
+    let streams = parts("write", &path, 4, 0..2);
+    make_shared(&streams);
+    let mut config = config(WAYS[0], &streams);
     config["held"] = true.into();
     config["bytes_per_stream"] = (4 * BLOCK).into();
     start(&config)

@@ -79,20 +79,16 @@ def iotest(  # noqa: PLR0913, PLR0917 - one parameter per flag of the contract
     runs: RunsDirectory = DEFAULT_RUNS,
     json: Json = False,
 ) -> None:
-    """Measure what each library gives each core.
+    """Measure what each library gives each core, on all nodes of the grid at once.
 
-    Writes and reads files of its own in a fresh directory inside each library and removes them. On a grid
-    of several nodes, all of them at once: figures are those of all nodes together, and of each.
+    Writes and reads files of its own in a fresh directory inside each library and removes them.
 
     \b
     Examples:
       gridwright iotest grid.yaml
-      gridwright iotest --directory /mnt/scratch --requires 125MB/s/core
-      gridwright iotest --directory /mnt/scratch --engine direct --queue-depth 16 --sweep
+      gridwright iotest grid.yaml --pairs --verify
+      gridwright iotest --directory /mnt/scratch --requires 125MB/s/core --engine direct --sweep
       gridwright iotest --directory /mnt/scratch --until-steady 30m
-      gridwright iotest --directory /mnt/scratch --keep
-      gridwright iotest --directory /mnt/scratch --phases read --verify
-      gridwright iotest lab.yaml --pairs --verify
     """  # noqa: D301 - \b is a control character for click
     from gridwright.cli.iotest_run import IotestFlags, run_iotest
 

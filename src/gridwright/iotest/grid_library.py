@@ -34,10 +34,9 @@ from gridwright.iotest.node_plan import (
 )
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.remote_node import LibraryFailedThere, NodeFailed, RemoteNode
-from gridwright.iotest.scratch import SHARED, SHARED_MIXED
 from gridwright.iotest.space import SpacePlan
 from gridwright.iotest.stalls import stall_finding, stalls_of
-from gridwright.iotest.stream_plan import readable
+from gridwright.iotest.stream_plan import readable, shared_name
 from gridwright.iotest.wire import Message
 from gridwright.runs.events import finding_event, problem_event
 
@@ -66,7 +65,9 @@ class GridLibraryTest:
         self._shared = False
         self._space = SpacePlan(0, 0)
         self._readable: dict[str, list[StreamPlan]] = {}
-        self._plans = NodePlans((), 0, None)
+        self._plans = NodePlans((), 0)
+        self._shared_names: dict[str, str] = {}
+        self._phases = 0
 
     async def run(self) -> None:
         """Run all phases. Raises LibraryFailed, WrongData, NotEnoughSpace and NodesFailed."""
@@ -115,9 +116,7 @@ class GridLibraryTest:
             self._options,
             shared=self._shared,
         )
-        # The shared file is in the directory of the first node.
-        place = members.shares_here[0].directory if self._options.shared_file else None
-        self._plans = NodePlans(members.shares, self._space.file_bytes, place)
+        self._plans = NodePlans(members.shares, self._space.file_bytes)
         return phases
 
     def _use_kept(self, opened: Opened) -> bool:
@@ -144,10 +143,9 @@ class GridLibraryTest:
 
     async def _phase(self, op: str, streams: int | None) -> dict[str, Any]:
         """Run one phase on all nodes and emit its record."""
-        plans = self._plan(op, streams)
         if self._options.shared_file and op in {"write", "mixed"}:
-            name = SHARED if op == "write" else SHARED_MIXED
-            await self._members.ask({"do": "unlink", "names": [name]}, "removing a file")
+            await self._share(op)
+        plans = self._plan(op, streams)
         members = [name for name in self._members.names if plans.get(name)]
         seconds, per_stream = figures.limits(self._options, op)
         used = figures.planned(
@@ -176,6 +174,28 @@ class GridLibraryTest:
         self._emit({"event": "result", "phase": record})
         self._after(op, plans, phase.runs, record)
         return record
+
+    async def _share(self, op: str) -> None:
+        """Have one node make the file that all streams share, and the others wait until they see it.
+
+        Where its node is lost later, the others go on with the file: it is the file system's.
+        """
+        self._phases += 1
+        instead_of = self._shared_names.get(op)
+        name = self._shared_names[op] = shared_name(self._phases)
+        order = {"do": "share", "name": name, "instead_of": instead_of}
+        limit = self._coordinator.limits.order_s
+        for holder in self._members.shares_here:
+            node = self._coordinator.nodes[holder.node]
+            results = await self._coordinator.on_each(
+                [node], lambda node: node.ask(order, limit, "making a file")
+            )
+            failed = {key: each for key, each in results.items() if isinstance(each, NodeFailed)}
+            self._members.settle(failed)
+            if not failed:
+                self._plans = replace(self._plans, shared=f"{holder.directory}/{name}")
+                break
+        await self._members.ask({"do": "see", "paths": [self._plans.shared]}, "looking for a file")
 
     def _plan(self, op: str, streams: int | None) -> dict[str, list[StreamPlan]]:
         if op == "write":

@@ -24,10 +24,10 @@ from gridwright.iotest.library_facts import (
     wrong_data,
 )
 from gridwright.iotest.options import IotestOptions, LibraryTarget
-from gridwright.iotest.scratch import SHARED, SHARED_MIXED, FileSet, Scratch, leftovers
+from gridwright.iotest.scratch import FileSet, Scratch, leftovers
 from gridwright.iotest.space import SpacePlan, plan_space
 from gridwright.iotest.stalls import stall_finding, stalls_of
-from gridwright.iotest.stream_plan import Place, readable
+from gridwright.iotest.stream_plan import Place, readable, shared_name
 from gridwright.runs.events import finding_event
 
 
@@ -61,6 +61,9 @@ class LibraryTest:
         self._space: SpacePlan
         self._scratch: Scratch | None = None
         self._readable: list[StreamPlan] = []
+        self._shared: dict[str, str] = {}
+        """The file that streams share, by the operation that writes it."""
+        self._phases = 0
 
     def run(self) -> None:
         """Run all phases. Raises LibraryFailed and WrongData after cleaning up."""
@@ -218,14 +221,14 @@ class LibraryTest:
 
     def _plan(self, op: str, streams: int) -> PhasePlan:
         if op == "write":
-            plans = self._place(SHARED).writers(streams, self._space.file_bytes)
+            plans = self._place(op).writers(streams, self._space.file_bytes)
         elif op == "read":
             plans = self._readers(streams)
         elif op == "mixed":
             # Half the streams write while half read: it takes two.
             half = max(1, streams // 2)
             readers = self._readers(max(1, streams - half))
-            plans = readers + self._place(SHARED_MIXED).mixed_writers(half, self._space.file_bytes)
+            plans = readers + self._place(op).mixed_writers(half, self._space.file_bytes)
         else:
             plans = self._place().metadata(streams)
         seconds, per_stream = figures.limits(self._options, op)
@@ -248,15 +251,18 @@ class LibraryTest:
             )
         return self._readable[:streams]
 
-    def _place(self, shared: str | None = None) -> Place:
-        """Where streams write; of a shared file nothing is left of an earlier phase."""
+    def _place(self, op: str | None = None) -> Place:
+        """Where streams write; what they share is made for each phase."""
         if self._scratch is None:
             raise RuntimeError("a phase that writes was planned without a scratch directory")
         directory = str(self._scratch.directory)
-        if shared is None or not self._options.shared_file:
+        if op is None or not self._options.shared_file:
             return Place(directory)
-        (self._scratch.directory / shared).unlink(missing_ok=True)
-        return Place(directory, shared=directory)
+        self._phases += 1
+        name = shared_name(self._phases)
+        self._scratch.make_shared(name, instead_of=self._shared.get(op))
+        self._shared[op] = name
+        return Place(directory, shared=f"{directory}/{name}")
 
     def _close(self) -> None:
         """Keep the files if asked to and whole, else remove the scratch directory."""

@@ -92,8 +92,8 @@ class NodePlans:
 
     shares: Sequence[NodeShare]
     file_bytes: int
-    shared: str | None
-    """The directory with the file that all streams share; None where each has one of its own."""
+    shared: str | None = None
+    """The path of the file that all streams share; None where each has one of its own."""
 
     def writers(self, streams: int | None) -> dict[str, list[StreamPlan]]:
         """A write phase; `streams` of each node in a sweep."""

@@ -3,7 +3,7 @@
 Orders are messages with `do` and an `id`; each is answered by one with `re`, the same number:
 
 `open` a library: what lies below, its room, a kept set · `prepare`: makes the scratch directory · `see`:
-which of these paths are there · `unlink`: removes files of its own directory · `phase`: see
+which of these paths are there · `share`: makes the file that all streams share · `phase`: see
 `gridwright.iotest.node_phase` · `close`: removes or keeps the directory · `tidy`: removes those of nodes
 that can do so no more. A library that fails is answered by a `problem`.
 """
@@ -49,7 +49,7 @@ class NodeTest:
             "open": self._open,
             "prepare": self._prepare,
             "see": self._see,
-            "unlink": self._unlink,
+            "share": self._share,
             "phase": self._phase,
             "close": self._close,
             "tidy": self._tidy,
@@ -137,11 +137,10 @@ class NodeTest:
             time.sleep(0.1)
         return {"say": "seen", "seen": seen}
 
-    def _unlink(self, order: Message) -> Message:
+    def _share(self, order: Message) -> Message:
         if self._scratch is not None:
-            for name in order["names"]:
-                (self._scratch.directory / Path(name).name).unlink(missing_ok=True)
-        return {"say": "unlinked"}
+            self._scratch.make_shared(order["name"], instead_of=order["instead_of"])
+        return {"say": "shared"}
 
     def _phase(self, order: Message) -> Message:
         driven = NodePhase(order, self._options, self._link, self._stop).run(self._mount.device)

@@ -23,9 +23,8 @@ PREFIX = ".gridwright-iotest-"
 MARKER = "gridwright-iotest.json"
 STREAM, MIXED, METADATA = "stream", "mixed", "metadata"
 """How the names of the files of a stream begin, and that of its directory."""
-SHARED = "shared.dat"
-SHARED_MIXED = "shared-mixed.dat"
-"""The files that streams share, written by all in the write phase and by half of them in the mixed one."""
+SHARED = "shared"
+"""How the names of files begin that streams share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +72,16 @@ class Scratch:
     def metadata_directory(self, number: int) -> str:
         """Path of the directory that stream `number` fills in the metadata phase."""
         return str(self.directory / f"{METADATA}-{number}")
+
+    def make_shared(self, name: str, *, instead_of: str | None) -> None:
+        """Make an empty file that streams share, and remove that of an earlier phase. Raises OSError.
+
+        Each has a name of its own: clients of other nodes may remember an earlier one by its name.
+        """
+        if instead_of is not None:
+            (self.directory / Path(instead_of).name).unlink(missing_ok=True)
+        path = self.directory / Path(name).name
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
     def keep(self, files: FileSet) -> None:
         """Mark the directory as kept on purpose. Raises OSError."""

@@ -7,18 +7,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gridwright.iotest.engine import StreamPlan
-from gridwright.iotest.scratch import METADATA, MIXED, SHARED, SHARED_MIXED, STREAM
+from gridwright.iotest.scratch import METADATA, MIXED, SHARED, STREAM
 
 MIXED_FILES = 1_000_000
 """Numbers stamped into files of the mixed phase begin here, above those of the write phase."""
+
+
+def shared_name(number: int) -> str:
+    """The name of the shared file of phase `number`."""
+    return f"{SHARED}-{number}.dat"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where the streams of one node work.
 
-    `first` is the number of its first stream among those of all nodes. `shared` is the directory with
-    the file that all streams have parts of; None where each has a file of its own.
+    `first` is the number of its first stream among those of all nodes. `shared` is the path of the file
+    that all streams have parts of; None where each has a file of its own.
     """
 
     directory: str
@@ -27,13 +32,11 @@ class Place:
 
     def writers(self, streams: int, file_bytes: int) -> list[StreamPlan]:
         """The streams of a write phase."""
-        return [self._writer(number, file_bytes, STREAM, SHARED, 0) for number in range(streams)]
+        return [self._writer(number, file_bytes, STREAM, 0) for number in range(streams)]
 
     def mixed_writers(self, streams: int, file_bytes: int) -> list[StreamPlan]:
         """The streams of a mixed phase that write."""
-        return [
-            self._writer(number, file_bytes, MIXED, SHARED_MIXED, MIXED_FILES) for number in range(streams)
-        ]
+        return [self._writer(number, file_bytes, MIXED, MIXED_FILES) for number in range(streams)]
 
     def metadata(self, streams: int) -> list[StreamPlan]:
         """The streams of a metadata phase."""
@@ -52,12 +55,12 @@ class Place:
             if size >= block
         ]
 
-    def _writer(self, number: int, file_bytes: int, own: str, shared: str, above: int) -> StreamPlan:
+    def _writer(self, number: int, file_bytes: int, own: str, above: int) -> StreamPlan:
         of_all = self.first + number
         if self.shared is None:
             return StreamPlan("write", f"{self.directory}/{own}-{number}.dat", above + of_all, file_bytes)
         base = of_all * file_bytes
-        return StreamPlan("write", f"{self.shared}/{shared}", above, file_bytes, base, shared=True)
+        return StreamPlan("write", self.shared, above, file_bytes, base, shared=True)
 
 
 def readable(written: Sequence[StreamPlan], outcome: dict[str, Any], block: int) -> list[StreamPlan]:

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridwright.runs.process import is_alive, process_facts
+from gridwright.runs.process import is_alive, machine, process_facts
 
 _PREFIX = "gridwright-workload-"
 _TRIES = 50
@@ -41,7 +41,7 @@ class ControlGroup:
         parent = _own()
         if parent is None:
             return None
-        directory = parent / f"{_PREFIX}{os.getpid()}-{process_facts()['started']}"
+        directory = parent / f"{_PREFIX}{machine()}-{os.getpid()}-{process_facts()['started']}"
         try:
             directory.mkdir()
         except OSError:
@@ -95,10 +95,15 @@ class ControlGroup:
 
 
 def remove_stale_groups() -> None:
-    """End and remove the groups of runs whose process is gone."""
+    """End and remove the groups of runs whose process is gone.
+
+    Those of other process namespaces, such as a container or a node of a lab, are left alone: they may
+    share the hierarchy, and their processes have other numbers here.
+    """
     parent = _own()
-    for directory in parent.glob(f"{_PREFIX}*") if parent else ():
-        pid, _, started = directory.name.removeprefix(_PREFIX).partition("-")
+    ours = f"{_PREFIX}{machine()}-"
+    for directory in parent.glob(f"{ours}*") if parent else ():
+        pid, _, started = directory.name.removeprefix(ours).partition("-")
         with contextlib.suppress(ValueError):
             facts = process_facts() | {"pid": int(pid), "started": float(started)}
             if is_alive(facts) is False:

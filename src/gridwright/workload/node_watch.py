@@ -52,6 +52,7 @@ class NodeWatch:
         self._sampler: NodeSampler | None = None
         self._others: dict[int, tuple[socket.socket, Traffic]] = {}
         self._sampled = 0.0
+        self._left = False
 
     def join(self, traffic: Traffic, traffic_fd: int) -> None:
         """Have a launch counted in; its counters stay the caller's."""
@@ -62,6 +63,8 @@ class NodeWatch:
 
     def tick(self) -> None:
         """Sample once a second where that is this job's part; else see that another's does."""
+        if self._left:
+            return
         if self._sampler is not None:
             if time.monotonic() - self._sampled >= _SAMPLE_S:
                 self._sample(self._sampler)
@@ -70,6 +73,7 @@ class NodeWatch:
 
     def leave(self) -> None:
         """Take the launch out, with a last sample if that is this job's part."""
+        self._left = True
         own, self._own = self._own, None
         if self._sampler is not None:
             if own is not None:
@@ -152,11 +156,15 @@ class NodeWatch:
                 other.close()
                 return
             self._sampler.begin_at(traffic)
-            self._others[other.fileno()] = (other, traffic)
-            self._selector.register(other, selectors.EVENT_READ, lambda: self._drop(other.fileno()))
+            number = other.fileno()
+            self._others[number] = (other, traffic)
+            self._selector.register(other, selectors.EVENT_READ, lambda: self._drop(number))
 
     def _drop(self, number: int) -> None:
         """A launch has ended, or this job has."""
+        if number not in self._others:
+            # Both at once: the selector found it before this job's own end was handled.
+            return
         other, traffic = self._others.pop(number)
         self._selector.unregister(other)
         if self._sampler is not None:

@@ -126,7 +126,8 @@ def test_numbers_of_lost_jobs_that_had_begun_are_not_given_to_new_ones(grid: Gri
     assert int(third) > int(second) + 3
 
 
-def test_a_number_that_slurm_uses_twice_means_two_jobs(grid: Grid) -> None:
+def test_a_number_that_slurm_would_use_twice_is_used_up(grid: Grid) -> None:
+    """The node would refuse it."""
     (first,) = grid.submit()
     grid.begin()
     grid.end()
@@ -134,7 +135,9 @@ def test_a_number_that_slurm_uses_twice_means_two_jobs(grid: Grid) -> None:
     grid.slurm.kill()
     (second,) = grid.submit()
     assert first != second
-    assert grid.slurm.of(first), "Slurm has given the number again"
+    (waiting,) = [job for job in grid.slurm.now.jobs if job.state == "PENDING"]
+    assert waiting.name.startswith("true~")
+    assert not [job for job in grid.slurm.of(first) if job.state == "PENDING"]
     grid.begin()
     grid.end(7)
     assert grid.job(first).exit_status == 0
@@ -303,6 +306,19 @@ def test_a_job_that_slurmctld_starts_again_after_it_has_ended_keeps_its_end(grid
     grid.begin()
     assert grid.job(identifier).exit_status == 4
     assert list(grid.slurm.running.values()) == [1]
+
+
+def test_a_job_that_slurmctld_misses_on_its_node_has_ended_as_its_script_says(grid: Grid) -> None:
+    (identifier,) = grid.submit()
+    grid.begin()
+    grid.slurm.save()
+    (job,) = grid.slurm.now.jobs
+    grid.slurm.end(job, 6)
+    grid.slurm.kill()
+    (job,) = grid.slurm.now.jobs
+    grid.slurm._stop(job, "NODE_FAIL", 0)
+    assert grid.job(identifier).state is JobState.FAILED
+    assert grid.job(identifier).exit_status == 6
 
 
 def test_an_end_that_the_queue_has_forgotten_comes_from_the_accounting(grid: Grid) -> None:

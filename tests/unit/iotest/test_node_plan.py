@@ -41,7 +41,7 @@ def test_every_stream_has_its_own_file_and_number(counts: list[int], step: int |
 @given(STREAMS, st.integers(1, 1000))
 def test_parts_of_a_shared_file_lie_side_by_side(counts: list[int], blocks: int) -> None:
     size = blocks * BLOCK
-    plans = written(NodePlans(shares(counts), size, "/mnt/data/0"))
+    plans = written(NodePlans(shares(counts), size, "/mnt/data/0/shared-1.dat"))
     assert len({plan.path for plan in plans}) == 1
     assert {plan.file for plan in plans} == {0}
     assert [plan.base for plan in plans] == [number * size for number in range(sum(counts))]
@@ -89,7 +89,7 @@ def test_a_mixed_phase_reads_with_one_half_and_writes_with_the_other() -> None:
 
 
 def test_what_was_not_written_is_not_read() -> None:
-    plans = written(NodePlans(shares([3]), 4 * BLOCK, "/mnt/data/0"))
+    plans = written(NodePlans(shares([3]), 4 * BLOCK, "/mnt/data/0/shared-1.dat"))
     outcome = {"streams": [{"file_bytes": 4 * BLOCK}, {"file_bytes": BLOCK + 5}, {"file_bytes": BLOCK - 1}]}
     found = readable(plans, outcome, BLOCK)
     assert [(plan.role, plan.base, plan.file_bytes) for plan in found] == [

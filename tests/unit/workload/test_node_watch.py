@@ -120,3 +120,23 @@ def test_a_name_that_is_no_file_name_is_sampled_too(exchange: Exchange, tmp_path
     job.end()
     assert moved(exchange, "rack-1-n1") == 5
     assert rows(exchange, "rack-1-n1")[0]["node"] == "rack 1/n1"
+
+
+def test_a_job_that_has_left_takes_no_part_again(exchange: Exchange, tmp_path: Path) -> None:
+    one, two = Job(exchange, "n1", tmp_path), Job(exchange, "n1", tmp_path)
+    settle(one, two)
+    one.move(3)
+    two.watch.leave()
+    ready = one.selector.select(1)
+    assert ready, "the end of the other's connection"
+    one.watch.leave()
+    for key, _ in ready:
+        key.data()
+    for job in (one, two):
+        job.turn()
+        job.end()
+    three = Job(exchange, "n1", tmp_path)
+    three.move(5)
+    settle(three)
+    three.end()
+    assert moved(exchange, "n1") == 8

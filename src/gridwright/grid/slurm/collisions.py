@@ -2,9 +2,9 @@
 
 A slurmctld that was killed after it had started a job and before it saved that has the job as waiting when it
 comes back, and starts it again. On the same node, slurmd refuses that; slurmctld then drains the node
-("Duplicate jobid") and cancels the job, or holds it where it may be requeued (seen with 22.05). On another, our
-script finds that the run has begun, and ends. The first run goes on, or was killed with the second. That is not
-what the user wanted: such a job is settled like one that was lost.
+("Duplicate jobid") and cancels the job, or holds it where it may be requeued (seen with 22.05). On another,
+our script finds that the run has begun, and ends. The first run goes on, or was killed with the second. That
+is not what the user wanted: such a job is settled like one that was lost.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def was_refused(places: Places, run: str | None, row: QueueRow, drained: Collect
     this one was refused, although they may have been resumed.
     """
     if row.words == ("FAILED",):
-        return run is not None and places.run_status(run) is None
+        # A command may end with that status too, and then it stands in the file.
+        return run is not None and places.run_status(run) != REPEATED
     if drained is None:
         return True
     return row.node in drained if row.node is not None else bool(drained)

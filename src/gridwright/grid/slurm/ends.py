@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gridwright.grid.job import JobState
 from gridwright.grid.slurm.accounting import PastRow
+from gridwright.grid.slurm.dependencies import dependency
 from gridwright.grid.slurm.job_name import Tag
 from gridwright.grid.slurm.places import Places
 from gridwright.grid.slurm.queue_row import QueueRow, decode_end
@@ -15,6 +16,7 @@ from gridwright.grid.slurm.record_rows import WHOLE, Ended, Submission
 from gridwright.grid.slurm.words import job_state, reason
 
 _BY_ITSELF = (JobState.COMPLETED, JobState.FAILED)
+BY_DEPENDENCY = "a job that it waited for did not complete"
 _UNTOLD = ("", "None", "NonZeroExitCode", "TimeLimit", "OutOfMemory", "(null)")
 """Reasons that say no more than the state."""
 
@@ -97,9 +99,36 @@ def ended_by_script(
     )
 
 
+def corrected(places: Places, submission: Submission, end: Ended) -> Ended:
+    """The end of a job whose node failed, as Slurm has it, and whose script wrote down that it had ended.
+
+    A slurmctld that was killed comes back with jobs as running that have ended meanwhile, and does not find
+    them on their nodes.
+    """
+    if end.state is not JobState.NODE_FAILED:
+        return end
+    run = f"{_job(submission.tag, end.element)}.{end.restarts - submission.interruptions}"
+    status = places.run_status(run)
+    if status is None:
+        return end
+    exit_status, signal = decode_end(status, 0)
+    return replace(
+        end,
+        state=JobState.COMPLETED if status == 0 else JobState.FAILED,
+        exit_status=exit_status,
+        signal=signal,
+        reason=None,
+        ended=places.run_ended(run),
+    )
+
+
+def _job(tag: Tag, element: int) -> str:
+    return f"{tag}" if element == WHOLE else f"{tag}_{element}"
+
+
 def last_run(tag: Tag, element: int, begun: Mapping[str, int]) -> str | None:
     """The name of the file of the last run of a job; None where it has not begun."""
-    job = f"{tag}" if element == WHOLE else f"{tag}_{element}"
+    job = _job(tag, element)
     return f"{job}.{begun[job]}" if job in begun else None
 
 
@@ -116,7 +145,15 @@ def write_ends(record: Record, submissions: Sequence[Submission], ends: Sequence
         and not of[each.token].keep
         and {"work", "util"} & of[each.token].libraries.keys()
     ]
-    record.end(ends, sweep=sweep)
+    by_dependency = [each for each in ends if each.reason == BY_DEPENDENCY and each.token in of]
+    record.end([each for each in ends if each not in by_dependency], sweep=sweep)
+    named = []
+    for each in by_dependency:
+        # Which one is known now, also where it ended at the same time.
+        culprit = dependency(record, of[each.token].after).doomed
+        sentence = f"job {culprit}, which it waited for, did not complete"
+        named.append(replace(each, reason=sentence) if culprit else each)
+    record.end(named, sweep=[])
 
 
 def may_leave_directories(ended: Ended) -> bool:
@@ -167,6 +204,6 @@ def _sentence(
         if cancelled:
             return "its user cancelled it"
         by_dependency = slurms.startswith("Dependency") or (not slurms and submission.request.after)
-        return "a job that it waited for did not complete" if by_dependency else "it was cancelled in Slurm"
+        return BY_DEPENDENCY if by_dependency else "it was cancelled in Slurm"
     untold = state is not JobState.FAILED or slurms in _UNTOLD
     return None if untold else reason(slurms).sentence

@@ -5,9 +5,6 @@
 - One that had begun (the file of its run is there) goes on. slurmd kills it when it registers with the new
   slurmctld, unless it ends before. Its script writes down how. Where nothing is written by then, it starts
   again if its request says so, and has failed with its node if not.
-- The numbers of those that had begun are taken out of use: Slurm would give them to new jobs, and a slurmd
-  that is to start a number which it knows is drained ("Duplicate jobid", seen with 22.05, also after the
-  job's end).
 """
 
 from __future__ import annotations
@@ -18,16 +15,16 @@ from dataclasses import dataclass
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.grid.job import JobState
+from gridwright.grid.slurm.access import Site, scancel
 from gridwright.grid.slurm.cluster import Cluster, read_boot_time, read_cluster
+from gridwright.grid.slurm.dependencies import dependency
 from gridwright.grid.slurm.ends import ended_by_script, ended_otherwise, last_run, write_ends
-from gridwright.grid.slurm.handing_in import LEASE_S, Site, dependency, elements_of, hand_in, scancel
+from gridwright.grid.slurm.handing_in import LEASE_S, elements_of, hand_in
+from gridwright.grid.slurm.numbers import use_up_numbers
 from gridwright.grid.slurm.record import Record
 from gridwright.grid.slurm.record_rows import Ended, Submission
-from gridwright.grid.slurm.submission import Handing, parse_answer
-from gridwright.grid.slurm.tools import Refused
+from gridwright.grid.slurm.submission import Handing
 
-_MOST_NUMBERS = 200
-"""Of other users' jobs that were lost too, so many numbers are allowed for."""
 SKEW_S = 5.0
 """Clocks of the head node and of this machine may differ by so much."""
 
@@ -62,7 +59,8 @@ def settle_absent(site: Site, record: Record, absent: Sequence[Absent], *, compl
         if each not in lost:
             ends = _forgotten(site, record, each, begun, sure=is_forgotten(each, age, now))
             write_ends(record, [each.submission], ends)
-    _use_up_numbers(site, lost, begun)
+    if any(each.submission.slurm_id is not None and each.submission.orphaned_until is None for each in lost):
+        use_up_numbers(site, record)
     until = (boot or now) + orphan_life_s(cluster)
     for each in lost:
         if elements := _settled(site, record, each, begun, until, now):
@@ -112,34 +110,6 @@ def orphan_life_s(cluster: Cluster) -> float:
     """
     registers = seconds(cluster.config, "SlurmdTimeout", 300.0) / 3
     return registers + 2 * seconds(cluster.config, "MessageTimeout", 10.0) + SKEW_S
-
-
-def _use_up_numbers(site: Site, lost: Sequence[Absent], begun: Mapping[str, int]) -> None:
-    """Have Slurm give the numbers of lost jobs that had begun to jobs which are held and cancelled at once.
-
-    An element of an array gets its number when it begins: one of those that follow the highest that is known.
-    """
-    highest = runs = 0
-    for each in lost:
-        known = each.refused or each.submission.orphaned_until is not None
-        if each.submission.slurm_id is not None and not known:
-            count = sum(
-                last_run(each.submission.tag, element, begun) is not None for element in each.elements
-            )
-            highest = max(highest, each.submission.slurm_id if count else 0)
-            runs += count
-    command = ["sbatch", "--parsable", "--hold", "--job-name=gridwright-number", "--output=/dev/null"]
-    taken: list[str] = []
-    try:
-        while highest and len(taken) < runs + _MOST_NUMBERS:
-            number = parse_answer(site.tools.once([*command, "--wrap=true"]).stdout)
-            taken.append(str(number))
-            if number >= highest + runs:
-                break
-    except (Refused, ValueError):
-        # A precaution: without it jobs may be refused by a node, which Slurm then tells of.
-        pass
-    scancel(site, taken)
 
 
 def _forgotten(

@@ -12,13 +12,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gridwright.grid.slurm.access import Site, scancel
 from gridwright.grid.slurm.accounting import read_past
 from gridwright.grid.slurm.cluster import read_cluster
 from gridwright.grid.slurm.collisions import drained_nodes, may_be_refused, resume, was_refused
-from gridwright.grid.slurm.ends import ended_by_accounting, ended_by_queue, last_run, write_ends
-from gridwright.grid.slurm.handing_in import Site, scancel
+from gridwright.grid.slurm.ends import corrected, ended_by_accounting, ended_by_queue, last_run, write_ends
 from gridwright.grid.slurm.job_name import Tag, slurm_name
 from gridwright.grid.slurm.losses import Absent, note_orphans, settle_absent
+from gridwright.grid.slurm.numbers import NUMBER
 from gridwright.grid.slurm.queue import by_tag, read_queue
 from gridwright.grid.slurm.queue_row import QueueRow
 from gridwright.grid.slurm.record import Record
@@ -56,12 +57,14 @@ def reconcile(site: Site, record: Record) -> Standing:
     if not live:
         return Standing()
     began = time.time()
-    rows = by_tag(read_queue(site.tools, sum(len(each.elements) for each in live)))
+    queue = read_queue(site.tools, sum(len(each.elements) for each in live))
+    rows = by_tag(queue)
     live = _adopt(record, live, rows)
     standing = Standing(live, rows)
     refused = _refused(site, record, standing)
     missing = _write_ends(site, record, standing, refused)
-    _cancel_again(site, record, standing, began)
+    numbers = [f"{row.job_id}" for row in queue if row.name == NUMBER and row.words[0] == "PENDING"]
+    scancel(site, numbers + _to_cancel(record, standing, began))
     absent, complete = _ask_accounting(site, record, standing, missing)
     absent += _quiet(record, standing, refused)
     if absent:
@@ -143,7 +146,7 @@ def _write_ends(
             if element not in placed:
                 lost.append(element)
             elif end := ended_by_queue(submission, element, placed[element], element in cancelled):
-                ends.append(end)
+                ends.append(corrected(site.places, submission, end))
         if lost:
             missing[submission.token] = tuple(lost)
     write_ends(record, standing.live, ends)
@@ -160,8 +163,8 @@ def _placed(rows: Sequence[QueueRow]) -> dict[int, QueueRow]:
     return placed
 
 
-def _cancel_again(site: Site, record: Record, standing: Standing, began: float) -> None:
-    """Cancel what a restarted slurmctld brought back: earlier attempts, ended jobs, cancelled jobs."""
+def _to_cancel(record: Record, standing: Standing, began: float) -> list[str]:
+    """What a restarted slurmctld brought back, by its numbers: earlier attempts, ended and cancelled jobs."""
     live = {each.token: each for each in standing.live}
     targets: list[str] = []
     for tag, rows in standing.rows.items():
@@ -181,7 +184,7 @@ def _cancel_again(site: Site, record: Record, standing: Standing, began: float) 
                     or (known is not None and known.recorded < began)
                 ):
                     targets.append(f"{row.job_id}" if element == WHOLE else f"{row.job_id}_{element}")
-    scancel(site, targets)
+    return targets
 
 
 def _ask_accounting(
@@ -213,7 +216,7 @@ def _ask_accounting(
             if row is None:
                 lost.append(element)
             elif end := ended_by_accounting(submission, element, row, element in cancelled):
-                ends.append(end)
+                ends.append(corrected(site.places, submission, end))
         if lost:
             absent.append(Absent(submission, tuple(lost), not standing.rows.get(submission.tag)))
     write_ends(record, standing.live, ends)

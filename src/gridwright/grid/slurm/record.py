@@ -29,6 +29,9 @@ from gridwright.grid.slurm.record_rows import (
     this_process,
 )
 
+_NUMBERS_S = 86_400.0
+"""How long Slurm's numbers are kept."""
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS submission (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -74,6 +77,7 @@ CREATE TABLE IF NOT EXISTS leftover (
     node TEXT,
     PRIMARY KEY (token, element)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS number (slurm_id INTEGER NOT NULL, elements INTEGER NOT NULL, given REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, text TEXT NOT NULL, read REAL NOT NULL);
 """
 
@@ -146,9 +150,10 @@ class Record:
         """
         identifiers = {}
         with self._change() as base:
+            base.execute("DELETE FROM number WHERE given < ?", (time.time() - _NUMBERS_S,))
             for tag, slurm_id in answers:
                 row = base.execute(
-                    "SELECT identifier FROM submission WHERE token = ? AND attempt = ?",
+                    "SELECT * FROM submission WHERE token = ? AND attempt = ?",
                     (tag.token, tag.attempt),
                 ).fetchone()
                 if row is None:
@@ -160,12 +165,26 @@ class Record:
                     (slurm_id, identifier, time.time(), tag.token),
                 )
                 identifiers[tag.token] = identifier
+                array = submission_of(row).request.array
+                base.execute("INSERT INTO number VALUES (?, ?, ?)", (slurm_id, len(array or ()), time.time()))
         return identifiers
 
     def orphaned(self, token: str, until: float) -> None:
         """Slurm lost a submission of which a job had begun."""
         with self._change() as base:
             base.execute("UPDATE submission SET orphaned_until = ? WHERE token = ?", (until, token))
+
+    def numbers(self, age_s: float, *, at_least: int) -> tuple[int, int]:
+        """Of Slurm's numbers from `at_least` on, given within `age_s` seconds: the highest, and the elements.
+
+        0 for none; elements are those of arrays.
+        """
+        (row,) = self._read(
+            "SELECT coalesce(max(slurm_id), 0) AS highest, coalesce(sum(elements), 0) AS elements FROM number"
+            " WHERE given > ? AND slurm_id >= ?",
+            (time.time() - age_s, at_least),
+        )
+        return row["highest"], row["elements"]
 
     def claim(self, tag: Tag, lease: float, *, interrupted: bool = False) -> Tag | None:
         """Take over a submission for its next attempt; None where another process was quicker."""

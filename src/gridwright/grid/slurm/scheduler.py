@@ -10,10 +10,12 @@ from pathlib import Path
 from gridwright.errors import ExitStatus, GridwrightError, Problem, nearest
 from gridwright.grid.head import HeadNode
 from gridwright.grid.job import Explanation, Job, JobRequest, JobState, NodeState
+from gridwright.grid.slurm.access import Site, scancel
 from gridwright.grid.slurm.cluster import MIB, Cluster, read_cluster, read_nodes
+from gridwright.grid.slurm.dependencies import Dependency, dependency
 from gridwright.grid.slurm.ends import ended_otherwise, write_ends
 from gridwright.grid.slurm.explanation import explain_job
-from gridwright.grid.slurm.handing_in import LEASE_S, Dependency, Site, dependency, hand_in, scancel
+from gridwright.grid.slurm.handing_in import LEASE_S, hand_in
 from gridwright.grid.slurm.job_name import Tag, new_token, split_identifier
 from gridwright.grid.slurm.listing import Element, job_of
 from gridwright.grid.slurm.options import sbatch_options

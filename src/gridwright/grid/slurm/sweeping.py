@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gridwright.errors import GridwrightError
-from gridwright.grid.slurm.handing_in import Site
+from gridwright.grid.slurm.access import Site
 from gridwright.grid.slurm.job_name import Tag
 from gridwright.grid.slurm.job_script import private_prefix
 from gridwright.grid.slurm.record import Record

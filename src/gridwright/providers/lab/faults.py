@@ -11,7 +11,7 @@ from gridwright.errors import GridwrightError, environment_error
 from gridwright.providers.lab import cgroups, network
 from gridwright.providers.lab.boot import boot_nodes
 from gridwright.providers.lab.node import node_is_down
-from gridwright.providers.lab.processes import kill, wait_until_gone
+from gridwright.providers.lab.processes import end_all
 from gridwright.providers.lab.record import LabRecord, locked, read, write
 from gridwright.providers.lab.serving import running_lab, serve, services_of
 from gridwright.providers.lab.spec_copy import kept_spec
@@ -46,8 +46,7 @@ def power_off(lab: str, name: str) -> bool:
         node = record.node(name)
         if node.process is None or not node.up:
             return False
-        kill(node.process)
-        if wait_until_gone([node.process], seconds=PATIENCE_S):
+        if end_all([node.process], seconds=PATIENCE_S):
             raise environment_error(
                 f"node {name} does not end",
                 remedy="a process of it waits for a disk or file system that does not answer",

@@ -54,11 +54,7 @@ def make_root(plan: RootPlan, groups: MemberGroups) -> None:
     mount("", "/", flags=Mount.RECURSIVE | Mount.PRIVATE)
     root = plan.changes / "root"
     root.mkdir(parents=True, exist_ok=True)
-    # A boot empties /tmp.
-    shutil.rmtree(plan.changes / "upper" / "tmp", ignore_errors=True)
-    try:
-        _overlay(plan, root)
-    except OSError:
+    if not _overlay(plan, root):
         _copies(plan, root)
     for path, text in plan.files.items():
         _write(root / path.lstrip("/"), text)
@@ -82,23 +78,50 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-def _overlay(plan: RootPlan, root: Path) -> None:
-    """The image below, and the node's own directory above. Raises OSError where that cannot be."""
+def _overlay(plan: RootPlan, root: Path) -> bool:
+    """The image below, and the node's own directory above; False where this machine has no overlays.
+
+    Raises OSError where it had one before, so that a node never boots without what it wrote.
+    """
     upper, work = plan.changes / "upper", plan.changes / "work"
+    is_first = not upper.exists()
     for directory in (upper, work):
         directory.mkdir(exist_ok=True)
-    opened = [os.open(each, os.O_PATH | os.O_DIRECTORY) for each in (plan.image, upper, work)]
+    # A boot empties /tmp.
+    shutil.rmtree(upper / "tmp", ignore_errors=True)
+    # An overlay that is not synced warns so of a crash of the machine; no lab outlives one.
+    shutil.rmtree(work / "work" / "incompat", ignore_errors=True)
+    try:
+        try:
+            _mount_overlay(plan.image, upper, work, root, ",volatile")
+        except OSError:  # a kernel before 5.10
+            _mount_overlay(plan.image, upper, work, root, "")
+    except OSError:
+        if not is_first:
+            raise
+        for directory in (upper, work):
+            shutil.rmtree(directory)
+        return False
+    (root / "tmp").mkdir(exist_ok=True)
+    (root / "tmp").chmod(0o1777)
+    # What is stored goes past the overlay: figures of a file system on it would be none of a disk.
+    stored = plan.changes / "srv"
+    stored.mkdir(exist_ok=True)
+    bind(str(stored), str(root / "srv"))
+    return True
+
+
+def _mount_overlay(image: Path, upper: Path, work: Path, root: Path, options: str) -> None:
+    """Mount it, by default without ever waiting for the disk of all of this machine."""
+    opened = [os.open(each, os.O_PATH | os.O_DIRECTORY) for each in (image, upper, work)]
     try:
         # Through descriptors, as a comma or a colon in a path would end the option.
         lower, up, aside = (f"/proc/self/fd/{fd}" for fd in opened)
-        mount(
-            "overlay", str(root), "overlay", data=f"lowerdir={lower},upperdir={up},workdir={aside},index=off"
-        )
+        data = f"lowerdir={lower},upperdir={up},workdir={aside},index=off{options}"
+        mount("overlay", str(root), "overlay", data=data)
     finally:
         for fd in opened:
             os.close(fd)
-    (root / "tmp").mkdir(exist_ok=True)
-    (root / "tmp").chmod(0o1777)
 
 
 def _copies(plan: RootPlan, root: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -87,6 +87,36 @@ def wait_until_gone(processes: Iterable[ProcessId], *, seconds: float) -> list[P
             break
         time.sleep(0.005)
     return left
+
+
+def end_all(first: Sequence[ProcessId], *, seconds: float, more: Callable[[], set[int]] = set) -> set[int]:
+    """Kill the first processes of PID namespaces, and wait until nothing is in any namespace of theirs.
+
+    The kernel kills the others of a PID namespace with its first. `more` gives further processes that are to
+    end, too. Returns those that are left when the time is over.
+    """
+    held = HeldNamespaces(first)
+    deadline = time.monotonic() + seconds
+    try:
+        for process in first:
+            kill(process)
+        while True:
+            also = [each for each in map(_identified, more() - {os.getpid()}) if each is not None]
+            for process in also:
+                kill(process)
+            left = {each.pid for each in (*first, *also) if each.alive} | set(held.members())
+            if not left or time.monotonic() > deadline:
+                return left
+            time.sleep(0.01)
+    finally:
+        held.close()
+
+
+def _identified(pid: int) -> ProcessId | None:
+    try:
+        return identify(pid)
+    except ProcessLookupError:
+        return None
 
 
 class HeldNamespaces:

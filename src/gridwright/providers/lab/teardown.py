@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import time
@@ -15,13 +14,7 @@ from gridwright.providers.lab import cgroups
 from gridwright.providers.lab.disk import detach_all
 from gridwright.providers.lab.network import hardware_address
 from gridwright.providers.lab.places import Places
-from gridwright.providers.lab.processes import (
-    HeldNamespaces,
-    ProcessId,
-    identify,
-    kill,
-    wait_until_gone,
-)
+from gridwright.providers.lab.processes import ProcessId, end_all
 from gridwright.providers.lab.record import LabRecord, boot_id, write
 
 PATIENCE_S = 15.0
@@ -49,29 +42,16 @@ def take_down(record: LabRecord) -> list[str]:
 
 
 def _end_processes(processes: list[ProcessId], tops: list[Path]) -> list[str]:
-    """Kill everything in the namespaces and control groups of a lab; what does not end, in words."""
-    held = HeldNamespaces(processes)
-    try:
-        # The end of the anchor is the end of all that is in its PID namespace.
-        for process in processes:
-            kill(process)
-        wait_until_gone(processes, seconds=PATIENCE_S)
-        _kill_members(tops)
-        left = {*held.members(), *(process.pid for process in processes if process.alive)}
-        return [f"process {_describe(pid)}" for pid in sorted(left)]
-    finally:
-        held.close()
+    """Kill everything in the namespaces and control groups of a lab; what does not end, in words.
 
+    In its control groups, but not in its PID namespaces, is what is just entering.
+    """
 
-def _kill_members(tops: list[Path]) -> None:
-    """Kill what is in the lab's control groups but not in its PID namespaces, such as what is entering."""
-    members: list[ProcessId] = []
-    for pid in {pid for top in tops for pid in cgroups.processes(top)} - {os.getpid()}:
-        with suppress(ProcessLookupError):
-            members.append(identify(pid))
-    for process in members:
-        kill(process)
-    wait_until_gone(members, seconds=PATIENCE_S)
+    def members() -> set[int]:
+        return {pid for top in tops for pid in cgroups.processes(top)}
+
+    left = end_all(processes, seconds=PATIENCE_S, more=members)
+    return [f"process {_describe(pid)}" for pid in sorted(left)]
 
 
 def _describe(pid: int) -> str:
