@@ -4,7 +4,8 @@ python bench/dispatch.py             # an array of 2000 jobs, 5 rounds in altern
 python bench/dispatch.py --publish   # also puts the table into docs/performance.md
 
 Every contender runs `/bin/true` so often on as many cores, each with a log of its own (GNU parallel: output
-kept apart, as it does by itself). The time is from handing the jobs in, to a scheduler that is up and has
+kept apart, as it does by itself). As root there is a second table, of arrays through Slurm on a lab: see
+dispatch_slurm.py. The time is from handing the jobs in, to a scheduler that is up and has
 run a few before, until the end of the last job; hyperqueue looks once a second whether all is done, so its
 time ends with the last log that it made. GNU parallel has no scheduler, and its start counts.
 """
@@ -26,6 +27,7 @@ from importlib import metadata, util
 from pathlib import Path
 from statistics import median
 
+import dispatch_slurm  # type: ignore[import-not-found]  # it lies beside this file
 from gridwright.grid.head import ThisMachine
 from gridwright.grid.job import Job, JobRequest, JobState
 from gridwright.grid.scheduler import Scheduler
@@ -156,7 +158,11 @@ CONTENDERS: dict[str, Contender] = {
     "Gridwright local, null jobs": lambda load: local(load, null=True),
     PEER: hyperqueue,
     "GNU parallel": parallel,
+    dispatch_slurm.OURS: lambda load: dispatch_slurm.ours(load.jobs),
+    dispatch_slurm.OURS_PRIVATE: lambda load: dispatch_slurm.ours(load.jobs, private=True),
+    dispatch_slurm.BARE: lambda load: dispatch_slurm.bare(load.jobs),
 }
+ON_SLURM = (dispatch_slurm.OURS, dispatch_slurm.OURS_PRIVATE, dispatch_slurm.BARE)
 
 
 def missing() -> dict[str, str]:
@@ -166,6 +172,8 @@ def missing() -> dict[str, str]:
         found[PEER] = "pip install hyperqueue"
     if shutil.which("parallel") is None:
         found["GNU parallel"] = "apt-get install parallel"
+    if remedy := dispatch_slurm.why_not():
+        found |= dict.fromkeys(ON_SLURM, remedy)
     return found
 
 
@@ -175,20 +183,21 @@ def measure(names: Sequence[str], args: argparse.Namespace) -> dict[str, list[fl
     for number in range(args.rounds):
         for name in names:
             with tempfile.TemporaryDirectory(prefix="gridwright-bench-", dir=args.directory) as directory:
-                seconds = CONTENDERS[name](Load(args.jobs, args.cores, Path(directory)))
-            rates[name].append(args.jobs / seconds)
+                jobs = args.slurm_jobs if name in ON_SLURM else args.jobs
+                seconds = CONTENDERS[name](Load(jobs, args.cores, Path(directory)))
+            rates[name].append(jobs / seconds)
             print(f"round {number + 1}/{args.rounds} {name}: {rates[name][-1]:.0f}/s", file=sys.stderr)
     return rates
 
 
-def table(rates: Mapping[str, Sequence[float]]) -> str:
+def table(rates: Mapping[str, Sequence[float]], peer_name: str) -> str:
     """Medians with the spread; the ratio to the peer is the median of the rounds' ratios."""
     rows = []
     for name, values in rates.items():
-        peer = rates.get(PEER)
+        peer = rates.get(peer_name)
         ratio = median(a / b for a, b in zip(values, peer, strict=True)) if peer else float("nan")
         rows.append([name, spread(values), spread([1000 / each for each in values], 2), f"{ratio:.2f}"])
-    text: str = markdown(["contender", "jobs/s", "ms per job", f"times {PEER}"], rows)
+    text: str = markdown(["contender", "jobs/s", "ms per job", f"times {peer_name}"], rows)
     return text
 
 
@@ -198,6 +207,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--jobs", type=int, default=2000)
+    parser.add_argument("--slurm-jobs", type=int, default=480)
     parser.add_argument("--cores", type=int, default=physical_cores())
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--directory", type=Path, help="where files go; by default the system's place")
@@ -224,9 +234,15 @@ def main() -> None:
             f"{datetime.now(UTC):%Y-%m-%d}, {machine()}; {', '.join(filter(None, peers))}; arrays of "
             f"{args.jobs} jobs on {args.cores} cores, {args.rounds} rounds; median (minimum to maximum).",
             "",
-            table(rates),
+            table({name: rates[name] for name in rates if name not in ON_SLURM}, PEER),
         ]
     )
+    if dispatch_slurm.OURS in rates:
+        text += (
+            f"\n\nArrays of {args.slurm_jobs} jobs through {dispatch_slurm.release()} on a lab of 3 nodes"
+            " that share this machine, 48 slots in all.\n\n"
+            + table({name: rates[name] for name in rates if name in ON_SLURM}, dispatch_slurm.BARE)
+        )
     print(text)
     if args.publish:
         publish("dispatch", text)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -77,24 +79,25 @@ def why_not() -> str | None:
     return None
 
 
+def release() -> str:
+    """Which Slurm it was."""
+    return slurm().run(["sbatch", "--version"]).strip()
+
+
 @cache
 def slurm() -> Slurm:
     """A lab that is taken down when the benchmark ends."""
-    from tests.support.command import Command
-    from tests.support.lab import Lab
-
     directory = Path(tempfile.mkdtemp(prefix="gridwright-bench-lab-"))
     file = directory / "grid.yaml"
     file.write_text(SPEC)
-    lab = Lab(Command(directory), file, "dispatch")
+    gridwright = str(Path(sys.executable).with_name("gridwright"))
 
     def down() -> None:
-        lab.down()
+        subprocess.run([gridwright, "down", str(file)], check=False, timeout=120)
         shutil.rmtree(directory, ignore_errors=True)
 
     atexit.register(down)
-    if (ended := lab.command("up", file, seconds=280)).status != 0:
-        raise SystemExit(ended.err)
+    subprocess.run([gridwright, "up", str(file)], check=True, timeout=300)
     spec = load_spec(file)
     head = head_node(spec)
     state = Path("/var/lib/gridwright/labs/dispatch/state")

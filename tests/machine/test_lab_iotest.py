@@ -46,7 +46,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 def start(lab: Lab, *flags: str) -> Running:
-    return lab.command.start("iotest", lab.spec, "--streams", "2", *flags, "--json")
+    streams = () if "--streams" in flags else ("--streams", "2")
+    return lab.command.start("iotest", lab.spec, *streams, *flags, "--json")
 
 
 def iotest(lab: Lab, *flags: str) -> Ended:
@@ -105,22 +106,24 @@ def test_pairs_and_a_shared_file_are_verified_on_a_real_file_system(lab: Lab) ->
 
 
 def test_a_master_that_is_away_is_a_stall_with_its_length_and_no_wrong_byte(lab: Lab) -> None:
-    # Clients keep in mind where data are; creating a file needs the master each time.
-    flags = ["--size", "16MiB", "--seconds", "32s", "--phases", "write,metadata,read", "--verify", "--pairs"]
+    # A client asks the master once for each 64 MiB of a file: one long file each.
+    flags = ["--streams", "1", "--seconds", "12s", "--engine", "direct", "--verify", "--pairs"]
     with start(lab, *flags) as running:
-        running.says("data: metadata", 100)
+        running.says("data: read", 100)
         assert lab.exec("storage1", "pkill", "-9", "mfsmaster").status == 0
-        threading.Event().wait(5.0)
+        threading.Event().wait(8.0)
         assert lab.exec("storage1", *MASTER).status == 0
         ended = running.end(150)
     assert ended.status == 0, ended.err
-    _, metadata, read = phases(ended)
-    longest = [max((stall["seconds"] for stall in node["stalls"]), default=0) for node in metadata["nodes"]]
-    assert all(4.0 <= seconds < 40.0 for seconds in longest), longest
-    said = findings(ended, "stalled")
-    assert all(any(f"phase metadata on node {name}" in text for text in said) for name in NAMES)
+    _, read = phases(ended)
     assert states(read) == ["complete"] * 3
     assert read["verified_bytes"] == read["bytes"] > 0
+    stalls = [(node["node"], stall["seconds"]) for node in read["nodes"] for stall in node["stalls"]]
+    assert any(5.0 <= seconds < 60.0 for _, seconds in stalls), stalls
+    said = findings(ended, "stalled")
+    for name, seconds in stalls:
+        told = f"phase read on node {name}: all streams stood still for up to {seconds:.1f} s"
+        assert any(told in text for text in said)
     nothing_left(lab)
 
 
@@ -135,8 +138,8 @@ def test_a_node_that_is_powered_off_is_named_and_the_others_go_on(lab: Lab) -> N
         assert ended.json["met"] is None, "what two of three nodes reach proves nothing"
         (said,) = findings(ended, "node-lost")
         assert said.startswith("node compute2 was lost: ")
-        for phase in phases(ended):
-            assert states(phase) == ["complete", "failed", "complete"]
+        # On a slow machine the first phase may be over when the order to power off arrives.
+        assert states(phases(ended)[-1]) == ["complete", "failed", "complete"]
         nothing_left(lab)
     finally:
         powered = lab.fault("power-on", "compute2")
@@ -153,8 +156,7 @@ def test_a_node_that_is_cut_off_is_named_and_given_up(lab: Lab) -> None:
         assert ended.json["status"] == "failed"
         (said,) = findings(ended, "node-lost")
         assert said.startswith("node compute3 was lost: nothing was heard of it for ")
-        (write,) = phases(ended)
-        assert states(write) == ["complete", "complete", "failed"]
+        assert states(phases(ended)[-1]) == ["complete", "complete", "failed"]
     finally:
         healed = lab.fault("heal", "compute3")
     assert healed.status == 0, healed.err

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gridwright.errors import environment_error
+from gridwright.cli.grid_nodes import nodes_up
 
 if TYPE_CHECKING:
     from gridwright.grid.job import NodeState
@@ -64,13 +64,7 @@ def chosen_nodes(spec: GridSpec, known: Sequence[NodeState]) -> list[GridNode]:
     """
     from gridwright.iotest.coordinator import GridNode
 
-    if not any(node.up for node in known):
-        why = "; ".join(f"{node.name} is {node.state}" for node in known[:4]) or "it knows none"
-        raise environment_error(
-            f"the scheduler of grid {spec.name} has no node that is up ({why})",
-            where=str(spec.file) if spec.file else None,
-            remedy="see why: gridwright status, or sinfo -R",
-        )
+    nodes_up(spec, known)
     ranked = sorted(known, key=lambda node: (not node.up, node.free_cores < node.cores))
     chosen = {node.name for node in ranked[: spec.node_count()]}
     return [

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gridwright.cli.grid_nodes import nodes_up
 from gridwright.cli.spec_file import load_placed, note_this_machine
-from gridwright.errors import environment_error, input_error
+from gridwright.errors import input_error
 
 if TYPE_CHECKING:
     from gridwright.spec import GridSpec
@@ -43,15 +44,7 @@ def place_of(spec: GridSpec) -> OnGrid | None:
     from gridwright.providers import head_node
     from gridwright.workload.session import OnGrid
 
-    nodes = open_scheduler(spec, head_node(spec)).nodes()
-    up = [node for node in nodes if node.up]
-    if not up:
-        why = "; ".join(f"{node.name} is {node.state}" for node in nodes[:4]) or "it knows none"
-        raise environment_error(
-            f"the scheduler of grid {spec.name} has no node that is up ({why})",
-            where=str(spec.file) if spec.file else None,
-            remedy="see why: gridwright status, or sinfo -R",
-        )
+    up = nodes_up(spec, open_scheduler(spec, head_node(spec)).nodes())
     facts = {
         "state": str(state_directory(spec)),
         "spec_text": spec.source_text,
