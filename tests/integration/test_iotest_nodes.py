@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace as replaced
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,12 @@ def flip(file: Path, at: int) -> None:
         data.write(bytes([byte[0] ^ 1]))
 
 
+def with_launcher(test: GridTest, launcher: LocalLauncher) -> GridTest:
+    test.launcher = launcher
+    test._fleet = replaced(test._fleet, launcher=launcher)
+    return test
+
+
 def test_figures_of_all_nodes_and_of_each(tmp_path: Path, library: Path) -> None:
     test = GridTest(tmp_path, library)
     record, status = test(size_bytes=4 * MIB, phases=("write", "read", "mixed", "metadata"), verify=True)
@@ -116,23 +123,35 @@ def test_samples_name_their_node_and_a_run_is_loaded_as_it_was(tmp_path: Path, l
     assert starts[1] > ends[0]
 
 
-def test_the_secret_is_in_a_private_file_and_nowhere_else(tmp_path: Path, library: Path) -> None:
+class Curious(LocalLauncher):
+    """Looks at the secret when workers are started."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        self._directory = directory
+        self.mode, self.secret = 0, ""
+
+    def start(self, commands: Mapping[str, Sequence[str]], logs: Path) -> None:
+        (file,) = self._directory.iterdir()
+        self.mode, self.secret = file.stat().st_mode & 0o777, file.read_text()
+        super().start(commands, logs)
+
+
+def test_the_secret_is_in_a_private_file_until_all_have_come_and_nowhere_else(
+    tmp_path: Path, library: Path
+) -> None:
     test = GridTest(tmp_path, library)
-    found: list[tuple[int, str]] = []
-
-    def look() -> None:
-        (file,) = test.secrets.iterdir()
-        found.append((file.stat().st_mode & 0o777, file.read_text()))
-
-    test.seen.when(is_phase("write"), look)
-    test(size_bytes=MIB)
-    ((mode, secret),) = found
-    assert mode == 0o600
-    assert len(secret) == 64
-    said = [*test.launcher.commands["node1"], *(test.log(name) for name in NAMES)]
+    curious = Curious(test.secrets)
+    left: list[list[Path]] = []
+    test.seen.when(is_phase("write"), lambda: left.append(list(test.secrets.iterdir())))
+    _, status = with_launcher(test, curious)(size_bytes=MIB)
+    assert status == ExitStatus.DONE
+    assert curious.mode == 0o600
+    assert len(curious.secret) == 64
+    said = [*curious.commands["node1"], *(test.log(name) for name in NAMES)]
     said += [file.read_text() for file in test.run.path.glob("*.json")]
-    assert all(secret not in each for each in said)
-    assert list(test.secrets.iterdir()) == []
+    assert all(curious.secret not in each for each in said)
+    assert left == [[]]
 
 
 def test_in_pairs_each_node_reads_what_another_one_wrote(tmp_path: Path, library: Path) -> None:
@@ -354,14 +373,6 @@ def test_a_node_of_another_release_is_named_and_left_out(tmp_path: Path, library
     assert status == ExitStatus.ENVIRONMENT
     assert "node node2 was lost: it has gridwright 0.0.1, and " in text(record, "node-lost")
     assert phases_of(record)[0].bytes == 2 * 2 * MIB
-
-
-def with_launcher(test: GridTest, launcher: LocalLauncher) -> GridTest:
-    from dataclasses import replace
-
-    test.launcher = launcher
-    test._fleet = replace(test._fleet, launcher=launcher)
-    return test
 
 
 def test_a_worker_with_another_secret_is_not_let_in(tmp_path: Path, library: Path) -> None:

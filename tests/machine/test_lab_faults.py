@@ -1,9 +1,8 @@
-"""What breaks under iotest on a lab: servers die, a node is cut off, disks fill up, we are killed."""
+"""What breaks on a lab under iotest: servers die for seconds, a mount is gone, the disks fill up."""
 
 from __future__ import annotations
 
 import re
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,48 +82,24 @@ def test_servers_that_die_for_seconds_stall_the_test_and_spoil_no_byte(lab: Lab)
     assert [phase["status"] for phase in (write, read)] == ["complete", "complete"]
     assert read["verified_bytes"] == read["bytes"] > 0
     stalls = findings(document, "stalled")
-    lengths = [float(found[1]) for text in stalls if (found := re.search(r"moved for ([0-9.]+) s", text))]
+    lengths = [float(found[1]) for text in stalls if (found := re.search(r"up to ([0-9.]+) s", text))]
     assert lengths, document["findings"]
     assert 3.0 < max(lengths) < 60.0
     assert {node for text in stalls for node in NODES if node in text}
     nothing_is_left(lab)
 
 
-def test_a_node_that_is_cut_off_is_named_and_left_out(lab: Lab) -> None:
-    flags = ("--phases", "write,read", "--seconds", "6", "--on-node-failure", "continue")
-    with iotest(lab, *flags) as running:
-        running.says("data: write (3 streams)")
-        assert lab.fault("partition", "compute3").status == 0
-        ended = running.end(240)
-    assert lab.fault("heal", "compute3").status == 0
+def test_the_doctor_of_a_proof_sees_what_is_wrong(lab: Lab, tmp_path: Path) -> None:
+    assert lab.exec("compute2", "umount", "-l", "/mnt/grid").status == 0
+    flags = ("--skip", "workload", "--phases", "write", "--seconds", "1")
+    ended = lab.command("prove", lab.spec, *flags, "--json", "--runs", tmp_path)
+    assert lab.fault("power-off", "compute2").status == 0
+    assert lab.fault("power-on", "compute2").status == 0
     document = ended.json
-    assert ended.status == 3, ended.err
-    (lost,) = findings(document, "node-lost")
-    assert "compute3" in lost
-    for phase in document["libraries"][0]["phases"]:
-        state = {node["node"]: node["status"] for node in phase["nodes"]}
-        assert state["compute1"] == state["compute2"] == "complete"
-        assert state.get("compute3") != "complete"
-        counted = [node["bytes"] for node in phase["nodes"] if node["node"] != "compute3"]
-        assert phase["bytes"] == sum(counted) > 0
-    wait_until(
-        lambda: True if "idle" in lab.exec("controller", "sinfo", "-h", "-n", "compute3").out else None,
-        seconds=60,
-        what="compute3 among the idle nodes",
-        last=lambda: lab.exec("controller", "sinfo", "-N").out,
-    )
-    nothing_is_left(lab)
-
-
-def test_a_coordinator_that_is_killed_leaves_no_file_and_no_job(lab: Lab) -> None:
-    with iotest(lab, "--phases", "write", "--seconds", "60") as running:
-        running.says("data: write (3 streams)")
-        wait_until(lambda: in_data(lab) or None, seconds=20, what="files of the test", last=lambda: None)
-        running.signal(signal.SIGKILL)
-        running.process.wait(10)
-        nothing_is_left(lab)
-    shown = lab.command("runs", "list", "--json")
-    assert shown.json["runs"][-1]["status"] == "interrupted", shown.out
+    assert ended.status in (1, 3), ended.err
+    missing = [each for each in document["doctor"] if each["name"] == "library-missing"]
+    assert [each["nodes"] for each in missing] == [["compute2"]]
+    assert document["met"] is not True
 
 
 def test_a_file_system_that_fills_up_is_told_of(lab: Lab) -> None:
@@ -141,18 +116,5 @@ def test_a_file_system_that_fills_up_is_told_of(lab: Lab) -> None:
     document = ended.json
     assert ended.status == 3, ended.err
     told = " ".join(each["text"] for each in document["findings"])
-    assert "No space left on device" in told
+    assert "ENOSPC" in told
     nothing_is_left(lab, seconds=60.0)
-
-
-def test_the_doctor_of_a_proof_sees_what_is_wrong(lab: Lab, tmp_path: Path) -> None:
-    assert lab.exec("compute2", "umount", "-l", "/mnt/grid").status == 0
-    flags = ("--skip", "workload", "--phases", "write", "--seconds", "1", "--streams", "1")
-    ended = lab.command("prove", lab.spec, *flags, "--json", "--runs", tmp_path)
-    assert lab.fault("power-off", "compute2").status == 0
-    assert lab.fault("power-on", "compute2").status == 0
-    document = ended.json
-    assert ended.status in (1, 3), ended.err
-    missing = [each for each in document["doctor"] if each["name"] == "library-missing"]
-    assert [each["nodes"] for each in missing] == [["compute2"]]
-    assert document["met"] is not True

@@ -129,6 +129,8 @@ class Coordinator:
         await asyncio.to_thread(self._fleet.launcher.start, commands, self._logs)
         self._tasks = [asyncio.create_task(self._watch()), asyncio.create_task(self._ask_launcher())]
         await self._gather()
+        # Each worker has read it by now, and a file that is not there cannot be left behind.
+        self._remove_secret()
 
     async def _close(self) -> None:
         for task in self._tasks:
@@ -139,9 +141,12 @@ class Coordinator:
             node.fail("the test is over")
         if self._server is not None:
             self._server.close()
+        self._remove_secret()
+
+    def _remove_secret(self) -> None:
         if self._secret_file is not None:
             with contextlib.suppress(OSError):
-                self._secret_file.unlink()
+                self._secret_file.unlink(missing_ok=True)
 
     async def _gather(self) -> None:
         """Wait until every node has come, or cannot, or the time is up."""

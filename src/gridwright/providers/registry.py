@@ -35,9 +35,7 @@ def provider_of(spec: GridSpec, verb: str) -> Provider:
         return LabProvider()
     if spec.provider == "local":
         raise input_error(
-            f"grid {spec.name} is the machine that Gridwright runs on: there is nothing to take {verb}"
-            if verb != "status"
-            else f"grid {spec.name} is the machine that Gridwright runs on: it has no nodes to tell of",
+            f"grid {spec.name} is the machine that Gridwright runs on: nothing is for {verb} to do",
             where=where,
             remedy="gridwright prove and gridwright submit work as it is; write provider: lab for a lab",
         )
