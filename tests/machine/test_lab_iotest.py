@@ -186,3 +186,32 @@ def test_without_a_queue_workers_are_started_through_ssh(tmp_path: Path) -> None
         assert library["nodes"] == 2
         assert library["phases"][1]["verified_bytes"] == 2 * 2 * 4 * (1 << 20)
         assert {node["host"] for node in ended.json["nodes"]} == {"compute1", "compute2"}
+
+
+SMALL = """\
+name: iofull
+provider: lab
+lab: {network: 10.82.2.0/24, disk: 1 GiB}
+nodes:
+  compute: {count: 2, cores: 2, memory: 1 GiB}
+filesystems:
+  shared: {type: moosefs, path: /mnt/grid, servers: 1}
+libraries: {data: {}}
+scheduler: {type: ssh}
+"""
+
+
+def test_a_file_system_that_fills_up_is_named_and_nothing_of_ours_stays_on_it(tmp_path: Path) -> None:
+    spec = tmp_path / "iofull.yaml"
+    spec.write_text(SMALL)
+    with up(Lab(Command(tmp_path), spec, "iofull")) as lab:
+        with start(lab, "--seconds", "30s") as running:
+            running.says("data: write", 60)
+            lab.exec("compute1", "dd", "if=/dev/zero", f"of={DATA}/someone-else", "bs=1M", "count=2000")
+            ended = running.end(150)
+        assert ended.status == 3, ended.err
+        said = findings(ended, "node-failed")
+        assert said
+        assert all("no space is left on the file system" in text for text in said)
+        left = lab.exec("compute2", "find", DATA, "-mindepth", "1").out
+        assert left.split() == [f"{DATA}/someone-else"]
