@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import select
@@ -10,6 +9,9 @@ import signal
 import time
 from collections.abc import Callable
 from typing import Any
+
+_DEATH_S = 2.0
+"""How long a killed process takes to end at most, where no mount holds it."""
 
 
 class Hangs(Exception):
@@ -31,16 +33,24 @@ def look(what: Callable[[], Any], seconds: float) -> Any:  # noqa: ANN401 - any 
         answer = _read(read, time.monotonic() + seconds)
     finally:
         os.close(read)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(child, os.WNOHANG)
+        _end(child)
     if not answer:
         raise Hangs(f"no answer for {seconds:.0f} s")
     value, error = json.loads(answer)
     if error is not None:
         raise OSError(*error)
     return value
+
+
+def _end(child: int) -> None:
+    """Kill the child and bury it, unless it hangs in the kernel."""
+    handle = os.pidfd_open(child)
+    try:
+        os.kill(child, signal.SIGKILL)
+        select.select([handle], [], [], _DEATH_S)
+    finally:
+        os.close(handle)
+    os.waitpid(child, os.WNOHANG)
 
 
 def _answer(what: Callable[[], Any], pipe: int) -> None:

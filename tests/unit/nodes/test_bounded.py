@@ -6,6 +6,7 @@ import os
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from gridwright.nodes.bounded import Hangs, look
@@ -35,6 +36,7 @@ def test_a_look_that_hangs_ends_in_time_and_leaves_nothing(tmp_path: Path) -> No
     with pytest.raises(Hangs):
         look(fifo.read_text, 0.3)
     assert time.monotonic() - began < 5
+    assert psutil.Process().children() == []
 
 
 def test_a_look_that_breaks_counts_as_no_answer() -> None:
