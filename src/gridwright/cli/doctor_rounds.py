@@ -31,7 +31,7 @@ def rounds_of(spec: GridSpec) -> Rounds | None:
     else:
         states = open_scheduler(spec, head).nodes()
         names = [node.name for node in states]
-        down = {node.name: _word(node.state, node.reason) for node in states if not node.up}
+        down = {node.name: node.standing for node in states if not node.up}
 
     def reach(
         command: Sequence[str], stdin: bytes, timeout_s: float
@@ -43,7 +43,3 @@ def rounds_of(spec: GridSpec) -> Rounds | None:
         }
 
     return Rounds(reach, head.run, down)
-
-
-def _word(state: str, reason: str | None) -> str:
-    return f"{state} ({reason})" if reason else state

@@ -75,4 +75,4 @@ def chosen_nodes(spec: GridSpec, known: Sequence[NodeState]) -> list[GridNode]:
 
 
 def _absence(node: NodeState) -> str:
-    return f"its scheduler says that it is {node.state}{f' ({node.reason})' if node.reason else ''}"
+    return f"its scheduler says that it is {node.standing}"

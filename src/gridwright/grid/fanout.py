@@ -51,10 +51,3 @@ def on_nodes(
 def _answer(task: Any, node: str) -> Answer:  # noqa: ANN401 - ClusterShell has no types
     status, out, err = task.key_retcode(node), task.key_buffer(node), task.key_error(node)
     return Answer(int(status), bytes(out or b""), bytes(err or b""))
-
-
-def folded(nodes: Collection[str]) -> str:
-    """Names as people of the field write them: compute[1-16]."""
-    from ClusterShell.NodeSet import NodeSet
-
-    return str(NodeSet.fromlist(sorted(nodes)))

@@ -139,3 +139,8 @@ class NodeState:
     free_memory_bytes: int
     reason: str | None = None
     """Why it is not up."""
+
+    @property
+    def standing(self) -> str:
+        """Its state, with the reason where there is one."""
+        return f"{self.state} ({self.reason})" if self.reason else self.state
