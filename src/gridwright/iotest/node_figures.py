@@ -163,6 +163,5 @@ def uneven(library: str, record: Figures) -> Finding | None:
         "warning",
         "uneven-nodes",
         f"library {library}, phase {record['op']}: node {slowest} gives {low}, and the median is {middle}",
-        "compare its network, mount options and client with those of another node; "
-        "`gridwright doctor` looks at them",
+        "compare its network, mount options and client with those of another node",
     )
