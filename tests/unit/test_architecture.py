@@ -19,7 +19,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "filesystems": frozenset({"spec", "catalog"}),
     "model": frozenset({"spec", "catalog", "filesystems", "runs", "_native"}),
     "plan": frozenset({"spec", "catalog", "filesystems", "model"}),
-    "nodes": frozenset({"spec", "filesystems"}),
+    "nodes": frozenset({"spec", "catalog", "filesystems"}),
     "grid": frozenset({"spec"}),
     "runs": frozenset({"spec"}),
     "iotest": frozenset({"spec", "filesystems", "grid", "runs", "_native"}),

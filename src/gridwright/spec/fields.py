@@ -81,6 +81,11 @@ class SpecModel(BaseModel):
 FSX_STEP_GIB = 1200
 """AWS sells FSx for Lustre in multiples of it (CreateFileSystem API reference, StorageCapacity)."""
 _BUDGET = r"([0-9]+(?:\.[0-9]+)?)\s*USD/(h|month)"
+_NID = r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}@(?:tcp|o2ib|kfi)[0-9]{0,3}"
+LUSTRE_SOURCE_PATTERN = rf"^{_NID}(?:[,:]{_NID}){{0,15}}:/[A-Za-z0-9_-]{{1,8}}(?:/[A-Za-z0-9._/-]*)?$"
+"""NIDs of management servers and the name of the file system, of at most 8 characters (mount.lustre(8))."""
+HOST_PATTERN = r"^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9a-fA-F:]{2,39})$"
+EXPORT_PATTERN = r"^/[A-Za-z0-9._/@+-]{0,1023}$"
 NAME_PATTERN = r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$"
 
 
@@ -204,6 +209,32 @@ def _path_text(value: object, example: str) -> str:
     return text
 
 
+def _lustre_source(value: object) -> str:
+    if isinstance(value, str) and re.fullmatch(LUSTRE_SOURCE_PATTERN, value, re.ASCII):
+        return value
+    raise FieldError(
+        f"{show(value)} is not what a Lustre client mounts",
+        "write the address of the management server, its network and the file system's name, "
+        "such as 10.0.0.1@tcp:/scratch",
+    )
+
+
+def _host_name(value: object) -> str:
+    if isinstance(value, str) and re.fullmatch(HOST_PATTERN, value, re.ASCII):
+        return value
+    raise FieldError(
+        f"{show(value)} is not a host name or an address", "write one, such as nfs1 or 10.0.0.1"
+    )
+
+
+def _export_path(value: object) -> str:
+    if isinstance(value, str) and re.fullmatch(EXPORT_PATTERN, value, re.ASCII):
+        return value
+    raise FieldError(
+        f"{show(value)} is not an absolute directory of a server", "write one, such as /export/grid"
+    )
+
+
 def _reason(value: object) -> str:
     if isinstance(value, str) and value.strip():
         return value.strip()
@@ -286,6 +317,23 @@ Subdirectory = Annotated[
     WithJsonSchema({"type": "string", "minLength": 1, "examples": ["work"]}),
 ]
 """A path below that of a file system."""
+
+LustreSource = Annotated[
+    str,
+    PlainValidator(_lustre_source),
+    WithJsonSchema({"type": "string", "pattern": LUSTRE_SOURCE_PATTERN, "examples": ["10.0.0.1@tcp:/scratch"]}),
+]
+"""What a Lustre client mounts."""
+
+HostName = Annotated[
+    str, PlainValidator(_host_name), WithJsonSchema({"type": "string", "pattern": HOST_PATTERN})
+]
+"""A host name or an address."""
+
+ExportPath = Annotated[
+    str, PlainValidator(_export_path), WithJsonSchema({"type": "string", "pattern": EXPORT_PATTERN})
+]
+"""A directory that an NFS server exports."""
 
 Reason = Annotated[str, PlainValidator(_reason), WithJsonSchema({"type": "string", "minLength": 1})]
 """Why a finding is silenced."""

@@ -15,9 +15,22 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, InitErrorDetails
 
-from gridwright.spec.fields import Change, Directory, FieldError, FsxCapacity, SpecModel, TebibyteRate, Update
+from gridwright.spec.fields import (
+    Change,
+    Directory,
+    ExportPath,
+    FieldError,
+    FsxCapacity,
+    HostName,
+    LustreSource,
+    Size,
+    SpecModel,
+    TebibyteRate,
+    Update,
+)
 from gridwright.spec.registry import Registry
 from gridwright.spec.storage import MOST_SERVERS, Delivery, Disks, Servers
+from gridwright.units import Bytes
 
 
 class FileSystem(SpecModel):
@@ -35,7 +48,7 @@ class FileSystem(SpecModel):
     )
 
 
-FILESYSTEMS: Registry[type[FileSystem]] = Registry("file system type", planned=("nfs",))
+FILESYSTEMS: Registry[type[FileSystem]] = Registry("file system type")
 """Every kind of file system that a spec can name."""
 
 
@@ -65,6 +78,13 @@ class LocalFileSystem(FileSystem):
     delivers: Annotated[Delivery | None, Update(Change.LIVE, "only predictions read it")] = Field(
         default=None, description="What its disks are known to deliver, where no catalogue lists them."
     )
+    format: Annotated[Literal["xfs", "ext4"], Update(Change.REBUILD, "its disks are made anew, empty")] = (
+        Field(default="xfs", description="What disks of an instance store are formatted with: xfs or ext4.")
+    )
+    chunk: Annotated[Size, Update(Change.REBUILD, "its disks are made anew, empty")] = Field(
+        default=Bytes(512 * 1024),
+        description="The chunk of the RAID 0 that disks of an instance store are striped into.",
+    )
 
 
 @FILESYSTEMS.register("lustre")
@@ -74,8 +94,15 @@ class LustreFileSystem(FileSystem):
     type: Annotated[Literal["lustre"], _NEW] = Field(
         description="The kind of file system: lustre is Lustre on servers of one's own."
     )
-    oss: Annotated[Servers, Update(Change.REBUILD, "targets are added or emptied by hand")] = Field(
-        description="The object storage servers: instance, count, and the disks of each, one OST a disk."
+    source: Annotated[LustreSource | None, Update(Change.REMOUNT, "clients mount it anew")] = Field(
+        default=None,
+        description="What nodes mount, where it is there already: 10.0.0.1@tcp:/scratch, or "
+        "mgs1@tcp:mgs2@tcp:/scratch with a second management server.",
+    )
+    oss: Annotated[Servers | None, Update(Change.REBUILD, "targets are added or emptied by hand")] = Field(
+        default=None,
+        description="The object storage servers: instance, count, and the disks of each, one OST a disk. "
+        "Needed where it has no source.",
     )
     mds: Annotated[Servers | None, Update(Change.REBUILD, "metadata live on it")] = Field(
         default=None, description="The metadata servers."
@@ -121,6 +148,34 @@ class ScaleFileSystem(FileSystem):
     nsd: Annotated[Servers, Update(Change.REBUILD, "disks are added or emptied by hand")] = Field(
         description="The NSD servers: instance or shape, count, and the disks of each. A server with "
         "two NICs has one for clients and one for block volumes."
+    )
+
+
+@FILESYSTEMS.register("nfs")
+class NfsFileSystem(FileSystem):
+    """A directory that an NFS server exports."""
+
+    type: Annotated[Literal["nfs"], _NEW] = Field(
+        description="The kind of file system: nfs is a directory that an NFS server exports."
+    )
+    server: Annotated[HostName, Update(Change.REMOUNT, "nodes mount it anew")] = Field(
+        description="Host name or address of the server."
+    )
+    export: Annotated[ExportPath, Update(Change.REMOUNT, "nodes mount it anew")] = Field(
+        description="The directory that it exports, such as /export/grid."
+    )
+    version: Annotated[
+        Literal["4.2", "4.1", "4.0", "3"], Update(Change.REMOUNT, "nodes mount it anew")
+    ] = Field(default="4.2", description="The version of NFS: 4.2, 4.1, 4.0 or 3.")
+    connections: Annotated[int, Update(Change.REMOUNT, "nodes mount it anew")] = Field(
+        default=1,
+        ge=1,
+        le=16,
+        description="TCP connections of a node to the server, as nconnect of nfs(5); one flow of a cloud's "
+        "network is slower than its NIC.",
+    )
+    delivers: Annotated[Delivery | None, Update(Change.LIVE, "only predictions read it")] = Field(
+        default=None, description="What the server is known to deliver to all nodes together."
     )
 
 
