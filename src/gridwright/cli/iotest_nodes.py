@@ -47,13 +47,13 @@ def fleet_of(spec: GridSpec) -> Fleet | None:
 
 
 def named_nodes(spec: GridSpec) -> list[GridNode]:
-    """The nodes of a grid without a queue, by the names that groups give them: compute1, compute2."""
+    """The nodes of a grid without a queue, by the names that the spec gives them."""
     from gridwright.iotest.coordinator import GridNode
 
     return [
-        GridNode(f"{name}{number}", group.cores)
+        GridNode(node, group.cores)
         for name, group in spec.nodes.items()
-        for number in range(1, group.count + 1)
+        for node in group.node_names(name)
     ]
 
 

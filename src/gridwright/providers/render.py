@@ -54,9 +54,10 @@ def slurm_site(spec: GridSpec, machine: NodeFacts, *, cgroups: Cgroups, release:
             release=release,
         )
     nodes = node_facts(spec, dict.fromkeys(spec.nodes, machine))
+    unnamed = len(nodes) == 1 and all(group.hosts is None for group in spec.nodes.values())
     site = SlurmSite(
         controller=machine.name,
-        nodes=[replace(nodes[0], name=machine.name)] if len(nodes) == 1 else nodes,
+        nodes=[replace(nodes[0], name=machine.name)] if unnamed else nodes,
         state=state_directory(spec),
         release=release,
         cgroups=cgroups,

@@ -13,6 +13,7 @@ from typing import Any
 from gridwright.errors import nearest
 from gridwright.spec.fields import FieldError
 from gridwright.spec.findings import KNOWN
+from gridwright.spec.hosts import MOST_HOSTS, expand_hosts
 from gridwright.spec.lab import CONTROLLER, STORAGE
 from gridwright.spec.source import show
 
@@ -20,10 +21,10 @@ ROLES = ("data", "work", "util")
 """The libraries a grid can have."""
 
 Path = tuple[str, ...]
-MAX_NODES = 10_000
+MAX_NODES = MOST_HOSTS
 """Most nodes in a group."""
 PROVIDERS_WITHOUT_LAB = ("local", "aws", "oci")
-_NOT_IN_A_LAB = ("lustre", "fsx-lustre", "scale")
+_NOT_IN_A_LAB = ("lustre", "fsx-lustre", "scale", "nfs")
 KEY = "[key]"
 """Last part of a path that means the key itself, as pydantic has it."""
 
@@ -32,12 +33,37 @@ def fill_defaults(data: Any) -> Any:  # noqa: ANN401 - whatever YAML or a caller
     """A copy with the defaults out of other fields: the only file system, a library's own directory."""
     if not isinstance(data, Mapping):
         return data
+    data = _counted(data)
     only = _only_filesystem(data)
     libraries = data.get("libraries", {role: {} for role in ROLES} if only else None)
     if not isinstance(libraries, Mapping):
         return data
     filled = {name: _filled(name, library, only) for name, library in libraries.items()}
     return {**data, "libraries": filled}
+
+
+def _counted(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Groups whose hosts are named have as many nodes as that."""
+    groups = data.get("nodes")
+    if not isinstance(groups, Mapping):
+        return data
+    return {**data, "nodes": {name: _with_count(group) for name, group in groups.items()}}
+
+
+def _with_count(group: Any) -> Any:  # noqa: ANN401
+    named = _named(group)
+    return group if named is None or "count" in group else {**group, "count": named}
+
+
+def _named(group: Any) -> int | None:  # noqa: ANN401
+    """How many nodes a group names; None where it names none, or none that can be read."""
+    hosts = group.get("hosts") if isinstance(group, Mapping) else None
+    if not isinstance(hosts, str):
+        return None
+    try:
+        return len(expand_hosts(hosts.strip()))
+    except FieldError:
+        return None
 
 
 def _filled(name: Any, library: Any, only: str | None) -> Any:  # noqa: ANN401
@@ -63,9 +89,11 @@ def cross_problems(data: Any) -> Iterator[tuple[Path, FieldError | str]]:  # noq
         return
     yield from _library_problems(data)
     yield from _shared_directories(data)
+    yield from _named_nodes(data)
     yield from _local_nodes(data)
     yield from _cloud_nodes(data)
     yield from _lab(data)
+    yield from _lustre_without_servers(data)
     for name in _mapping(data, "silence"):
         if name not in KNOWN:
             near = nearest(name, KNOWN)
@@ -215,8 +243,59 @@ def _lab(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
         )
 
 
+def _lustre_without_servers(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
+    """A Lustre is mounted from servers that are there, or built on servers that are described."""
+    for name, filesystem in _mapping(data, "filesystems").items():
+        is_lustre = isinstance(filesystem, Mapping) and filesystem.get("type") == "lustre"
+        if is_lustre and filesystem.get("source") is None and filesystem.get("oss") is None:
+            yield (
+                ("filesystems", name),
+                FieldError(
+                    "a Lustre has neither source nor oss, so it can be neither mounted nor built",
+                    "write what nodes mount, such as source: 10.0.0.1@tcp:/scratch, "
+                    "or describe its servers under oss",
+                ),
+            )
+
+
+def _named_nodes(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
+    """Hosts of groups: whether the provider lets a site name them, and whether they are counted right."""
+    provider = data.get("provider", "local")
+    whose: dict[str, str] = {}
+    for name, group in _mapping(data, "nodes").items():
+        named = _named(group)
+        if named is None:
+            continue
+        path = ("nodes", name, "hosts")
+        if provider in ("lab", "aws", "oci"):
+            yield path, FieldError(f"provider {provider} names its nodes itself", "remove the line")
+            continue
+        if isinstance(group.get("count"), int) and group["count"] != named:
+            yield (
+                ("nodes", name, "count"),
+                FieldError(f"hosts names {named} nodes, and count is {group['count']}", "remove the count"),
+            )
+        twice = [
+            each for each in expand_hosts(group["hosts"].strip()) if whose.setdefault(each, name) != name
+        ]
+        if twice:
+            problem = f"{show(twice[0])} is in group {whose[twice[0]]}, too"
+            yield path, FieldError(problem, "name each node in one group")
+        if _mapping(data, "scheduler").get("type", "local") == "local":
+            yield (
+                path,
+                FieldError(
+                    "the local scheduler is for the machine that Gridwright runs on",
+                    "write scheduler: {type: slurm}, or {type: ssh} where there is none",
+                ),
+            )
+
+
 def _local_nodes(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
     if data.get("provider", "local") != "local" or _mapping(data, "scheduler").get("type") == "slurm":
+        return
+    groups = _mapping(data, "nodes")
+    if any(isinstance(group, Mapping) and "hosts" in group for group in groups.values()):
         return
     groups = _mapping(data, "nodes")
     if len(groups) > 1:

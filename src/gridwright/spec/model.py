@@ -31,6 +31,7 @@ from gridwright.spec.fields import (
 )
 from gridwright.spec.filesystems import AnyFileSystem, FileSystem
 from gridwright.spec.findings import KNOWN
+from gridwright.spec.hosts import HostSet, expand_hosts
 from gridwright.spec.lab import Lab
 from gridwright.spec.registry import Registry
 from gridwright.spec.requirements import Requirements
@@ -63,7 +64,13 @@ class NodeGroup(SpecModel):
         default=1,
         ge=1,
         le=MAX_NODES,
-        description="How many nodes the group has. With provider local, 1, unless the scheduler is slurm.",
+        description="How many nodes the group has. By default those that hosts names, or 1. With provider "
+        "local, 1, unless the scheduler is slurm or hosts names more.",
+    )
+    hosts: Annotated[HostSet | None, Update(Change.ROLLING, "nodes join or leave one at a time")] = Field(
+        default=None,
+        description="Host names of a site's own nodes, as ssh reaches them, such as node[001-016]. "
+        "With provider local only; others name their nodes by the group and a number.",
     )
     instance: Annotated[str | None, Update(Change.ROLLING, "nodes are replaced one at a time")] = Field(
         default=None,
@@ -81,6 +88,12 @@ class NodeGroup(SpecModel):
     memory: Annotated[Size | None, Update(Change.ROLLING, "nodes are drained and set up one at a time")] = (
         Field(default=None, description="Memory of each node that jobs may use. By default what it has.")
     )
+
+    def node_names(self, group: str) -> list[str]:
+        """The names of its nodes: hosts as they are given, else the group's name and a number."""
+        if self.hosts is not None:
+            return expand_hosts(self.hosts)
+        return [f"{group}{number}" for number in range(1, self.count + 1)]
 
 
 class Library(SpecModel):
@@ -205,7 +218,8 @@ class GridSpec(SpecModel):
     @property
     def is_one_machine(self) -> bool:
         """Whether it has no node but the machine that Gridwright runs on."""
-        return self.provider == "local" and self.scheduler.type == "local"
+        named = any(group.hosts is not None for group in self.nodes.values())
+        return self.provider == "local" and self.scheduler.type == "local" and not named
 
     def filesystem_of(self, library: LibraryName) -> FileSystem:
         """The file system that a library lives on. Raises KeyError when the grid has no such library."""
@@ -218,6 +232,11 @@ class GridSpec(SpecModel):
     def node_count(self) -> int:
         """Nodes of all groups."""
         return sum(group.count for group in self.nodes.values())
+
+    def group_of(self, node: str) -> NodeGroup | None:
+        """The group that a node belongs to by its name; None for names that the spec does not give."""
+        found = (group for name, group in self.nodes.items() if node in group.node_names(name))
+        return next(found, None)
 
     @model_validator(mode="wrap")
     @classmethod

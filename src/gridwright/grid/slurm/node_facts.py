@@ -45,11 +45,6 @@ class NodeFacts:
         return self.memory_bytes // MIB
 
 
-def group_node_names(group: str, count: int) -> list[str]:
-    """Names of a group's nodes: the group's own and a number, from 1."""
-    return [f"{group}{number}" for number in range(1, count + 1)]
-
-
 def node_facts(spec: GridSpec, machines: Mapping[str, NodeFacts]) -> list[NodeFacts]:
     """The nodes that run jobs, in the order of the spec; `machines` describes one node of each group.
 
@@ -63,7 +58,7 @@ def node_facts(spec: GridSpec, machines: Mapping[str, NodeFacts]) -> list[NodeFa
             cores = group.cores or machine.all_cores
             machine = replace(machine, sockets=1, cores_per_socket=cores, threads_per_core=1)
         machine = replace(machine, cores=group.cores, memory_bytes=group.memory or machine.memory_bytes)
-        nodes += [replace(machine, name=each) for each in group_node_names(name, group.count)]
+        nodes += [replace(machine, name=each) for each in group.node_names(name)]
     return nodes
 
 
