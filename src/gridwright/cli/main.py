@@ -13,6 +13,7 @@ from gridwright import __version__
 from gridwright.cli.cancel import cancel
 from gridwright.cli.catalog import catalog
 from gridwright.cli.check import check
+from gridwright.cli.doctor import doctor
 from gridwright.cli.down import down
 from gridwright.cli.explain import explain
 from gridwright.cli.init import init
@@ -20,6 +21,7 @@ from gridwright.cli.iotest import DEFAULT_UNTIL_STEADY, iotest
 from gridwright.cli.jobs import jobs
 from gridwright.cli.lab import lab
 from gridwright.cli.logs import logs
+from gridwright.cli.node import node
 from gridwright.cli.plan import plan
 from gridwright.cli.predict import predict
 from gridwright.cli.prove import prove
@@ -27,6 +29,7 @@ from gridwright.cli.render import render
 from gridwright.cli.report import report
 from gridwright.cli.runs import runs
 from gridwright.cli.schema import schema
+from gridwright.cli.setup import setup
 from gridwright.cli.status import status
 from gridwright.cli.submit import submit
 from gridwright.cli.up import up
@@ -74,17 +77,20 @@ app.command()(check)
 app.command()(schema)
 app.command()(plan)
 app.command()(render)
+app.command()(setup)
 app.command()(predict)
 app.command()(up)
 app.command()(status)
 app.command()(down)
 app.add_typer(lab, name="lab")
+app.add_typer(node, name="node")
 app.command(context_settings={"allow_interspersed_args": False})(submit)
 app.command()(jobs)
 app.command()(logs)
 app.command()(cancel)
 app.command()(wait)
 app.command()(explain)
+app.command()(doctor)
 app.command()(iotest)
 app.add_typer(workload, name="workload")
 app.command()(prove)

@@ -20,7 +20,7 @@ def check_output(reader: Reader, flag: str, path: Path | None, *, overwrite: boo
         reader.problem(f"{path} is there already", flag, "name another, or add --overwrite")
 
 
-def write_output(path: Path, content: str) -> None:
+def write_output(path: Path, content: str | bytes) -> None:
     """Write the file, or leave nothing. Raises GridwrightError where the file system refuses."""
     from gridwright.runs.atomic import write_atomically
 

@@ -12,8 +12,6 @@ from gridwright.cli.rendered_directory import write_rendered
 from gridwright.cli.spec_file import load_placed
 from gridwright.errors import ExitStatus
 
-_MOUNTS = Path("/proc/mounts")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderFlags:
@@ -28,23 +26,11 @@ class RenderFlags:
 
 def run_render(flags: RenderFlags) -> ExitStatus:
     """Write the files and say so; returns the exit status. Raises GridwrightError."""
-    from gridwright.grid.slurm.node_facts import NodeFacts
-    from gridwright.grid.slurm.site import detect_cgroups, parse_release
-    from gridwright.providers.render import render
-    from gridwright.runs.host import host_facts
+    from gridwright.cli.this_node import render_here
     from gridwright.spec.findings import unsilenced
 
     spec = load_placed(flags.file)
-    host = host_facts()
-    machine = NodeFacts(
-        name=host.hostname.partition(".")[0],
-        cores_per_socket=host.physical_cores,
-        threads_per_core=max(1, host.logical_cpus // host.physical_cores),
-        memory_bytes=host.memory_bytes,
-    )
-    rendering = render(
-        spec, machine, cgroups=detect_cgroups(_MOUNTS.read_text()), release=parse_release(flags.slurm)
-    )
+    rendering = render_here(spec, flags.slurm)
     findings = unsilenced(rendering.findings, spec.silence)
     done = write_rendered(flags.out, rendering.files, overwrite=flags.overwrite)
     if flags.json:

@@ -27,7 +27,9 @@ class RenderedFile:
     state: State
 
 
-def write_rendered(directory: Path, files: Mapping[str, str], *, overwrite: bool) -> list[RenderedFile]:
+def write_rendered(
+    directory: Path, files: Mapping[str, str | bytes], *, overwrite: bool
+) -> list[RenderedFile]:
     """Make the directory hold these files and no others of an earlier time; each file whole or not at all.
 
     Raises GridwrightError: status INPUT, before anything is written, where the directory holds files that
@@ -66,13 +68,15 @@ def _ours(directory: Path) -> dict[str, set[str]]:
         ) from None
 
 
-def _check(directory: Path, files: Mapping[str, str], ours: Mapping[str, set[str]], overwrite: bool) -> None:
+def _check(
+    directory: Path, files: Mapping[str, str | bytes], ours: Mapping[str, set[str]], overwrite: bool
+) -> None:
     problems = []
     for name in sorted(_there(directory)):
         if name not in ours:
             problems.append(Problem("it was not written by gridwright render", name, remedy=_ELSEWHERE))
         elif not overwrite and _digest((directory / name).read_bytes()) not in ours[name]:
-            if name in files and (directory / name).read_bytes() == files[name].encode():
+            if name in files and (directory / name).read_bytes() == _bytes(files[name]):
                 continue
             remedy = "keep what was changed elsewhere, then add --overwrite; or name another directory"
             problems.append(Problem("it was edited since gridwright render wrote it", name, remedy=remedy))
@@ -91,21 +95,23 @@ def _there(directory: Path) -> Iterator[str]:
                 yield name
 
 
-def _write(directory: Path, files: Mapping[str, str], ours: Mapping[str, set[str]]) -> list[RenderedFile]:
+def _write(
+    directory: Path, files: Mapping[str, str | bytes], ours: Mapping[str, set[str]]
+) -> list[RenderedFile]:
     """The list is written first with what may be there, so that a render that was killed can be repeated."""
-    wanted = {name: {_digest(text.encode())} for name, text in files.items()}
+    wanted = {name: {_digest(_bytes(content))} for name, content in files.items()}
     if dict(ours) != wanted:
         _write_list(
             directory, {name: ours.get(name, set()) | wanted.get(name, set()) for name in {*ours, *wanted}}
         )
     done = []
-    for name, text in files.items():
+    for name, content in files.items():
         path = directory / name
-        if path.is_file() and not path.is_symlink() and path.read_bytes() == text.encode():
+        if path.is_file() and not path.is_symlink() and path.read_bytes() == _bytes(content):
             done.append(RenderedFile(name, "unchanged"))
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_output(path, text)
+        write_output(path, content)
         done.append(RenderedFile(name, "written"))
     for name in sorted(set(ours) - set(files)):
         (directory / name).unlink(missing_ok=True)
@@ -118,6 +124,10 @@ def _write(directory: Path, files: Mapping[str, str], ours: Mapping[str, set[str
 def _write_list(directory: Path, files: Mapping[str, set[str]]) -> None:
     content = {"schema": 1, "files": {name: sorted(files[name]) for name in sorted(files)}}
     write_output(directory / LIST, json.dumps(content, indent=2) + "\n")
+
+
+def _bytes(content: str | bytes) -> bytes:
+    return content.encode() if isinstance(content, str) else content
 
 
 def _digest(content: bytes) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gridwright.filesystems import fsx_lustre, local, lustre, moosefs, scale
+from gridwright.filesystems import fsx_lustre, local, lustre, moosefs, nfs, scale
 from gridwright.filesystems.resources import Contribution
 from gridwright.filesystems.site import Site
 
@@ -14,6 +14,7 @@ _KINDS: Mapping[str, Callable[[str, Any, Site], Contribution]] = {
     "lustre": lustre.contribute,
     "fsx-lustre": fsx_lustre.contribute,
     "scale": scale.contribute,
+    "nfs": nfs.contribute,
     "moosefs": moosefs.contribute,
 }
 

@@ -74,18 +74,26 @@ class Target:
     used_bytes: int | None = None
     last_error: float | None = None
     """When its last error was, in seconds since 1970; None where it had none."""
+    inodes: int | None = None
+    inodes_free: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """What a server moved to and from its targets in a span of time that has ended."""
+    """What a server moved to and from its targets in a span of time that has ended.
+
+    `target` and `client` tell apart what is told apart: one of a server's targets, the client it was for.
+    """
 
     server: str
+    """Empty where it is the traffic of a client with all servers."""
     seconds: float
     read_bytes: int
     written_bytes: int
     reads: int
     writes: int
+    target: str = ""
+    client: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

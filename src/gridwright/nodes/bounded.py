@@ -7,55 +7,79 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-_DEATH_S = 2.0
-"""How long a killed process takes to end at most, where no mount holds it."""
+_DEATH_S = 0.5
+"""How long killed processes take to end at most, where no mount holds them."""
+Looker = Callable[[], Any]
+"""Looks at something and returns plain data; may raise OSError, and may hang."""
 
 
 class Hangs(Exception):
     """The look had not ended in time; what it touched does not answer."""
 
 
-def look(what: Callable[[], Any], seconds: float) -> Any:  # noqa: ANN401 - any plain data
+def look(what: Looker, seconds: float) -> Any:  # noqa: ANN401 - any plain data
     """Call a function in a child process and return its plain data.
 
     Raises Hangs, and OSError as the function raised it. A child that hangs in the kernel cannot be killed: it
     is left behind, and ends when the mount answers.
     """
+    seen = look_at_all({"": what}, seconds)[""]
+    if isinstance(seen, Exception):
+        raise seen
+    return seen
+
+
+def look_at_all(
+    what: Mapping[str, Looker], seconds: float, longer: Mapping[str, float] | None = None
+) -> dict[str, Any]:
+    """Call functions at the same time, each in a child of its own, within `seconds` or those of `longer`.
+
+    The plain data of each, by name; a Hangs or an OSError in the place of what could not be looked at.
+    """
+    limits = dict.fromkeys(what, seconds) | {
+        name: limit for name, limit in (longer or {}).items() if name in what
+    }
+    began = time.monotonic()
+    children = {name: _start(each, began + limits[name]) for name, each in what.items()}
+    try:
+        _read_all({child.pipe: child for child in children.values()})
+    finally:
+        _end_all(list(children.values()))
+    return {name: child.answer(limits[name]) for name, child in children.items()}
+
+
+@dataclass(slots=True)
+class _Child:
+    pid: int
+    pipe: int
+    deadline: float
+    said: list[bytes] = field(default_factory=list)
+    whole: bool = False
+
+    def answer(self, seconds: float) -> Any:  # noqa: ANN401 - any plain data
+        if not self.whole or not self.said:
+            return Hangs(f"no answer for {seconds:.0f} s")
+        value, error = json.loads(b"".join(self.said))
+        return value if error is None else OSError(*error)
+
+
+def _start(what: Looker, deadline: float) -> _Child:
     read, write = os.pipe2(os.O_CLOEXEC)
-    child = os.fork()
-    if child == 0:
+    pid = os.fork()
+    if pid == 0:
         _answer(what, write)
     os.close(write)
-    try:
-        answer = _read(read, time.monotonic() + seconds)
-    finally:
-        os.close(read)
-        _end(child)
-    if not answer:
-        raise Hangs(f"no answer for {seconds:.0f} s")
-    value, error = json.loads(answer)
-    if error is not None:
-        raise OSError(*error)
-    return value
+    return _Child(pid, read, deadline)
 
 
-def _end(child: int) -> None:
-    """Kill the child and bury it, unless it hangs in the kernel."""
-    handle = os.pidfd_open(child)
-    try:
-        os.kill(child, signal.SIGKILL)
-        select.select([handle], [], [], _DEATH_S)
-    finally:
-        os.close(handle)
-    os.waitpid(child, os.WNOHANG)
-
-
-def _answer(what: Callable[[], Any], pipe: int) -> None:
+def _answer(what: Looker, pipe: int) -> None:
     """In the child: answer and end, whatever happens."""
     try:
+        _let_go()
         try:
             answer: tuple[Any, Any] = (what(), None)
         except OSError as error:
@@ -67,11 +91,46 @@ def _answer(what: Callable[[], Any], pipe: int) -> None:
         os._exit(0)
 
 
-def _read(pipe: int, deadline: float) -> bytes:
-    chunks: list[bytes] = []
-    while select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
-        chunk = os.read(pipe, 1 << 16)
-        if not chunk:
-            return b"".join(chunks)
-        chunks.append(chunk)
-    return b""
+def _let_go() -> None:
+    """Drop the streams of the parent: ssh ends with the last process that holds them, and this may hang."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
+
+
+def _read_all(waiting: dict[int, _Child]) -> None:
+    poll = select.poll()
+    for pipe in waiting:
+        poll.register(pipe, select.POLLIN)
+    while waiting:
+        left = min(child.deadline for child in waiting.values()) - time.monotonic()
+        for pipe, _ in poll.poll(max(0.0, left) * 1000):
+            child = waiting[pipe]
+            if chunk := os.read(pipe, 1 << 16):
+                child.said.append(chunk)
+            else:
+                child.whole = True
+                _forget(poll, waiting, pipe)
+        for pipe, child in list(waiting.items()):
+            if time.monotonic() >= child.deadline:
+                _forget(poll, waiting, pipe)
+
+
+def _forget(poll: select.poll, waiting: dict[int, _Child], pipe: int) -> None:
+    poll.unregister(pipe)
+    del waiting[pipe]
+
+
+def _end_all(children: list[_Child]) -> None:
+    """Kill the children and bury them, unless they hang in the kernel."""
+    for child in children:
+        os.close(child.pipe)
+        os.kill(child.pid, signal.SIGKILL)
+    deadline = time.monotonic() + _DEATH_S
+    for child in children:
+        handle = os.pidfd_open(child.pid)
+        try:
+            select.select([handle], [], [], max(0.0, deadline - time.monotonic()))
+        finally:
+            os.close(handle)
+        os.waitpid(child.pid, os.WNOHANG)

@@ -6,23 +6,34 @@ import json
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from pydantic import ValidationError
 
-from gridwright.errors import GridwrightError, Level
-from gridwright.filesystems import moosefs
-from gridwright.filesystems.health import Health, Run
-from gridwright.nodes.checks import NodeFinding, Seen, check_nodes
-from gridwright.nodes.facts import LOOK_S, NodeFacts, node_facts
-from gridwright.spec.filesystems import MooseFileSystem
+from gridwright.filesystems.health import Run
+from gridwright.nodes.check import CheckResult
+from gridwright.nodes.checks import all_checks
+from gridwright.nodes.checks.tuning import settings_asked, tuning_topic
+from gridwright.nodes.facts import LOOK_S
+from gridwright.nodes.file_system_health import asked_of_nodes, health_of_filesystems
+from gridwright.nodes.node_facts import NodeFacts, node_facts
+from gridwright.nodes.pair_findings import PairFindings
+from gridwright.nodes.probe_pairs import Attach, probe_pairs
+from gridwright.nodes.results import counts, results_of
+from gridwright.nodes.seen import Promised, Seen
 from gridwright.spec.model import GridSpec
 
 FACTS = (sys.executable, "-P", "-m", "gridwright.nodes.facts")
+ANSWER_S = 15.0
+"""For a node that is slow to start a program, beyond the time that its looks may take."""
 
-Reach = Callable[[Sequence[str], bytes, float], Mapping[str, tuple[int, bytes, bytes] | None]]
-"""Runs a command with an input on all nodes, each within some seconds: exit status, output, errors."""
+NodeAnswer = tuple[int, bytes, bytes]
+"""Exit status, output, errors."""
+
+
+Reach = Callable[[Sequence[str], bytes, float], Mapping[str, NodeAnswer | None]]
+"""Runs a command with an input on all nodes, each within some seconds; None where one is silent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,29 +43,53 @@ class Rounds:
     reach: Reach
     run: Run
     """On the head node."""
-    down: Mapping[str, str]
+    down: Mapping[str, str] = field(default_factory=dict)
     """Nodes that the scheduler gives no jobs, and its word for why."""
+    attach: Attach | None = None
+    """The command line that runs a command on a node from here; None: no trials of pairs."""
+    promised: Mapping[str, Promised] = field(default_factory=dict)
+    """What the scheduler takes each node for."""
 
 
-def examine(spec: GridSpec, rounds: Rounds | None) -> list[NodeFinding]:
-    """What is wrong with the nodes of a grid, and with what they share; without `rounds`, with this node.
+def examine(spec: GridSpec | None, rounds: Rounds | None, *, pairs: bool = False) -> list[CheckResult]:
+    """Every check of the nodes of a grid and of what they share; without `rounds`, of this node.
 
-    Takes LOOK_S for each library that hangs, and never hangs itself.
+    `pairs`: nodes also try their shared file systems together. Takes LOOK_S where something hangs, and never
+    hangs itself.
     """
-    libraries = {str(name): str(spec.library_directory(name)) for name in spec.libraries}
+    return results_of(see(spec, rounds, pairs=pairs), all_checks())
+
+
+def see(spec: GridSpec | None, rounds: Rounds | None, *, pairs: bool) -> Seen:
+    """Look at all that the checks judge."""
+    libraries = {str(name): str(spec.library_directory(name)) for name in spec.libraries} if spec else {}
+    filesystems = asked_of_nodes(spec) if spec else {}
     if rounds is None:
-        facts = {socket.gethostname(): node_facts(libraries)}
-        return check_nodes(Seen(spec, facts, {}, {}))
+        facts = node_facts(libraries, settings_asked(), filesystems)
+        return Seen(spec, {socket.gethostname(): facts}, {}, {})
+    if spec is None:
+        raise ValueError("rounds are made over the nodes of a spec")
     before = time.time()
-    request = json.dumps({"libraries": libraries}).encode()
-    answers = rounds.reach(FACTS, request, 15.0 + LOOK_S * len(libraries))
+    request = {"libraries": libraries, "settings": settings_asked(), "filesystems": filesystems}
+    answers = rounds.reach(FACTS, json.dumps(request).encode(), ANSWER_S + LOOK_S)
     seen = seen_of(spec, answers, before, time.time())
-    return check_nodes(seen) + _down(rounds.down) + _filesystems(seen, rounds.run)
+    tried = probe_pairs(seen, rounds.attach) if pairs and rounds.attach else None
+    return replace(
+        seen,
+        down=rounds.down,
+        promised=rounds.promised,
+        pairs=tried,
+        clock_offsets_s=_clocks(seen.clock_offsets_s, tried),
+        filesystems=health_of_filesystems(seen, rounds.run),
+    )
 
 
-def seen_of(
-    spec: GridSpec, answers: Mapping[str, tuple[int, bytes, bytes] | None], before: float, after: float
-) -> Seen:
+def _clocks(offsets: Mapping[str, float], tried: PairFindings | None) -> Mapping[str, float]:
+    """By the round, or closer by the trials, whose questions are answered within milliseconds."""
+    return {**offsets, **(tried.clock_offsets_s if tried else {})}
+
+
+def seen_of(spec: GridSpec, answers: Mapping[str, NodeAnswer | None], before: float, after: float) -> Seen:
     """Sort answers into facts and silence; a clock that is right lies between `before` and `after`."""
     facts: dict[str, NodeFacts] = {}
     silent: dict[str, str] = {}
@@ -80,52 +115,33 @@ def _last_line(text: bytes) -> str:
     return lines[-1][:200] if lines else ""
 
 
-def _down(down: Mapping[str, str]) -> list[NodeFinding]:
+TUNING_DRIFT = "tuning-drift"
+
+
+def faults(results: Sequence[CheckResult], silence: Collection[str] = ()) -> list[CheckResult]:
+    """What is wrong and not silenced, for a proof: settings that drifted are one line of it."""
+    settings = {check.name for check in tuning_topic().checks}
+    wrong = [each for each in results if counts(each) and each.level != "info"]
+    drifted = [each for each in wrong if each.name in settings]
+    drift = [] if TUNING_DRIFT in silence else _drift(drifted)
+    return [each for each in wrong if each.name not in settings] + drift
+
+
+def _drift(drifted: Sequence[CheckResult]) -> list[CheckResult]:
+    if not drifted:
+        return []
+    names = list(dict.fromkeys(each.name for each in drifted))
+    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
     return [
-        NodeFinding(
-            "error",
-            "node-down",
-            (node,),
-            f"its scheduler says {word}",
-            "idle or at work",
-            "no job starts there",
-            f"see what the scheduler says of it (scontrol show node {node}), mend that, and resume it",
+        CheckResult(
+            name=TUNING_DRIFT,
+            level="warning",
+            nodes=tuple(dict.fromkeys(node for each in drifted for node in each.nodes)),
+            found=f"{len(names)} settings differ from the tuning table: {shown}",
+            expected="nodes as gridwright setup leaves them",
+            reason="What is measured here is the grid as it is, not as it could be.",
+            source="docs/doctor.md",
+            remedy="see each with its reason: gridwright doctor; set them: gridwright setup",
+            ok=False,
         )
-        for node, word in down.items()
     ]
-
-
-def _filesystems(seen: Seen, run: Run) -> list[NodeFinding]:
-    """What the servers of shared file systems say, asked from the head node."""
-    found = []
-    for name, filesystem in seen.spec.filesystems.items():
-        if not isinstance(filesystem, MooseFileSystem):
-            continue
-        try:
-            health = moosefs.health(run, _master(seen, name))
-        except GridwrightError as error:
-            found.append(
-                _unwell(name, "error", "filesystem-silent", str(error), "see whether its servers run")
-            )
-            continue
-        found += _told(name, health)
-    return found
-
-
-def _told(name: str, health: Health) -> list[NodeFinding]:
-    return [_unwell(name, each.level, each.name, each.text, each.remedy) for each in health.findings]
-
-
-def _unwell(name: str, level: Level, finding: str, text: str, remedy: str) -> NodeFinding:
-    why = "what every node reads and writes depends on it"
-    return NodeFinding(level, finding, (), f"file system {name}: {text}", "all of it serves", why, remedy)
-
-
-def _master(seen: Seen, filesystem: str) -> str:
-    """The master that the nodes have mounted."""
-    for facts in seen.facts.values():
-        for role, library in seen.spec.libraries.items():
-            source = facts.libraries[role].source if role in facts.libraries else None
-            if library.filesystem == filesystem and source and (host := moosefs.master_of_mount(source)):
-                return host
-    return moosefs.MASTER

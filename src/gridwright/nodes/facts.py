@@ -1,7 +1,10 @@
 """Facts of a node, looked up on it: `python -m gridwright.nodes.facts` reads a request and prints them.
 
-Request (JSON on stdin): `{"libraries": {name: directory}}`. Nothing is changed but for one empty file
-in each library, which is removed at once: that is the test of whether it can be written to.
+Request (JSON on stdin): `{"libraries": {name: directory}, "settings": {kind: [key]}, "filesystems": {name:
+fields}}`; kinds are those of the tuning table, fields those of the grid spec. Nothing is changed but for
+empty files in each library, which are removed at once: they are the test of whether it can be written to and
+locked. What may hang, may be secret, or fails is looked at in a child of its own, all at the same time.
+Nothing is imported that is slow to start.
 """
 
 from __future__ import annotations
@@ -10,108 +13,161 @@ import json
 import os
 import socket
 import sys
-import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
-from pydantic import BaseModel
-
 from gridwright import __version__
-from gridwright.filesystems.mounts import describe_mount
-from gridwright.nodes.bounded import Hangs, look
+from gridwright.nodes.bounded import Hangs, Looker, look, look_at_all
+from gridwright.nodes.facts_of import clock as clock_facts
+from gridwright.nodes.facts_of import (
+    commands,
+    disks,
+    health,
+    kernel_log,
+    libraries,
+    machine,
+    mounted,
+    network,
+    scratch,
+    services,
+    settings,
+)
 
-LOOK_S = 5.0
+LOOK_S = 4.0
 """How long a file system may take to answer before it counts as hanging."""
+HEALTH_S = 7.0
+"""How long the servers of a file system may take for their word."""
 
 
-class LibraryFacts(BaseModel):
-    """What a node sees of a library; None where it could not be looked at."""
-
-    path: str
-    hangs: bool = False
-    missing: str | None = None
-    """Why it cannot be looked at, such as `No such file or directory`."""
-    refused: str | None = None
-    """Why it cannot be written to."""
-    filesystem_type: str | None = None
-    source: str | None = None
-    mount_point: str | None = None
-    total_bytes: int | None = None
-    available_bytes: int | None = None
-    inodes: int | None = None
-    inodes_free: int | None = None
-
-
-class NodeFacts(BaseModel):
-    """What a node tells of itself."""
-
-    hostname: str
-    version: str
-    time: float
-    cpus: int
-    """Logical ones."""
-    memory_bytes: int
-    libraries: dict[str, LibraryFacts]
+_SECTIONS: Mapping[str, Looker] = {
+    "system": machine.system,
+    "names": machine.names,
+    "processors": machine.processors,
+    "memory": machine.memory,
+    "disks": disks.disks,
+    "arrays": disks.arrays,
+    "interfaces": network.interfaces,
+    "clock": clock_facts.clock,
+    "kernel_log": kernel_log.kernel_log,
+    "services": services.services,
+    "scratch": scratch.scratch,
+}
+_SETTINGS = {
+    "sysctl": settings.sysctl,
+    "sysfs": settings.sysfs,
+    "limit": settings.limit,
+    "service": commands.unit,
+    "lustre-client": commands.lustre,
+    "lustre-server": commands.lustre,
+    "scale": commands.scale,
+}
+_LIBRARY, _LOCKS, _MOUNT, _SETTING, _HEALTH = "library:", "locks:", "mount:", "settings:", "health:"
 
 
-def node_facts(libraries: Mapping[str, str]) -> NodeFacts:
-    """Look at this node and at its libraries; takes no longer than LOOK_S for each library that hangs."""
-    found = {name: library_facts(Path(path)) for name, path in libraries.items()}
-    return NodeFacts(
-        hostname=socket.gethostname(),
-        version=__version__,
-        time=time.time(),
-        cpus=os.cpu_count() or 1,
-        memory_bytes=psutil.virtual_memory().total,
-        libraries=found,
-    )
+def gather(
+    paths: Mapping[str, str],
+    wanted: Mapping[str, Iterable[str]] | None = None,
+    filesystems: Mapping[str, Mapping[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """Look at this node, its libraries, settings by kind, and file systems of the spec, as plain data.
 
-
-def library_facts(path: Path) -> LibraryFacts:
-    """Look at a library, in a child: a mount that hangs hangs only that."""
-    facts = LibraryFacts(path=str(path))
+    Takes LOOK_S where something hangs, and HEALTH_S where servers do not answer.
+    """
     try:
-        seen = look(lambda: _look(path), LOOK_S)
-    except Hangs:
-        return facts.model_copy(update={"hangs": True})
-    except OSError as error:
-        return facts.model_copy(update={"missing": error.strerror})
-    return facts.model_copy(update=seen)
-
-
-def _look(path: Path) -> dict[str, Any]:
-    if not path.is_dir():
-        path.stat()
-        raise NotADirectoryError(20, "Not a directory", str(path))
-    mount = describe_mount(path)
-    status = os.statvfs(path)
+        mounts = look(mounted.mounted, LOOK_S)
+    except (Hangs, OSError):
+        mounts = []
+    lookers = _lookers(paths, wanted or {}, filesystems or {}, mounts)
+    longer = {name: HEALTH_S for name in lookers if name.startswith(_HEALTH)}
+    seen = look_at_all(lookers, LOOK_S, longer)
     return {
-        "filesystem_type": mount.filesystem_type,
-        "source": mount.source,
-        "mount_point": mount.mount_point,
-        "total_bytes": mount.total_bytes,
-        "available_bytes": mount.available_bytes,
-        "inodes": status.f_files or None,
-        "inodes_free": status.f_favail if status.f_files else None,
-        "refused": _refusal(path),
+        "hostname": socket.gethostname(),
+        "version": __version__,
+        "time": time.time(),
+        "cpus": os.cpu_count() or 1,
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "libraries": {name: _library(path, name, seen) for name, path in paths.items()},
+        "mounts": [{**mount, **_usage(seen[_MOUNT + mount["mount_point"]])} for mount in mounts],
+        "tuned": settings.tuned()["profile"],
+        "settings": _of_kind(seen, _SETTING),
+        "health": _of_kind(seen, _HEALTH),
+        "unknown": {name: _why(each) for name, each in seen.items() if isinstance(each, Exception)},
+        **{name: seen[name] for name in _SECTIONS if not isinstance(seen[name], Exception)},
     }
 
 
-def _refusal(path: Path) -> str | None:
-    try:
-        with tempfile.TemporaryFile(dir=path, prefix=".gridwright-check-"):
-            return None
-    except OSError as error:
-        return error.strerror
+def _lookers(
+    paths: Mapping[str, str],
+    wanted: Mapping[str, Iterable[str]],
+    filesystems: Mapping[str, Mapping[str, Any]],
+    mounts: Iterable[Mapping[str, Any]],
+) -> dict[str, Looker]:
+    """What to look at, each with its name."""
+    lookers: dict[str, Looker] = dict(_SECTIONS)
+    for name, path in paths.items():
+        lookers[_LIBRARY + name] = partial(libraries.library, Path(path))
+        lookers[_LOCKS + name] = partial(libraries.locks, Path(path))
+    for mount in mounts:
+        lookers[_MOUNT + mount["mount_point"]] = partial(mounted.usage, mount["mount_point"])
+    for kind, keys in wanted.items():
+        if kind in _SETTINGS:
+            lookers[_SETTING + kind] = partial(settings.values, _SETTINGS[kind], list(keys))
+    for name, described in filesystems.items():
+        lookers[_HEALTH + name] = partial(health.health, described)
+    return lookers
+
+
+def _of_kind(seen: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    return {
+        name.removeprefix(kind): found
+        for name, found in seen.items()
+        if name.startswith(kind) and not isinstance(found, Exception)
+    }
+
+
+def _why(error: Exception) -> str:
+    return str(error.strerror) if isinstance(error, OSError) and error.strerror else str(error)
+
+
+def gather_library(path: Path) -> dict[str, Any]:
+    """Look at a library, in a child: a mount that hangs hangs only that."""
+    lookers: dict[str, Looker] = {
+        _LIBRARY: partial(libraries.library, path),
+        _LOCKS: partial(libraries.locks, path),
+    }
+    return _library(str(path), "", look_at_all(lookers, LOOK_S))
+
+
+def _library(path: str, name: str, seen: Mapping[str, Any]) -> dict[str, Any]:
+    found, locks = seen[_LIBRARY + name], seen[_LOCKS + name]
+    if isinstance(found, Hangs):
+        return {"path": path, "hangs": True}
+    if isinstance(found, OSError):
+        return {"path": path, "missing": found.strerror}
+    if found["refused"] or isinstance(locks, OSError):
+        locks = None
+    elif isinstance(locks, Hangs):
+        locks = {"flock": "no answer", "fcntl": "no answer"}
+    return {"path": path, **found, "locks": locks}
+
+
+def _usage(seen: Any) -> dict[str, Any]:  # noqa: ANN401 - plain data or an error
+    if isinstance(seen, Hangs):
+        return {"hangs": True}
+    if isinstance(seen, OSError):
+        # A mount below a directory that is closed to us is nothing to worry about.
+        return {} if isinstance(seen, PermissionError) else {"broken": seen.strerror}
+    return dict(seen)
 
 
 def main() -> None:
     """Answer one request."""
     request = json.loads(sys.stdin.read())
-    print(node_facts(request["libraries"]).model_dump_json())  # noqa: T201 - the answer
+    facts = gather(request["libraries"], request.get("settings"), request.get("filesystems"))
+    print(json.dumps(facts))  # noqa: T201 - the answer
 
 
 if __name__ == "__main__":

@@ -15,7 +15,16 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Kind = Literal[
-    "sysctl", "sysfs", "tuned", "limit", "block", "mount", "lustre-client", "lustre-server", "scale", "service"
+    "sysctl",
+    "sysfs",
+    "tuned",
+    "limit",
+    "block",
+    "mount",
+    "lustre-client",
+    "lustre-server",
+    "scale",
+    "service",
 ]
 Role = Literal["compute", "storage", "head"]
 Compare = Literal["equal", "at-least", "at-most", "one-of", "absent"]
@@ -52,12 +61,26 @@ class TuningRow(BaseModel):
     """What is said where it is not there: what took its place."""
     corrected: str | None = None
     """Where a paper's value was not taken over: the value, and why it is wrong today."""
+    bounded_by: str | None = None
+    """Block rows: the file beside `key` that says how far a disk can go; it then asks for no more."""
 
     @model_validator(mode="after")
     def _one_value(self) -> TuningRow:
         if (self.value is None) == (self.formula is None):
             raise ValueError("a row has either a value or a formula")
         return self
+
+
+class NotSet(BaseModel):
+    """A setting of the papers that nodes do not get, so that whoever compares sees why."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    paper: str
+    """The paper's value."""
+    source: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +95,21 @@ class NodeSize:
 @cache
 def tuning_rows() -> tuple[TuningRow, ...]:
     """All rows, in the order of the file."""
+    return tuple(TuningRow.model_validate(row) for row in _table()["gridwright_tuning"])
+
+
+@cache
+def not_set() -> tuple[NotSet, ...]:
+    """What the papers set and we do not, in the order of the file."""
+    return tuple(NotSet.model_validate(row) for row in _table()["gridwright_not_set"])
+
+
+def _table() -> Mapping[str, Sequence[Mapping[str, object]]]:
     from ruamel.yaml import YAML
 
     text = resources.files("gridwright.nodes").joinpath("tuning.yaml").read_text("utf-8")
-    rows: Sequence[Mapping[str, object]] = YAML(typ="safe").load(text)["gridwright_tuning"]
-    return tuple(TuningRow.model_validate(row) for row in rows)
+    table: Mapping[str, Sequence[Mapping[str, object]]] = YAML(typ="safe").load(text)
+    return table
 
 
 def wanted(row: TuningRow, size: NodeSize) -> Value:
@@ -86,10 +119,12 @@ def wanted(row: TuningRow, size: NodeSize) -> Value:
     from jinja2.sandbox import SandboxedEnvironment
 
     expression = SandboxedEnvironment().compile_expression(row.formula or "")
-    value: Value = expression(
+    value: Value | None = expression(
         memory_bytes=size.memory_bytes,
         memory_kib=size.memory_bytes // 1024,
         cores=size.cores,
         cpus=size.cpus,
     )
+    if value is None:
+        raise ValueError(f"the formula of {row.name} gives nothing")
     return value

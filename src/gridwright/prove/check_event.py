@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from gridwright.grid.slurm.node_facts import fold
-from gridwright.nodes.checks import NodeFinding
+from gridwright.nodes.check import CheckResult
 from gridwright.runs.journal import Event
 
 
-def check_event(finding: NodeFinding) -> Event:
-    """The event of a finding; its text names the nodes folded, as `compute[1-16]`."""
-    where = f"{fold(finding.nodes)}: " if finding.nodes else ""
-    text = f"{where}{finding.found}; expected: {finding.expected}. {_sentence(finding.why)}"
-    return {"event": "check"} | asdict(finding) | {"text": text}
-
-
-def _sentence(why: str) -> str:
-    return f"{why[:1].upper()}{why[1:]}"
+def check_event(result: CheckResult) -> Event:
+    """The event of a check that failed; its text names the nodes folded, as `compute[1-16]`."""
+    where = f"{fold(result.nodes)}: " if result.nodes else ""
+    return {
+        "event": "check",
+        "level": result.level,
+        "name": result.name,
+        "text": f"{where}{result.found}; expected: {result.expected}. {result.reason}",
+        "remedy": result.remedy,
+        "nodes": list(result.nodes),
+        "found": result.found,
+        "expected": result.expected,
+        "why": result.reason,
+    }

@@ -13,7 +13,7 @@ from gridwright.iotest.options import IotestOptions
 from gridwright.iotest.recorded import judged as judged_iotest
 from gridwright.iotest.recorded import run_iotest, run_status
 from gridwright.iotest.targets import library_targets
-from gridwright.nodes.doctor import Rounds, examine
+from gridwright.nodes.doctor import Rounds, examine, faults
 from gridwright.prove.check_event import check_event
 from gridwright.report.write import write_report
 from gridwright.runs.directory import Results, RunDirectory
@@ -114,10 +114,8 @@ def prove(
 
 
 def _examine(spec: GridSpec, run: RunDirectory, displays: Sequence[Observer], rounds: Rounds | None) -> None:
-    for finding in examine(spec, rounds):
-        if finding.level != "error" and finding.name in spec.silence:
-            continue
-        event = check_event(finding)
+    for fault in faults(examine(spec, rounds), spec.silence):
+        event = check_event(fault)
         for observer in (run, *displays):
             observer.take(event)
 

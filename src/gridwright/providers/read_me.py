@@ -29,6 +29,7 @@ def read_me(spec: GridSpec, site: SlurmSite | None, files: Sequence[str]) -> str
         )
     else:
         lines += [*_contents(files), *_steps(spec, site)]
+    lines += _playbook(spec)
     if spec.is_bought:
         lines += [
             "",
@@ -46,6 +47,35 @@ def read_me(spec: GridSpec, site: SlurmSite | None, files: Sequence[str]) -> str
             ),
         ]
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _playbook(spec: GridSpec) -> Iterator[str]:
+    """How the nodes are set up by the playbook beside this file."""
+    yield from [
+        "",
+        "## Setting nodes up with Ansible",
+        "",
+        *_paragraph(
+            "`site.yml` sets kernel, limits, disks, file systems and Slurm of all nodes in `inventory.yml`, "
+            "as `tuning.yaml` has it, which says why for each setting. It needs ansible-core 2.16 or newer "
+            "and ssh to the nodes; a second run changes nothing."
+        ),
+        "```sh",
+        "ansible-playbook site.yml --check --diff   # what differs; changes nothing",
+        "ansible-playbook site.yml",
+        "```",
+        "",
+        *_paragraph(
+            "`gridwright setup` does the same from the grid spec. What a site chooses goes into a file of "
+            "its own, named with `--extra-vars @FILE`: the defaults of the roles say what there is, such as "
+            "the repository of the Lustre client and the file that holds the key of munge."
+        ),
+    ]
+    if spec.provider == "lab":
+        yield from _paragraph(
+            "Nodes of a lab share the kernel of this machine: nothing of it is set for them, and `gridwright "
+            "up` has set up the rest."
+        )
 
 
 def _paragraph(text: str) -> list[str]:

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gridwright.errors import Finding, GridwrightError
-from gridwright.grid.slurm.configuration import slurm_configuration
+from gridwright.grid.slurm.configuration import LOGS, SPOOL, slurm_configuration, state_location
 from gridwright.grid.slurm.node_facts import USABLE_PART, NodeFacts, node_facts
 from gridwright.grid.slurm.site import LAB, OLDEST, Cgroups, Release, SlurmSite
 from gridwright.grid.state_directory import state_directory
+from gridwright.nodes.playbook import Hosts, SlurmPart, playbook_files
+from gridwright.providers.lab.layout import Role, layout_of
 from gridwright.providers.read_me import read_me
 from gridwright.spec.lab import CONTROLLER
 from gridwright.spec.locate import problem_at
@@ -20,8 +22,10 @@ from gridwright.spec.model import GridSpec
 class Rendering:
     """Files by their path below the directory that they are written to."""
 
-    files: Mapping[str, str]
+    files: Mapping[str, str | bytes]
     findings: Sequence[Finding]
+    hosts: Hosts
+    """The nodes that the playbook among the files is for."""
 
 
 def render(
@@ -33,7 +37,7 @@ def render(
     catalogue.
     Raises GridwrightError (status INPUT) for types that the catalogue does not know.
     """
-    files: dict[str, str] = {}
+    files: dict[str, str | bytes] = {}
     findings: Sequence[Finding] = ()
     site: SlurmSite | None = None
     if spec.scheduler.type == "slurm":
@@ -41,7 +45,46 @@ def render(
         configuration = slurm_configuration(spec, site)
         files = {f"slurm/{name}": text for name, text in configuration.files.items()}
         findings = configuration.findings
-    return Rendering({**files, "README.md": read_me(spec, site, list(files))}, findings)
+    text = read_me(spec, site, list(files))
+    hosts = _hosts(spec, machine.name, site)
+    files |= playbook_files(spec, hosts, _slurm_part(spec, site))
+    return Rendering({**files, "README.md": text}, findings, hosts)
+
+
+def _hosts(spec: GridSpec, machine: str, site: SlurmSite | None) -> Hosts:
+    """The nodes of a grid by what they are there for; `machine` is the name of this one.
+
+    Servers of file systems are not among them, but for those of a lab: sites have their own names for them.
+    """
+    if spec.provider == "lab":
+        layout = layout_of(spec)
+        named = {role: [node.name for node in layout.of_role(role)] for role in Role}
+        return Hosts.named(
+            compute=named[Role.COMPUTE], storage=named[Role.STORAGE], head=named[Role.CONTROLLER]
+        )
+    if spec.is_one_machine or (spec.provider == "local" and spec.node_count() == 1):
+        return Hosts.this_machine(machine)
+    compute = (
+        [node.name for node in site.nodes]
+        if site
+        else [f"{name}{number}" for name, group in spec.nodes.items() for number in range(1, group.count + 1)]
+    )
+    return Hosts.named(compute=compute, head=[site.controller] if site else [])
+
+
+def _slurm_part(spec: GridSpec, site: SlurmSite | None) -> SlurmPart | None:
+    if site is None:
+        return None
+    controllers = [site.controller]
+    if spec.scheduler.backup_controller and site.backup not in controllers:
+        controllers.append(site.backup)
+    return SlurmPart(
+        nodes=tuple(node.name for node in site.nodes),
+        controllers=tuple(controllers),
+        state=str(state_location(spec, site)),
+        spool=str(SPOOL),
+        logs=str(LOGS),
+    )
 
 
 def slurm_site(spec: GridSpec, machine: NodeFacts, *, cgroups: Cgroups, release: Release) -> SlurmSite:

@@ -13,7 +13,13 @@ from gridwright.units import HOURS_PER_MONTH
 
 MOST_RESILIENT = 4
 """What a design's resilience counts up to."""
-_KINDS = {"local": "disks of each node", "lustre": "Lustre", "fsx-lustre": "FSx for Lustre", "scale": "Scale"}
+_KINDS = {
+    "local": "disks of each node",
+    "lustre": "Lustre",
+    "fsx-lustre": "FSx for Lustre",
+    "scale": "Scale",
+    "nfs": "NFS",
+}
 
 
 def dollars(usd: float | None) -> str:

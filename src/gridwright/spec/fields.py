@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     GetJsonSchemaHandler,
     PlainSerializer,
@@ -80,6 +81,7 @@ class SpecModel(BaseModel):
 
 FSX_STEP_GIB = 1200
 """AWS sells FSx for Lustre in multiples of it (CreateFileSystem API reference, StorageCapacity)."""
+SMALLEST_CHUNK, LARGEST_CHUNK = 4 * 2**10, 64 * 2**20
 _BUDGET = r"([0-9]+(?:\.[0-9]+)?)\s*USD/(h|month)"
 _NID = r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}@(?:tcp|o2ib|kfi)[0-9]{0,3}"
 LUSTRE_SOURCE_PATTERN = rf"^{_NID}(?:[,:]{_NID}){{0,15}}:/[A-Za-z0-9_-]{{1,8}}(?:/[A-Za-z0-9._/-]*)?$"
@@ -169,6 +171,17 @@ def _size(value: object) -> Bytes:
     return size
 
 
+def _chunk(value: object) -> Bytes:
+    """A chunk as md takes it: a power of two (mdadm(8), --chunk), of at least a page."""
+    size = Bytes.parse(value)
+    if SMALLEST_CHUNK <= size <= LARGEST_CHUNK and size & (size - 1) == 0:
+        return size
+    raise FieldError(
+        f"{show(value)} is not a chunk that an array can have",
+        f"write a power of two from {Bytes(SMALLEST_CHUNK)} to {Bytes(LARGEST_CHUNK)}, such as 512 KiB",
+    )
+
+
 def _directory(value: object, info: ValidationInfo) -> Path:
     """An absolute path; a relative one starts at the directory of the grid spec."""
     text = _path_text(value, "/data/grid")
@@ -222,9 +235,12 @@ def _lustre_source(value: object) -> str:
 def _host_name(value: object) -> str:
     if isinstance(value, str) and re.fullmatch(HOST_PATTERN, value, re.ASCII):
         return value
-    raise FieldError(
-        f"{show(value)} is not a host name or an address", "write one, such as nfs1 or 10.0.0.1"
-    )
+    raise FieldError(f"{show(value)} is not a host name or an address", "write one, such as nfs1 or 10.0.0.1")
+
+
+def _version_text(value: object) -> object:
+    """4.2 and 3 of YAML as text. What is no version is refused by the type."""
+    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
 def _export_path(value: object) -> str:
@@ -295,6 +311,14 @@ Size = Annotated[
 ]
 """A size above 0 bytes."""
 
+ChunkSize = Annotated[
+    Bytes,
+    PlainValidator(_chunk),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": ["string", "integer"], "pattern": SIZE_PATTERN, "examples": ["512 KiB"]}),
+]
+"""How much of a stripe is on one disk of an array."""
+
 FsxCapacity = Annotated[
     Bytes,
     PlainValidator(_fsx_capacity),
@@ -321,7 +345,9 @@ Subdirectory = Annotated[
 LustreSource = Annotated[
     str,
     PlainValidator(_lustre_source),
-    WithJsonSchema({"type": "string", "pattern": LUSTRE_SOURCE_PATTERN, "examples": ["10.0.0.1@tcp:/scratch"]}),
+    WithJsonSchema(
+        {"type": "string", "pattern": LUSTRE_SOURCE_PATTERN, "examples": ["10.0.0.1@tcp:/scratch"]}
+    ),
 ]
 """What a Lustre client mounts."""
 
@@ -329,6 +355,13 @@ HostName = Annotated[
     str, PlainValidator(_host_name), WithJsonSchema({"type": "string", "pattern": HOST_PATTERN})
 ]
 """A host name or an address."""
+
+NfsVersion = Annotated[
+    Literal["4.2", "4.1", "4.0", "3"],
+    BeforeValidator(_version_text),
+    WithJsonSchema({"enum": ["4.2", "4.1", "4.0", "3", 4.2, 4.1, 4.0, 3]}),
+]
+"""A version of NFS as nfs(5) has it; unquoted it is a number in YAML."""
 
 ExportPath = Annotated[
     str, PlainValidator(_export_path), WithJsonSchema({"type": "string", "pattern": EXPORT_PATTERN})

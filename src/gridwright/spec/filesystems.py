@@ -17,13 +17,14 @@ from pydantic_core import CoreSchema, InitErrorDetails
 
 from gridwright.spec.fields import (
     Change,
+    ChunkSize,
     Directory,
     ExportPath,
     FieldError,
     FsxCapacity,
     HostName,
     LustreSource,
-    Size,
+    NfsVersion,
     SpecModel,
     TebibyteRate,
     Update,
@@ -81,9 +82,12 @@ class LocalFileSystem(FileSystem):
     format: Annotated[Literal["xfs", "ext4"], Update(Change.REBUILD, "its disks are made anew, empty")] = (
         Field(default="xfs", description="What disks of an instance store are formatted with: xfs or ext4.")
     )
-    chunk: Annotated[Size, Update(Change.REBUILD, "its disks are made anew, empty")] = Field(
-        default=Bytes(512 * 1024),
-        description="The chunk of the RAID 0 that disks of an instance store are striped into.",
+    chunk: Annotated[ChunkSize, Update(Change.REBUILD, "its disks are made anew, empty")] = Field(
+        # A factory, as pydantic cannot write a default of this type into the JSON Schema by itself.
+        default_factory=lambda: Bytes(512 * 1024),
+        json_schema_extra={"default": "512 KiB"},
+        description="The chunk of the RAID 0 that disks of an instance store are striped into; "
+        "512 KiB by default.",
     )
 
 
@@ -164,9 +168,9 @@ class NfsFileSystem(FileSystem):
     export: Annotated[ExportPath, Update(Change.REMOUNT, "nodes mount it anew")] = Field(
         description="The directory that it exports, such as /export/grid."
     )
-    version: Annotated[
-        Literal["4.2", "4.1", "4.0", "3"], Update(Change.REMOUNT, "nodes mount it anew")
-    ] = Field(default="4.2", description="The version of NFS: 4.2, 4.1, 4.0 or 3.")
+    version: Annotated[NfsVersion, Update(Change.REMOUNT, "nodes mount it anew")] = Field(
+        default="4.2", description="The version of NFS: 4.2, 4.1, 4.0 or 3."
+    )
     connections: Annotated[int, Update(Change.REMOUNT, "nodes mount it anew")] = Field(
         default=1,
         ge=1,

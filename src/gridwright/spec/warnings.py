@@ -173,7 +173,9 @@ def _volatile_directory(spec: GridSpec) -> Iterator[Finding]:
 
 def _no_metadata_server(spec: GridSpec) -> Iterator[Finding]:
     for name, filesystem in spec.filesystems.items():
-        if isinstance(filesystem, LustreFileSystem) and filesystem.mds is None:
+        if not isinstance(filesystem, LustreFileSystem) or filesystem.source is not None:
+            continue
+        if filesystem.mds is None:
             yield Finding(
                 "warning",
                 "no-metadata-server",

@@ -272,3 +272,34 @@ def test_more_nodes_never_lower_the_whole_nor_raise_a_core(count: int, streams: 
             old, new = before.rates[operation], after.rates[operation]
             assert new.bytes_per_s >= old.bytes_per_s * (1 - 1e-12)
             assert new.bytes_per_s_per_core <= old.bytes_per_s_per_core * (1 + 1e-12)
+
+
+NFS = {"type": "nfs", "path": "/g", "server": "nfs1", "export": "/srv"}
+
+
+def test_an_nfs_server_is_shared_by_all_nodes_behind_the_network_of_each() -> None:
+    slow = {**NFS, "delivers": {"write": "1 GB/s", "read": "20 GB/s"}}
+    rates = predicted(filesystems={"fsx": slow}).libraries[0].rates
+    assert (rates["write"].bytes_per_s, rates["write"].bound_by.resource) == (1e9, "fsx.server-write")
+    # Four nodes of 25 Gbit/s pass 12.5 GB/s, less than the server.
+    assert (rates["read"].bytes_per_s, rates["read"].bound_by.resource) == (12.5e9, "node.network-in")
+
+
+@pytest.mark.parametrize(
+    ("filesystem", "reason"),
+    [
+        (NFS, "nobody says what its server delivers (write and read; delivers: does)"),
+        (
+            {**NFS, "delivers": {"write": "1 GB/s"}},
+            "nobody says what its server delivers (read; delivers: does)",
+        ),
+        (
+            {"type": "lustre", "path": "/l", "source": "10.0.0.1@tcp:/scratch"},
+            "nothing is known of its servers (oss: describes them)",
+        ),
+    ],
+)
+def test_servers_of_which_nothing_is_known_are_said_so(filesystem: dict[str, Any], reason: str) -> None:
+    with pytest.raises(GridwrightError) as caught:
+        predicted(filesystems={"fsx": filesystem})
+    assert reason in str(caught.value)

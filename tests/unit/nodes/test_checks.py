@@ -2,78 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gridwright import __version__
-from gridwright.nodes.checks import NodeFinding, Seen, check_nodes
 from gridwright.nodes.doctor import examine, seen_of
-from gridwright.nodes.facts import LibraryFacts, NodeFacts, library_facts
-from gridwright.spec import GridSpec, parse_spec
-
-GIB = 2**30
-SPEC = parse_spec(
-    """
-provider: lab
-nodes:
-  compute: {count: 3, cores: 4, memory: 2 GiB}
-filesystems:
-  shared: {type: moosefs, path: /mnt/grid}
-libraries:
-  data: {requires: 1 MB/s/core}
-scheduler: {type: slurm}
-"""
-)
+from gridwright.nodes.node_facts import library_facts
+from gridwright.spec import parse_spec
+from tests.support.doctor_grid import GIB, MACHINES, SPEC, grid, machine, node, results, sound, wrong
 
 
-def sound(**changes: object) -> LibraryFacts:
-    usual: dict[str, object] = {
-        "path": "/mnt/grid/data",
-        "filesystem_type": "fuse.mfs",
-        "total_bytes": 100 * GIB,
-        "available_bytes": 60 * GIB,
-        "inodes": 1000,
-        "inodes_free": 900,
-    }
-    return LibraryFacts.model_validate(usual | changes)
-
-
-def node(name: str, library: LibraryFacts | None = None, **changes: Any) -> NodeFacts:
-    usual: dict[str, object] = {
-        "hostname": name,
-        "version": __version__,
-        "time": 1000.0,
-        "cpus": 8,
-        "memory_bytes": 4 * GIB,
-        "libraries": {"data": library or sound()},
-    }
-    return NodeFacts.model_validate(usual | changes)
-
-
-def grid(*nodes: NodeFacts, spec: GridSpec = SPEC) -> Seen:
-    return Seen(spec, {each.hostname: each for each in nodes}, {}, {})
-
-
-def test_sound_nodes_have_no_finding() -> None:
-    assert check_nodes(grid(node("compute1"), node("compute2"), node("compute3"))) == []
+def test_sound_nodes_have_no_fault() -> None:
+    assert wrong(grid(node("compute1"), node("compute2"), node("compute3"))) == []
+    assert wrong(grid(*(machine(f"compute{n}") for n in (1, 2, 3)), spec=MACHINES)) == []
 
 
 @pytest.mark.parametrize(
     ("library", "name", "found"),
     [
-        ({"hangs": True}, "library-hangs", "library data (/mnt/grid/data) does not answer"),
+        ({"hangs": True}, "library-hangs", "library data (/mnt/grid/data): does not answer"),
         (
             {"missing": "No such file or directory"},
             "library-missing",
             "library data (/mnt/grid/data): No such file or directory",
         ),
         (
-            {"refused": "Read-only file system"},
+            {"read_only": True, "refused": "Read-only file system", "locks": None},
+            "library-read-only",
+            "library data (/mnt/grid/data): /mnt/grid is mounted read-only",
+        ),
+        (
+            {"refused": "Disk quota exceeded", "locks": None},
             "library-refuses",
-            "library data (/mnt/grid/data): Read-only file system",
+            "library data (/mnt/grid/data): Disk quota exceeded",
         ),
         (
             {"available_bytes": 5 * GIB},
@@ -85,32 +47,78 @@ def test_sound_nodes_have_no_finding() -> None:
             "library-inodes",
             "library data (/mnt/grid/data): 98 % of all inodes in use",
         ),
+        (
+            {"locks": {"flock": "Function not implemented", "fcntl": None}},
+            "flock-missing",
+            "library data (/mnt/grid/data): Function not implemented",
+        ),
     ],
 )
 def test_a_library_that_is_not_right_on_one_node(library: dict[str, object], name: str, found: str) -> None:
-    (finding,) = check_nodes(grid(node("compute1"), node("compute2", sound(**library)), node("compute3")))
-    assert (finding.name, finding.nodes, finding.found) == (name, ("compute2",), found)
+    if "hangs" in library or "missing" in library:
+        # A node that cannot look at a library tells nothing else of it.
+        empty = dict.fromkeys(
+            ("filesystem_type", "total_bytes", "available_bytes", "inodes", "read_only", "locks"), None
+        )
+        library = {**empty, "file_times_off_s": None, **library}
+    seen = grid(node("compute1"), node("compute2", sound(**library)), node("compute3"))
+    (fault,) = wrong(seen)
+    assert (fault.name, fault.nodes, fault.found) == (name, ("compute2",), found)
+    sound_elsewhere = [each for each in results(seen) if each.name == name and each.ok and each.applies]
+    assert [each.nodes for each in sound_elsewhere] == [("compute1", "compute3")]
 
 
-def test_the_same_finding_of_several_nodes_is_one() -> None:
-    hangs = sound(hangs=True)
-    (finding,) = check_nodes(grid(*(node(f"compute{n}", hangs) for n in (1, 2, 3))))
-    assert finding.nodes == ("compute1", "compute2", "compute3")
+def test_a_library_that_is_full_to_the_last_block_is_an_error() -> None:
+    faults = wrong(grid(node("compute1", sound(available_bytes=0))))
+    assert {(each.name, each.level) for each in faults} == {
+        ("library-full", "warning"),
+        ("library-short", "error"),
+    }
+
+
+def test_the_same_fault_of_several_nodes_is_one() -> None:
+    slow = sound(inodes_free=20)
+    (fault,) = wrong(grid(*(node(f"compute{n}", slow) for n in (1, 2, 3))))
+    assert fault.nodes == ("compute1", "compute2", "compute3")
+
+
+def test_faults_that_differ_in_their_figures_only_are_put_together_where_there_are_many() -> None:
+    nodes = [node(f"compute{n}", sound(available_bytes=(15 + n) * GIB // 8)) for n in range(1, 51)]
+    faults = wrong(grid(*nodes))
+    assert len(faults) == 1
+    assert len(faults[0].nodes) == 50
+    assert "more" in faults[0].found
 
 
 def test_a_library_on_a_local_disk_by_mistake() -> None:
-    ext4 = sound(filesystem_type="ext4")
-    (finding,) = check_nodes(grid(node("compute1"), node("compute2", ext4), node("compute3")))
-    assert (finding.name, finding.nodes) == ("library-elsewhere", ("compute2",))
-    assert "ext4" in finding.found and "fuse.mfs" in finding.expected
+    ext4 = sound(filesystem_type="ext4", source="/dev/vda", mount_point="/")
+    faults = wrong(grid(node("compute1"), node("compute2", ext4), node("compute3")))
+    assert {each.name for each in faults} == {
+        "library-elsewhere",
+        "library-not-mounted",
+        "data-on-one-node",
+    }
+    assert {each.nodes for each in faults} == {("compute2",)}
+    (elsewhere,) = [each for each in faults if each.name == "library-elsewhere"]
+    assert "ext4" in elsewhere.found and "fuse.mfs" in elsewhere.expected
 
 
 def test_a_local_file_system_may_differ() -> None:
     spec = parse_spec(
         "provider: lab\nscheduler: {type: slurm}\nfilesystems: {disk: {type: local, path: /mnt/grid}}\n"
+        "libraries: {work: {}}\n"
     )
-    seen = grid(node("compute1"), node("compute2", sound(filesystem_type="ext4")), spec=spec)
-    assert check_nodes(seen) == []
+    here = node("compute1", libraries={"work": sound(filesystem_type="xfs")})
+    there = node("compute2", libraries={"work": sound(filesystem_type="ext4")})
+    assert wrong(grid(here, there, spec=spec)) == []
+
+
+def test_work_on_the_shared_file_system_by_mistake() -> None:
+    lustre = sound(path="/scratch/work", filesystem_type="lustre", source="10.0.0.1@tcp:/scratch")
+    libraries = {"data": sound(filesystem_type="lustre", source="10.0.0.1@tcp:/scratch"), "work": lustre}
+    nodes = [machine("compute1"), machine("compute2", libraries=libraries)]
+    names = {each.name for each in wrong(grid(*nodes, spec=MACHINES)) if each.nodes == ("compute2",)}
+    assert names == {"library-elsewhere", "libraries-together"}
 
 
 @pytest.mark.parametrize(
@@ -118,26 +126,33 @@ def test_a_local_file_system_may_differ() -> None:
     [({"memory_bytes": GIB}, "memory-missing"), ({"version": "0.0.9"}, "version-differs")],
 )
 def test_a_node_that_differs(changes: dict[str, Any], name: str) -> None:
-    (finding,) = check_nodes(grid(node("compute1"), node("compute2", **changes)))
-    assert (finding.name, finding.nodes) == (name, ("compute2",))
+    (fault,) = wrong(grid(node("compute1"), node("compute2", **changes)))
+    assert (fault.name, fault.nodes) == (name, ("compute2",))
 
 
 def test_cores_are_held_against_the_spec_where_nodes_are_machines() -> None:
-    spec = parse_spec(
-        "nodes: {compute: {count: 2, cores: 16}}\nscheduler: {type: slurm}\n"
-        "filesystems: {disk: {type: local, path: /data}}\n"
-    )
-    (finding,) = check_nodes(grid(node("compute1"), node("compute2", cpus=16), spec=spec))
-    assert (finding.name, finding.nodes, finding.found) == ("cores-missing", ("compute1",), "8 CPUs")
+    few = machine("compute1", processors={"cores": 2, "threads_per_core": 2})
+    faults = wrong(grid(few, machine("compute2"), spec=MACHINES))
+    (missing,) = [each for each in faults if each.name == "cores-missing"]
+    assert (missing.nodes, missing.found, missing.expected) == (("compute1",), "2 cores", "4 cores")
 
 
 @pytest.mark.parametrize(
-    ("time", "wrong"), [(1005.0, False), (1012.1, True), (997.9, True), (1011.9, False), (998.1, False)]
+    ("time", "name"),
+    [
+        (1005.0, None),
+        (1012.1, "clock-apart"),
+        (997.9, "clock-apart"),
+        (1011.9, None),
+        (998.1, None),
+        (1310.0, "clock-wrong"),
+        (700.0, "clock-wrong"),
+    ],
 )
-def test_clocks_are_judged_beyond_the_time_of_the_answer(time: float, wrong: bool) -> None:
+def test_clocks_are_judged_beyond_the_time_of_the_answer(time: float, name: str | None) -> None:
     answer = (0, node("compute1", time=time).model_dump_json().encode(), b"")
     seen = seen_of(SPEC, {"compute1": answer}, before=1000.0, after=1010.0)
-    assert [each.name for each in check_nodes(seen)] == (["clock-apart"] if wrong else [])
+    assert [each.name for each in wrong(seen)] == ([name] if name else [])
 
 
 @pytest.mark.parametrize(
@@ -149,19 +164,17 @@ def test_clocks_are_judged_beyond_the_time_of_the_answer(time: float, wrong: boo
         ((0, b"Welcome to compute1!\n", b""), "exit status 0 and no facts"),
     ],
 )
-def test_a_node_that_does_not_answer_is_a_finding(
-    answer: tuple[int, bytes, bytes] | None, found: str
-) -> None:
-    (finding,) = check_nodes(seen_of(SPEC, {"compute1": answer}, 0.0, 1.0))
-    assert (finding.level, finding.name, finding.nodes) == ("error", "node-silent", ("compute1",))
-    assert found in finding.found
+def test_a_node_that_does_not_answer_is_a_fault(answer: tuple[int, bytes, bytes] | None, found: str) -> None:
+    (fault,) = wrong(seen_of(SPEC, {"compute1": answer}, 0.0, 1.0))
+    assert (fault.level, fault.name, fault.nodes) == ("error", "node-silent", ("compute1",))
+    assert found in fault.found
 
 
 def test_this_machine_is_looked_at_where_there_is_no_other(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     text = "filesystems: {disk: {type: local, path: .}}\nlibraries: {data: {}, work: {}}\n"
-    findings = examine(parse_spec(text, base=tmp_path), None)
-    missing = [each for each in findings if each.name == "library-missing"]
+    found = examine(parse_spec(text, base=tmp_path), None)
+    missing = [each for each in found if each.name == "library-missing" and not each.ok]
     assert [each.found for each in missing] == [f"library work ({tmp_path}/work): No such file or directory"]
     assert list((tmp_path / "data").iterdir()) == []
 
@@ -171,11 +184,11 @@ def test_a_file_in_the_place_of_a_library(tmp_path: Path) -> None:
     assert library_facts(tmp_path / "data").missing == "Not a directory"
 
 
-def test_every_finding_says_what_to_do() -> None:
-    broken: list[Callable[[], list[NodeFinding]]] = [
-        lambda: check_nodes(grid(node("compute1", sound(hangs=True), version="0", memory_bytes=1))),
-        lambda: check_nodes(seen_of(SPEC, {"compute1": None}, 0.0, 1.0)),
-    ]
-    for make in broken:
-        for finding in make():
-            assert finding.why and finding.remedy and finding.expected
+def test_what_the_spec_silences_is_told_with_the_reason_and_counts_for_nothing() -> None:
+    spec = parse_spec(
+        "provider: lab\nscheduler: {type: slurm}\nfilesystems: {shared: {type: moosefs, path: /mnt/grid}}\n"
+        "libraries: {data: {}}\nsilence: {flock-missing: nobody locks here}\n"
+    )
+    broken = sound(locks={"flock": "Function not implemented", "fcntl": None})
+    (fault,) = wrong(grid(node("compute1", broken), spec=spec))
+    assert (fault.name, fault.level, fault.silenced) == ("flock-missing", "error", "nobody locks here")

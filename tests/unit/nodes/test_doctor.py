@@ -11,10 +11,11 @@ import pytest
 
 from gridwright.errors import environment_error
 from gridwright.grid.head import Answer
-from gridwright.nodes.doctor import FACTS, Rounds, examine
-from gridwright.nodes.facts import NodeFacts, node_facts
+from gridwright.nodes.check import CheckResult
+from gridwright.nodes.doctor import FACTS, TUNING_DRIFT, Rounds, examine, faults
+from gridwright.nodes.node_facts import NodeFacts, node_facts
 from gridwright.prove.check_event import check_event
-from tests.unit.nodes.test_checks import SPEC, node, sound
+from tests.support.doctor_grid import SPEC, node, sound
 
 
 def facts_of(*nodes: NodeFacts) -> dict[str, tuple[int, bytes, bytes] | None]:
@@ -33,7 +34,9 @@ class Grid:
     def reach(
         self, command: Sequence[str], stdin: bytes, seconds: float
     ) -> Mapping[str, tuple[int, bytes, bytes] | None]:
-        assert json.loads(stdin) == {"libraries": {"data": "/mnt/grid/data"}}
+        request = json.loads(stdin)
+        assert request["libraries"] == {"data": "/mnt/grid/data"}
+        assert "vm.dirty_ratio" in request["settings"]["sysctl"]
         assert 15 < seconds < 60
         self.asked.append(command)
         return self.answers
@@ -47,6 +50,9 @@ class Grid:
     def rounds(self, down: Mapping[str, str] | None = None) -> Rounds:
         return Rounds(self.reach, self.run, down or {})
 
+    def faults(self, down: Mapping[str, str] | None = None) -> list[CheckResult]:
+        return [each for each in examine(SPEC, self.rounds(down)) if not each.ok and each.level != "info"]
+
 
 def now(name: str, **changes: object) -> NodeFacts:
     return node(name, sound(source="storage1:9421", **changes), time=time.time())
@@ -54,7 +60,7 @@ def now(name: str, **changes: object) -> NodeFacts:
 
 def test_every_node_is_asked_in_one_go_and_the_master_that_they_mount() -> None:
     grid = Grid(facts_of(now("compute1"), now("compute2")))
-    findings = examine(SPEC, grid.rounds())
+    findings = grid.faults()
     assert grid.asked == [FACTS]
     assert grid.masters and "storage1" in grid.masters[0]
     assert [each.name for each in findings] == ["master-silent"]
@@ -64,25 +70,25 @@ def test_every_node_is_asked_in_one_go_and_the_master_that_they_mount() -> None:
 def test_a_file_system_that_cannot_be_asked_is_a_finding() -> None:
     grid = Grid(facts_of(now("compute1")))
     grid.broken = True
-    (finding,) = examine(SPEC, grid.rounds())
+    (finding,) = grid.faults()
     assert (finding.name, finding.level) == ("filesystem-silent", "error")
     assert "mfscli cannot be started" in finding.found
 
 
 def test_a_node_that_the_scheduler_gives_no_jobs() -> None:
     grid = Grid(facts_of(now("compute1"), now("compute2")))
-    findings = examine(SPEC, grid.rounds({"compute2": "drained (bad disk)"}))
+    findings = grid.faults({"compute2": "drained (bad disk)"})
     (down,) = [each for each in findings if each.name == "node-down"]
     assert (down.nodes, down.found) == (("compute2",), "its scheduler says drained (bad disk)")
 
 
 def test_the_event_of_a_finding_names_nodes_folded() -> None:
     grid = Grid(facts_of(*(now(f"compute{n}", hangs=True) for n in range(1, 12))))
-    (hangs,) = [each for each in examine(SPEC, grid.rounds()) if each.name == "library-hangs"]
+    (hangs,) = [each for each in grid.faults() if each.name == "library-hangs"]
     event = check_event(hangs)
     assert event["event"] == "check"
     assert len(event["nodes"]) == 11
-    assert event["text"].startswith("compute[1-11]: library data (/mnt/grid/data) does not answer")
+    assert event["text"].startswith("compute[1-11]: library data (/mnt/grid/data): does not answer")
 
 
 def test_facts_survive_the_way_from_a_node(tmp_path: Path) -> None:
@@ -96,5 +102,20 @@ def test_facts_survive_the_way_from_a_node(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", [b"", b"{}", b"null", b"[1]"])
 def test_answers_that_are_no_facts_are_silence(text: bytes) -> None:
     grid = Grid({"compute1": (0, text, b"")})
-    names = [each.name for each in examine(SPEC, grid.rounds())]
+    names = [each.name for each in grid.faults()]
     assert "node-silent" in names
+
+
+def test_a_proof_has_one_line_for_all_settings_that_drifted() -> None:
+    spec = SPEC.model_copy(update={"provider": "local"})
+    drifted = now("compute1").model_copy(
+        update={"settings": {"sysctl": {"vm.swappiness": "60", "net.core.somaxconn": "128"}}}
+    )
+    found = examine(spec, Grid(facts_of(drifted)).rounds())
+    assert len([each for each in found if each.name.startswith("sysctl-") and not each.ok]) == 2
+    told = faults(found)
+    (drift,) = [each for each in told if each.name == TUNING_DRIFT]
+    assert (drift.level, drift.nodes) == ("warning", ("compute1",))
+    assert "sysctl-swappiness" in drift.found and "gridwright doctor" in drift.remedy
+    assert not any(each.name.startswith("sysctl-") for each in told)
+    assert not [each for each in faults(found, {TUNING_DRIFT: "known"}) if each.name == TUNING_DRIFT]

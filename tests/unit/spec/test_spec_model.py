@@ -75,7 +75,12 @@ def test_a_spec_can_be_dumped_and_read_again(smallest: GridSpec) -> None:
     full = parse_spec(DISK + "libraries:\n  work: {requires: 125 MB/s/core, capacity: 12 TiB}\n")
     dumped = full.model_dump(mode="json", exclude_none=True)
     assert dumped["libraries"]["work"]["requires"] == "125 MB/s/core"
-    assert dumped["filesystems"]["disk"] == {"type": "local", "path": "/data"}
+    assert dumped["filesystems"]["disk"] == {
+        "type": "local",
+        "path": "/data",
+        "format": "xfs",
+        "chunk": "512 KiB",
+    }
     assert GridSpec.model_validate(dumped).libraries == full.libraries
     assert GridSpec.model_validate(smallest) is smallest
 

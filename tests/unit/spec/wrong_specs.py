@@ -78,6 +78,16 @@ WRONG: dict[str, str | bytes] = {
     "throughput: 200 MB/s}\n",
     "fsx_capacity_negative": "filesystems:\n  fsx: {type: fsx-lustre, path: /fsx, capacity: -2.4 TiB}\n",
     "lustre_without_oss": "filesystems:\n  scratch: {type: lustre, path: /lustre}\n",
+    "lustre_source_is_a_path": "filesystems:\n  scratch: {type: lustre, path: /l, source: /scratch}\n",
+    "lustre_source_name_too_long": "filesystems:\n  scratch: {type: lustre, path: /l, "
+    'source: "10.0.0.1@tcp:/muchtoolong"}\n',
+    "chunk_is_no_power_of_two": "filesystems:\n  s: {type: local, path: /s, chunk: 500 KiB}\n",
+    "chunk_without_unit": "filesystems:\n  s: {type: local, path: /s, chunk: 512}\n",
+    "nfs_without_export": "filesystems:\n  home: {type: nfs, path: /home/grid, server: nfs1}\n",
+    "nfs_wrong_fields": 'filesystems:\n  home: {type: nfs, path: /g, server: "nfs 1", export: home, '
+    "version: 4, connections: 17}\n",
+    "lab_on_nfs": "provider: lab\nscheduler: {type: slurm}\nfilesystems:\n"
+    "  home: {type: nfs, path: /g, server: nfs1, export: /home}\n",
     "lustre_oss_without_instance": "filesystems:\n  scratch: {type: lustre, path: /l, oss: {count: 2}}\n",
     "lustre_no_oss_at_all": "filesystems:\n  scratch: {type: lustre, path: /l, oss: {instance: i3.large, "
     "count: 0}}\n",

@@ -10,6 +10,8 @@ from gridwright.spec.filesystems import LustreFileSystem
 
 def contribute(name: str, filesystem: LustreFileSystem, site: Site) -> Contribution:
     """What the OSS deliver to all nodes. Problems with the spec are noted at the site."""
+    if filesystem.oss is None:
+        return Contribution({}, unknown="nothing is known of its servers (oss: describes them)")
     group = server_group("lustre", name, "oss", filesystem.oss, site)
     costs = [*server_costs(name, "oss", filesystem.oss, site)]
     for role in ("mds", "mgs"):

@@ -1,0 +1,103 @@
+"""What `gridwright doctor` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gridwright.grid.slurm.node_facts import fold
+from gridwright.nodes.check import CheckResult
+from gridwright.nodes.results import counts
+from gridwright.report.terminal_frame import terminal_console
+from gridwright.report.terminal_text import say
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from gridwright.nodes.seen import Seen
+
+_STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
+
+
+def document(results: Sequence[CheckResult]) -> dict[str, Any]:
+    """The one JSON document; `nodes` are folded."""
+    return {
+        "schema": 1,
+        "command": "doctor",
+        "checks": [_record(each) for each in results],
+        "silenced": [
+            {"name": each.name, "nodes": fold(each.nodes), "reason": each.silenced}
+            for each in results
+            if each.silenced is not None
+        ],
+        "met": not any(counts(each) and each.level == "error" for each in results),
+    }
+
+
+def _record(result: CheckResult) -> dict[str, Any]:
+    return {
+        "name": result.name,
+        "level": result.level,
+        "nodes": fold(result.nodes),
+        "found": result.found,
+        "expected": result.expected,
+        "reason": result.reason,
+        "source": result.source,
+        "remedy": result.remedy,
+        "ok": result.ok,
+        "applies": result.applies,
+        "silenced": result.silenced,
+    }
+
+
+def print_results(results: Sequence[CheckResult], seen: Seen, *, everything: bool) -> None:
+    """Print what is wrong, the gravest first, with reason and remedy; then what is not, in a line."""
+    console = terminal_console()
+    # A sum first would scroll away: the last lines are those that are read.
+    for each in results:
+        if counts(each):
+            _print_wrong(console, each)
+    for each in results:
+        if each.silenced is not None:
+            say(console, f"silenced {each.name}: {_where(each)}{each.found} ({each.silenced})", "dim")
+    if everything:
+        for each in results:
+            if each.ok:
+                word = "ok" if each.applies else "--"
+                say(console, f"{word} {each.name}: {_where(each)}{each.found}", "" if each.applies else "dim")
+    say(console, _sum(results, seen))
+
+
+def _print_wrong(console: Console, result: CheckResult) -> None:
+    say(console, f"{result.level} {result.name}: {_where(result)}{result.found}", _STYLES[result.level])
+    if result.expected:
+        say(console, f"expected: {result.expected}", indent=2)
+    say(console, f"why: {result.reason} [{result.source}]", "dim", indent=2)
+    say(console, f"mend: {result.remedy}", indent=2)
+
+
+def _where(result: CheckResult) -> str:
+    return f"{fold(result.nodes)}: " if result.nodes else ""
+
+
+def _sum(results: Iterable[CheckResult], seen: Seen) -> str:
+    known = list(results)
+    wrong = {
+        level: len({each.name for each in known if counts(each) and each.level == level}) for level in _STYLES
+    }
+    names = {each.name for each in known}
+    failed = {each.name for each in known if counts(each)}
+    silenced = {each.name for each in known if each.silenced is not None} - failed
+    idle = {each.name for each in known if each.ok and each.applies}
+    fine = len((names - failed - silenced) & idle)
+    rest = len(names - failed - silenced) - fine
+    nodes = len(seen.facts) + len(seen.silent)
+    parts = [
+        f"{count} {level}{'s'[: count != 1]}" for level, count in wrong.items() if count and level != "info"
+    ]
+    parts += [f"{wrong['info']} for information"] if wrong["info"] else []
+    parts += [f"{len(silenced)} silenced"] if silenced else []
+    return (
+        f"{len(names)} checks on {nodes} node{'s'[: nodes != 1]}: {', '.join(parts) or 'nothing wrong'}; "
+        f"{fine} as they should be, {rest} do not apply here"
+    )

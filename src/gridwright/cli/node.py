@@ -1,0 +1,19 @@
+"""`gridwright node`: what is run on a node itself, by an administrator or by its services."""
+
+from __future__ import annotations
+
+import typer
+
+from gridwright.cli.node_scratch import scratch
+
+node = typer.Typer(
+    help="Look after the node that the command is run on.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+node.command()(scratch)
+
+
+@node.callback()
+def _group() -> None:
+    """Keep `scratch` a command of the group while it is the only one."""

@@ -1,0 +1,33 @@
+"""Files of a grid, rendered with the facts of this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gridwright.providers.render import Rendering
+    from gridwright.spec import GridSpec
+
+_MOUNTS = Path("/proc/mounts")
+
+
+def render_here(spec: GridSpec, slurm: str) -> Rendering:
+    """Every file of a grid, with the facts of this machine where it is made of machines like this one.
+
+    `slurm` is the release that its configuration is for. Raises GridwrightError (INPUT).
+    """
+    from gridwright.grid.slurm.node_facts import NodeFacts
+    from gridwright.grid.slurm.site import detect_cgroups, parse_release
+    from gridwright.providers.render import render
+    from gridwright.runs.host import host_facts
+
+    host = host_facts()
+    machine = NodeFacts(
+        name=host.hostname.partition(".")[0],
+        cores_per_socket=host.physical_cores,
+        threads_per_core=max(1, host.logical_cpus // host.physical_cores),
+        memory_bytes=host.memory_bytes,
+    )
+    cgroups = detect_cgroups(_MOUNTS.read_text())
+    return render(spec, machine, cgroups=cgroups, release=parse_release(slurm))

@@ -1,0 +1,159 @@
+"""Connections of a client to the targets of a Lustre: its imports, which tell what is really reached.
+
+`lctl dl` says UP, `lfs osts` says ACTIVE and `health_check` says healthy while a server is gone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from gridwright.filesystems.health import Run
+from gridwright.filesystems.lustre.parameters import Parameters, read_parameters
+
+Kind = Literal["OST", "MDT"]
+
+CONNECTED = frozenset({"FULL", "IDLE"})
+"""A client closes a connection that it has not used for 20 s (osc.*.idle_timeout) and calls it IDLE."""
+PASSING = frozenset({"NEW", "CONNECTING", "RECOVER", "REPLAY_WAIT", "EVICTED"})
+"""States that last a moment where all is well: looked at twice before they count."""
+RECOVERING = frozenset({"REPLAY", "REPLAY_LOCKS", "REPLAY_WAIT", "RECOVER"})
+SETTLE_S = 2.0
+"""A connection to a server that is there stands in less than this."""
+_DEVICE = re.compile(
+    r"(?:osc|mdc)\.(?P<device>(?P<target>[^.]+-(?P<kind>OST|MDT)[0-9a-f]{4})-(?:osc|mdc)-(?!MDT)[^.]+)\."
+)
+_HISTORY = re.compile(r"-\s*\[\s*(\d{1,12}),\s*([A-Z_]+)\s*\]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """A client's connection to one target."""
+
+    device: str
+    """Such as `scratch-OST0000-osc-ffff8e4fab1e5000`."""
+    target: str
+    """Such as `scratch-OST0000`."""
+    kind: Kind
+    state: str
+    """In Lustre's word, such as FULL; empty where it is not told."""
+    server: str
+    """The NID that it talks to, or tries to; empty where it is not told."""
+    version: str | None
+    """Release of the server, such as 2.17.0.0."""
+    active: bool
+    """Whether an administrator (or the configuration) left it on."""
+    history: tuple[tuple[int, str], ...] = ()
+    """Seconds since 1970 and state, the last 16."""
+
+    @property
+    def is_up(self) -> bool:
+        """Whether what it is asked for is answered."""
+        return self.active and self.state in CONNECTED
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """What a client says of a file system."""
+
+    name: str
+    """The file system's name, such as `scratch`."""
+    connections: tuple[Connection, ...]
+    client_version: str | None
+    management: tuple[tuple[str, str], ...]
+    """NID and state of connections to management servers."""
+
+
+def wanted(name: str) -> tuple[str, ...]:
+    """The parameters that tell of the connections of file system `name`."""
+    # [!M] leaves out the MDT's own connections (-osc-MDT0000) on a node that is a server, too.
+    devices = (f"osc.{name}-OST*-osc-[!M]*", f"mdc.{name}-MDT*-mdc-[!M]*")
+    return (
+        "version",
+        *(f"{device}.{part}" for device in devices for part in ("import", "state", "active")),
+        f"lov.{name}-clilov-*.target_obd",
+        f"lmv.{name}-clilmv-*.target_obd",
+        "mgc.*.import",
+    )
+
+
+def read_connections(run: Run, name: str, pause: Callable[[float], None]) -> Connected:
+    """Ask for all connections of file system `name`, a second time where one is just being made.
+
+    Takes root. Raises GridwrightError (status ENVIRONMENT) where lctl is not there or does not answer.
+    """
+    found = parse_connections(read_parameters(run, wanted(name)), name)
+    if any(each.active and each.state in PASSING for each in found.connections):
+        pause(SETTLE_S)
+        found = parse_connections(read_parameters(run, wanted(name)), name)
+    return found
+
+
+def parse_connections(parameters: Parameters, name: str) -> Connected:
+    """The connections out of what was read; several mounts of one file system have several."""
+    found: dict[str, Connection] = {}
+    for parameter in parameters.values:
+        device = _DEVICE.match(parameter)
+        if device and device["target"].startswith(f"{name}-") and device["device"] not in found:
+            found[device["device"]] = _connection(parameters, parameter.partition(".")[0], device)
+    _put_inactive(parameters, name, found)
+    return Connected(
+        name,
+        tuple(found[each] for each in sorted(found)),
+        parameters.text("version") or None,
+        tuple(_management(parameters)),
+    )
+
+
+def _connection(parameters: Parameters, layer: str, device: re.Match[str]) -> Connection:
+    prefix = f"{layer}.{device['device']}"
+    imported = parameters.values.get(f"{prefix}.import", "")
+    state = parameters.values.get(f"{prefix}.state", "")
+    return Connection(
+        device=device["device"],
+        target=device["target"],
+        kind="OST" if device["kind"] == "OST" else "MDT",
+        state=_first(r"^\s*state:\s*([A-Z_]+)", imported) or _first(r"^current_state:\s*([A-Z_]+)", state),
+        server=_first(r"^\s*current_connection:\s*\"?([^\"\s]+)", imported),
+        version=_first(r"^\s*target_version:\s*([0-9.]+)", imported) or None,
+        active=parameters.text(f"{prefix}.active") != "0",
+        history=tuple((int(when), what) for when, what in _HISTORY.findall(state)),
+    )
+
+
+def _put_inactive(parameters: Parameters, name: str, found: dict[str, Connection]) -> None:
+    """Mark and add what only the list of targets tells: those that are switched off."""
+    for layer, kind in (("lov", "OST"), ("lmv", "MDT")):
+        for _, value in parameters.matching(f"{layer}.{name}-*.target_obd"):
+            for target, word in re.findall(r"^\s*\d+:\s*(\S+?)_UUID\s+(\S+)", value, re.MULTILINE):
+                known = [device for device, each in found.items() if each.target == target]
+                for device in known if word == "INACTIVE" else ():
+                    found[device] = _switched_off(found[device])
+                if not known:
+                    found[target] = Connection(
+                        device=target,
+                        target=target,
+                        kind="OST" if kind == "OST" else "MDT",
+                        state="",
+                        server="",
+                        version=None,
+                        active=word != "INACTIVE",
+                    )
+
+
+def _switched_off(connection: Connection) -> Connection:
+    return replace(connection, active=False)
+
+
+def _management(parameters: Parameters) -> list[tuple[str, str]]:
+    return [
+        (parameter.removeprefix("mgc.MGC").removesuffix(".import"), _first(r"^\s*state:\s*([A-Z_]+)", value))
+        for parameter, value in parameters.matching("mgc.MGC*.import")
+    ]
+
+
+def _first(pattern: str, text: str) -> str:
+    found = re.search(pattern, text, re.MULTILINE)
+    return found[1] if found else ""

@@ -1,0 +1,235 @@
+"""What is wrong with a Lustre, out of what its clients and servers say; pure functions."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from gridwright.errors import Finding
+from gridwright.filesystems.lustre.connections import RECOVERING, Connected, Connection
+from gridwright.filesystems.lustre.servers import RECOVERY_GOES_ON, Served
+from gridwright.filesystems.lustre.space import Space, Spaces
+from gridwright.units import format_bytes
+
+FULL = 0.9
+"""Part of a target in use from which its allocator has to search, and administrators act."""
+NOTHING = 0.01
+"""Below this part of it a target has no room: clients have been promised (granted) what is left."""
+UNBALANCED = 0.17
+"""Difference of free space, as part of the most, from which the MDS leaves round-robin: qos_threshold_rr."""
+RECENT_S = 24 * 3600.0
+"""Evictions older than this are history."""
+_MOST_NAMED = 6
+_WAITS = "What is asked of it waits until all clients are back"
+
+
+def connection_findings(connected: Connected, now_s: float) -> Iterator[Finding]:
+    """Targets that are switched off or not reached, and evictions of this client."""
+    off = sorted({each.target for each in connected.connections if not each.active})
+    if off:
+        yield Finding(
+            "error",
+            "target-inactive",
+            f"switched off: {listed(off)}. Reads of files on it fail, new files avoid it, and lfs df "
+            "leaves it out without a word",
+            "See why it was switched off; lctl set_param osc.<target>*.active=1 brings it back "
+            "once its server is up",
+        )
+    away = [each for each in connected.connections if each.active and not each.is_up]
+    recovering = [each for each in away if each.state in RECOVERING]
+    lost = [each for each in away if each.state not in RECOVERING]
+    if recovering:
+        yield Finding(
+            "warning",
+            "target-recovering",
+            f"recovering: {listed(_with_state(recovering))}. {_WAITS}",
+            "Wait; lctl get_param *.*.recovery_status on its server says how long",
+        )
+    if lost:
+        servers = sorted({each.server for each in lost if each.server})
+        at = f" at {listed(servers)}" if servers else ""
+        yield Finding(
+            "error",
+            "target-away",
+            f"not connected: {listed(_with_state(lost))}{at}. Whatever touches it hangs, while lctl dl, "
+            "lfs osts and health_check call it well",
+            "See whether its server is up, has it mounted, and can be reached (lctl ping NID)",
+        )
+    yield from _evictions(connected.connections, now_s)
+
+
+def _evictions(connections: Sequence[Connection], now_s: float) -> Iterator[Finding]:
+    recent: dict[str, list[int]] = defaultdict(list)
+    for each in connections:
+        recent[each.target] += [
+            when for when, state in each.history if state == "EVICTED" and when > now_s - RECENT_S
+        ]
+    told = [
+        f"{target} (last at {_clock(max(times))}{f', {len(times)} times' if len(times) > 1 else ''})"
+        for target, times in sorted(recent.items())
+        if times
+    ]
+    if told:
+        yield Finding(
+            "warning",
+            "client-evicted",
+            f"evicted in the last day by {listed(told)}. What jobs had written and it had not taken is lost",
+            "Run those jobs again; look for the reason in dmesg of both: a network that drops, or a node out "
+            "of memory",
+        )
+
+
+def space_findings(connected: Connected, spaces: Spaces) -> Iterator[Finding]:
+    """Targets that do not tell their space, are flagged, full, or far apart."""
+    if spaces.silent:
+        yield Finding(
+            "warning",
+            "target-silent",
+            f"{listed(spaces.silent)}: connected, and no answer when asked for its space",
+            "See whether its server is overloaded or gone; a client notices that after its timeout only",
+        )
+    flagged = [f"{target} ({', '.join(space.flags)})" for target, space in spaces.of.items() if space.flags]
+    if flagged:
+        yield Finding(
+            "warning",
+            "target-degraded",
+            f"{listed(flagged)}: new files avoid it",
+            "See the array below it, and obdfilter.*.degraded, no_create and readonly on its server",
+        )
+    kinds = {each.target: each.kind for each in connected.connections}
+    yield from _full({target: space for target, space in spaces.of.items() if "read-only" not in space.flags})
+    osts = {target: space for target, space in spaces.of.items() if kinds.get(target) == "OST"}
+    yield from _unbalanced(osts)
+
+
+def _full(spaces: Mapping[str, Space]) -> Iterator[Finding]:
+    full = {
+        target: share
+        for target, space in spaces.items()
+        if (share := 1 - space.available_bytes / space.total_bytes) > FULL
+    }
+    if full:
+        gone = any(spaces[target].available_bytes < NOTHING * spaces[target].total_bytes for target in full)
+        words = [
+            f"{target} ({100 * share:.0f} %, {format_bytes(spaces[target].available_bytes)} left)"
+            for target, share in sorted(full.items(), key=lambda each: -each[1])
+        ]
+        yield Finding(
+            "error" if gone else "warning",
+            "target-full",
+            f"nearly full: {listed(words)}. A file fails when one target of its layout is full, "
+            "whatever room the others have",
+            "Move large files off it: lfs find --ost TARGET -size +1G DIR, then lfs migrate; or remove files",
+        )
+    scarce = [
+        f"{target} ({space.inodes_free} left)"
+        for target, space in spaces.items()
+        if space.inodes and space.inodes_free is not None and space.inodes_free < (1 - FULL) * space.inodes
+    ]
+    if scarce:
+        yield Finding(
+            "warning",
+            "target-inodes",
+            f"nearly out of inodes: {listed(scarce)}",
+            "Remove small files that are not needed",
+        )
+
+
+def _unbalanced(osts: Mapping[str, Space]) -> Iterator[Finding]:
+    if len(osts) < 2:
+        return
+    most = max(osts, key=lambda target: osts[target].available_bytes)
+    least = min(osts, key=lambda target: osts[target].available_bytes)
+    high, low = osts[most].available_bytes, osts[least].available_bytes
+    if high and (high - low) / high > UNBALANCED:
+        yield Finding(
+            "warning",
+            "targets-unbalanced",
+            f"{least} has {format_bytes(low)} left and {most} {format_bytes(high)}: "
+            f"from {100 * UNBALANCED:.0f} % apart, new files go to the emptier targets, "
+            "which then serve most of the load",
+            "Stripe large files over more targets, and move some off the full one with lfs migrate",
+        )
+
+
+def version_findings(connected: Connected) -> Iterator[Finding]:
+    """Servers of different releases, and a client of another than its servers."""
+    versions = {each.target: _release(each.version) for each in connected.connections if each.version}
+    counted = Counter(versions.values())
+    if len(counted) > 1:
+        words = [f"{release} on {number}" for release, number in counted.most_common()]
+        yield Finding(
+            "warning",
+            "lustre-servers-differ",
+            f"servers of different releases: {listed(words)} targets",
+            "Finish the upgrade of the servers",
+        )
+    client = _release(connected.client_version or "")
+    if client and counted and not any(_line(client) == _line(each) for each in counted):
+        yield Finding(
+            "info",
+            "lustre-client-differs",
+            f"the client is of release {client}, its servers of {listed(sorted(counted))}",
+            "See in the support matrix of the release whether they are tested together",
+        )
+
+
+def _release(version: str | None) -> str:
+    """2.17.0 out of 2.17.0.0 and 2.12.8_6_g5457c37: what releases are called by."""
+    return ".".join((version or "").split("_")[0].split(".")[:3])
+
+
+def _line(release: str) -> list[str]:
+    return release.split(".")[:2]
+
+
+def management_findings(connected: Connected, source: str) -> Iterator[Finding]:
+    """A management server that is gone: all works until somebody mounts."""
+    mine = [state for nid, state in connected.management if source.startswith(nid)]
+    if mine and not any(state in ("FULL", "IDLE") for state in mine):
+        yield Finding(
+            "warning",
+            "management-server-away",
+            f"the management server of {source} is not connected ({mine[0]}): new mounts fail",
+            "See whether it is up, and its target mounted there",
+        )
+
+
+def served_findings(served: Sequence[Served]) -> Iterator[Finding]:
+    """What a server says of its own targets."""
+    waiting = [each for each in served if each.recovery in RECOVERY_GOES_ON]
+    if waiting:
+        words = [
+            f"{each.target} ({each.recovery}{f', {each.clients} clients' if each.clients else ''}"
+            f"{f', {each.recovery_left_s} s left' if each.recovery_left_s is not None else ''})"
+            for each in waiting
+        ]
+        yield Finding(
+            "warning",
+            "target-recovering",
+            f"recovering: {listed(words)}. {_WAITS}",
+            "Wait; where a client is gone for good: lctl --device TARGET abort_recovery",
+        )
+    flagged = [f"{each.target} ({', '.join(each.flags)})" for each in served if each.flags]
+    if flagged:
+        yield Finding(
+            "warning",
+            "target-degraded",
+            f"{listed(flagged)}: new files avoid it",
+            "See the array below it; then lctl set_param obdfilter.TARGET.degraded=0",
+        )
+
+
+def _clock(when_s: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(when_s))
+
+
+def _with_state(connections: Sequence[Connection]) -> list[str]:
+    return sorted({f"{each.target} ({each.state or 'no state'})" for each in connections})
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,181 @@
+"""How a Lustre is, as a client or a server of it sees it, in bounded time."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+
+from gridwright.errors import Finding
+from gridwright.filesystems.health import Condition, Health, Run, Server, Target
+from gridwright.filesystems.lustre.connections import Connected, Connection, read_connections
+from gridwright.filesystems.lustre.findings import (
+    connection_findings,
+    management_findings,
+    served_findings,
+    space_findings,
+    version_findings,
+)
+from gridwright.filesystems.lustre.parameters import is_root
+from gridwright.filesystems.lustre.servers import read_served
+from gridwright.filesystems.lustre.space import Spaces, read_space
+from gridwright.filesystems.mount_table import Mount, mount_of, read_mounts
+
+_ORDER = ("error", "warning", "info")
+
+
+def health(
+    run: Run,
+    mount_point: str,
+    source: str | None = None,
+    *,
+    now_s: float | None = None,
+    pause: Callable[[float], None] = time.sleep,
+) -> Health:
+    """How the Lustre at `mount_point` is, as this node sees it; `source` is what should be mounted there.
+
+    A node that only serves targets of `source` tells of these. `now_s` is the time in seconds since 1970.
+    Never hangs: all is read from the client's memory but space, which is asked of connected targets only.
+    Raises GridwrightError (status ENVIRONMENT) where lctl is not there, or the node does not answer.
+    """
+    mounts = read_mounts(run)
+    mount = client_mount(mount_point, mounts)
+    name = file_system_name(mount.source) if mount else file_system_name(source or "")
+    if mount is None and not _serves(mounts, name):
+        return Health(condition=Condition.BROKEN, findings=[_not_mounted(mount_point, mounts)])
+    if not is_root(run):
+        return Health(condition=Condition.SILENT, findings=[_needs_root()])
+    found = [*served_findings(read_served(run, name))] if _serves(mounts, name) else []
+    if mount is None:
+        return Health(condition=_condition(found), findings=_sorted(found))
+    connected = read_connections(run, name, pause)
+    spaces = read_space(run, connected.connections)
+    found += connection_findings(connected, time.time() if now_s is None else now_s)
+    found += space_findings(connected, spaces)
+    found += management_findings(connected, mount.source)
+    found += version_findings(connected)
+    if not connected.connections:
+        found.append(_no_target(mount_point))
+    reached = [each for each in connected.connections if each.is_up]
+    targets = _targets(connected, spaces)
+    osts = [spaces.of[each.name] for each in targets if each.name in spaces.of and "-OST" in each.name]
+    return Health(
+        condition=_condition(found) if reached else Condition.SILENT,
+        findings=_sorted(_once(found)),
+        servers=_servers(connected, spaces),
+        targets=targets,
+        capacity_bytes=sum(each.total_bytes for each in osts) if osts else None,
+        available_bytes=sum(each.available_bytes for each in osts) if osts else None,
+    )
+
+
+def client_mount(path: str, mounts: Sequence[Mount]) -> Mount | None:
+    """The Lustre mount that holds a path; a server's own mounts are of type lustre, too, and are none."""
+    mount = mount_of(path, mounts)
+    is_client = mount is not None and mount.type == "lustre" and mount.option("svname") is None
+    return mount if is_client else None
+
+
+def file_system_name(source: str) -> str:
+    """`scratch` out of `10.0.0.1@tcp:/scratch/below`; empty where there is none."""
+    found = re.search(r":/([A-Za-z0-9_-]{1,8})(?:/|$)", source)
+    return found[1] if found else ""
+
+
+def _serves(mounts: Sequence[Mount], name: str) -> bool:
+    services = (each.option("svname") or "" for each in mounts if each.type == "lustre")
+    return bool(name) and any(service.startswith(f"{name}-") for service in services)
+
+
+def _targets(connected: Connected, spaces: Spaces) -> list[Target]:
+    """One for each target; of several mounts the connection that is worst off speaks."""
+    worst: dict[str, Connection] = {}
+    for each in connected.connections:
+        if each.target not in worst or not each.is_up:
+            worst[each.target] = each
+    found = []
+    for name, each in sorted(worst.items(), key=lambda item: (item[1].kind == "OST", item[0])):
+        space = spaces.of.get(name)
+        found.append(
+            Target(
+                name=name,
+                server=each.server,
+                up=each.is_up,
+                state=each.state if each.active else "INACTIVE",
+                capacity_bytes=space.total_bytes if space else None,
+                used_bytes=space.used_bytes if space else None,
+                last_error=_last_eviction(each),
+                inodes=space.inodes if space else None,
+                inodes_free=space.inodes_free if space else None,
+            )
+        )
+    return found
+
+
+def _last_eviction(connection: Connection) -> float | None:
+    return max((float(when) for when, state in connection.history if state == "EVICTED"), default=None)
+
+
+def _servers(connected: Connected, spaces: Spaces) -> list[Server]:
+    found = []
+    for nid in sorted({each.server for each in connected.connections if each.server}):
+        mine = {each.target: each for each in connected.connections if each.server == nid}
+        up = [target for target, each in mine.items() if each.is_up]
+        known = [spaces.of[target] for target in mine if target in spaces.of and "-OST" in target]
+        found.append(
+            Server(
+                name=nid,
+                up=bool(up),
+                state=f"{len(up)} of {len(mine)} targets connected",
+                capacity_bytes=sum(each.total_bytes for each in known) if known else None,
+                used_bytes=sum(each.used_bytes for each in known) if known else None,
+            )
+        )
+    return found
+
+
+def _condition(findings: Sequence[Finding]) -> Condition:
+    levels = {each.level for each in findings}
+    if "error" in levels:
+        return Condition.BROKEN
+    return Condition.DEGRADED if "warning" in levels else Condition.HEALTHY
+
+
+def _sorted(findings: Sequence[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda each: _ORDER.index(each.level))
+
+
+def _once(findings: Sequence[Finding]) -> list[Finding]:
+    """Of a fault that server and client both tell, the server's words, which come first."""
+    return list({each.name: each for each in reversed(findings)}.values())[::-1]
+
+
+def _not_mounted(mount_point: str, mounts: Sequence[Mount]) -> Finding:
+    there = mount_of(mount_point, mounts)
+    what = f"there is {there.type} of {there.source}" if there else "nothing is mounted there"
+    return Finding(
+        "error",
+        "filesystem-not-mounted",
+        f"no Lustre is mounted at {mount_point}: {what}",
+        f"mount {mount_point}; with a wrong server address that takes about 160 s and ends with "
+        "Connection timed out",
+    )
+
+
+def _needs_root() -> Finding:
+    return Finding(
+        "warning",
+        "lustre-needs-root",
+        "connections and counters of Lustre are told to root only; to others lctl prints wrong figures "
+        "without a word, so none were read",
+        "Run it as root (sudo)",
+    )
+
+
+def _no_target(mount_point: str) -> Finding:
+    return Finding(
+        "error",
+        "target-away",
+        f"the client at {mount_point} knows no target",
+        "See dmesg, and whether lctl is of the release of the kernel modules",
+    )

@@ -1,0 +1,161 @@
+"""Giving directories a layout: `lfs setstripe`, after checking what it would refuse or quietly change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error
+from gridwright.filesystems.health import Run
+from gridwright.filesystems.lustre.layout import ALL, LIMIT_S, Component, Layout, read_layout
+from gridwright.units import format_bytes
+
+STRIPE_STEP = 64 * 1024
+"""Stripe sizes and ends of components are multiples of it (LOV_MIN_STRIPE_SIZE; lfs-setstripe(1))."""
+LARGEST_STRIPE = 4 * 2**30 - STRIPE_STEP
+"""The stripe size has 32 bits (lfs-setstripe(1))."""
+MOST_STRIPES = 2000
+"""LOV_MAX_STRIPE_COUNT; lfs refuses 2001 (recorded with 2.17)."""
+LARGEST_ON_METADATA_SERVER = 2**30
+"""The upper limit of lod.*.dom_stripesize, whose default is 1 MiB (Lustre manual, Data on MDT)."""
+_POOL = r"[A-Za-z0-9_-]{1,15}"
+"""Names of pools have at most 15 characters (LOV_MAXPOOLNAME)."""
+
+
+def plain(stripe_count: int = 1, stripe_bytes: int | None = None, pool: str | None = None) -> Layout:
+    """Every file over `stripe_count` targets, from its first byte; -1 is all."""
+    return Layout((Component(stripe_count=stripe_count, stripe_bytes=stripe_bytes, pool=pool),))
+
+
+def progressive(
+    *parts: tuple[int | None, int], stripe_bytes: int | None = None, pool: str | None = None
+) -> Layout:
+    """Files that are striped wider as they grow, out of `(end in bytes, stripe count)` for each part.
+
+    None is the end of the file: with `progressive((64 * 2**20, 1), (None, -1))` small files are on one
+    target, and what lies beyond 64 MiB on all.
+    """
+    components: list[Component] = []
+    start = 0
+    for end, count in parts:
+        components.append(
+            Component(start=start, end=end, stripe_count=count, stripe_bytes=stripe_bytes, pool=pool)
+        )
+        start = end or start
+    return Layout(tuple(components))
+
+
+ADVISED = progressive((64 * 2**20, 1), (4 * 2**30, 4), (None, ALL))
+"""For libraries whose files are of all sizes: a small file costs one object, a large one has all targets.
+
+Ends and counts follow the example of the Lustre manual (Progressive File Layout); tables of an analytics
+grid are read whole, so from some GiB on only more targets make them faster.
+"""
+
+
+def set_layout_command(layout: Layout, path: str) -> list[str]:
+    """The command that gives a directory `layout`. Raises GridwrightError with all that is wrong with it."""
+    problems = list(_problems(layout))
+    if problems:
+        raise GridwrightError(*problems, status=ExitStatus.INPUT)
+    command = ["lfs", "setstripe"]
+    first = layout.components[0]
+    is_plain = len(layout.components) == 1 and first.end is None and not first.on_metadata_server
+    for each in layout.components:
+        command += [] if is_plain else ["-E", str(-1 if each.end is None else each.end)]
+        command += _striping(each)
+    return [*command, path]
+
+
+def _striping(component: Component) -> Iterator[str]:
+    if component.on_metadata_server:
+        yield from ("-L", "mdt")
+        return
+    yield from ("-C" if component.overstriped else "-c", str(component.stripe_count))
+    if component.stripe_bytes is not None:
+        yield from ("-S", str(component.stripe_bytes))
+    if component.pool is not None:
+        yield from ("-p", component.pool)
+
+
+def apply_layout(run: Run, directory: str, layout: Layout) -> Layout:
+    """Give a directory a layout, which files made from now on get, and return what it has then.
+
+    More stripes than there are targets are no error: a file gets as many as there are. Raises
+    GridwrightError: status INPUT for a layout that cannot be, ENVIRONMENT where it was refused or nothing
+    answers.
+    """
+    answer = run(set_layout_command(layout, directory), timeout_s=LIMIT_S)
+    if answer.status != 0:
+        said = answer.stderr.decode(errors="replace").strip().splitlines()
+        reason = said[-1][:200] if said else f"exit status {answer.status}"
+        raise environment_error(
+            f"the layout of {directory} was not set: {reason}",
+            where=directory,
+            remedy="a pool has to exist (lfs pool_list), and the directory be yours and on Lustre",
+        )
+    return read_layout(run, directory)
+
+
+def _problems(layout: Layout) -> Iterator[Problem]:
+    if not layout.components:
+        yield Problem("a layout has no component", remedy="give it one")
+    for place, each in enumerate(layout.components):
+        where = f"component {place + 1}"
+        yield from _component_problems(each, where, is_first=place == 0)
+    yield from _order_problems(layout.components)
+
+
+def _component_problems(each: Component, where: str, *, is_first: bool) -> Iterator[Problem]:
+    if each.on_metadata_server:
+        if not is_first or each.end is None or each.end > LARGEST_ON_METADATA_SERVER:
+            yield Problem(
+                "data on the metadata server have to begin a layout, and end by "
+                f"{format_bytes(LARGEST_ON_METADATA_SERVER)}",
+                where=where,
+                remedy="make it the first component, with an end such as 1 MiB",
+            )
+    elif each.stripe_count != ALL and not 1 <= each.stripe_count <= MOST_STRIPES:
+        yield Problem(
+            f"a stripe count of {each.stripe_count}",
+            where=where,
+            remedy=f"write 1 to {MOST_STRIPES}, or -1 for all targets",
+        )
+    size = each.stripe_bytes
+    if size is not None and (size % STRIPE_STEP or not STRIPE_STEP <= size <= LARGEST_STRIPE):
+        yield Problem(
+            f"a stripe size of {format_bytes(size)}",
+            where=where,
+            remedy=f"write a multiple of {format_bytes(STRIPE_STEP)} below 4 GiB, such as 4 MiB",
+        )
+    if each.pool is not None and not re.fullmatch(_POOL, each.pool, re.ASCII):
+        yield Problem(
+            "a pool's name has 1 to 15 letters, digits, - and _",
+            where=where,
+            remedy="see lfs pool_list for names without that of the file system",
+        )
+
+
+def _order_problems(components: Sequence[Component]) -> Iterator[Problem]:
+    last = 0
+    for place, each in enumerate(components):
+        where = f"component {place + 1}"
+        if each.end is None:
+            if place + 1 < len(components):
+                yield Problem(
+                    "it has no end, and another one follows", where=where, remedy="end it where that begins"
+                )
+            return
+        if each.end <= last or each.end % STRIPE_STEP:
+            yield Problem(
+                f"it ends at {each.end} bytes",
+                where=where,
+                remedy=f"write a multiple of {format_bytes(STRIPE_STEP)} above {last}",
+            )
+        last = max(last, each.end)
+    if components:
+        yield Problem(
+            f"it ends at {format_bytes(last)}: longer files cannot be written",
+            where=f"component {len(components)}",
+            remedy="let the last component have no end",
+        )

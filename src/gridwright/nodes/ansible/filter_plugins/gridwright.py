@@ -1,0 +1,299 @@
+"""Filters that hold what a node has against the tuning table; they need nothing but Python and Jinja."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+Row = Mapping[str, Any]
+
+KINDS = (
+    *("sysctl", "sysfs", "tuned", "limit", "block", "mount", "lustre-client", "lustre-server", "scale"),
+    "service",
+)
+CORE = ("physical id", "core id")
+"""What names a core in /proc/cpuinfo, where the processor says so."""
+PREFIX = {"sysctl": "/proc/sys/", "sysfs": "/sys/"}
+NO_DISKS = ("loop", "ram", "zram", "sr", "fd", "nbd")
+"""Block devices that are no disks: files, memory, and media that are put in."""
+STACKED = ("md", "dm-")
+"""Disks made of other disks: their queues follow those, but for the read-ahead."""
+
+
+def tuning_rows(rows: Iterable[Row], groups: Iterable[str], text: str) -> dict[str, list[dict[str, Any]]]:
+    """Rows by kind for a node of some groups; `wanted` is the value, or what the formula gives.
+
+    `text` is what the node has in /proc/meminfo and /proc/cpuinfo.
+    """
+    from jinja2.sandbox import SandboxedEnvironment
+
+    environment, known, size = SandboxedEnvironment(), set(groups), _size(str(text))
+    chosen: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
+    for row in rows:
+        if known & set(row["roles"]):
+            value = row.get("value")
+            if value is None:
+                value = environment.compile_expression(str(row["formula"]))(**size)
+            chosen[row["kind"]].append({**row, "wanted": value})
+    return chosen
+
+
+def _size(text: str) -> dict[str, int]:
+    memory = re.search(r"^MemTotal:\s*(\d+) kB", text, re.MULTILINE)
+    if memory is None:
+        raise ValueError("/proc/meminfo has no line MemTotal")
+    cpus = re.findall(r"^processor\s*:", text, re.MULTILINE)
+    cores = set(zip(*(re.findall(rf"^{name}\s*: (\d+)", text, re.MULTILINE) for name in CORE), strict=False))
+    kib = int(memory[1])
+    return {
+        "memory_bytes": kib * 1024,
+        "memory_kib": kib,
+        "cores": len(cores) or len(cpus),
+        "cpus": len(cpus),
+    }
+
+
+def settings_read(text: str) -> dict[str, str]:
+    """Settings by path, out of lines `path value`; of several words the one in brackets holds."""
+    found = {}
+    for line in str(text).splitlines():
+        path, _, value = line.partition(" ")
+        if path.startswith("/"):
+            chosen = re.search(r"\[([^]]*)\]", value)
+            found[path] = chosen[1] if chosen else " ".join(value.split())
+    return found
+
+
+def patterns(rows: Mapping[str, Iterable[Row]]) -> list[str]:
+    """The files that rows of kinds sysctl, sysfs and block are about, as patterns of a shell."""
+    queues = ["scheduler", "rotational", "max_hw_sectors_kb", *(str(row["key"]) for row in rows["block"])]
+    return [
+        *(_pattern(row) for kind in PREFIX for row in rows[kind]),
+        *(f"/sys/block/*/queue/{key}" for key in dict.fromkeys(queues)),
+    ]
+
+
+def drift(rows: Iterable[Row], found: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Settings that are not as the rows want them: one entry for each row, however many files it has."""
+    entries = []
+    for row in rows:
+        here = _files_of(row, found)
+        wrong = {value for value in here.values() if not is_right(row, value)}
+        if wrong:
+            entries.append(_entry(row, str(row["key"]), ", ".join(sorted(wrong))))
+    return entries
+
+
+def absent(rows: Iterable[Row], found: Mapping[str, str]) -> list[dict[str, str]]:
+    """Rows whose setting this node does not have, with what is said then."""
+    said = "this kernel does not have it"
+    return [
+        {"name": str(row["name"]), "setting": str(row["key"]), "skipped": str(row.get("absent") or said)}
+        for row in rows
+        if not _files_of(row, found)
+    ]
+
+
+def kept(rows: Iterable[Row], found: Mapping[str, str]) -> list[dict[str, str]]:
+    """Key and value of settings for a file: those that the node has, unless they are better already."""
+    lines = []
+    for row in rows:
+        values = set(_files_of(row, found).values())
+        better = row.get("compare") in ("at-least", "at-most") and _first(row) not in values
+        if values and not (better and all(is_right(row, value) for value in values)):
+            lines.append({"key": str(row["key"]), "value": _first(row)})
+    return lines
+
+
+def disk_drift(rows: Iterable[Row], found: Mapping[str, str]) -> list[dict[str, Any]]:
+    """As `drift`, for the queues of disks: one entry for each disk and setting."""
+    names = sorted({path.split("/")[3] for path in found if path.startswith("/sys/block/")})
+    entries = []
+    for name in names:
+        if name.startswith(NO_DISKS):
+            continue
+        queue = {
+            path.rpartition("/")[2]: value
+            for path, value in found.items()
+            if path.startswith(f"/sys/block/{name}/queue/")
+        }
+        for row in rows:
+            value = queue.get(str(row["key"]))
+            if (
+                value is not None
+                and _concerns(row, name, queue)
+                and not is_right(_bounded(row, queue), value)
+            ):
+                entries.append(_entry(row, f"{name} {row['key']}", value))
+    return entries
+
+
+def lustre_drift(rows: Iterable[Row], text: str) -> list[dict[str, Any]]:
+    """As `drift`, for lines `NAME VALUE` of lctl: one entry for each row, however many targets it has."""
+    found = dict(line.split(maxsplit=1) for line in str(text).splitlines() if len(line.split()) == 2)
+    entries = []
+    for row in rows:
+        here = {value for name, value in found.items() if fnmatch.fnmatchcase(name, str(row["key"]))}
+        wrong = {value for value in here if value.isdecimal() and not is_right(row, value)}
+        if wrong:
+            entries.append(_entry(row, str(row["key"]), ", ".join(sorted(wrong))))
+    return entries
+
+
+def scale_drift(rows: Iterable[Row], text: str) -> list[dict[str, Any]]:
+    """As `drift`, for lines ` ! NAME VALUE` of mmdiag --config; sizes such as 16M are compared in bytes."""
+    found = dict(re.findall(r"^[\s!]*(\w+) (\S+)\s*$", str(text), re.MULTILINE))
+    entries = []
+    for row in rows:
+        value = found.get(str(row["key"]))
+        if value is not None and not is_right({**row, "wanted": _number(row["wanted"])}, _number(value)):
+            entries.append(_entry(row, str(row["key"]), value))
+    return entries
+
+
+def is_right(row: Row, value: str) -> bool:
+    """Whether a value is what a row wants; numbers side by side are compared one by one."""
+    wanted, compare = row["wanted"], row.get("compare", "equal")
+    if compare in ("one-of", "absent"):
+        listed = wanted if isinstance(wanted, (list, tuple)) else [wanted]
+        return (str(value) in [str(each) for each in listed]) is (compare == "one-of")
+    if compare == "equal":
+        return str(value).split() == str(wanted).split()
+    if str(value) == "unlimited":
+        return bool(compare == "at-least")
+    try:
+        pairs = [(int(a), int(b)) for a, b in zip(str(value).split(), str(wanted).split(), strict=True)]
+    except ValueError:
+        return str(value) == str(wanted)
+    return all(a >= b if compare == "at-least" else a <= b for a, b in pairs)
+
+
+def missing_packages(packages: Iterable[str], text: str) -> list[dict[str, str]]:
+    """Packages that the package database does not list as `installed NAME`."""
+    there = {line.split()[-1] for line in str(text).splitlines() if line.startswith("installed ")}
+    return [
+        {"name": "package", "setting": f"package {each}", "found": "missing", "wanted": "installed"}
+        for each in packages
+        if each not in there
+    ]
+
+
+def smaller_numbers(number: int) -> str:
+    """Patterns of udev(7) that match the numbers from 0 to below `number`, with | between them."""
+    digits = str(int(number))
+    shorter = ["[0-9]" * length for length in range(1, len(digits))]
+    for index, digit in enumerate(digits):
+        lowest = 1 if index == 0 and len(digits) > 1 else 0
+        if int(digit) > lowest:
+            rest = "[0-9]" * (len(digits) - index - 1)
+            shorter.append(f"{digits[:index]}[{lowest}-{int(digit) - 1}]{rest}")
+    return "|".join(shorter)
+
+
+def mounted(text: str, mount_point: str) -> dict[str, Any]:
+    """What /proc/mounts says of a mount point, its last line; empty where nothing is mounted."""
+    last: dict[str, Any] = {}
+    for line in str(text).splitlines():
+        fields = [_plain(field) for field in line.split()]
+        if len(fields) > 3 and fields[1] == str(mount_point):
+            last = {"source": fields[0], "type": fields[2], "options": fields[3].split(",")}
+    return last
+
+
+def foreign_line(text: str, mount_point: str) -> str:
+    """A line of fstab(5) for a mount point that stands outside of our marks; empty where there is none."""
+    ours = False
+    for line in str(text).splitlines():
+        if line.startswith("# BEGIN gridwright "):
+            ours = True
+        elif line.startswith("# END gridwright "):
+            ours = False
+        fields = line.split()
+        if (
+            not ours
+            and len(fields) > 1
+            and not line.startswith("#")
+            and _plain(fields[1]) == str(mount_point)
+        ):
+            return line
+    return ""
+
+
+def fstab_field(text: str) -> str:
+    """A field of fstab(5): blanks, tabs and backslashes as octal numbers."""
+    return "".join(f"\\{ord(each):03o}" if each in " \t\n\\" else each for each in str(text))
+
+
+def _plain(field: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
+
+
+def _pattern(row: Row) -> str:
+    key = str(row["key"])
+    return PREFIX[row["kind"]] + (key.replace(".", "/") if row["kind"] == "sysctl" else key)
+
+
+def _files_of(row: Row, found: Mapping[str, str]) -> dict[str, str]:
+    pattern = _pattern(row)
+    return {path: value for path, value in found.items() if fnmatch.fnmatchcase(path, pattern)}
+
+
+def _concerns(row: Row, name: str, queue: Mapping[str, str]) -> bool:
+    medium = "nvme" if name.startswith("nvme") else "rotational" if queue.get("rotational") == "1" else "ssd"
+    if row.get("media") and medium not in row["media"]:
+        return False
+    if row["key"] == "nr_requests" and queue.get("scheduler", "none") == "none":
+        return False
+    return row["key"] == "read_ahead_kb" or not name.startswith(STACKED)
+
+
+def _bounded(row: Row, queue: Mapping[str, str]) -> Row:
+    bound = queue.get(str(row.get("bounded_by")))
+    return row if bound is None else {**row, "wanted": min(int(row["wanted"]), int(bound))}
+
+
+def _number(value: object) -> str:
+    """A size such as 16M in bytes, anything else as it is."""
+    text = str(value)
+    sized = re.fullmatch(r"(\d+)([KMGT])", text)
+    return str(int(sized[1]) << (" KMGT".index(sized[2]) * 10)) if sized else text
+
+
+def _first(row: Row) -> str:
+    wanted = row["wanted"]
+    return str(wanted[0] if isinstance(wanted, (list, tuple)) else wanted)
+
+
+def _entry(row: Row, setting: str, value: str) -> dict[str, Any]:
+    return {
+        "name": str(row["name"]),
+        "setting": setting,
+        "found": value,
+        "wanted": _first(row),
+        "reason": str(row["reason"]),
+    }
+
+
+class FilterModule:
+    """What Ansible looks for in this file."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Filters by the name that templates call them."""
+        return {
+            "gridwright_rows": tuning_rows,
+            "gridwright_read": settings_read,
+            "gridwright_patterns": patterns,
+            "gridwright_drift": drift,
+            "gridwright_disk_drift": disk_drift,
+            "gridwright_lustre_drift": lustre_drift,
+            "gridwright_scale_drift": scale_drift,
+            "gridwright_absent": absent,
+            "gridwright_kept": kept,
+            "gridwright_missing": missing_packages,
+            "gridwright_smaller": smaller_numbers,
+            "gridwright_mounted": mounted,
+            "gridwright_foreign_line": foreign_line,
+            "gridwright_fstab_field": fstab_field,
+        }

@@ -1,0 +1,32 @@
+"""What a node finds wrong with a file system of the spec, as a client of it."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from gridwright.errors import GridwrightError
+
+_TOLD_OTHERWISE = frozenset(
+    {
+        *("filesystem-full", "filesystem-inodes", "filesystem-not-mounted", "filesystem-silent"),
+        *("filesystem-read-only", "raid-broken", "raid-degraded", "raid-rebuilding"),
+    }
+)
+"""Findings that checks of libraries, places and disks have under their own names."""
+
+
+def health(described: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Findings about a file system, given as in the grid spec. Raises OSError where it cannot be asked."""
+    from gridwright.filesystems.commands import run_here
+    from gridwright.filesystems.healths import filesystem_health
+    from gridwright.spec.filesystems import FILESYSTEMS
+
+    filesystem = FILESYSTEMS.get(described["type"]).model_validate(described)
+    try:
+        found = filesystem_health(filesystem, run_here, str(filesystem.path))
+    except GridwrightError as error:
+        raise OSError(errno.EIO, str(error)) from error
+    return [asdict(each) for each in found.findings if each.name not in _TOLD_OTHERWISE] if found else []

@@ -1,0 +1,76 @@
+"""Mounts of a node that hold data: local disks and shared file systems, not those of the kernel itself."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from gridwright.filesystems.mounts import SERVED_OVER_NETWORK
+
+_TABLE = Path("/proc/self/mountinfo")
+_MOST = 64
+"""Mounts that are looked at; a node with more is one of many small ones."""
+_FUSE = "fuse."
+_IMAGES = frozenset({"squashfs", "iso9660", "erofs", "cramfs"})
+"""Images that are full and read-only by nature."""
+_KERNELS_OWN = ("/sys", "/dev", "/run", "/proc")
+"""Where a tmpfs holds no data of users."""
+
+
+def mounted() -> list[dict[str, Any]]:
+    """Every mount of a disk or a server, once; reads the kernel's table and touches none of them."""
+    return data_mounts(_TABLE.read_text(errors="replace").splitlines())
+
+
+def data_mounts(lines: Iterable[str]) -> list[dict[str, Any]]:
+    """Out of lines of /proc/self/mountinfo (proc(5)): the first mount of each device, in order."""
+    found: dict[str, dict[str, Any]] = {}
+    for line in lines:
+        words = line.split()
+        if "-" not in words[6:]:
+            continue
+        kind, source, options = (*words[words.index("-", 6) + 1 :], "", "", "")[:3]
+        point = unescaped(words[4])
+        if not _holds_data(kind, source) or (kind == "tmpfs" and point.startswith(_KERNELS_OWN)):
+            continue
+        found.setdefault(
+            words[2],
+            {
+                "mount_point": point,
+                "source": unescaped(source),
+                "type": kind,
+                "options": ",".join(sorted({*words[5].split(","), *options.split(",")} - {""})),
+                "local": not _is_served(kind),
+            },
+        )
+    return list(found.values())[:_MOST]
+
+
+def _is_served(kind: str) -> bool:
+    return kind in SERVED_OVER_NETWORK or kind.startswith(_FUSE) or kind == "fuse"
+
+
+def _holds_data(kind: str, source: str) -> bool:
+    if kind in _IMAGES:
+        return False
+    return _is_served(kind) or kind in ("zfs", "btrfs", "tmpfs") or source.startswith("/dev/")
+
+
+def unescaped(text: str) -> str:
+    """Blanks and backslashes are octal there: backslash, 040."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
+
+
+def usage(mount_point: str) -> dict[str, Any]:
+    """Room and inodes of a mounted file system (statvfs(3)). May hang. Raises OSError."""
+    status = os.statvfs(mount_point)
+    return {
+        "total_bytes": status.f_blocks * status.f_frsize,
+        "available_bytes": status.f_bavail * status.f_frsize,
+        "used_bytes": (status.f_blocks - status.f_bfree) * status.f_frsize,
+        "inodes": status.f_files or None,
+        "inodes_free": status.f_favail if status.f_files else None,
+    }

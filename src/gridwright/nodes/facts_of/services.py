@@ -1,0 +1,30 @@
+"""Services of a node that failed, as systemd has them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+_ANSWER_S = 3.0
+_SYSTEMD = Path("/run/systemd/system")
+"""There where systemd is what started the system (sd_booted(3))."""
+
+
+def services() -> dict[str, Any]:
+    """Units that failed. Raises OSError where systemd does not run, or does not answer."""
+    if not _SYSTEMD.is_dir():
+        raise OSError(2, "systemd does not run here")
+    command = ["systemctl", "list-units", "--failed", "--plain", "--no-legend", "--no-pager", "--all"]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_ANSWER_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise OSError(110, "systemctl does not answer") from None
+    if done.returncode:
+        raise OSError(5, done.stderr.decode(errors="replace").strip()[:200] or "systemctl failed")
+    return {"failed": failed_units(done.stdout.decode(errors="replace"))}
+
+
+def failed_units(printed: str) -> list[str]:
+    """The first word of each line."""
+    return sorted({line.split()[0] for line in printed.splitlines() if line.split()})

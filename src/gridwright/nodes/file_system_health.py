@@ -1,0 +1,46 @@
+"""Who is asked how file systems are: their servers from the head node, or each node as a client."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gridwright.errors import Finding, GridwrightError
+from gridwright.filesystems import moosefs
+from gridwright.filesystems.health import Run
+from gridwright.nodes.seen import Seen
+from gridwright.spec.filesystems import LocalFileSystem, MooseFileSystem, ScaleFileSystem
+from gridwright.spec.model import GridSpec
+
+
+def asked_of_nodes(spec: GridSpec) -> dict[str, dict[str, Any]]:
+    """File systems that each node is asked about, as plain data: what one client sees, another may not."""
+    # The disks of a lab's nodes are those of this machine.
+    others = (LocalFileSystem,) if spec.provider == "lab" else ()
+    return {
+        name: each.model_dump(mode="json", exclude_none=True)
+        for name, each in spec.filesystems.items()
+        if not isinstance(each, (MooseFileSystem, ScaleFileSystem, *others))
+    }
+
+
+def health_of_filesystems(seen: Seen, run: Run) -> dict[str, Sequence[Finding] | str]:
+    """Of each file system whose servers can be asked: what is wrong, or why they do not answer."""
+    found: dict[str, Sequence[Finding] | str] = {}
+    for name, filesystem in (seen.spec.filesystems if seen.spec else {}).items():
+        if isinstance(filesystem, MooseFileSystem):
+            try:
+                found[name] = moosefs.health(run, _master(seen, name)).findings
+            except GridwrightError as error:
+                found[name] = str(error)
+    return found
+
+
+def _master(seen: Seen, filesystem: str) -> str:
+    """The master that the nodes have mounted."""
+    for facts in seen.facts.values():
+        for role, library in (seen.spec.libraries if seen.spec else {}).items():
+            source = facts.libraries[role].source if role in facts.libraries else None
+            if library.filesystem == filesystem and source and (host := moosefs.master_of_mount(source)):
+                return host
+    return moosefs.MASTER

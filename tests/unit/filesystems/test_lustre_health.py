@@ -1,0 +1,390 @@
+"""What is told of a Lustre, from what Lustre 2.17.0 printed while it was well, half dead, and back again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gridwright.errors import GridwrightError
+from gridwright.filesystems.health import Condition, Health
+from gridwright.filesystems.healths import filesystem_health
+from gridwright.filesystems.lustre.connections import parse_connections, wanted
+from gridwright.filesystems.lustre.findings import served_findings
+from gridwright.filesystems.lustre.health import health
+from gridwright.filesystems.lustre.layout import parse_layout
+from gridwright.filesystems.lustre.parameters import parse_parameters, read_parameters
+from gridwright.filesystems.lustre.servers import RECOVERY_GOES_ON, parse_served
+from gridwright.filesystems.lustre.servers import wanted as wanted_of_server
+from gridwright.filesystems.lustre.stats import parse_job_stats, parse_stats
+from gridwright.spec.filesystems import LustreFileSystem
+from tests.fixtures.lustre_node import (
+    INSTANCE,
+    NOW_S,
+    RECORDED,
+    SPACE,
+    LustreNode,
+    healthy_node,
+    printed,
+    recorded_parameters,
+    space,
+)
+
+MOUNT = "/mnt/scratch"
+
+
+def asked(node: LustreNode, mount_point: str = MOUNT, source: str | None = None) -> Health:
+    return health(node, mount_point, source, now_s=NOW_S, pause=lambda _: None)
+
+
+def names(found: Health) -> list[str]:
+    return [each.name for each in found.findings]
+
+
+def text_of(found: Health, name: str) -> str:
+    return next(each.text for each in found.findings if each.name == name)
+
+
+def test_a_healthy_lustre_has_nothing_to_say() -> None:
+    found = asked(healthy_node())
+    assert (found.condition, names(found)) == (Condition.HEALTHY, [])
+    assert [(each.name, each.server, each.state) for each in found.targets] == [
+        ("scratch-MDT0000", "0@lo", "FULL"),
+        ("scratch-OST0000", "0@lo", "FULL"),
+        ("scratch-OST0001", "0@lo", "FULL"),
+    ]
+    # As lfs df printed: the sum of the OSTs, in KiB.
+    assert found.capacity_bytes == 7666232 * 1024
+    assert found.available_bytes == 7211256 * 1024
+    assert [(each.name, each.up) for each in found.servers] == [("0@lo", True)]
+    assert found.targets[1].inodes == 262144
+
+
+def test_no_command_that_hangs_or_lies_is_run_and_nothing_is_read_wildcard() -> None:
+    node = healthy_node()
+    asked(node)
+    assert {command[0] for command in node.asked} == {"cat", "id", "lctl"}
+    assert all(command[1] == "get_param" for command in node.asked if command[0] == "lctl")
+
+
+def test_the_connections_of_the_metadata_server_itself_are_not_taken_for_the_clients() -> None:
+    parameters = parse_parameters(printed("054-param-osc-state"), ["osc.*.state"])
+    assert len(parameters.values) == 4
+    found = parse_connections(parameters, "scratch")
+    assert [each.device for each in found.connections] == [
+        f"scratch-OST0000-osc-{INSTANCE}",
+        f"scratch-OST0001-osc-{INSTANCE}",
+    ]
+
+
+def test_a_pure_client_names_its_servers() -> None:
+    text = printed("client-08-osc-import") + printed("client-09-mdc-mgc-import") + printed("client-13-health")
+    found = parse_connections(parse_parameters(text, wanted("scratch")), "scratch")
+    assert [(each.target, each.server, each.version) for each in found.connections] == [
+        ("scratch-MDT0000", "192.168.77.1@tcp", "2.17.0.0"),
+        ("scratch-OST0000", "192.168.77.1@tcp", "2.17.0.0"),
+        ("scratch-OST0001", "192.168.77.1@tcp", "2.17.0.0"),
+    ]
+    assert (found.client_version, found.management) == ("2.17.0", (("192.168.77.1@tcp", "FULL"),))
+
+
+def ost_down() -> LustreNode:
+    node = healthy_node()
+    down = recorded_parameters("925-ostdown-import-state", "926-ostdown-state", "927-ostdown-osts")
+    node.parameters = {**node.parameters, **down}
+    # What asks it for its space waits for it.
+    node.hangs = (f"osc.scratch-OST0001-osc-{INSTANCE}.*",)
+    return node
+
+
+def test_a_dead_target_is_found_though_lustre_calls_it_active_and_healthy() -> None:
+    found = asked(ost_down())
+    assert (found.condition, names(found)) == (Condition.BROKEN, ["target-away"])
+    assert "scratch-OST0001 (DISCONN) at 0@lo" in text_of(found, "target-away")
+    assert {each.name: each.up for each in found.targets} == {
+        "scratch-MDT0000": True,
+        "scratch-OST0000": True,
+        "scratch-OST0001": False,
+    }
+    assert found.capacity_bytes == 3833116 * 1024, "of what is reached"
+
+
+def test_a_target_that_is_switched_off_is_found_though_lfs_df_does_not_name_it() -> None:
+    node = healthy_node()
+    listed = printed("934-deactivated-lfs-osts").removeprefix("OBDS:\n")
+    node.parameters = {
+        **node.parameters,
+        **recorded_parameters("930-deactivate"),
+        f"lov.scratch-clilov-{INSTANCE}.target_obd": f"lov.scratch-clilov-{INSTANCE}.target_obd=\n{listed}",
+    }
+    found = asked(node)
+    assert (found.condition, names(found)) == (Condition.BROKEN, ["target-inactive"])
+    assert found.targets[2].state == "INACTIVE"
+    # Where only the list of targets speaks of it, it is found all the same.
+    only_listed = {key: value for key, value in node.parameters.items() if "OST0001" not in key}
+    assert names(asked(LustreNode(only_listed))) == ["target-inactive"]
+
+
+def test_all_servers_gone_is_silence() -> None:
+    node = healthy_node()
+    node.parameters = {key: value.replace("FULL", "DISCONN") for key, value in node.parameters.items()}
+    found = asked(node)
+    assert found.condition is Condition.SILENT
+    assert names(found) == ["target-away", "management-server-away"]
+    assert found.capacity_bytes is None
+
+
+def test_an_idle_connection_is_no_fault() -> None:
+    node = healthy_node()
+    node.parameters = {
+        key: value.replace("state: FULL", "state: IDLE") for key, value in node.parameters.items()
+    }
+    assert asked(node).condition is Condition.HEALTHY
+
+
+def test_a_connection_that_is_just_being_made_is_looked_at_twice() -> None:
+    node = healthy_node()
+    well = node.parameters
+    node.parameters = {key: value.replace("state: FULL", "state: CONNECTING") for key, value in well.items()}
+    waited: list[float] = []
+
+    def pause(seconds: float) -> None:
+        waited.append(seconds)
+        node.parameters = well
+
+    assert health(node, MOUNT, pause=pause, now_s=NOW_S).condition is Condition.HEALTHY
+    assert len(waited) == 1
+    waited.clear()
+    node.parameters = {key: value.replace("state: FULL", "state: CONNECTING") for key, value in well.items()}
+    found = health(node, MOUNT, pause=waited.append, now_s=NOW_S)
+    assert "scratch-OST0000 (CONNECTING)" in text_of(found, "target-away")
+    assert len(waited) == 1
+
+
+def test_an_eviction_is_told_for_a_day() -> None:
+    node = healthy_node()
+    node.parameters = {**node.parameters, **recorded_parameters("957-mdc-import", "958-mdc-state")}
+    found = asked(node)
+    assert (found.condition, names(found)) == (Condition.DEGRADED, ["client-evicted"])
+    assert "scratch-MDT0000 (last at 2026-11-21 02:40:14Z)" in text_of(found, "client-evicted")
+    assert found.targets[0].last_error == 1795228814
+    later = health(node, MOUNT, now_s=NOW_S + 2 * 86400)
+    assert names(later) == []
+
+
+@pytest.mark.parametrize(
+    ("flag", "word"), [("D", "degraded"), ("N", "takes no new files"), ("R", "read-only")]
+)
+def test_flags_of_targets_are_told(flag: str, word: str) -> None:
+    node = healthy_node()
+    node.parameters = {**node.parameters, **space("scratch-OST0000", 3833116, 3618672, 3392576, flag)}
+    found = asked(node)
+    assert (found.condition, names(found)) == (Condition.DEGRADED, ["target-degraded"])
+    assert f"scratch-OST0000 ({word})" in text_of(found, "target-degraded")
+
+
+def test_the_recorded_flag_of_a_target_that_takes_no_new_files_is_read() -> None:
+    name = f"osc.scratch-OST0000-osc-{INSTANCE}.statfs_state"
+    patterns = ["osc.*.statfs_state", "obdfilter.*.statfs_state", "osp.*.prealloc_status"]
+    told = parse_parameters(printed("961-no_create"), patterns)
+    assert told.text(name) == "N"
+
+
+def test_a_full_target_is_found_while_the_file_system_has_room() -> None:
+    row = next(
+        line.split() for line in printed("962-enospc").splitlines() if line.startswith("scratch-OST0001")
+    )
+    total, used, available = (int(each) for each in row[1:4])
+    node = healthy_node()
+    node.parameters = {**node.parameters, **space("scratch-OST0001", total, total - used, available)}
+    found = asked(node)
+    assert found.condition is Condition.BROKEN
+    assert names(found) == ["target-full", "targets-unbalanced"]
+    assert "1.10 MiB left" in text_of(found, "target-full")
+    assert found.available_bytes
+    assert found.available_bytes > 0.4 * (found.capacity_bytes or 0)
+
+
+def test_targets_are_unbalanced_from_where_the_allocator_leaves_round_robin() -> None:
+    node = healthy_node()
+    for part, expected in ((0.84, []), (0.82, ["targets-unbalanced"])):
+        less = space("scratch-OST0001", 3833116, int(3831724 * part), int(3605628 * part))
+        node.parameters = {**node.parameters, **less}
+        assert names(asked(node)) == expected
+
+
+def test_a_target_that_does_not_tell_its_space_is_named_and_hides_nothing_else() -> None:
+    node = healthy_node()
+    quiet = {
+        key: value for key, value in node.parameters.items() if not ("OST0001" in key and "kbytes" in key)
+    }
+    found = asked(LustreNode(quiet))
+    assert names(found) == ["target-silent"]
+    assert text_of(found, "target-silent").startswith("scratch-OST0001: connected")
+    assert found.capacity_bytes == 3833116 * 1024
+
+
+def test_servers_of_two_releases_and_a_client_of_another_are_told() -> None:
+    node = healthy_node()
+    half = {
+        key: value.replace("target_version: 2.17.0.0", "target_version: 2.15.5.0")
+        if "OST0001" in key
+        else value
+        for key, value in node.parameters.items()
+    }
+    assert names(asked(LustreNode(half))) == ["lustre-servers-differ"]
+    old = {
+        key: value.replace("version=2.17.0", "version=2.12.8_6_g5457c37")
+        for key, value in node.parameters.items()
+    }
+    found = asked(LustreNode(old))
+    assert (found.condition, names(found)) == (Condition.HEALTHY, ["lustre-client-differs"])
+    assert "release 2.12.8, its servers of 2.17.0" in text_of(found, "lustre-client-differs")
+
+
+def test_without_root_nothing_is_read_and_that_is_said() -> None:
+    node = healthy_node()
+    node.root = False
+    found = asked(node)
+    assert (found.condition, names(found), found.targets) == (Condition.SILENT, ["lustre-needs-root"], ())
+    assert all(command[0] != "lctl" for command in node.asked)
+
+
+def test_what_is_mounted_instead_is_told() -> None:
+    node = healthy_node()
+    node.mounts = "/dev/vda / ext4 rw 0 0\n"
+    found = asked(node)
+    assert (found.condition, names(found)) == (Condition.BROKEN, ["filesystem-not-mounted"])
+    assert "there is ext4 of /dev/vda" in text_of(found, "filesystem-not-mounted")
+
+
+def test_mounts_of_a_server_are_not_taken_for_the_file_system() -> None:
+    node = healthy_node()
+    node.mounts = printed("005-proc-mounts")
+    assert names(asked(node, "/mnt/ost0")) == ["filesystem-not-mounted"]
+    assert names(asked(node, "/mnt/scratch/below/it")) == []
+
+
+def test_a_server_that_mounts_no_client_tells_of_its_targets() -> None:
+    node = LustreNode(
+        {
+            **recorded_parameters("941-recovery_status-early"),
+            "obdfilter.scratch-OST0000.degraded": "obdfilter.scratch-OST0000.degraded=1\n",
+        },
+        mounts="\n".join(printed("005-proc-mounts").splitlines()[:-1]),
+    )
+    found = asked(node, MOUNT, "192.168.77.1@tcp:/scratch")
+    assert names(found) == ["target-recovering", "target-degraded"]
+    assert "scratch-OST0001 (WAITING_FOR_CLIENTS)" in text_of(found, "target-recovering")
+    assert "scratch-OST0000 (degraded)" in text_of(found, "target-degraded")
+
+
+def test_recovery_is_told_while_it_lasts() -> None:
+    states = {}
+    for name in ("941-recovery_status-early", "942-recovery_status-1", "recov-12-mdt-status-6"):
+        served = parse_served(parse_parameters(printed(name), wanted_of_server("scratch")))
+        states[name] = {each.target: (each.recovery, each.recovery_left_s, each.clients) for each in served}
+    assert states["941-recovery_status-early"]["scratch-OST0001"] == ("WAITING_FOR_CLIENTS", None, "")
+    assert states["942-recovery_status-1"]["scratch-OST0001"] == ("COMPLETE", None, "1/1")
+    assert states["recov-12-mdt-status-6"] == {"scratch-MDT0000": ("RECOVERING", 268, "0/1")}
+
+
+@pytest.mark.parametrize(
+    ("prefix", "target", "expected"),
+    [
+        (
+            "recov-02-status",
+            "scratch-OST0000",
+            ["WAITING_FOR_CLIENTS"] * 2 + ["COMPLETE"] * 6,
+        ),
+        ("recov-12-mdt-status", "scratch-MDT0000", None),
+    ],
+)
+def test_a_recovery_is_followed_to_its_end(prefix: str, target: str, expected: list[str] | None) -> None:
+    told = []
+    for path in sorted(RECORDED.glob(f"{prefix}-?.out")):
+        served = parse_served(parse_parameters(path.read_text(), wanted_of_server("scratch")))
+        state = next(each for each in served if each.target == target)
+        told.append(state.recovery)
+        waits = [each.name for each in served_findings(served)]
+        assert waits == (["target-recovering"] if state.recovery in RECOVERY_GOES_ON else [])
+    assert told == (expected or told)
+    assert told[0] == "WAITING_FOR_CLIENTS"
+    assert len(told) >= 6
+
+
+def test_a_recovery_that_was_aborted_is_over() -> None:
+    text = printed("recov-15-mdt-status-after-abort")
+    served = parse_served(
+        parse_parameters(text, [*wanted_of_server("scratch"), "*.*.eviction_count", "*.*.*clients"])
+    )
+    assert [(each.target, each.recovery, each.clients) for each in served] == [
+        ("scratch-MDT0000", "COMPLETE", "0/1")
+    ]
+    assert list(served_findings(served)) == []
+
+
+@pytest.mark.parametrize("path", sorted(RECORDED.glob("*.out")), ids=lambda path: path.stem)
+def test_whatever_a_command_printed_is_read_or_refused(path: Path) -> None:
+    text = path.read_text(errors="replace")
+    names = [*wanted("scratch"), *wanted_of_server("scratch"), "*.*.stats", "*.*.*.*.stats", "*.*.job_stats"]
+    told = parse_parameters(text, names)
+    connected = parse_connections(told, "scratch")
+    assert {each.target[:12] for each in connected.connections} <= {"scratch-OST0", "scratch-MDT0"}
+    parse_served(told)
+    parse_layout(text)
+    for name, value in told.values.items():
+        if name.endswith(".job_stats"):
+            parse_job_stats(value)
+        elif name.endswith(".stats"):
+            try:
+                parse_stats(value)
+            except GridwrightError:
+                assert "nonroot" in path.stem
+
+
+def test_a_node_without_lustre_says_what_to_install() -> None:
+    def run(command: object, *, timeout_s: float = 30.0) -> object:
+        from gridwright.filesystems.commands import Output
+
+        return Output(127, b"", b"lctl: command not found")
+
+    with pytest.raises(GridwrightError, match="lctl is not there"):
+        read_parameters(run, ["version"])  # type: ignore[arg-type]
+
+
+def test_names_that_a_client_does_not_have_lose_no_others() -> None:
+    told = read_parameters(healthy_node(), ["obdfilter.*.stats", "version"])
+    assert dict(told.values) == {"version": "2.17.0"}
+
+
+def test_every_kind_is_asked_through_one_entry() -> None:
+    spec = LustreFileSystem.model_validate(
+        {"type": "lustre", "path": Path(MOUNT), "source": "192.168.77.1@tcp:/scratch"}
+    )
+    found = filesystem_health(spec, healthy_node(), MOUNT)
+    assert found is not None
+    assert found.condition is Condition.HEALTHY
+
+
+ALL = (
+    "".join(healthy_node().parameters.values())
+    + printed("926-ostdown-state")
+    + printed("941-recovery_status-early")
+)
+
+
+@given(st.integers(0, len(ALL)), st.integers(0, len(ALL)), st.text(max_size=20))
+def test_garbled_output_never_breaks_the_parsers(start: int, end: int, put: str) -> None:
+    text = ALL[:start] + put + ALL[end:]
+    parse_connections(parse_parameters(text, [*wanted("scratch"), "osc.*.kbytestotal"]), "scratch")
+    parse_served(parse_parameters(text, wanted_of_server("scratch")))
+
+
+@given(st.integers(0, 4000), st.sampled_from(sorted(SPACE)), st.text(max_size=12))
+def test_garbled_parameters_end_in_findings_and_never_in_a_traceback(cut: int, name: str, value: str) -> None:
+    node = healthy_node()
+    node.parameters = {key: text[:cut] for key, text in node.parameters.items()} | {name: f"{name}={value}\n"}
+    assert isinstance(asked(node), Health)
