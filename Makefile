@@ -2,6 +2,8 @@
 # make demo      proves examples/this-machine.yaml on this machine's disk
 # make check     format, lint, types, unit tests: the inner loop
 # make test      all checks
+# make lint-playbook   the Ansible roles alone
+# make test-vm   the checks on virtual machines alone: md, XFS, NFS, NVMe and systemd of real kernels
 # make lock      pins the Python dependencies anew
 
 PYTHON ?= python3
@@ -13,7 +15,7 @@ NATIVE := $(shell find native -path native/target -prune -o \( -name '*.rs' -o -
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_QUIET = 1
 
-.PHONY: install demo check test lock clean test-packages
+.PHONY: install demo check test test-vm lint-playbook lock clean test-packages
 .DELETE_ON_ERROR:
 
 install: $(VENV)/native
@@ -45,8 +47,18 @@ check: install
 	$(CARGO) test $(MANIFEST) --locked --quiet
 	$(BIN)/pytest tests/unit
 
-test: test-packages check
-	$(BIN)/pytest tests/integration tests/machine
+# The playbook as it is rendered, at the strictest profile of ansible-lint; it asks no network.
+lint-playbook: install
+	$(BIN)/gridwright render examples/lab.yaml --out build/rendered --overwrite > /dev/null
+	cd build/rendered && PATH="$(CURDIR)/$(BIN):$$PATH" ansible-lint --offline --profile production -q site.yml group_vars roles
+
+test: test-packages check lint-playbook
+	$(BIN)/pytest tests/integration tests/machine tests/vm
+
+test-vm: install
+	PYTHON=$(PYTHON) tools/debian-packages.sh vm
+	$(BIN)/python -m tests.vm.images
+	$(BIN)/pytest tests/vm --durations=0 --durations-min=1
 
 lock: install
 	$(BIN)/python -m pip install --quiet uv

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Makes sure that the Debian packages for a purpose are there: `install` or `test`.
+# Makes sure that the Debian packages for a purpose are there: `install`, `test` or `vm`.
 # Root installs what is missing; anybody else is told the exact command.
 set -eu
 
-purpose=${1:?usage: tools/debian-packages.sh install|test}
+purpose=${1:?usage: tools/debian-packages.sh install|test|vm}
 missing=
 
 need() { # need PACKAGE TEST...: the package is there if the test succeeds
@@ -33,6 +33,19 @@ if [ "$purpose" = test ]; then
     need openssh-client command -v ssh
     # The image of a lab's nodes is built by it; the lab tests run as root only.
     if [ "$(id -u)" -eq 0 ]; then need debootstrap command -v debootstrap; fi
+fi
+
+# Virtual machines: their kernels are those of Debian on x86_64, and they run as root only. Elsewhere `make test`
+# skips their tests.
+if [ "$purpose" = vm ] || { [ "$purpose" = test ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null &&
+    [ "$(uname -m)" = x86_64 ]; }; then
+    need user-mode-linux command -v linux.uml
+    need qemu-system-x86 command -v qemu-system-x86_64
+    need qemu-utils command -v qemu-img
+    need debootstrap command -v debootstrap
+    need e2fsprogs test -x /sbin/mkfs.ext4 -o -x /usr/sbin/mkfs.ext4
+    need openssh-client command -v ssh-keygen
+    need iproute2 command -v ip
 fi
 
 [ -n "$missing" ] || exit 0

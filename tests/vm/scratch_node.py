@@ -1,4 +1,4 @@
-"""A node of User Mode Linux with scratch storage: four disks, the program that nodes run, and what it says."""
+"""A node of User Mode Linux with scratch storage: four disks, the program of nodes, and what it says."""
 
 from __future__ import annotations
 
@@ -32,6 +32,18 @@ WISH = {
         }
     ],
 }
+_LOOK = f"""set -e
+array=$(findmnt --noheadings --output SOURCE {MOUNT_POINT})
+findmnt --noheadings --output FSTYPE,OPTIONS {MOUNT_POINT}
+mdadm --detail --export $array
+mdadm --detail $array
+xfs_info {MOUNT_POINT}
+cat /sys/block/${{array#/dev/}}/queue/read_ahead_kb
+stat --format=%A {MOUNT_POINT}/work
+echo works > {MOUNT_POINT}/work/probe
+cat {MOUNT_POINT}/work/probe
+rm {MOUNT_POINT}/work/probe
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +107,7 @@ class ScratchNode:
 
     def assert_healthy(self) -> None:
         """The array is whole, aligned, tuned and mounted, and users can write to it."""
-        seen = self.machine.run(
-            f"findmnt --noheadings --output SOURCE,FSTYPE,OPTIONS {MOUNT_POINT};"
-            f"mdadm --detail --export $(findmnt --noheadings --output SOURCE {MOUNT_POINT});"
-            f"mdadm --detail $(findmnt --noheadings --output SOURCE {MOUNT_POINT});"
-            f"xfs_info {MOUNT_POINT}; cat /sys/block/md*/queue/read_ahead_kb; stat --format=%A {MOUNT_POINT}/work;"
-            f"echo works > {MOUNT_POINT}/work/probe && cat {MOUNT_POINT}/work/probe && rm {MOUNT_POINT}/work/probe"
-        ).ok()
+        seen = self.machine.run(_LOOK).ok()
         for wanted in (
             "MD_LEVEL=raid0",
             "MD_DEVICES=4",

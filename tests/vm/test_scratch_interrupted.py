@@ -33,14 +33,14 @@ def test_power_cut_at_any_moment_of_the_building(make_uml: MakeUml, tmp_path: Pa
     """Run again, it is healthy, and a disk of somebody else's beside is as it was."""
     chance = random.Random(seed)  # noqa: S311 - moments, no secrets
     moments = [chance.random() for _ in range(CUTS)]
-    nodes = []
+    nodes, directories = [], []
     for number in range(MACHINES):
-        directory = tmp_path / f"disks{number}"
-        directory.mkdir()
-        nodes.append((ScratchNode(make_uml(blank_disks(directory, (*DEVICES, _FOREIGN)))), directory))
+        directories.append(tmp_path / f"disks{number}")
+        directories[-1].mkdir()
+        nodes.append(ScratchNode(make_uml(blank_disks(directories[-1], (*DEVICES, _FOREIGN)))))
+    shares = [moments[number::MACHINES] for number in range(MACHINES)]
     with ThreadPoolExecutor(MACHINES) as pool:
-        shares = [moments[number::MACHINES] for number in range(MACHINES)]
-        found = list(pool.map(lambda pair: _cut_short(*pair[0], pair[1]), zip(nodes, shares, strict=True)))
+        found = list(pool.map(_cut_short, nodes, directories, shares))
     cases = [case for each in found for case in each]
     assert len(cases) == CUTS
     # The moments are spread over the work: some found nothing begun, others a half or a whole array.
@@ -76,20 +76,25 @@ def _cut_short(node: ScratchNode, directory: Path, moments: list[float]) -> list
     return cases
 
 
-@pytest.mark.parametrize(("accepts", "step"), [("4k", "mdadm --create"), ("4m", "mkfs.xfs")])
-def test_a_disk_that_fails_while_building_is_named_and_replaced(
-    make_uml: MakeUml, tmp_path: Path, accepts: str, step: str
+def test_a_disk_that_fails_while_building_is_named_and_can_be_replaced(
+    make_uml: MakeUml, tmp_path: Path
 ) -> None:
-    disks = blank_disks(tmp_path)
-    (tmp_path / "failing").mkdir()
-    disks |= blank_disks(tmp_path / "failing", ("ubdd",))
-    machine = make_uml(disks)
-    # Where its blocks have no place, every write to the disk fails.
-    directory = tmp_path / "failing"
-    machine.prepare = (
-        f"mount -t tmpfs -o size={accepts} tmpfs {directory}; truncate -s {DISK_BYTES} {directory}/ubdd.img"
-    )
-    node = ScratchNode(machine)
+    nodes, steps = [], {"from its first block on": "mdadm --create", "after 4 MiB": "mkfs.xfs"}
+    for fails in steps:
+        directory = tmp_path / fails.split()[0]
+        (directory / "failing").mkdir(parents=True)
+        disks = blank_disks(directory) | blank_disks(directory / "failing", ("ubdd",))
+        nodes.append(ScratchNode(make_uml(disks)))
+        # A block that has no place in the memory behind the disk cannot be written.
+        nodes[-1].machine.prepare = f"""cd "{directory}/failing"
+            mount -t tmpfs -o size={"4m" if "after" in fails else "4k"} tmpfs .; cd "$PWD"
+            {"" if "after" in fails else "echo full > other"}
+            truncate -s {DISK_BYTES} ubdd.img; cd /"""
+    with ThreadPoolExecutor(MACHINES) as pool:
+        list(pool.map(_fail_and_replace, nodes, steps.values()))
+
+
+def _fail_and_replace(node: ScratchNode, step: str) -> None:
     node.boot()
     failed = node.scratch()
     assert failed.status == 3, failed
@@ -97,11 +102,10 @@ def test_a_disk_that_fails_while_building_is_named_and_replaced(
     assert step in problem, problem
     assert "ubdd" in problem, problem
     assert node.machine.run("findmnt /scratch").status != 0
-    again = node.scratch()
-    assert again.status == 3, again
+    assert node.scratch().status == 3
 
     node.machine.power_off()
-    machine.prepare = ""
+    node.machine.prepare = ""
     node.boot()
     replaced = node.scratch()
     assert replaced.status == 0, replaced

@@ -1,4 +1,4 @@
-"""Scratch storage over the life of a cloud's node: made, rebooted, cut off, stopped, and with a disk replaced."""
+"""Scratch storage over the life of a cloud's node: made, rebooted, cut off, stopped, a disk replaced."""
 
 from __future__ import annotations
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 from gridwright.grid.slurm.node_facts import fold
 from gridwright.nodes.check import CheckResult
 from gridwright.nodes.results import counts
-from gridwright.report.terminal_frame import terminal_console
-from gridwright.report.terminal_text import say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,8 +50,10 @@ def _record(result: CheckResult) -> dict[str, Any]:
 
 def print_results(results: Sequence[CheckResult], seen: Seen, *, everything: bool) -> None:
     """Print what is wrong, the gravest first, with reason and remedy; then what is not, in a line."""
+    from gridwright.report.terminal_frame import terminal_console
+    from gridwright.report.terminal_text import say
+
     console = terminal_console()
-    # A sum first would scroll away: the last lines are those that are read.
     for each in results:
         if counts(each):
             _print_wrong(console, each)
@@ -69,6 +69,8 @@ def print_results(results: Sequence[CheckResult], seen: Seen, *, everything: boo
 
 
 def _print_wrong(console: Console, result: CheckResult) -> None:
+    from gridwright.report.terminal_text import say
+
     say(console, f"{result.level} {result.name}: {_where(result)}{result.found}", _STYLES[result.level])
     if result.expected:
         say(console, f"expected: {result.expected}", indent=2)

@@ -120,8 +120,9 @@ def _playbook(spec: GridSpec, flags: SetupFlags) -> tuple[Hosts, Mapping[str, st
 
 
 def _known_to_slurm(spec: GridSpec) -> list[str]:
-    """Nodes of a site's own machines, which have the names that its Slurm knows; empty for other grids."""
-    if spec.provider != "local" or spec.scheduler.type != "slurm":
+    """Nodes that a site's Slurm knows, where the spec names none; empty for other grids."""
+    named = any(group.hosts is not None for group in spec.nodes.values())
+    if named or spec.provider != "local" or spec.scheduler.type != "slurm":
         return []
     from gridwright.grid.schedulers import open_scheduler
     from gridwright.providers import head_node

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gridwright.errors import environment_error
 
-_DEATH_S = 2.0
+_DEATH_S = 1.0
 """How long a killed command takes to end at most, where no file system holds it in the kernel."""
 _PLAIN = {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}
 

@@ -9,7 +9,7 @@ from gridwright.errors import Finding, GridwrightError
 from gridwright.filesystems.health import Run
 from gridwright.units import format_bytes
 
-ANSWER_S = 5.0
+ANSWER_S = 4.0
 """How long a file system may take for its free space before it counts as silent."""
 FULL = 0.9
 """Part in use from which most file systems slow down and administrators act."""

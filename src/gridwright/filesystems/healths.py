@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gridwright.errors import Finding
 from gridwright.filesystems import moosefs
 from gridwright.filesystems.health import Health, Run
 from gridwright.filesystems.mount_table import mount_of, read_mounts
@@ -50,3 +51,16 @@ def filesystem_health(
 
         return scale_health(run, mount_point)
     return None
+
+
+def library_findings(filesystem: FileSystem, run: Run, directory: str) -> list[Finding]:
+    """What is wrong with the files of a library; asked on one node for all, as it searches for some seconds.
+
+    Large files that lie on one target of a Lustre; nothing for other kinds. Raises GridwrightError (status
+    ENVIRONMENT) where the tools of the file system are not there, or nothing answers.
+    """
+    if isinstance(filesystem, (LustreFileSystem, FsxLustreFileSystem)):
+        from gridwright.filesystems.lustre.single_target import single_target_files
+
+        return single_target_files(run, directory)
+    return []

@@ -177,9 +177,9 @@ def _tree(directory: Traversable, below: str = "") -> dict[str, str]:
 def _yaml(content: object) -> str:
     from ruamel.yaml import YAML
 
-    yaml = YAML(typ="safe", pure=True)
+    yaml = YAML()
     yaml.default_flow_style = False
-    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    yaml.indent(mapping=2, sequence=4, offset=2)  # as ansible-lint asks for
     yaml.width = 110
     text = io.StringIO()
     # Plain data: what the spec has are classes of its own, which YAML would write as such.

@@ -101,7 +101,8 @@ def _lock(one: Channel, two: Channel, kind: str) -> str | None:
 
 
 def _append(one: Channel, two: Channel) -> str | None:
-    """Both append at the same time."""
+    """Both append to one file at the same time; it is there before: making it at once is another trial."""
+    one.ask(do="write", name="appended", text="")
     for who, node in (("one", one), ("two", two)):
         node.tell(do="append", name="appended", who=who, records=RECORDS)
     for node in (one, two):

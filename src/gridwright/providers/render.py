@@ -62,14 +62,11 @@ def _hosts(spec: GridSpec, machine: str, site: SlurmSite | None) -> Hosts:
         return Hosts.named(
             compute=named[Role.COMPUTE], storage=named[Role.STORAGE], head=named[Role.CONTROLLER]
         )
-    if spec.is_one_machine or (spec.provider == "local" and spec.node_count() == 1):
+    named = any(group.hosts is not None for group in spec.nodes.values())
+    if spec.is_one_machine or (spec.provider == "local" and not named and spec.node_count() == 1):
         return Hosts.this_machine(machine)
-    compute = (
-        [node.name for node in site.nodes]
-        if site
-        else [f"{name}{number}" for name, group in spec.nodes.items() for number in range(1, group.count + 1)]
-    )
-    return Hosts.named(compute=compute, head=[site.controller] if site else [])
+    compute = [node for name, group in spec.nodes.items() for node in group.node_names(name)]
+    return Hosts.named(compute=compute, head=[site.controller] if site and spec.is_bought else [])
 
 
 def _slurm_part(spec: GridSpec, site: SlurmSite | None) -> SlurmPart | None:

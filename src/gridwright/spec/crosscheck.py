@@ -97,7 +97,7 @@ def cross_problems(data: Any) -> Iterator[tuple[Path, FieldError | str]]:  # noq
     for name in _mapping(data, "silence"):
         if name not in KNOWN:
             near = nearest(name, KNOWN)
-            hint = f"did you mean {near}?" if near else "docs/grid-spec.md lists all findings"
+            hint = f"did you mean {near}?" if near else "see docs/grid-spec.md for all findings"
             yield ("silence", name, KEY), FieldError(f"there is no finding {show(name)}", hint)
 
 

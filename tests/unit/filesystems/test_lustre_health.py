@@ -226,6 +226,15 @@ def test_a_target_that_does_not_tell_its_space_is_named_and_hides_nothing_else()
     assert found.capacity_bytes == 3833116 * 1024
 
 
+def test_a_server_that_is_gone_unnoticed_hides_only_its_own_target() -> None:
+    node = healthy_node()
+    node.hangs = (f"osc.scratch-OST0001-osc-{INSTANCE}.kbytestotal",)
+    found = asked(node)
+    assert names(found) == ["target-silent"]
+    assert text_of(found, "target-silent").startswith("scratch-OST0001: connected")
+    assert found.targets[1].capacity_bytes == 3833116 * 1024
+
+
 def test_servers_of_two_releases_and_a_client_of_another_are_told() -> None:
     node = healthy_node()
     half = {

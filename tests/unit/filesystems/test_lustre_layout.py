@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from gridwright.errors import ExitStatus, GridwrightError, environment_error
 from gridwright.filesystems.commands import Output
+from gridwright.filesystems.healths import library_findings
 from gridwright.filesystems.lustre.layout import Component, Layout, parse_layout, read_layout
 from gridwright.filesystems.lustre.layout_command import (
     ADVISED,
@@ -20,6 +22,7 @@ from gridwright.filesystems.lustre.layout_command import (
     set_layout_command,
 )
 from gridwright.filesystems.lustre.single_target import single_target_files
+from gridwright.spec.filesystems import LocalFileSystem, LustreFileSystem
 from tests.fixtures.lustre_node import RECORDED, printed
 
 MIB, GIB = 2**20, 2**30
@@ -218,6 +221,14 @@ def test_a_file_system_of_one_target_cannot_spread_anything() -> None:
     run = Lfs(layouts={"/l/a": ONE}, files={"/l/a": 40 * GIB}, targets=1)
     assert single_target_files(run, "/l") == []
     assert len(run.asked) == 1, "nothing is searched for then"
+
+
+def test_libraries_of_lustre_are_looked_through_and_others_are_not() -> None:
+    lustre = LustreFileSystem.model_validate({"type": "lustre", "path": Path("/l"), "source": "h@tcp:/l"})
+    run = Lfs(layouts={"/l/a": ONE}, files={"/l/a": 40 * GIB})
+    assert [each.name for each in library_findings(lustre, run, "/l")] == ["single-target-files"]
+    local = LocalFileSystem.model_validate({"type": "local", "path": Path("/s")})
+    assert library_findings(local, run, "/s") == []
 
 
 TEXTS = [printed(name) for name in ("208-getstripe-pfl", "212-getstripe-yaml-pfl", "246-lfs-mirror-create")]

@@ -306,6 +306,40 @@ def test_an_array_mounted_elsewhere_is_not_mounted_twice() -> None:
     assert "mounted on /mnt, not on /scratch" in words(only(world))
 
 
+def test_an_array_that_is_mounted_but_lacks_a_disk_is_not_taken_apart() -> None:
+    world = carried_out(World.of(blank_disks(4), wishes=(FOUR,)))
+    del world.disks["nvmed"]
+    world.disks["nvmes"] = disk("nvmes")
+    world.arrays["md100"] = replace(world.arrays["md100"], members=("nvmea", "nvmeb", "nvmec"))
+    planned = only(world)
+    assert (planned.case, planned.steps) == ("refused", ())
+    assert "/dev/md100 holds disks of scratch and is mounted on /scratch" in words(planned)
+
+
+def test_an_array_that_holds_disks_of_others_is_not_stopped() -> None:
+    world = carried_out(World.of([*blank_disks(4), disk("nvmex", EXT4)], wishes=(FOUR,)))
+    world.restart()
+    world.arrays["md127"] = MdArray("md127", "/dev/md127", "inactive", "", 0, ("nvmea", "nvmex"), "9:127")
+    planned = only(world)
+    assert planned.steps == ()
+    assert "part of nvmex" in words(planned)
+
+
+def test_a_mounted_copy_of_our_file_system_is_not_made_anew() -> None:
+    copies = [disk(name, Content(((0, "xfs"),), filesystem=filesystem("f"))) for name in ("nvmea", "nvmeb")]
+    copies[0] = replace(copies[0], used="mounted on /mnt")
+    state = built([disk("gone")], None, "f")
+    planned = only(World.of(copies, state, wishes=(replace(WISH, members=2),)))
+    assert planned.steps == ()
+
+
+def test_a_file_system_that_was_never_finished_is_not_mounted() -> None:
+    disks = array_of("m", "f", 4)
+    half = replace(filesystem("f", 4), finished=False)
+    disks[0] = replace(disks[0], content=replace(disks[0].content, filesystem=half))
+    assert "never finished" in words(only(World.of(disks, built(disks, "m", "f"), wishes=(FOUR,))))
+
+
 def test_a_broken_array_is_told() -> None:
     world = carried_out(World.of(blank_disks(4), wishes=(FOUR,)))
     world.arrays["md100"] = replace(world.arrays["md100"], state="broken")

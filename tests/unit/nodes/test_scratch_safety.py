@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
+from typing import Any
 
+import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
@@ -34,7 +37,7 @@ foreign = st.sampled_from(
         Content(busy=True, zero_ends=True),
     ]
 )
-IN_THE_WAY: list[dict[str, object]] = [
+IN_THE_WAY: list[dict[str, Any]] = [
     {"used": "mounted on /data"},
     {"used": "used as swap"},
     {"holders": ("dm-0",)},
@@ -73,11 +76,8 @@ def inventories(draw: st.DrawFn) -> World:
     for name in NAMES[: draw(st.integers(1, 6))]:
         content = draw(st.one_of(st.just(BLANK), st.just(BLANK), strange, own(), own(), plain))
         each = disk(name, content)
-        each = replace(
-            each,
-            **draw(st.sampled_from([{}] * 12 + [{"partitions": (f"{name}p1",)}, *IN_THE_WAY])),
-        )
-        disks.append(each)
+        odd = draw(st.sampled_from([{}] * 12 + [{"partitions": (f"{name}p1",)}, *IN_THE_WAY]))
+        disks.append(replace(each, **odd))
     serials = [each.serial for each in disks] or ["gone"]
     builds = [
         Build("scratch", tuple(draw(st.lists(st.sampled_from(serials), unique=True))), md, fs, "xfs", 1 << 19)
@@ -198,6 +198,27 @@ def test_cut_off_at_any_moment_it_ends_mounted_and_strangers_are_untouched(
     assert set(world.mounted.values()) == {"/scratch"}
     assert world.state.intents == {}
     assert {name: content for name, content in contents(world).items() if name in untouched} == untouched
+
+
+PARTS = (0.0, 0.4, 0.6, 0.8)
+
+
+@pytest.mark.parametrize("members", [1, 2, 3])
+def test_cut_off_twice_at_any_two_moments_it_still_ends_mounted(members: int) -> None:
+    fresh = World.of([disk(name) for name in NAMES[:members]], wishes=(replace(WISH, members=members),))
+    last = len(fresh.plan().steps())
+    for first, second in product(product(range(last), PARTS), repeat=2):
+        world = World.of([disk(name) for name in NAMES[:members]], wishes=fresh.wishes)
+        for at, part in (first, second):
+            steps = world.plan().steps()
+            for step in steps[:at]:
+                world.carry_out(step)
+            if at < len(steps):
+                world.cut_off(steps[at], part)
+            world.restart()
+        for step in world.plan().steps():
+            world.carry_out(step)
+        assert set(world.mounted.values()) == {"/scratch"}, (first, second)
 
 
 @settings(max_examples=100, deadline=None)

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -15,6 +17,8 @@ from gridwright.filesystems.lustre.parameters import LIMIT_S, Parameters, read_p
 
 KIB = 1024
 _PARTS = ("kbytestotal", "kbytesfree", "kbytesavail", "filestotal", "filesfree", "statfs_state")
+_ONE_S = 2.0
+"""For the space of one target, where another one hangs."""
 _AT_ONCE = 200
 """Targets asked for in one command: names of more do not fit what ssh passes on."""
 FLAGS: Mapping[str, str] = {
@@ -58,21 +62,29 @@ def read_space(run: Run, connections: Iterable[Connection]) -> Spaces:
     """Ask every connected target for its space; one that does not answer in time is silent."""
     up = {each.target: each for each in connections if each.is_up}
     devices = [f"{'osc' if each.kind == 'OST' else 'mdc'}.{each.device}" for each in up.values()]
-    found: dict[str, str] = {}
-    for start in range(0, len(devices), _AT_ONCE):
-        names = [f"{device}.{part}" for device in devices[start : start + _AT_ONCE] for part in _PARTS]
-        try:
-            found |= read_parameters(run, names, timeout_s=LIMIT_S).values
-        except GridwrightError:
-            # One target that hangs hides the others of this command; they count as silent, not as lost.
-            continue
-    told = Parameters(found)
+    told = Parameters(_ask(run, devices))
     spaces = {
         target: space
         for (target, _), device in zip(up.items(), devices, strict=True)
         if (space := _space(told, device)) is not None
     }
     return Spaces(spaces, tuple(target for target in sorted(up) if target not in spaces))
+
+
+def _ask(run: Run, devices: list[str]) -> dict[str, str]:
+    """All in one command; where one hangs, which hides the others, one by one as long as there is time."""
+    found: dict[str, str] = {}
+    deadline = math.inf
+    groups = [devices[start : start + _AT_ONCE] for start in range(0, len(devices), _AT_ONCE)]
+    while groups and time.monotonic() < deadline:
+        group = groups.pop(0)
+        names = [f"{device}.{part}" for device in group for part in _PARTS]
+        try:
+            found |= read_parameters(run, names, timeout_s=LIMIT_S if len(group) > 1 else _ONE_S).values
+        except GridwrightError:
+            deadline = min(deadline, time.monotonic() + LIMIT_S)
+            groups += [[device] for device in group] if len(group) > 1 else []
+    return found
 
 
 def _space(told: Parameters, device: str) -> Space | None:

@@ -17,7 +17,7 @@ _TYPES: Mapping[str, tuple[str, ...]] = {
     "fsx-lustre": ("lustre",),
     "nfs": ("nfs4", "nfs"),
     "scale": ("gpfs",),
-    "moosefs": ("fuse.mfs", "fuse.mfsmount"),
+    "moosefs": ("fuse.mfs", "fuse.mfsmount", "fuse"),
 }
 """How /proc/mounts shows each kind of file system of a spec."""
 

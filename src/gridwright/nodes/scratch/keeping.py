@@ -52,8 +52,8 @@ def _place(each: Claim) -> int:
     """Where in the stripe; a plain file system is its own first disk, and -1 is nowhere."""
     md, filesystem = each.disk.content.md, each.disk.content.filesystem
     if md is not None:
-        return -1 if md.role is None or not md.intact else md.role
-    return 0 if filesystem is not None and filesystem.finished else -1
+        return -1 if md.role is None else md.role
+    return -1 if filesystem is None else 0
 
 
 def running(case: Case, disks: Iterable[Disk]) -> tuple[MdArray | None, tuple[MdArray, ...]]:
@@ -138,6 +138,8 @@ def differences(
         found.append("no file system is on it that gridwright made")
     elif filesystem.type != wish.format:
         found.append(f"it holds {filesystem.type}, and format is {wish.format}")
+    elif not filesystem.finished:
+        found.append(f"its {filesystem.type} was never finished")
     elif md is not None:
         aligned = (filesystem.unit_bytes, filesystem.width_bytes)
         if aligned != (md.chunk_bytes, md.chunk_bytes * members):

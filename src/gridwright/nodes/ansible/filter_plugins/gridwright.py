@@ -13,6 +13,8 @@ KINDS = (
     *("sysctl", "sysfs", "tuned", "limit", "block", "mount", "lustre-client", "lustre-server", "scale"),
     "service",
 )
+TAKEN = ("name", "kind", "key", "compare", "media", "filesystems", "bounded_by", "absent")
+"""What tasks need of a row; reasons and sources are for people, and every task would carry them along."""
 CORE = ("physical id", "core id")
 """What names a core in /proc/cpuinfo, where the processor says so."""
 PREFIX = {"sysctl": "/proc/sys/", "sysfs": "/sys/"}
@@ -22,21 +24,23 @@ STACKED = ("md", "dm-")
 """Disks made of other disks: their queues follow those, but for the read-ahead."""
 
 
-def tuning_rows(rows: Iterable[Row], groups: Iterable[str], text: str) -> dict[str, list[dict[str, Any]]]:
+def tuning_rows(table: str, groups: Iterable[str], size_of: str) -> dict[str, list[dict[str, Any]]]:
     """Rows by kind for a node of some groups; `wanted` is the value, or what the formula gives.
 
-    `text` is what the node has in /proc/meminfo and /proc/cpuinfo.
+    `table` is the text of tuning.yaml, `size_of` what the node has in /proc/meminfo and /proc/cpuinfo.
     """
+    import yaml  # type: ignore[import-untyped]
     from jinja2.sandbox import SandboxedEnvironment
 
-    environment, known, size = SandboxedEnvironment(), set(groups), _size(str(text))
+    rows = yaml.load(str(table), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))["gridwright_tuning"]  # noqa: S506
+    environment, known, size = SandboxedEnvironment(), set(groups), _size(str(size_of))
     chosen: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
     for row in rows:
         if known & set(row["roles"]):
             value = row.get("value")
             if value is None:
                 value = environment.compile_expression(str(row["formula"]))(**size)
-            chosen[row["kind"]].append({**row, "wanted": value})
+            chosen[row["kind"]].append({**{key: row[key] for key in TAKEN if key in row}, "wanted": value})
     return chosen
 
 
@@ -272,7 +276,6 @@ def _entry(row: Row, setting: str, value: str) -> dict[str, Any]:
         "setting": setting,
         "found": value,
         "wanted": _first(row),
-        "reason": str(row["reason"]),
     }
 
 
