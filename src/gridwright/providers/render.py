@@ -58,10 +58,8 @@ def _hosts(spec: GridSpec, machine: str, site: SlurmSite | None) -> Hosts:
     """
     if spec.provider == "lab":
         layout = layout_of(spec)
-        named = {role: [node.name for node in layout.of_role(role)] for role in Role}
-        return Hosts.named(
-            compute=named[Role.COMPUTE], storage=named[Role.STORAGE], head=named[Role.CONTROLLER]
-        )
+        of = {role: [node.name for node in layout.of_role(role)] for role in Role}
+        return Hosts.named(compute=of[Role.COMPUTE], storage=of[Role.STORAGE], head=of[Role.CONTROLLER])
     named = any(group.hosts is not None for group in spec.nodes.values())
     if spec.is_one_machine or (spec.provider == "local" and not named and spec.node_count() == 1):
         return Hosts.this_machine(machine)

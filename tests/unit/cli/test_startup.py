@@ -52,6 +52,7 @@ def test_the_verbs_are_those_of_the_issue() -> None:
         "setup",
         "up",
         "status",
+        "doctor",
         "down",
         "lab",
         "lab exec",

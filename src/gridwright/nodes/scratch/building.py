@@ -55,8 +55,6 @@ def build(case: Case) -> ArrayPlan:
     in_the_way = tuple(each for each in case.candidates if each not in reusable)
     chosen = _chosen(case, reusable)
     troubles = _shortage(case, reusable, in_the_way)
-    if not troubles:
-        troubles = [*_unfit(case, chosen), *elsewhere(case, None, False)]
     if troubles:
         return case.refused(*troubles)
     wish = case.wish
@@ -65,8 +63,9 @@ def build(case: Case) -> ArrayPlan:
     named = tuple(each for each in reusable if each.standing == WIPED)
     held = case.holding(frozenset(each.disk.name for each in (*chosen, *named)))
     steps, in_use = stops(case, held, paths)
-    if in_use:
-        return case.refused(*in_use)
+    troubles = [*_unfit(case, chosen), *(in_use or elsewhere(case, None, False))]
+    if troubles:
+        return case.refused(*troubles)
     meant = _meant(case, disks)
     steps += [wipe(each.disk, each.found, paths) for each in named]
     steps.append(intend(meant, paths))
