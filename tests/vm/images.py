@@ -100,14 +100,17 @@ _IDLE = (
 _NETWORK = """[Unit]
 Description=The network that QEMU offers
 DefaultDependencies=no
+After=systemd-remount-fs.service
 Before=network.target ssh.service
 Wants=network.target
 
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-ExecStart=/bin/sh -ec 'ip link set lo up; for each in /sys/class/net/e*; do ip link set $${each##*/} up; \
-    ip addr replace 10.0.2.15/24 dev $${each##*/}; ip route replace default via 10.0.2.2; done'
+ExecStart=modprobe virtio_net
+ExecStart=ip link set eth0 up
+ExecStart=ip address replace 10.0.2.15/24 dev eth0
+ExecStart=ip route replace default via 10.0.2.2
 
 [Install]
 WantedBy=multi-user.target

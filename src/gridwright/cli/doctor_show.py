@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from gridwright.grid.slurm.node_facts import fold
@@ -24,7 +25,7 @@ def document(results: Sequence[CheckResult]) -> dict[str, Any]:
         "command": "doctor",
         "checks": [_record(each) for each in results],
         "silenced": [
-            {"name": each.name, "nodes": fold(each.nodes), "reason": each.silenced}
+            {"name": each.name, "nodes": _folded(each.nodes), "reason": each.silenced}
             for each in results
             if each.silenced is not None
         ],
@@ -32,11 +33,17 @@ def document(results: Sequence[CheckResult]) -> dict[str, Any]:
     }
 
 
+@cache
+def _folded(nodes: tuple[str, ...]) -> str:
+    """Of a large grid most checks have the same nodes, and folding takes its time."""
+    return fold(nodes)
+
+
 def _record(result: CheckResult) -> dict[str, Any]:
     return {
         "name": result.name,
         "level": result.level,
-        "nodes": fold(result.nodes),
+        "nodes": _folded(result.nodes),
         "found": result.found,
         "expected": result.expected,
         "reason": result.reason,
@@ -79,7 +86,7 @@ def _print_wrong(console: Console, result: CheckResult) -> None:
 
 
 def _where(result: CheckResult) -> str:
-    return f"{fold(result.nodes)}: " if result.nodes else ""
+    return f"{_folded(result.nodes)}: " if result.nodes else ""
 
 
 def _sum(results: Iterable[CheckResult], seen: Seen) -> str:

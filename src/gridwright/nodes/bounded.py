@@ -36,15 +36,18 @@ def look(what: Looker, seconds: float) -> Any:  # noqa: ANN401 - any plain data
 def look_at_all(
     what: Mapping[str, Looker], seconds: float, longer: Mapping[str, float] | None = None
 ) -> dict[str, Any]:
-    """Call functions at the same time, each in a child of its own, within `seconds` or those of `longer`.
+    """Call functions at the same time, each in a child of its own, within `seconds`; `longer` has exceptions.
 
     The plain data of each, by name; a Hangs or an OSError in the place of what could not be looked at.
     """
     limits = dict.fromkeys(what, seconds) | {
         name: limit for name, limit in (longer or {}).items() if name in what
     }
+    children = {name: _start(each) for name, each in what.items()}
+    # Where a fork takes long, as on some virtual machines, the first ones do not use up the time of the last.
     began = time.monotonic()
-    children = {name: _start(each, began + limits[name]) for name, each in what.items()}
+    for name, child in children.items():
+        child.deadline = began + limits[name]
     try:
         _read_all({child.pipe: child for child in children.values()})
     finally:
@@ -56,7 +59,7 @@ def look_at_all(
 class _Child:
     pid: int
     pipe: int
-    deadline: float
+    deadline: float = 0.0
     said: list[bytes] = field(default_factory=list)
     whole: bool = False
 
@@ -67,13 +70,13 @@ class _Child:
         return value if error is None else OSError(*error)
 
 
-def _start(what: Looker, deadline: float) -> _Child:
+def _start(what: Looker) -> _Child:
     read, write = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
         _answer(what, write)
     os.close(write)
-    return _Child(pid, read, deadline)
+    return _Child(pid, read)
 
 
 def _answer(what: Looker, pipe: int) -> None:

@@ -92,7 +92,7 @@ def _broken(seen: Seen) -> Iterator[Answer]:
     "warning",
     "a local file system is nearly full",
     reason="A full root, /var or /tmp stops logs, job scripts and services; Slurm drains the node.",
-    source="slurm.conf(5), TmpFS; systemd-journald.service(8)",
+    source="slurm.conf(5), TmpFS; journald.conf(5), SystemKeepFree",
     remedy="see what takes the room: du -xh --max-depth=2 MOUNTPOINT",
 )
 def _full(seen: Seen) -> Iterator[Answer]:

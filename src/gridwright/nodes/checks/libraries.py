@@ -88,7 +88,7 @@ def _refuses(library: LibraryFacts) -> Verdict:
     "warning",
     "the file system of a library is nearly full",
     reason="File systems slow down when they fill up, and jobs fail when they are full.",
-    source="xfs(5) and ext4(5) allocate in ever smaller pieces; lfs-df(1) for single targets",
+    source="write(2), ENOSPC; Lustre Operations Manual, handling full OSTs",
     remedy="remove what is not needed, or add capacity",
 )
 def _full(library: LibraryFacts) -> Verdict:

@@ -146,7 +146,7 @@ for _kind, _name, _fault, *_texts in (
         "nvme-timeouts",
         "an NVMe disk of a node does not answer at times",
         "Each timeout holds up all that is on the disk for half a minute.",
-        "Linux drivers/nvme/host/core.c, io_timeout; EC2 User Guide, NVMe I/O operation timeout",
+        "Linux drivers/nvme/host/core.c, io_timeout; Amazon EBS User Guide, NVMe I/O operation timeout",
         "raise nvme_core.io_timeout where the disk is a volume of a cloud; replace it where it is a disk",
     ),
     (
@@ -187,12 +187,12 @@ def _services(facts: NodeFacts) -> Verdict:
 
 @MACHINE.check(
     "selinux-enforcing",
-    "warning",
+    "info",
     "SELinux enforces on a node that mounts Lustre",
-    reason="Clients before Lustre 2.10 kept no labels: files were refused. The paper sets permissive; today "
-    "it works where client and servers are of one release and label alike, and every open asks for one "
-    "attribute more.",
-    source="000.tun.selinux (corrected: permissive is no longer needed); Lustre Operations Manual, SELinux",
+    reason="The paper sets permissive. Lustre clients have worked with SELinux enforcing since 2.8; what is "
+    "left is that policies may refuse jobs files of a network file system, and that no grid needs it off.",
+    source="000.tun.selinux (corrected: permissive is no longer needed); Lustre Operations Manual, SELinux "
+    "policy enforcement on Lustre clients",
     remedy="where opens are refused (ausearch -m avc), mount with a context or set the type permissive: "
     "semanage permissive -a TYPE",
 )

@@ -13,7 +13,7 @@ from gridwright.units import format_rate
 
 NETWORK = Topic("Network")
 ERRORS_PART = 1e-4
-"""Of all packets: one in ten thousand halves what TCP carries over a long path (RFC 3649, section 1)."""
+"""Of all packets; fewer are lost whenever a link starts. A choice of ours."""
 
 
 def _cards(facts: NodeFacts) -> list[InterfaceFacts]:
@@ -87,8 +87,8 @@ def _mtu(seen: Seen) -> Iterator[Answer]:
     "warning",
     "network cards of a node have errors",
     section="interfaces",
-    reason="Each lost packet stops a TCP connection for a round trip and halves its rate.",
-    source="Linux Documentation/networking/statistics.rst; RFC 3649, section 1",
+    reason="Each lost packet halves the rate of a TCP connection, which then grows back slowly.",
+    source="Linux Documentation/networking/statistics.rst; RFC 5681, section 3",
     remedy="see which: ip -s -s link show NAME; see cable and switch, and ring sizes (ethtool -g NAME)",
 )
 def _errors(facts: NodeFacts) -> Verdict:

@@ -68,7 +68,7 @@ def _version(facts: NodeFacts) -> Verdict:
     "warning",
     "a node has another kernel than the others",
     reason="Speed and bugs differ by kernel, and a launch is as slow as its slowest node.",
-    source="uname(2); Linux Documentation/process/regression handling",
+    source="uname(2); docs/workload.md",
     remedy="install the same kernel on all nodes, and restart those that still run the old one",
 )
 def _kernels(seen: Seen) -> Iterator[Answer]:

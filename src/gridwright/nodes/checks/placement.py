@@ -113,7 +113,7 @@ def _not_mounted(seen: Seen) -> Iterator[Answer]:
     "info",
     "a library lies on the root file system of a node",
     reason="It competes with the system for one disk; when jobs fill it, the node itself stops working.",
-    source="hier(7); systemd-journald.service(8), SystemKeepFree",
+    source="hier(7); journald.conf(5), SystemKeepFree",
     remedy="give the library a disk of its own, or silence this with the reason",
 )
 def _on_root(library: LibraryFacts) -> Verdict:
@@ -133,18 +133,14 @@ def _on_root(library: LibraryFacts) -> Verdict:
 )
 def _together(seen: Seen) -> Iterator[Answer]:
     expected = "each file system of the spec on its own device"
-    for node, facts in seen.facts.items():
-        places: dict[tuple[str | None, str | None], set[str]] = {}
-        for other, name, library, filesystem in _placed(seen):
-            if other == node:
-                key = (library.mount_point, library.source)
-                places.setdefault(key, set()).add(f"{_file_system_name(seen, filesystem)} ({name})")
-        for (point, source), names in places.items():
-            systems = {each.rsplit(" (", 1)[0] for each in names}
-            text = f"{', '.join(sorted(names))} on {source} at {point}"
-            yield Answer((node,), judged(len(systems) == 1, text, expected))
-        if not facts.libraries:
-            yield Answer((node,), idle("no libraries", expected))
+    places: dict[tuple[str, str | None, str | None], dict[str, str]] = {}
+    for node, name, library, filesystem in _placed(seen):
+        place = (node, library.mount_point, library.source)
+        places.setdefault(place, {})[name] = _file_system_name(seen, filesystem)
+    for (node, point, source), systems in places.items():
+        text = ", ".join(f"{system} ({name})" for name, system in sorted(systems.items()))
+        right = len(set(systems.values())) == 1
+        yield Answer((node,), judged(right, f"{text} on {source} at {point}", expected))
 
 
 def _file_system_name(seen: Seen, filesystem: FileSystem) -> str:

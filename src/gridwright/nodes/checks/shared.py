@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gridwright.nodes.check import Answer, Topic, Verdict, idle, judged
 from gridwright.nodes.pair_findings import Trial
 from gridwright.nodes.seen import Seen
+from gridwright.spec.filesystems import LocalFileSystem
 
 SHARED = Topic("Shared file systems")
 
@@ -65,7 +66,7 @@ def _same(seen: Seen) -> Iterator[Answer]:
     "error",
     "a node reads old data after another wrote and closed a file",
     reason="A job that is started after another ended may read what was there before.",
-    source="nfs(5), Close-to-open cache consistency; Lustre Operations Manual, 1.2",
+    source="nfs(5), Close-to-open cache consistency; Lustre Operations Manual, Lustre features",
     remedy="mount without nocto and without long attribute caches (actimeo); see clocks and server health",
 )
 def _read(seen: Seen) -> Iterator[Answer]:
@@ -131,11 +132,43 @@ def _append(seen: Seen) -> Iterator[Answer]:
 )
 def _servers(seen: Seen) -> Iterator[Answer]:
     expected = "all of it serves"
-    if not seen.filesystems:
-        yield Answer((), idle("no servers are asked", expected))
+    yield from _clients(seen, expected)
     for name, said in seen.filesystems.items():
         if isinstance(said, str):
             yield Answer((), judged(False, f"file system {name}: {said}", expected))
         else:
-            words = f"{len(said)} findings of their own" if said else "its servers answer, and find nothing"
+            words = (
+                f"its servers found {len(said)} things wrong"
+                if said
+                else "its servers answer, and find nothing"
+            )
             yield Answer((), Verdict(True, f"file system {name}: {words}", expected))
+
+
+def _clients(seen: Seen, expected: str) -> Iterator[Answer]:
+    """What nodes, as clients, could tell of file systems that they were asked about."""
+    for node, facts in seen.facts.items():
+        for name in facts.health:
+            words = (
+                f"{len(facts.health[name])} things are wrong with it"
+                if facts.health[name]
+                else "nothing wrong"
+            )
+            yield Answer((node,), Verdict(True, f"file system {name}: {words}", expected))
+        for section, why in facts.unknown.items():
+            name = section.removeprefix("health:")
+            if name == section or seen.spec is None or name not in seen.spec.filesystems:
+                continue
+            text = f"file system {name}: {why}"
+            looked_at = _can_be_looked_at(seen, node, name)
+            yield Answer((node,), judged(False, text, expected) if looked_at else idle(text, expected))
+
+
+def _can_be_looked_at(seen: Seen, node: str, filesystem: str) -> bool:
+    """Whether a library of a shared file system answers: where none does, a check of its own says so."""
+    spec = seen.spec
+    if spec is None or isinstance(spec.filesystems[filesystem], LocalFileSystem):
+        return False
+    found = seen.facts[node].libraries
+    names = [name for name, each in spec.libraries.items() if each.filesystem == filesystem and name in found]
+    return any(not found[name].hangs and found[name].missing is None for name in names)

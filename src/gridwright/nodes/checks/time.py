@@ -28,7 +28,7 @@ def _words(offset: float) -> str:
     "warning",
     "the clock of a node is off by seconds",
     reason="Times of files and logs mislead, and figures of nodes cannot be laid side by side.",
-    source="chrony.conf(5), makestep; make(1) and rsync(1) compare times of files",
+    source="chrony.conf(5), makestep",
     remedy="see whether a time service runs (chronyc tracking, timedatectl)",
 )
 def _apart(seen: Seen) -> Iterator[Answer]:

@@ -78,9 +78,10 @@ def _units(row: TuningRow) -> list[str]:
 
 
 def _answers(row: TuningRow, seen: Seen) -> Iterator[Answer]:
+    # Nodes come in few sizes, and a formula is dear to work out.
+    values = {size: wanted(row, size) for size in {_size(facts) for facts in seen.facts.values()}}
     for node, facts in seen.facts.items():
-        size = NodeSize(facts.memory_bytes, _cores(facts), facts.cpus)
-        value = wanted(row, size)
+        value = values[_size(facts)]
         expected = _expected(row, value)
         why_not = _why_not(row, facts, seen)
         if why_not is not None:
@@ -91,8 +92,9 @@ def _answers(row: TuningRow, seen: Seen) -> Iterator[Answer]:
             yield Answer((node,), Verdict(verdict.ok, verdict.found, expected, verdict.applies, remedy))
 
 
-def _cores(facts: NodeFacts) -> int:
-    return facts.processors.cores if facts.processors else facts.cpus
+def _size(facts: NodeFacts) -> NodeSize:
+    cores = facts.processors.cores if facts.processors else facts.cpus
+    return NodeSize(facts.memory_bytes, cores, facts.cpus)
 
 
 def _expected(row: TuningRow, value: Value) -> str:
