@@ -77,7 +77,7 @@ class Node:
         return self.mount_point.is_mount()
 
     def checksum(self) -> str:
-        """Of all that is not a hole and not zero; extents end at blocks, so that equal data have equal ones."""
+        """Of all that is neither a hole nor zero."""
         os.sync()
         digest, at = hashlib.sha256(), 0
         with self.image.open("rb") as file:
@@ -259,6 +259,17 @@ def test_a_disk_held_in_another_name_space_is_in_use(node: Node) -> None:
         holder.communicate("\n", timeout=20)
 
 
+def test_a_disk_that_is_held_for_a_moment_is_waited_for(node: Node) -> None:
+    """As udev does when it looks at a new disk."""
+    held = os.open(node.device, os.O_RDONLY | os.O_EXCL)
+    process = node.start()
+    time.sleep(1.0)
+    os.close(held)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    assert node.is_mounted()
+
+
 @pytest.mark.parametrize(("kind", "seconds"), [("xfs", 0.0), ("ext4", 0.01), ("xfs", 0.03), ("ext4", 0.06)])
 def test_killed_at_any_moment_the_next_start_finishes(node: Node, kind: str, seconds: float) -> None:
     node.wish(format=kind)
@@ -313,7 +324,7 @@ def test_two_at_a_time_make_one(node: Node) -> None:
 
 
 def test_a_disk_that_fails_is_named_and_the_build_goes_on_later(tmp_path: Path) -> None:
-    """The image lies on a file system that is full: what mkfs writes comes back as an I/O error of the disk."""
+    """The image lies on a file system that is full: what mkfs writes fails as on a broken disk."""
     needs("mkfs.xfs", "wipefs")
     with loop_mount(tmp_path, mib=24) as small:
         image = small / "disk.img"

@@ -91,7 +91,9 @@ class Qemu:
         ]
         command += ["-kernel", str(self.image.kernel), "-initrd", str(self.image.initial_disk)]
         command += ["-append", _KERNEL]
-        command += ["-drive", f"if=none,id=root,format=qcow2,cache=unsafe,file={self.root}"]
+        # UML locks the image as a whole when it reads it, which QEMU would take for a writer.
+        root = f"if=none,id=root,format=qcow2,cache=unsafe,backing.file.locking=off,file={self.root}"
+        command += ["-drive", root]
         command += ["-device", "virtio-blk-pci,drive=root", "-device", "virtio-rng-pci"]
         command += ["-netdev", f"user,id=lan,hostfwd=tcp:127.0.0.1:{self.port}-:22"]
         command += ["-device", "virtio-net-pci,netdev=lan", *self.devices]

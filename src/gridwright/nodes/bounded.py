@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -24,8 +25,8 @@ class Hangs(Exception):
 def look(what: Looker, seconds: float) -> Any:  # noqa: ANN401 - any plain data
     """Call a function in a child process and return its plain data.
 
-    Raises Hangs, and OSError as the function raised it. A child that hangs in the kernel cannot be killed: it
-    is left behind, and ends when the mount answers.
+    Raises Hangs, and OSError as the function raised it, or in the place of what else it raised. A child that
+    hangs in the kernel cannot be killed: it is left behind, and ends when the mount answers.
     """
     seen = look_at_all({"": what}, seconds)[""]
     if isinstance(seen, Exception):
@@ -87,6 +88,9 @@ def _answer(what: Looker, pipe: int) -> None:
             answer: tuple[Any, Any] = (what(), None)
         except OSError as error:
             answer = (None, (error.errno, error.strerror, error.filename))
+        except Exception as error:
+            # A fault of ours must not be told as a mount that hangs.
+            answer = (None, (errno.EIO, f"{type(error).__name__}: {error}", None))
         data = memoryview(json.dumps(answer).encode())
         while data:
             data = data[os.write(pipe, data) :]

@@ -38,8 +38,8 @@ from gridwright.nodes.facts_of import (
 
 LOOK_S = 4.0
 """How long a file system may take to answer before it counts as hanging."""
-HEALTH_S = 7.0
-"""How long the servers of a file system may take for their word."""
+HEALTH_S = 6.0
+"""How long the servers of a shared file system may take for their word."""
 
 
 _SECTIONS: Mapping[str, Looker] = {
@@ -81,7 +81,8 @@ def gather(
     except (Hangs, OSError):
         mounts = []
     lookers = _lookers(paths, wanted or {}, filesystems or {}, mounts)
-    longer = {name: HEALTH_S for name in lookers if name.startswith(_HEALTH)}
+    shared = [name for name, each in (filesystems or {}).items() if each.get("type") != "local"]
+    longer = {_HEALTH + name: HEALTH_S for name in shared}
     seen = look_at_all(lookers, LOOK_S, longer)
     return {
         "hostname": socket.gethostname(),

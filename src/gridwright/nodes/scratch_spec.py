@@ -19,10 +19,10 @@ MODES: dict[LibraryName, str] = {"data": "0755", "work": "1777", "util": "1777"}
 says otherwise."""
 
 
-def scratch_configuration(spec: GridSpec) -> dict[str, Any]:
+def scratch_configuration(spec: GridSpec, *, read_ahead_kib: int = READ_AHEAD_KIB) -> dict[str, Any]:
     """What /etc/gridwright/scratch.json holds on each compute node; plain data, without arrays where none is.
 
-    Each local file system on disks of an instance store becomes one array, and each library on it a directory.
+    Each local file system on disks of an instance store becomes an array, and each library on it a directory.
     Raises GridwrightError where two of them would each take all disks.
     """
     found = {
@@ -42,7 +42,7 @@ def scratch_configuration(spec: GridSpec) -> dict[str, Any]:
                 for name in greedy
             )
         )
-    arrays = [_array(spec, name, each) for name, each in found.items()]
+    arrays = [{**_array(spec, name, each), "read_ahead_kib": read_ahead_kib} for name, each in found.items()]
     return {"schema": SCHEMA, "arrays": arrays}
 
 
@@ -59,7 +59,6 @@ def _array(spec: GridSpec, name: str, filesystem: LocalFileSystem) -> dict[str, 
         "members": filesystem.disks.count if filesystem.disks is not None else None,
         "chunk_bytes": int(filesystem.chunk),
         "format": filesystem.format,
-        "read_ahead_kib": READ_AHEAD_KIB,
         "owner": "root",
         "group": "root",
         "mode": below.pop(".", "0755"),

@@ -78,6 +78,19 @@ def test_patterns_of_udev_match_the_smaller_numbers_and_no_others(bound: int, nu
     assert any(fnmatch.fnmatchcase(str(number), each) for each in patterns) == (number < bound)
 
 
+def test_a_node_is_asked_for_all_that_is_judged() -> None:
+    asked = FILTERS.patterns(TABLE)
+    assert "/proc/sys/net/ipv4/tcp_rmem" in asked
+    assert "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor" in asked
+    assert {"/sys/block/*/queue/scheduler", "/sys/block/*/queue/nr_requests"} <= set(asked)
+    assert {"unit:chronyd", "unit:fstrim.timer"} <= set(asked)
+
+
+def test_units_stand_as_systemd_says() -> None:
+    text = "unit chrony loaded active\nunit ntpd not-found inactive\nunit tuned\nexists /run/udev/control\n"
+    assert FILTERS.units_read(text) == {"chrony": "loaded active", "ntpd": "not-found inactive"}
+
+
 def test_settings_are_read_by_path_and_the_chosen_word_counts() -> None:
     text = (
         "/proc/sys/net/ipv4/tcp_rmem 4096\t131072\t6291456\nno directory /etc/x/\n/sys/a on [madvise] off\n"

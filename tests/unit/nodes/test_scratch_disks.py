@@ -1,4 +1,4 @@
-"""Which disks are found, what they are taken for, and which are an instance store: on trees as /sys has them."""
+"""Which disks are found, what they are taken for, and which are an instance store, on trees like /sys."""
 
 from __future__ import annotations
 
@@ -194,15 +194,12 @@ def test_every_rule_of_a_cloud_has_a_source_and_fits_only_its_own() -> None:
     assert fitting(ebs, (), clouds, Surroundings("OracleCloud.com")) is None
 
 
+MAPPING = {"": "ami\nephemeral0\nephemeral1\nroot", "ami": "sda1", "ephemeral0": "sdb", "ephemeral1": "xvdc"}
+
+
 class Metadata(http.server.BaseHTTPRequestHandler):
     """The metadata service of EC2, which wants a token."""
 
-    ANSWERS = {
-        "": "ami\nephemeral0\nephemeral1\nroot",
-        "ami": "sda1",
-        "ephemeral0": "sdb",
-        "ephemeral1": "xvdc",
-    }
     protocol_version = "HTTP/1.1"
 
     def do_PUT(self) -> None:
@@ -211,7 +208,7 @@ class Metadata(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         name = self.path.removeprefix("/latest/meta-data/block-device-mapping/")
         known = self.headers.get("X-aws-ec2-metadata-token") == "secret"
-        self.answer(self.ANSWERS.get(name) if known else None)
+        self.answer(MAPPING.get(name) if known else None)
 
     def answer(self, text: str | None) -> None:
         body = (text or "").encode()

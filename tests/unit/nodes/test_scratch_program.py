@@ -1,4 +1,4 @@
-"""The program for nodes: one file, the same bytes for the same sources, on Python 3.9 and without Gridwright."""
+"""The program for nodes: one file, the same bytes for the same sources, Python 3.9 and nothing else."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_the_unit_keeps_the_mount_name_space_of_the_machine() -> None:
     """Each of these gives a service a name space of its own: nobody else would see what it mounts."""
     own = {
         "PrivateTmp", "PrivateDevices", "PrivateMounts", "ProtectSystem", "ProtectHome", "ReadWritePaths",
-        "ProtectKernelTunables", "ProtectKernelModules", "ProtectControlGroups", "TemporaryFileSystem", "MountFlags",
+        "ProtectKernelTunables", "ProtectKernelModules", "ProtectControlGroups", "TemporaryFileSystem",
     }  # fmt: skip
     assert not own & set(unit()["Service"])
 
@@ -134,9 +134,8 @@ def spec_with(filesystems: str, name: str = "store") -> str:
 
 
 def test_a_spec_becomes_a_wish_that_the_program_takes() -> None:
-    text = spec_with(
-        "  store: {type: local, path: /scratch, disks: {type: instance-store, count: 2}, chunk: 64 KiB}"
-    )
+    disks = "disks: {type: instance-store, count: 2}, chunk: 64 KiB"
+    text = spec_with(f"  store: {{type: local, path: /scratch, {disks}}}")
     (array,) = parse_configuration(scratch_configuration(parse_spec(text))).arrays
     assert (array.name, array.mount_point, array.members) == ("store", Path("/scratch"), 2)
     assert (array.chunk_bytes, array.format, array.read_ahead_kib) == (65536, "xfs", 8192)

@@ -98,7 +98,7 @@ def odd_ones(seen: Seen, value: Callable[[NodeFacts], str | None]) -> Iterator[A
         if (found := value(facts)) is not None:
             groups.setdefault(id(group), {})[node] = found
         else:
-            yield Answer((node,), idle("not known"))
+            yield Answer((node,), idle("the node does not tell"))
     for members in groups.values():
         usual = Counter(members.values()).most_common(1)[0][0]
         for node, each in members.items():

@@ -79,7 +79,7 @@ def _read(seen: Seen) -> Iterator[Answer]:
     "a node does not see a file that another put in the place of an old one",
     reason="Programs put new files in place by renaming: others would go on reading the old one.",
     source="rename(2); nfs(5), lookupcache",
-    remedy="mount with lookupcache=positive or none, or with a shorter acdirmax",
+    remedy="mount with lookupcache=none, or with a shorter acdirmax",
 )
 def _rename(seen: Seen) -> Iterator[Answer]:
     return _tried(seen, "rename", "a renamed file is seen elsewhere at once")

@@ -12,7 +12,7 @@ TIME = Topic("Time")
 APART_S = 2.0
 """More than the answer of a node takes on its way; samples of nodes are compared by second."""
 WRONG_S = 60.0
-"""A fifth of the five minutes for which MUNGE takes a credential (munged(8), --max-ttl)."""
+"""A fifth of the five minutes for which credentials are taken (slurm.conf(5), AuthInfo, ttl)."""
 
 
 def _offset(seen: Seen, node: str) -> float | None:
@@ -50,7 +50,7 @@ def _apart(seen: Seen) -> Iterator[Answer]:
     "the clock of a node is off by minutes",
     reason="Slurm's and MUNGE's credentials count as expired after five minutes: no job starts there. "
     "Certificates and file times are wrong, too.",
-    source="munged(8), --max-ttl; slurm.conf(5), AuthInfo",
+    source="munged(8); slurm.conf(5), AuthInfo (ttl)",
     remedy="set it and keep it: chronyc makestep, systemctl enable --now chronyd",
 )
 def _wrong(seen: Seen) -> Iterator[Answer]:

@@ -97,6 +97,7 @@ def _run(order: Order) -> int:
         outcomes = [Outcome(each) for each in plan.arrays]
         if not order.json:
             _print(plan, machine, order)
+        complain([*plan.troubles, *(trouble for array in plan.arrays for trouble in array.troubles)])
         if not order.dry_run and not plan.troubles:
             _carry_out(configuration, state, outcomes, order)
     if order.json:
@@ -128,7 +129,6 @@ def _print(plan: Plan, machine: Machine, order: Order) -> None:
     for array in plan.arrays:
         for line in plan_lines(array):
             say(line)
-    complain([*plan.troubles, *(trouble for array in plan.arrays for trouble in array.troubles)])
     if order.dry_run or any(array.case != MOUNTED for array in plan.arrays):
         for line in other_lines(plan, machine):
             say(line)

@@ -15,6 +15,7 @@ from typing import Any
 
 _DEATH_S = 5.0
 """How long a killed group takes to end at most, where no disk holds it."""
+_MOST_FILES = 1024
 _TAIL = 2000
 """Characters of output that are kept for a message."""
 
@@ -126,6 +127,9 @@ def _answer(what: Callable[[], Any], pipe: int) -> None:
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+        # Locks go with the files that hold them: a child that hangs must not keep any.
+        os.closerange(3, pipe)
+        os.closerange(pipe + 1, _MOST_FILES)
         try:
             answer: tuple[Any, Any] = (what(), None)
         except OSError as error:

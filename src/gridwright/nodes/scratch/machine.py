@@ -5,6 +5,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +19,8 @@ from gridwright.nodes.scratch.rules import Surroundings, cloud_rules, fitting
 
 TOOLS = ("mdadm", "mkfs.xfs", "mkfs.ext4", "mount", "wipefs")
 _SETTLE_S = 20.0
+_LOOKS = 4
+_LOOK_AGAIN_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,20 @@ def found_disks(configuration: Configuration, roots: Roots) -> tuple[BlockDevice
 
 
 def observe(configuration: Configuration, roots: Roots) -> Machine:
-    """Look at everything that planning needs. Only disks that a rule fits are read at all."""
+    """Look at everything that planning needs. Only disks that a rule fits are read at all.
+
+    A disk that is held by nothing one can see is looked at again for a moment: udev and tools that were just
+    killed hold disks that briefly.
+    """
+    for _ in range(_LOOKS - 1):
+        machine = _seen(configuration, roots)
+        if not any(disk.content.busy and not disk.used and not disk.holders for disk in machine.disks):
+            return machine
+        time.sleep(_LOOK_AGAIN_S)
+    return _seen(configuration, roots)
+
+
+def _seen(configuration: Configuration, roots: Roots) -> Machine:
     _settle()
     devices, machine = found_disks(configuration, roots)
     meant = frozenset().union(*machine.matches.values()) if machine.matches else frozenset()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -17,6 +18,8 @@ TAKEN = ("name", "kind", "key", "compare", "media", "filesystems", "bounded_by",
 """What tasks need of a row; reasons and sources are for people, and every task would carry them along."""
 CORE = ("physical id", "core id")
 """What names a core in /proc/cpuinfo, where the processor says so."""
+QUEUE = ("scheduler", "rotational", "max_hw_sectors_kb")
+"""What says how the other settings of a disk's queue are to be judged."""
 PREFIX = {"sysctl": "/proc/sys/", "sysfs": "/sys/"}
 NO_DISKS = ("loop", "ram", "zram", "sr", "fd", "nbd")
 """Block devices that are no disks: files, memory, and media that are put in."""
@@ -24,24 +27,30 @@ STACKED = ("md", "dm-")
 """Disks made of other disks: their queues follow those, but for the read-ahead."""
 
 
-def tuning_rows(table: str, groups: Iterable[str], size_of: str) -> dict[str, list[dict[str, Any]]]:
+def tuning_rows(table: str, groups: Iterable[str], found: str) -> dict[str, list[dict[str, Any]]]:
     """Rows by kind for a node of some groups; `wanted` is the value, or what the formula gives.
 
-    `table` is the text of tuning.yaml, `size_of` what the node has in /proc/meminfo and /proc/cpuinfo.
+    `table` is the text of tuning.yaml, `found` has what the node has in /proc/meminfo and /proc/cpuinfo.
     """
-    import yaml  # type: ignore[import-untyped]
     from jinja2.sandbox import SandboxedEnvironment
 
-    rows = yaml.load(str(table), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))["gridwright_tuning"]  # noqa: S506
-    environment, known, size = SandboxedEnvironment(), set(groups), _size(str(size_of))
+    environment, known, size = SandboxedEnvironment(), set(groups), _size(str(found))
     chosen: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
-    for row in rows:
+    for row in _rows(table):
         if known & set(row["roles"]):
             value = row.get("value")
             if value is None:
                 value = environment.compile_expression(str(row["formula"]))(**size)
             chosen[row["kind"]].append({**{key: row[key] for key in TAKEN if key in row}, "wanted": value})
     return chosen
+
+
+def _rows(table: str) -> list[Row]:
+    import yaml  # type: ignore[import-untyped]
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    rows: list[Row] = yaml.load(str(table), Loader=loader)["gridwright_tuning"]  # noqa: S506 - it is a safe one
+    return rows
 
 
 def _size(text: str) -> dict[str, int]:
@@ -70,12 +79,26 @@ def settings_read(text: str) -> dict[str, str]:
     return found
 
 
-def patterns(rows: Mapping[str, Iterable[Row]]) -> list[str]:
-    """The files that rows of kinds sysctl, sysfs and block are about, as patterns of a shell."""
-    queues = ["scheduler", "rotational", "max_hw_sectors_kb", *(str(row["key"]) for row in rows["block"])]
+def units_read(text: str) -> dict[str, str]:
+    """Units of systemd as they stand, such as `loaded active`, out of lines `unit NAME LOAD ACTIVE`."""
+    lines = [line.split(maxsplit=2) for line in str(text).splitlines() if line.startswith("unit ")]
+    return {line[1]: line[2] for line in lines if len(line) > 2}
+
+
+def patterns(table: str) -> list[str]:
+    """What to look at on a node: files of kinds sysctl, sysfs and block as patterns of a shell, and units."""
+    rows = _rows(table)
+    keys = [str(row["key"]) for row in rows if row["kind"] == "block"]
+    services = [row for row in rows if row["kind"] == "service"]
+    units = [
+        str(unit)
+        for row in services
+        for unit in (row["value"] if isinstance(row["value"], list) else [row["key"]])
+    ]
     return [
-        *(_pattern(row) for kind in PREFIX for row in rows[kind]),
-        *(f"/sys/block/*/queue/{key}" for key in dict.fromkeys(queues)),
+        *(_pattern(row) for row in rows if row["kind"] in PREFIX),
+        *(f"/sys/block/*/queue/{key}" for key in dict.fromkeys([*QUEUE, *keys])),
+        *(f"unit:{unit}" for unit in units),
     ]
 
 
@@ -152,25 +175,21 @@ def scale_drift(rows: Iterable[Row], text: str) -> list[dict[str, Any]]:
     entries = []
     for row in rows:
         value = found.get(str(row["key"]))
-        if value is not None and not is_right({**row, "wanted": _number(row["wanted"])}, _number(value)):
+        if value is not None and not is_right(row, value):
             entries.append(_entry(row, str(row["key"]), value))
     return entries
 
 
 def is_right(row: Row, value: str) -> bool:
-    """Whether a value is what a row wants; numbers side by side are compared one by one."""
+    """Whether a value is what a row wants, as the doctor judges it; numbers are compared one by one."""
     wanted, compare = row["wanted"], row.get("compare", "equal")
     if compare in ("one-of", "absent"):
         listed = wanted if isinstance(wanted, (list, tuple)) else [wanted]
-        return (str(value) in [str(each) for each in listed]) is (compare == "one-of")
-    if compare == "equal":
-        return str(value).split() == str(wanted).split()
-    if str(value) == "unlimited":
-        return bool(compare == "at-least")
-    try:
-        pairs = [(int(a), int(b)) for a, b in zip(str(value).split(), str(wanted).split(), strict=True)]
-    except ValueError:
-        return str(value) == str(wanted)
+        return any(_same(str(value), str(each)) for each in listed) is (compare == "one-of")
+    has, bounds = _numbers(str(value)), _numbers(str(wanted))
+    if compare == "equal" or has is None or bounds is None or len(has) != len(bounds):
+        return _same(str(value), str(wanted))
+    pairs = zip(has, bounds, strict=True)
     return all(a >= b if compare == "at-least" else a <= b for a, b in pairs)
 
 
@@ -258,11 +277,25 @@ def _bounded(row: Row, queue: Mapping[str, str]) -> Row:
     return row if bound is None else {**row, "wanted": min(int(row["wanted"]), int(bound))}
 
 
-def _number(value: object) -> str:
-    """A size such as 16M in bytes, anything else as it is."""
-    text = str(value)
-    sized = re.fullmatch(r"(\d+)([KMGT])", text)
-    return str(int(sized[1]) << (" KMGT".index(sized[2]) * 10)) if sized else text
+def _same(found: str, wanted: str) -> bool:
+    return found.split() == wanted.split() or (
+        (numbers := _numbers(found)) is not None and numbers == _numbers(wanted)
+    )
+
+
+def _numbers(text: str) -> list[float] | None:
+    """The numbers of `4096 131072 16777216`, of `16M`, of `unlimited`; None where one is none."""
+    numbers = []
+    for word in text.split():
+        found = re.fullmatch(r"(-?\d{1,30})([kKmMgGtT]?)", word)
+        if word in ("unlimited", "infinity"):
+            numbers.append(math.inf)
+        elif found:
+            power = " KMGT".index(found[2].upper() or " ")
+            numbers.append(float(int(found[1]) * 1024**power))
+        else:
+            return None
+    return numbers or None
 
 
 def _first(row: Row) -> str:
@@ -288,6 +321,7 @@ class FilterModule:
             "gridwright_rows": tuning_rows,
             "gridwright_read": settings_read,
             "gridwright_patterns": patterns,
+            "gridwright_units": units_read,
             "gridwright_drift": drift,
             "gridwright_disk_drift": disk_drift,
             "gridwright_lustre_drift": lustre_drift,

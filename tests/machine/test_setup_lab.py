@@ -1,0 +1,70 @@
+"""`gridwright setup` over ssh on a lab: nodes are set up once, and the kernel they share is left alone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gridwright.providers.lab.image import root_filesystem
+from tests.support.command import Command
+from tests.support.lab import Lab, nodes_only, up
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(
+        shutil.which("debootstrap", path=os.environ["PATH"] + ":/usr/sbin") is None
+        and not root_filesystem().is_dir(),
+        reason="no debootstrap here, and no node image",
+    ),
+]
+LIMITS = "/etc/security/limits.d/60-gridwright.conf"
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    directory = tmp_path_factory.mktemp("setup")
+    # The first one may have to make the image.
+    command = Command(directory)
+    made = nodes_only(command, directory, "labsetup", "10.91.0.0/24")
+    assert command("up", made.spec, seconds=280).status == 0
+    with up(made):
+        # Nodes of all labs share /etc: what another lab set up is there already.
+        made.exec("compute1", "rm", "-f", LIMITS)
+        yield made
+        made.exec("compute1", "rm", "-f", LIMITS)
+
+
+def test_nodes_are_set_up_over_ssh_and_a_second_run_changes_nothing(lab: Lab) -> None:
+    swappiness = Path("/proc/sys/vm/swappiness").read_text()
+    done = lab.command("setup", lab.spec, "--json", seconds=280)
+    assert done.status == 0, done.err
+    nodes = {node["name"]: node for node in done.json["nodes"]}
+    assert set(nodes) == {"compute1", "compute2", "controller"}
+    changed = {name: [each["where"] for each in node["changes"]] for name, node in nodes.items()}
+    # The nodes share /etc, so that whichever comes first may find it done by the other.
+    assert [LIMITS] in changed.values()
+    assert changed["controller"] == []
+    for node in nodes.values():
+        assert "own-kernel" in {each["name"] for each in node["skipped"]}
+    assert "* - nofile 500000" in lab.exec("compute2", "cat", LIMITS).out
+
+    again = lab.command("setup", lab.spec, "--json", seconds=280)
+    assert again.status == 0, again.err
+    assert [node["changes"] for node in again.json["nodes"]] == [[], [], []]
+    assert Path("/proc/sys/vm/swappiness").read_text() == swappiness
+    assert not Path(LIMITS).exists()
+
+
+def test_a_node_that_is_dead_is_named_and_the_others_are_set_up(lab: Lab) -> None:
+    assert lab.fault("power-off", "compute2").status == 0
+    done = lab.command("setup", lab.spec, "--check", "--json", seconds=280)
+    assert done.status == 3, done.err
+    states = {node["name"]: node["state"] for node in done.json["nodes"]}
+    assert states["compute2"] == "unreachable"
+    assert states["compute1"] in ("ok", "changed")
+    (failure,) = next(node["failures"] for node in done.json["nodes"] if node["name"] == "compute2")
+    assert "compute2" in failure["message"]
