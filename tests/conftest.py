@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.support.command import Command
+
+# How long an example takes says more about what else the machine does than about the code.
+hypothesis.settings.register_profile("gridwright", deadline=None)
+hypothesis.settings.load_profile("gridwright")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

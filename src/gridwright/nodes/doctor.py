@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import ValidationError
 
+from gridwright.filesystems.commands import run_here
 from gridwright.filesystems.health import Run
 from gridwright.nodes.check import CheckResult
 from gridwright.nodes.checks import all_checks
@@ -66,7 +67,8 @@ def see(spec: GridSpec | None, rounds: Rounds | None, *, pairs: bool) -> Seen:
     filesystems = asked_of_nodes(spec) if spec else {}
     if rounds is None:
         facts = node_facts(libraries, settings_asked(), filesystems)
-        return Seen(spec, {socket.gethostname(): facts}, {}, {})
+        seen = Seen(spec, {socket.gethostname(): facts}, {}, {})
+        return replace(seen, filesystems=health_of_filesystems(seen, run_here)) if spec else seen
     if spec is None:
         raise ValueError("rounds are made over the nodes of a spec")
     before = time.time()

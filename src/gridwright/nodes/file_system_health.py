@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from gridwright.errors import Finding, GridwrightError
 from gridwright.filesystems import moosefs
 from gridwright.filesystems.health import Run
+from gridwright.filesystems.healths import library_findings
 from gridwright.nodes.seen import Seen
-from gridwright.spec.filesystems import LocalFileSystem, MooseFileSystem, ScaleFileSystem
+from gridwright.spec.filesystems import LocalFileSystem, MooseFileSystem
 from gridwright.spec.model import GridSpec
 
 
@@ -20,7 +22,7 @@ def asked_of_nodes(spec: GridSpec) -> dict[str, dict[str, Any]]:
     return {
         name: each.model_dump(mode="json", exclude_none=True)
         for name, each in spec.filesystems.items()
-        if not isinstance(each, (MooseFileSystem, ScaleFileSystem, *others))
+        if not isinstance(each, (MooseFileSystem, *others))
     }
 
 
@@ -33,6 +35,24 @@ def health_of_filesystems(seen: Seen, run: Run) -> dict[str, Sequence[Finding] |
                 found[name] = moosefs.health(run, _master(seen, name)).findings
             except GridwrightError as error:
                 found[name] = str(error)
+        elif findings := _of_libraries(seen, name, run):
+            found[name] = findings
+    return found
+
+
+def _of_libraries(seen: Seen, filesystem: str, run: Run) -> list[Finding]:
+    """What is wrong with files of the libraries on a file system, where it answers.
+
+    Asked on the head node only, as it searches for some seconds; one that has not mounted it tells nothing.
+    """
+    spec = seen.spec
+    found: list[Finding] = []
+    for role, library in (spec.libraries if spec else {}).items():
+        looks = [facts.libraries[role] for facts in seen.facts.values() if role in facts.libraries]
+        if spec is None or library.filesystem != filesystem or any(look.hangs for look in looks):
+            continue
+        with suppress(GridwrightError):
+            found += library_findings(spec.filesystems[filesystem], run, str(spec.library_directory(role)))
     return found
 
 

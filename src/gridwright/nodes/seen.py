@@ -43,9 +43,10 @@ class Seen:
         return len(self.facts) + len(self.silent) > 1
 
     def group_of(self, node: str) -> NodeGroup | None:
-        """The group of the spec that a node is of, by its name: the group's, and a number."""
+        """The group of the spec that a node is of, by the names that the spec gives, or by its own."""
         if self.spec is None:
             return None
         if self.spec.is_one_machine and len(self.spec.nodes) == 1:
             return next(iter(self.spec.nodes.values()))
-        return self.spec.nodes.get(node.rstrip("0123456789"))
+        # A site's Slurm may know more nodes of a group than the grid has.
+        return self.spec.group_of(node) or self.spec.nodes.get(node.rstrip("0123456789"))

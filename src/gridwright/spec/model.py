@@ -194,6 +194,7 @@ class GridSpec(SpecModel):
 
     _file: Path | None = PrivateAttr(default=None)
     _source_text: str = PrivateAttr(default="")
+    _groups: dict[str, NodeGroup] | None = PrivateAttr(default=None)
 
     @property
     def file(self) -> Path | None:
@@ -235,8 +236,11 @@ class GridSpec(SpecModel):
 
     def group_of(self, node: str) -> NodeGroup | None:
         """The group that a node belongs to by its name; None for names that the spec does not give."""
-        found = (group for name, group in self.nodes.items() if node in group.node_names(name))
-        return next(found, None)
+        if self._groups is None:
+            self._groups = {
+                each: group for name, group in self.nodes.items() for each in group.node_names(name)
+            }
+        return self._groups.get(node)
 
     @model_validator(mode="wrap")
     @classmethod

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.errors import ExitStatus, GridwrightError, environment_error
+from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.filesystems.commands import Output
 from gridwright.filesystems.healths import library_findings
 from gridwright.filesystems.lustre.layout import Component, Layout, parse_layout, read_layout
@@ -24,6 +22,7 @@ from gridwright.filesystems.lustre.layout_command import (
 from gridwright.filesystems.lustre.single_target import single_target_files
 from gridwright.spec.filesystems import LocalFileSystem, LustreFileSystem
 from tests.fixtures.lustre_node import RECORDED, printed
+from tests.support.lustre_files import Lfs
 
 MIB, GIB = 2**20, 2**30
 
@@ -91,36 +90,6 @@ def test_the_component_of_a_byte() -> None:
     assert found.component_at(64 * MIB).targets == 2
     ended = Layout((Component(end=MIB, stripe_count=3),))
     assert ended.component_at(GIB).stripe_count == 3
-
-
-@dataclass
-class Lfs:
-    """Answers lfs, find and lctl; keeps what it was asked."""
-
-    layouts: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, int] = field(default_factory=dict)
-    targets: int = 2
-    refuses: Output | None = None
-    search_status: int = 0
-    asked: list[Sequence[str]] = field(default_factory=list)
-
-    def __call__(self, command: Sequence[str], *, timeout_s: float = 30.0) -> Output:
-        self.asked.append(command)
-        if self.refuses is not None:
-            return self.refuses
-        match list(command):
-            case ["lfs", "getstripe", "-d", "--yaml", path]:
-                if path not in self.layouts:
-                    raise environment_error("lfs has not answered for 10 s")
-                return Output(0, self.layouts[path].encode(), b"")
-            case ["lctl", "get_param", name]:
-                return Output(0, f"{name.replace('*', 'x')}={self.targets}\n".encode(), b"")
-            case ["timeout", _, "stdbuf", "-oL", "find", _, *_]:
-                rows = "".join(f"{size} {path}\n" for path, size in self.files.items())
-                return Output(self.search_status, rows.encode(), b"")
-            case ["lfs", "setstripe", *_]:
-                return Output(0, b"", b"")
-        raise AssertionError(command)
 
 
 def test_a_path_on_no_lustre_is_said_so() -> None:

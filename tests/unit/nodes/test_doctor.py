@@ -10,12 +10,17 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import environment_error
+from gridwright.filesystems.commands import Output
 from gridwright.grid.head import Answer
 from gridwright.nodes.check import CheckResult
 from gridwright.nodes.doctor import FACTS, TUNING_DRIFT, Rounds, examine, faults
+from gridwright.nodes.file_system_health import health_of_filesystems
 from gridwright.nodes.node_facts import NodeFacts, node_facts
+from gridwright.nodes.seen import Seen
 from gridwright.prove.check_event import check_event
-from tests.support.doctor_grid import SPEC, node, sound
+from tests.fixtures.lustre_node import printed
+from tests.support.doctor_grid import MACHINES, SPEC, node, sound
+from tests.support.lustre_files import Lfs
 
 
 def facts_of(*nodes: NodeFacts) -> dict[str, tuple[int, bytes, bytes] | None]:
@@ -119,3 +124,15 @@ def test_a_proof_has_one_line_for_all_settings_that_drifted() -> None:
     assert "sysctl-swappiness" in drift.found and "gridwright doctor" in drift.remedy
     assert not any(each.name.startswith("sysctl-") for each in told)
     assert not [each for each in faults(found, {TUNING_DRIFT: "known"}) if each.name == TUNING_DRIFT]
+
+
+def test_large_files_on_one_target_are_looked_for_where_the_file_system_answers() -> None:
+    path = "/mnt/grid/data/a"
+    on_one = Lfs(layouts={path: printed("205-getstripe-default")}, files={path: 2**35})
+    found = health_of_filesystems(Seen(MACHINES, {"compute1": now("compute1")}, {}, {}), on_one)
+    assert [getattr(each, "name", each) for each in found["shared"]] == ["single-target-files"]
+
+    hanging = Seen(MACHINES, {"compute1": now("compute1", hangs=True)}, {}, {})
+    assert health_of_filesystems(hanging, on_one) == {}
+    nothing = Lfs(refuses=Output(127, b"", b"lfs: not found"))
+    assert health_of_filesystems(Seen(MACHINES, {"compute1": now("compute1")}, {}, {}), nothing) == {}

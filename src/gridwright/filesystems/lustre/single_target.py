@@ -14,7 +14,7 @@ from gridwright.units import format_bytes
 
 LARGE = 16 * 2**30
 """From here on one target's rate is what a reader of the file feels: about a minute at 250 MB/s."""
-SECONDS = 8.0
+SECONDS = 3.0
 MOST_LAYOUTS = 16
 """Layouts looked at, of the largest files found: each takes a call to the metadata server."""
 _TIMED_OUT = 124

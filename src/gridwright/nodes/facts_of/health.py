@@ -13,9 +13,10 @@ _TOLD_OTHERWISE = frozenset(
     {
         *("filesystem-full", "filesystem-inodes", "filesystem-not-mounted", "filesystem-silent"),
         *("filesystem-read-only", "raid-broken", "raid-degraded", "raid-rebuilding"),
+        *("nfs-rsize-small", "nfs-wsize-small", "nfs-local-locks"),
     }
 )
-"""Findings that checks of libraries, places and disks have under their own names."""
+"""Findings that checks of libraries, places, disks and settings have under their own names."""
 
 
 def health(described: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -1,0 +1,39 @@
+"""A node that answers questions about the layouts of files on Lustre."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gridwright.errors import environment_error
+from gridwright.filesystems.commands import Output
+
+
+@dataclass
+class Lfs:
+    """Answers lfs, find and lctl; keeps what it was asked."""
+
+    layouts: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, int] = field(default_factory=dict)
+    targets: int = 2
+    refuses: Output | None = None
+    search_status: int = 0
+    asked: list[Sequence[str]] = field(default_factory=list)
+
+    def __call__(self, command: Sequence[str], *, timeout_s: float = 30.0) -> Output:
+        self.asked.append(command)
+        if self.refuses is not None:
+            return self.refuses
+        match list(command):
+            case ["lfs", "getstripe", "-d", "--yaml", path]:
+                if path not in self.layouts:
+                    raise environment_error("lfs has not answered for 10 s")
+                return Output(0, self.layouts[path].encode(), b"")
+            case ["lctl", "get_param", name]:
+                return Output(0, f"{name.replace('*', 'x')}={self.targets}\n".encode(), b"")
+            case ["timeout", _, "stdbuf", "-oL", "find", _, *_]:
+                rows = "".join(f"{size} {path}\n" for path, size in self.files.items())
+                return Output(self.search_status, rows.encode(), b"")
+            case ["lfs", "setstripe", *_]:
+                return Output(0, b"", b"")
+        raise AssertionError(command)
