@@ -53,6 +53,7 @@ lint-playbook: install
 	cd build/rendered && PATH="$(CURDIR)/$(BIN):$$PATH" ansible-lint --offline --profile production -q site.yml group_vars roles
 
 test: test-packages check lint-playbook
+	$(BIN)/python -m tests.vm.images
 	$(BIN)/pytest tests/integration tests/machine tests/vm
 
 test-vm: install

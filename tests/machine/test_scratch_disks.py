@@ -146,6 +146,17 @@ def test_a_blank_disk_is_made_mounted_and_kept(node: Node, kind: str) -> None:
     assert (work / "data").read_text() == "kept"
 
 
+def test_files_below_the_mount_point_are_told_and_stay(node: Node) -> None:
+    node.mount_point.mkdir()
+    (node.mount_point / "left-behind").write_text("by a job")
+    status, out, _ = node()
+    assert status == 0
+    assert "holds files on the disk below" in out
+    unmount(node.mount_point)
+    assert (node.mount_point / "left-behind").read_text() == "by a job"
+    assert stat.S_IMODE(node.mount_point.stat().st_mode) != 0, "a directory of somebody's keeps its mode"
+
+
 def test_directories_are_put_right_again(node: Node) -> None:
     assert node()[0] == 0
     (node.mount_point / "work").chmod(0o700)

@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import json
 import os
+import platform
 import shutil
 import subprocess
 import time
@@ -62,6 +63,15 @@ LIMIT_S = 30 * 60.0
 ATTEMPTS = 2
 """Mirrors drop connections; packages that are there already are not fetched again."""
 
+_PROGRAMS = {
+    "linux.uml": "user-mode-linux",
+    "qemu-system-x86_64": "qemu-system-x86",
+    "qemu-img": "qemu-utils",
+    "debootstrap": "debootstrap",
+    "mkfs.ext4": "e2fsprogs",
+    "ssh-keygen": "openssh-client",
+}
+"""What machines are made with, and the packages that have it."""
 _TRIMMED = ("usr/share/doc", "usr/share/locale", "usr/share/man", "var/cache/apt", "var/lib/apt/lists")
 _INITIAL_MODULES = ("virtio_pci", "virtio_blk", "ext4")
 """What the initial RAM disk needs to find the root disk: a small one boots faster without KVM."""
@@ -142,6 +152,16 @@ class Image:
     def key(self) -> Path:
         """The private key that root of every machine lets in."""
         return self.directory / "key"
+
+
+def why_not() -> str | None:
+    """Why virtual machines cannot run here."""
+    if os.geteuid() != 0:
+        return "needs root: it builds a root file system and mounts it by hostfs"
+    if platform.machine() != "x86_64":
+        return f"its kernels are for x86_64, and this machine is {platform.machine()}"
+    missing = sorted(package for program, package in _PROGRAMS.items() if shutil.which(program) is None)
+    return f"needs packages: apt-get install {' '.join(missing)}" if missing else None
 
 
 def image_directory() -> Path:
@@ -301,7 +321,13 @@ def _remove(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Make the image before tests have to wait for it, where virtual machines can run."""
     started = time.monotonic()
-    made = ensure_image()
-    print(f"{made.directory}: {time.monotonic() - started:.0f} s")  # noqa: T201 - what make shows
+    why = why_not()
+    said = f"no virtual machines here: {why}" if why else f"{ensure_image().directory}"
+    print(f"{said} ({time.monotonic() - started:.0f} s)")  # noqa: T201 - what make shows
+
+
+if __name__ == "__main__":
+    main()

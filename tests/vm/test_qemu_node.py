@@ -63,6 +63,12 @@ class Node:
             devices += ["-device", f"{kind},drive={name},serial={name}"]
         return cls(Qemu(image, directory / "qemu", devices, mounts), disks, directory)
 
+    def remove(self) -> None:
+        """End it, and remove its disks."""
+        self.machine.remove()
+        for path in self.disks.values():
+            path.unlink(missing_ok=True)
+
     def gridwright(self, *words: str) -> tuple[int, Any, str]:
         """Run a command outside: its status, its document, and what it said."""
         (self.directory / "bin").mkdir(exist_ok=True)
@@ -128,7 +134,7 @@ def at_work(
         try:
             yield node, pool.submit(set_up)
         finally:
-            node.machine.power_off()
+            node.remove()
 
 
 @pytest.mark.usefixtures("at_work")
@@ -158,7 +164,7 @@ def test_the_boot_unit_keeps_data_and_makes_the_array_anew_after_a_stop(image: I
         assert machine.run("ls /scratch/data").status != 0
         assert "is made anew" in machine.run(f"journalctl --boot --unit {UNIT}").ok()
     finally:
-        machine.power_off()
+        node.remove()
 
 
 def test_a_node_that_is_set_up_from_outside_is_found_well(

@@ -146,6 +146,12 @@ class Uml:
                 self._process.stdin.close()
             self._process = None
 
+    def remove(self) -> None:
+        """Cut the power and remove its disks; what its kernel said stays."""
+        self.power_off()
+        for disk in (self.directory / "root.cow", *self.disks.values()):
+            disk.unlink(missing_ok=True)
+
     def shut_down(self) -> None:
         """End it in order, as systemd would: file systems unmounted, arrays stopped."""
         self.run(_SHUTDOWN)

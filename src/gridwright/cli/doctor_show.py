@@ -56,14 +56,21 @@ def _record(result: CheckResult) -> dict[str, Any]:
 
 
 def print_results(results: Sequence[CheckResult], seen: Seen, *, everything: bool) -> None:
-    """Print what is wrong, the gravest first, with reason and remedy; then what is not, in a line."""
+    """Print what is wrong, the gravest first, with reason and remedy; then what is not, in a line.
+
+    Settings that drifted are a table, as one command mends them all, unless `everything` is to be shown.
+    """
+    from gridwright.nodes.checks.tuning import tuning_topic
     from gridwright.report.terminal_frame import terminal_console
     from gridwright.report.terminal_text import say
 
     console = terminal_console()
-    for each in results:
-        if counts(each):
+    wrong = [each for each in results if counts(each)]
+    settings = frozenset() if everything else {check.name for check in tuning_topic().checks}
+    for each in wrong:
+        if each.name not in settings:
             _print_wrong(console, each)
+    _print_drift(console, [each for each in wrong if each.name in settings])
     for each in results:
         if each.silenced is not None:
             say(console, f"silenced {each.name}: {_where(each)}{each.found} ({each.silenced})", "dim")
@@ -83,6 +90,29 @@ def _print_wrong(console: Console, result: CheckResult) -> None:
         say(console, f"expected: {result.expected}", indent=2)
     say(console, f"why: {result.reason} [{result.source}]", "dim", indent=2)
     say(console, f"mend: {result.remedy}", indent=2)
+
+
+def _print_drift(console: Console, drifted: Sequence[CheckResult]) -> None:
+    if not drifted:
+        return
+    from gridwright.report.terminal_frame import framed_table
+    from gridwright.report.terminal_text import cell, say
+
+    table = framed_table("Settings that differ from the tuning table", ["level", "check", "nodes"], [])
+    table.add_column("found", overflow="fold")
+    table.add_column("expected", overflow="fold")
+    for each in drifted:
+        level = cell(console, each.level, _STYLES[each.level])
+        found = each.found.removeprefix("sysctl ")
+        words = (each.name, _folded(each.nodes), found, each.expected.rpartition(" = ")[2])
+        table.add_row(level, *(cell(console, word) for word in words))
+    console.print(table)
+    say(
+        console,
+        "why one matters, and what it costs: gridwright doctor --only CHECK, or docs/doctor.md",
+        "dim",
+    )
+    say(console, "mend: gridwright setup sets them all; --check --diff shows what it would change")
 
 
 def _where(result: CheckResult) -> str:
@@ -107,6 +137,6 @@ def _sum(results: Iterable[CheckResult], seen: Seen) -> str:
     parts += [f"{wrong['info']} for information"] if wrong["info"] else []
     parts += [f"{len(silenced)} silenced"] if silenced else []
     return (
-        f"{len(names)} checks on {nodes} node{'s'[: nodes != 1]}: {', '.join(parts) or 'nothing wrong'}; "
+        f"{len(names)} check{'s'[: len(names) != 1]} on {nodes} node{'s'[: nodes != 1]}: {', '.join(parts) or 'nothing wrong'}; "
         f"{fine} as they should be, {rest} do not apply here"
     )

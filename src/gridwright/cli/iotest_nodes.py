@@ -51,9 +51,7 @@ def named_nodes(spec: GridSpec) -> list[GridNode]:
     from gridwright.iotest.coordinator import GridNode
 
     return [
-        GridNode(node, group.cores)
-        for name, group in spec.nodes.items()
-        for node in group.node_names(name)
+        GridNode(node, group.cores) for name, group in spec.nodes.items() for node in group.node_names(name)
     ]
 
 

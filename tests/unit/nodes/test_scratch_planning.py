@@ -385,6 +385,13 @@ def test_a_foreign_array_that_udev_assembled_is_stopped_when_all_its_disks_are_n
     assert actions(planned)[:4] == ["stop", "wipe", "wipe", "intend"]
 
 
+def test_files_below_the_mount_point_are_told() -> None:
+    world = World.of(blank_disks(2))
+    machine = replace(world.machine(), full_points=frozenset({Path("/scratch")}))
+    (planned,) = plan(world.configuration(), world.state, machine, (), lambda: "new", "now").arrays
+    assert "/scratch holds files on the disk below" in planned.notes[-1]
+
+
 def test_unknown_owners_stop_everything_before_a_disk_is_touched() -> None:
     world = World.of(blank_disks(2))
     machine = replace(world.machine(), strangers=("user sas",))

@@ -57,7 +57,7 @@ def plan(
             new_uuid=new_uuid,
             now=now,
         )
-        arrays.append(_plan_array(case))
+        arrays.append(_with_hidden(_plan_array(case), machine))
         taken |= {disk.name for disk in arrays[-1].disks}
     in_order = sorted(arrays, key=lambda each: configuration.arrays.index(each.wish))
     return Plan(tuple(in_order), claims)
@@ -69,6 +69,14 @@ def _plan_array(case: Case) -> ArrayPlan:
     if group and intent is not None and _unfinished(case, group):
         return _finish_or_keep(case, group) or build(case)
     return keep(case, group) if group else build(case)
+
+
+def _with_hidden(array: ArrayPlan, machine: Machine) -> ArrayPlan:
+    """A mount hides what jobs have written to the directory below it, and it goes on using that disk."""
+    if array.wish.mount_point not in machine.full_points or array.troubles:
+        return array
+    note = f"{array.wish.mount_point} holds files on the disk below, which the mount hides: move them away"
+    return replace(array, notes=(*array.notes, note))
 
 
 def _unfinished(case: Case, group: tuple[Claim, ...]) -> bool:
