@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import Any
+from typing import Any, cast
 
 from gridwright.filesystems.mount_entry import mount_entry
-from gridwright.nodes.tuning import TuningRow, tuning_rows
-from gridwright.spec.filesystems import LocalFileSystem, ScaleFileSystem
+from gridwright.nodes.scratch_spec import scratch_configuration
+from gridwright.nodes.tuning import tuning_rows
+from gridwright.spec.filesystems import ScaleFileSystem
 from gridwright.spec.model import GridSpec
-from gridwright.spec.storage import INSTANCE_STORE
 
 GROUPS = ("compute", "storage", "head")
 """Groups of the inventory: what a node is there for, as rows of the tuning table have it."""
@@ -123,34 +123,14 @@ def _mounts(spec: GridSpec) -> list[dict[str, str]]:
 
 
 def _scratch(spec: GridSpec) -> dict[str, Any]:
-    """The wish of nodes.scratch.configuration: an array for each file system on an instance store."""
-    arrays = [
-        _array(spec, name, each)
-        for name, each in spec.filesystems.items()
-        if isinstance(each, LocalFileSystem) and each.disks is not None and each.disks.type == INSTANCE_STORE
-    ]
-    return {"schema": 1, "arrays": arrays} if arrays else {}
+    """The wish of nodes.scratch.configuration; nothing where no file system lies on an instance store."""
+    wish = scratch_configuration(spec, read_ahead_kib=_read_ahead_kib())
+    return wish if wish["arrays"] else {}
 
 
-def _array(spec: GridSpec, name: str, filesystem: LocalFileSystem) -> dict[str, Any]:
-    below = [
-        spec.library_directory(library).relative_to(filesystem.path).as_posix()
-        for library, each in spec.libraries.items()
-        if each.filesystem == name
-    ]
-    return {
-        "name": name,
-        "mount_point": str(filesystem.path),
-        "members": filesystem.disks.count if filesystem.disks else None,
-        "chunk_bytes": int(filesystem.chunk),
-        "format": filesystem.format,
-        "read_ahead_kib": _row("block-read-ahead").value,
-        "directories": [{"path": path, "mode": "1777"} for path in sorted(set(below) - {"."})],
-    }
-
-
-def _row(name: str) -> TuningRow:
-    return next(row for row in tuning_rows() if row.name == name)
+def _read_ahead_kib() -> int:
+    """Of the tuning table, so that array and member disks have the same."""
+    return cast("int", next(row.value for row in tuning_rows() if row.name == "block-read-ahead"))
 
 
 def _slurm(slurm: SlurmPart) -> dict[str, Any]:

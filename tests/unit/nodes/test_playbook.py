@@ -99,10 +99,8 @@ def test_disks_of_the_instance_store_become_a_wish_that_the_program_takes(
     (array,) = parse_configuration(json.loads(json.dumps(wish))).arrays
     assert (array.name, str(array.mount_point), array.members) == ("scratch", "/scratch", 4)
     assert (array.chunk_bytes, array.format, array.read_ahead_kib) == (256 * 1024, "ext4", 8192)
-    assert [(each.path, oct(each.mode)) for each in array.directories] == [
-        ("util", "0o1777"),
-        ("work", "0o1777"),
-    ]
+    directories = {each.path: oct(each.mode) for each in array.directories}
+    assert directories == {"util": "0o1777", "work": "0o1777"}
 
 
 def test_what_others_serve_is_mounted(files: dict[str, str | bytes]) -> None:
