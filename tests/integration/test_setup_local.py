@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gridwright.nodes.tuning import tuning_rows
-from tests.support.command import Command
+from tests.support.command import Command, wait_until
 from tests.support.disks import AS_NOBODY
 
 AWAY = """
@@ -115,11 +115,16 @@ def test_ctrl_c_ends_ansible_too_and_leaves_no_file(gridwright: Command, tmp_pat
     with gridwright.start(
         "setup", "--local", "--check", cwd=tmp_path, environment={"TMPDIR": str(place)}
     ) as run:
-        run.says("after", seconds=60)
+        begun = "gridwright-setup-*/report"
+        wait_until(
+            lambda: next((True for each in place.glob(begun) if each.stat().st_size), None),
+            seconds=60,
+            what="the first task",
+            last=lambda: list(place.rglob("*"))[:20],
+        )
         run.signal(signal.SIGINT)
         ended = run.end(60)
-    if ended.status != 130:
-        pytest.skip("it was done before the first word of progress")
+    assert ended.status == 130
     assert list(place.iterdir()) == []
     running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert str(place) not in running

@@ -38,6 +38,32 @@ filesystems:
 libraries: {work: {filesystem: scratch}}
 """
 _WISH = {"schema": 1, "arrays": [{"name": "scratch", "mount_point": "/scratch", "members": 2}]}
+_AMAZON = """set -e
+modprobe nvmet-tcp
+modprobe nvme-tcp
+cd /sys/kernel/config/nvmet
+mkdir ports/1
+echo tcp > ports/1/addr_trtype
+echo ipv4 > ports/1/addr_adrfam
+echo 127.0.0.1 > ports/1/addr_traddr
+echo 4420 > ports/1/addr_trsvcid
+attach() {
+    truncate -s 1G /var/tmp/$1
+    mkdir subsystems/$1
+    echo 1 > subsystems/$1/attr_allow_any_host
+    echo -n "$2" > subsystems/$1/attr_model
+    echo $1 > subsystems/$1/attr_serial
+    mkdir subsystems/$1/namespaces/1
+    echo -n /var/tmp/$1 > subsystems/$1/namespaces/1/device_path
+    echo 1 > subsystems/$1/namespaces/1/enable
+    ln -s /sys/kernel/config/nvmet/subsystems/$1 ports/1/subsystems/$1
+    echo transport=tcp,traddr=127.0.0.1,trsvcid=4420,nqn=$1 > /dev/nvme-fabrics
+}
+attach AWS0123 "Amazon EC2 NVMe Instance Storage"
+attach vol0123 "Amazon Elastic Block Store"
+udevadm settle
+"""
+"""NVMe disks of Amazon's models, over the network: the kernel's own target chooses the model."""
 _DISK_BYTES = 1 << 30
 _COMMAND_S = 1800.0
 """Without KVM a playbook takes minutes: each of its tasks starts an interpreter that is interpreted."""
@@ -149,6 +175,14 @@ def test_the_boot_unit_keeps_data_and_makes_the_array_anew_after_a_stop(image: I
         machine.run(f"systemctl enable --now {UNIT}", timeout_s=300).ok()
         node.assert_mounted()
 
+        machine.run(_AMAZON).ok()
+        seen = json.loads(machine.run(f"python3 {PROGRAM} --dry-run --json").ok())
+        standing = {disk["model"]: disk["standing"] for disk in seen["disks"]}
+        assert standing["QEMU NVMe Ctrl"] == "ours"
+        # A volume by its model, and whatever is reached over a network: both outlive a stop.
+        assert standing["Amazon Elastic Block Store"] == "no instance store"
+        assert standing["Amazon EC2 NVMe Instance Storage"] == "no instance store"
+
         machine.run("echo precious > /scratch/data; sync").ok()
         machine.reboot()
         machine.run(f"systemctl start {UNIT}", timeout_s=300).ok()
@@ -170,6 +204,7 @@ def test_the_boot_unit_keeps_data_and_makes_the_array_anew_after_a_stop(image: I
 def test_a_node_that_is_set_up_from_outside_is_found_well(
     at_work: tuple[Node, Future[tuple[int, Any, str]]],
 ) -> None:
+    node, work = at_work
     node, work = at_work
     status, document, said = work.result(_COMMAND_S)
     assert status == 0, (document, said)

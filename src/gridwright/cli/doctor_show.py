@@ -137,6 +137,7 @@ def _sum(results: Iterable[CheckResult], seen: Seen) -> str:
     parts += [f"{wrong['info']} for information"] if wrong["info"] else []
     parts += [f"{len(silenced)} silenced"] if silenced else []
     return (
-        f"{len(names)} check{'s'[: len(names) != 1]} on {nodes} node{'s'[: nodes != 1]}: {', '.join(parts) or 'nothing wrong'}; "
+        f"{len(names)} check{'s'[: len(names) != 1]} on {nodes} node{'s'[: nodes != 1]}: "
+        f"{', '.join(parts) or 'nothing wrong'}; "
         f"{fine} as they should be, {rest} do not apply here"
     )

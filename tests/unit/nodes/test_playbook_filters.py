@@ -87,17 +87,27 @@ def test_a_node_is_asked_for_all_that_is_judged() -> None:
 
 
 def test_units_stand_as_systemd_says() -> None:
-    text = "unit chrony loaded active\nunit ntpd not-found inactive\nunit tuned\nexists /run/udev/control\n"
-    assert FILTERS.units_read(text) == {"chrony": "loaded active", "ntpd": "not-found inactive"}
+    text = (
+        "exists /run/udev/control\nunits chrony ntpd tuned\nLoadState=loaded\nActiveState=active\n\n"
+        "LoadState=not-found\nActiveState=inactive\n\nLoadState=masked\nActiveState=inactive"
+    )
+    assert FILTERS.units_read(text) == {
+        "chrony": "loaded active",
+        "ntpd": "not-found inactive",
+        "tuned": "masked inactive",
+    }
+    assert FILTERS.units_read("MemTotal: 5 kB\n/proc/sys/vm/swappiness:60") == {}
 
 
 def test_settings_are_read_by_path_and_the_chosen_word_counts() -> None:
     text = (
-        "/proc/sys/net/ipv4/tcp_rmem 4096\t131072\t6291456\nno directory /etc/x/\n/sys/a on [madvise] off\n"
+        "/proc/sys/net/ipv4/tcp_rmem:4096\t131072\t6291456\nno directory /etc/x/\nMemTotal:   5 kB\n"
+        "/sys/a:on [madvise] off\n/sys/class/bdi/0:53/read_ahead_kb:128\n"
     )
     assert FILTERS.settings_read(text) == {
         "/proc/sys/net/ipv4/tcp_rmem": "4096 131072 6291456",
         "/sys/a": "madvise",
+        "/sys/class/bdi/0:53/read_ahead_kb": "128",
     }
 
 

@@ -69,10 +69,10 @@ def _size(text: str) -> dict[str, int]:
 
 
 def settings_read(text: str) -> dict[str, str]:
-    """Settings by path, out of lines `path value`; of several words the one in brackets holds."""
+    """Settings by path, out of lines `path:value`; of several words the one in brackets holds."""
     found = {}
     for line in str(text).splitlines():
-        path, _, value = line.partition(" ")
+        path, _, value = line.rpartition(":")  # devices have a colon in their names, and no value has one
         if path.startswith("/"):
             chosen = re.search(r"\[([^]]*)\]", value)
             found[path] = chosen[1] if chosen else " ".join(value.split())
@@ -80,9 +80,14 @@ def settings_read(text: str) -> dict[str, str]:
 
 
 def units_read(text: str) -> dict[str, str]:
-    """Units of systemd as they stand, such as `loaded active`, out of lines `unit NAME LOAD ACTIVE`."""
-    lines = [line.split(maxsplit=2) for line in str(text).splitlines() if line.startswith("unit ")]
-    return {line[1]: line[2] for line in lines if len(line) > 2}
+    """Units of systemd as they stand, such as `loaded active`: a line of names, then what systemctl shows."""
+    _, _, shown = f"\n{text}".partition("\nunits ")
+    names, _, blocks = shown.partition("\n")
+    states = [dict(re.findall(r"^(\w+)=(.*)$", block, re.MULTILINE)) for block in blocks.split("\n\n")]
+    return {
+        name: f"{state.get('LoadState')} {state.get('ActiveState')}"
+        for name, state in zip(names.split(), states, strict=False)
+    }
 
 
 def patterns(table: str) -> list[str]:
@@ -94,6 +99,7 @@ def patterns(table: str) -> list[str]:
         str(unit)
         for row in services
         for unit in (row["value"] if isinstance(row["value"], list) else [row["key"]])
+        if row["value"] != "resolves"
     ]
     return [
         *(_pattern(row) for row in rows if row["kind"] in PREFIX),
