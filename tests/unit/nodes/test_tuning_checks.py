@@ -93,6 +93,11 @@ def test_the_queue_of_a_disk_that_drifted_is_found(row: TuningRow) -> None:
     if row.bounded_by:
         assert result(row.name, **disk("127", **{row.bounded_by: "127"})).ok
 
+    array = disk(wrong_value(row))
+    array["disks"][0]["members"] = ["sda", "sdb"]
+    of_array = result(row.name, **array)
+    assert of_array.applies is (row.key == "read_ahead_kb"), "the queues of an array are its members'"
+
 
 @pytest.mark.parametrize("row", rows("mount"), ids=lambda row: row.name)
 def test_mount_options_that_are_wrong_are_found(row: TuningRow) -> None:

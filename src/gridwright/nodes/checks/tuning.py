@@ -164,13 +164,18 @@ def _asked(row: TuningRow, value: Value, facts: NodeFacts, seen: Seen) -> Iterat
 
 
 def _block(row: TuningRow, value: Value, facts: NodeFacts, seen: Seen) -> Iterator[Verdict]:
-    disks = [
-        disk for disk in facts.disks or () if disk.size_bytes and (not row.media or disk.medium in row.media)
-    ]
+    disks = [disk for disk in facts.disks or () if disk.size_bytes and _is_for(row, disk)]
     if not disks:
         yield idle(f"no disks of that kind ({', '.join(row.media or ['any'])})")
     for disk in disks:
         yield _of_disk(row, value, disk)
+
+
+def _is_for(row: TuningRow, disk: DiskFacts) -> bool:
+    """Whether a row is for a disk; an array reads ahead, and the queues are those of its members."""
+    if disk.members and row.key != "read_ahead_kb":
+        return False
+    return not row.media or disk.medium in row.media
 
 
 def _of_disk(row: TuningRow, value: Value, disk: DiskFacts) -> Verdict:
