@@ -27,6 +27,7 @@ need gcc command -v cc
 if [ "$purpose" = test ]; then
     need chromium command -v chromium
     need e2fsprogs test -x /sbin/mkfs.ext4 -o -x /usr/sbin/mkfs.ext4
+    need xfsprogs test -x /sbin/mkfs.xfs -o -x /usr/sbin/mkfs.xfs
     need mount command -v mount
     need python3-simgrid /usr/bin/python3 -c 'import simgrid'
     need iproute2 command -v ip
