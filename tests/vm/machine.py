@@ -46,7 +46,8 @@ def start_apart(
 ) -> subprocess.Popen[bytes]:
     """Start a machine in a PID namespace of its own: when its first process ends, nothing of it is left.
 
-    That holds when this process is killed, too (setpriv(1), --pdeathsig). `enter` is run first: a command
+    That holds when this process is killed, too (setpriv(1), --pdeathsig), and when the thread ends that calls
+    this: what it starts is its own. `enter` is run first: a command
     that runs another one in a network.
     """
     apart = ["setpriv", "--pdeathsig", "KILL", *enter]

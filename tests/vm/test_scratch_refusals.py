@@ -41,6 +41,7 @@ def test_a_disk_that_holds_anything_is_refused_and_keeps_every_byte(
         directories.append(tmp_path / str(number))
         directories[-1].mkdir()
         nodes.append(ScratchNode(make_uml(blank_disks(directories[-1]))))
+        nodes[-1].boot()
     shares = [list(_HOLDINGS)[number::MACHINES] for number in range(MACHINES)]
     with ThreadPoolExecutor(MACHINES) as pool:
         list(pool.map(_refused, nodes, directories, shares))
@@ -53,7 +54,6 @@ def test_a_disk_that_holds_anything_is_refused_and_keeps_every_byte(
 
 
 def _refused(node: ScratchNode, directory: Path, holdings: list[str]) -> None:
-    node.boot()
     disks = {device: directory / f"{device}.img" for device in DEVICES}
     for holding in holdings:
         node.machine.run(f"set -e; {_HOLDINGS[holding]}; sync; echo 3 > /proc/sys/vm/drop_caches").ok()
