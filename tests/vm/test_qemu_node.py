@@ -23,7 +23,7 @@ from gridwright.nodes.scratch_program import PROGRAM, UNIT, build_zipapp, unit_f
 from gridwright.providers.lab.host_python import python_directories
 from tests.vm.images import Image
 from tests.vm.machine import blank_disk
-from tests.vm.qemu import Qemu, accelerator
+from tests.vm.qemu import Qemu
 from tests.vm.scratch_node import content
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(2000)]
@@ -205,15 +205,13 @@ def test_a_node_that_is_set_up_from_outside_is_found_well(
     at_work: tuple[Node, Future[tuple[int, Any, str]]],
 ) -> None:
     node, work = at_work
-    node, work = at_work
     status, document, said = work.result(_COMMAND_S)
     assert status == 0, (document, said)
     node.assert_mounted()
-    if accelerator() == "kvm":
-        # Without it a second run would double the minutes.
-        status, document, said = node.gridwright("setup", "grid.yaml", "--user", "root")
-        assert status == 0, (document, said)
-        assert [(each["state"], each["changes"]) for each in document["nodes"]] == [("ok", [])], document
+
+    status, document, said = node.gridwright("setup", "grid.yaml", "--user", "root")
+    assert status == 0, (document, said)
+    assert [(each["state"], each["changes"]) for each in document["nodes"]] == [("ok", [])], document
 
     node.mount_python()
     status, document, said = node.gridwright("doctor", "grid.yaml")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from gridwright.cli.iotest_nodes import named_nodes
-from gridwright.errors import input_error, nearest
+from gridwright.errors import GridwrightError, input_error, nearest
 
 if TYPE_CHECKING:
     from gridwright.grid.head import HeadNode
@@ -26,24 +27,50 @@ def rounds_of(spec: GridSpec, chosen: str | None = None) -> Rounds | None:
     """
     if spec.is_one_machine or spec.is_bought:
         return None
-    from gridwright.grid.schedulers import open_scheduler
     from gridwright.nodes.doctor import Rounds
-    from gridwright.nodes.seen import Promised
     from gridwright.providers import head_node
 
     head = head_node(spec)
-    down: dict[str, str] = {}
-    promised: dict[str, Promised] = {}
+    known = _known(spec, head)
+    names = list(known.names) if chosen is None else chosen_names(known.names, chosen)
+    down = {name: known.down[name] for name in names if name in known.down}
+    return replace(_rounds(head, names, Rounds, down, known.promised), scheduler_silent=known.silent)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The nodes of a grid, and what its scheduler says of them."""
+
+    names: Sequence[str]
+    down: Mapping[str, str] = field(default_factory=dict)
+    promised: Mapping[str, Promised] = field(default_factory=dict)
+    silent: str | None = None
+
+
+def _known(spec: GridSpec, head: HeadNode) -> _Known:
+    """Raises GridwrightError where nobody says which nodes there are."""
+    from gridwright.grid.schedulers import open_scheduler
+    from gridwright.nodes.seen import Promised
+
+    named = [node.name for node in named_nodes(spec)]
     if spec.scheduler.type == "ssh":
-        names = [node.name for node in named_nodes(spec)]
-    else:
+        return _Known(named)
+    by_spec = all(group.hosts is not None for group in spec.nodes.values())
+    try:
         states = open_scheduler(spec, head).nodes()
-        names = [node.name for node in states]
-        down = {node.name: node.standing for node in states if not node.up}
-        promised = {node.name: Promised(node.cores, node.memory_bytes) for node in states if node.cores}
-    if chosen is not None:
-        names = chosen_names(names, chosen)
-    return _rounds(head, names, Rounds, {name: down[name] for name in names if name in down}, promised)
+    except GridwrightError as error:
+        if not by_spec:
+            raise
+        # Nodes are to be mended before their scheduler can be.
+        return _Known(named, silent=error.problems[0].what)
+    names = named if by_spec else [node.name for node in states]
+    down = {node.name: node.standing for node in states if not node.up}
+    strange = set(names) - {node.name for node in states}
+    return _Known(
+        names,
+        down | dict.fromkeys(strange, "that it does not know it"),
+        {node.name: Promised(node.cores, node.memory_bytes) for node in states if node.cores},
+    )
 
 
 def _rounds(
@@ -72,22 +99,20 @@ def _rounds(
 
 def chosen_names(names: Collection[str], chosen: str) -> list[str]:
     """The nodes of a set, in the grid's order. Raises GridwrightError (INPUT)."""
-    from ClusterShell.NodeSet import NodeSet, NodeSetException
+    from gridwright.grid.slurm.node_facts import fold
+    from gridwright.spec.fields import FieldError
+    from gridwright.spec.hosts import expand_hosts
 
     try:
-        wanted = [str(node) for node in NodeSet(chosen)]
-    except NodeSetException as error:
-        raise input_error(
-            f"{chosen!r} is no set of nodes: {error}",
-            where="--nodes",
-            remedy="write one such as compute[1-4]",
-        ) from error
+        wanted = expand_hosts(chosen)
+    except FieldError as error:
+        raise input_error(error.text, where="--nodes", remedy="write a set such as compute[1-4]") from error
     strange = [node for node in wanted if node not in names]
-    if strange or not wanted:
-        near = nearest(strange[0], names) if strange else None
-        known = f"the nodes are {NodeSet.fromlist(list(names))}"
+    if strange:
+        near = nearest(strange[0], names)
+        known = f"the nodes are {fold(names)}"
         raise input_error(
-            f"the grid has no node {', '.join(strange[:4]) or chosen!r}",
+            f"the grid has no node {', '.join(strange[:4])}",
             where="--nodes",
             remedy=f"did you mean {near}? {known}" if near else known,
         )

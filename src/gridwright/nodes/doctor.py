@@ -50,6 +50,8 @@ class Rounds:
     """The command line that runs a command on a node from here; None: no trials of pairs."""
     promised: Mapping[str, Promised] = field(default_factory=dict)
     """What the scheduler takes each node for."""
+    scheduler_silent: str | None = None
+    """Why it says nothing, where it does not answer."""
 
 
 def examine(spec: GridSpec | None, rounds: Rounds | None, *, pairs: bool = False) -> list[CheckResult]:
@@ -80,6 +82,7 @@ def see(spec: GridSpec | None, rounds: Rounds | None, *, pairs: bool) -> Seen:
         seen,
         down=rounds.down,
         promised=rounds.promised,
+        scheduler_silent=rounds.scheduler_silent,
         pairs=tried,
         clock_offsets_s=_clocks(seen.clock_offsets_s, tried),
         filesystems=health_of_filesystems(seen, rounds.run),

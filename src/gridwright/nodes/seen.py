@@ -32,6 +32,8 @@ class Seen:
     down: Mapping[str, str] = field(default_factory=dict)
     """Nodes that the scheduler gives no jobs, and its word for why."""
     promised: Mapping[str, Promised] = field(default_factory=dict)
+    scheduler_silent: str | None = None
+    """Why the scheduler says nothing of nodes, where it does not answer."""
     pairs: PairFindings | None = None
     """What pairs of nodes found of file systems that they share; None where they were not asked."""
     filesystems: Mapping[str, Sequence[Finding] | str] = field(default_factory=dict)

@@ -105,6 +105,7 @@ FAILING: Mapping[str, Callable[[], Seen]] = {
     "cores-missing": lambda: two(processors={"cores": 2, "threads_per_core": 1}),
     "memory-missing": lambda: two(memory_bytes=16 * GIB),
     "instance-smaller": lambda: bought(memory_bytes=32 * GIB),
+    "scheduler-silent": lambda: replace(two(), scheduler_silent="scontrol has not answered for 10 s"),
     "scheduler-sees-other": lambda: replace(two(), promised={"compute2": Promised(64, GIB)}),
     "library-hangs": lambda: data(hangs=True),
     "library-missing": lambda: data(missing="No such file or directory"),

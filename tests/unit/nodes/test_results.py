@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gridwright.cli.doctor_rounds import chosen_names
+from gridwright.cli.doctor_rounds import chosen_names, rounds_of
 from gridwright.cli.doctor_show import document
 from gridwright.errors import Finding, GridwrightError
 from gridwright.nodes.check import CheckResult
@@ -14,6 +14,7 @@ from gridwright.nodes.checks import all_checks, needs_pairs
 from gridwright.nodes.facts_of.health import health
 from gridwright.nodes.file_system_health import asked_of_nodes
 from gridwright.nodes.results import results_of
+from gridwright.spec import parse_spec
 from tests.support.doctor_grid import MACHINES, SPEC, grid, machine, node, results, sound
 
 EVICTED = {
@@ -101,3 +102,22 @@ def test_a_set_of_nodes_is_chosen_in_the_grids_order() -> None:
         with pytest.raises(GridwrightError) as caught:
             chosen_names(names, wrong)
         assert caught.value.problems[0].where == "--nodes"
+
+
+SITE = """\
+nodes: {compute: {hosts: "node[1-2]"}}
+filesystems: {disk: {type: local, path: /data}}
+scheduler: {type: slurm}
+"""
+
+
+def test_named_nodes_are_looked_at_also_while_their_scheduler_is_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    rounds = rounds_of(parse_spec(SITE))
+    assert rounds is not None
+    assert rounds.scheduler_silent == "scontrol cannot be started: No such file or directory"
+
+    with pytest.raises(GridwrightError, match="scontrol cannot be started"):
+        rounds_of(parse_spec(SITE.replace('hosts: "node[1-2]"', "count: 2")))

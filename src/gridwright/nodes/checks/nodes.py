@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 
@@ -27,7 +28,8 @@ USABLE_PART = 0.9
 )
 def _silent(seen: Seen) -> Iterator[Answer]:
     for node, reason in seen.silent.items():
-        yield Answer((node,), judged(False, reason, "an answer", f"see whether it is up: ssh {node} true"))
+        # Nodes that are silent alike are one result, whatever ssh calls each of them.
+        yield Answer((node,), judged(False, re.sub(rf"\b{re.escape(node)}\b", "NODE", reason), "an answer"))
     for node in seen.facts:
         yield Answer((node,), judged(True, "it answers", "an answer"))
 
@@ -45,10 +47,30 @@ def _down(seen: Seen) -> Iterator[Answer]:
     if seen.spec is None or seen.spec.scheduler.type == "ssh":
         yield Answer(tuple(seen.facts), idle("no scheduler is asked", expected))
         return
+    if seen.scheduler_silent is not None:
+        yield Answer(tuple(seen.facts), idle("the scheduler does not answer", expected))
+        return
     for node, word in seen.down.items():
         yield Answer((node,), judged(False, f"its scheduler says {word}", expected))
     up = tuple(node for node in seen.facts if node not in seen.down)
     yield Answer(up, judged(True, "its scheduler gives it jobs", expected))
+
+
+@NODES.check(
+    "scheduler-silent",
+    "error",
+    "the scheduler does not answer",
+    reason="No job can be handed in, and none that waits is started.",
+    source="scontrol(1), ping; slurmctld(8)",
+    remedy="see whether slurmctld runs on the controller, and what its log says: systemctl status slurmctld",
+)
+def _scheduler(seen: Seen) -> Iterator[Answer]:
+    if seen.spec is None or seen.spec.scheduler.type == "ssh":
+        yield Answer((), idle("no scheduler is asked"))
+    elif seen.scheduler_silent is not None:
+        yield Answer((), judged(False, seen.scheduler_silent, "an answer"))
+    else:
+        yield Answer((), judged(True, "it answers", "an answer"))
 
 
 @NODES.node_check(
