@@ -22,8 +22,10 @@ MACHINES = 2
 _FOREIGN = "ubdf"
 _STATE = "/var/lib/gridwright/scratch.json"
 _BLANK_AGAIN = (
-    "set -e; umount /scratch; mdadm --stop --quiet /dev/md[0-9]*;"
-    f"for disk in {' '.join(DEVICES)}; do blkdiscard -f /dev/$disk; done;"
+    # Whatever looks at a device that was just written to keeps it busy for a moment.
+    'again() { for turn in 1 2 3 4 5; do "$@" && return; sleep 1; done; return 1; };'
+    "set -e; again umount /scratch; again mdadm --stop --quiet /dev/md[0-9]*;"
+    f"for disk in {' '.join(DEVICES)}; do again blkdiscard -f /dev/$disk; done;"
 )
 
 
