@@ -16,9 +16,8 @@ from gridwright.nodes.check import Check
 from gridwright.nodes.checks import all_checks
 from gridwright.nodes.doctor import TUNING_DRIFT
 from gridwright.nodes.tuning import not_set
+from gridwright.spec.reference import with_parts
 
-BEGIN = "<!-- generated: {} -->"
-END = "<!-- end of generated -->"
 ROOM = "nodes"
 _DRIFT = "settings of nodes differ from the tuning table (a proof has one line for all of them)"
 
@@ -50,14 +49,7 @@ def not_set_text() -> str:
 
 def refreshed(text: str) -> str:
     """The page with its generated parts made anew. Raises ValueError when a part has no markers."""
-    for name, part in (("checks", checks_text()), ("not-set", not_set_text())):
-        begin = BEGIN.format(name)
-        before, found, rest = text.partition(begin)
-        _, closed, after = rest.partition(END)
-        if not found or not closed:
-            raise ValueError(f"the page lacks {begin} or {END}")
-        text = f"{before}{begin}\n{part}\n{END}{after}"
-    return text
+    return with_parts(text, {"checks": checks_text(), "not-set": not_set_text()})
 
 
 def findings(text: str) -> str:

@@ -6,6 +6,7 @@ Run `python -m gridwright.spec.reference docs/grid-spec.md` to bring the file up
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic_core import PydanticUndefined
@@ -33,13 +34,18 @@ def findings_table() -> str:
 
 def refreshed(text: str) -> str:
     """The page with its generated parts made anew. Raises ValueError when a part has no markers."""
-    for name, table in (("fields", fields_table()), ("findings", findings_table())):
+    return with_parts(text, {"fields": fields_table(), "findings": findings_table()})
+
+
+def with_parts(text: str, parts: Mapping[str, str]) -> str:
+    """A page with parts put between their markers, by name. Raises ValueError when one has no markers."""
+    for name, part in parts.items():
         begin = BEGIN.format(name)
         before, found, rest = text.partition(begin)
         _, closed, after = rest.partition(END)
         if not found or not closed:
             raise ValueError(f"the page lacks {begin} or {END}")
-        text = f"{before}{begin}\n{table}\n{END}{after}"
+        text = f"{before}{begin}\n{part}\n{END}{after}"
     return text
 
 
