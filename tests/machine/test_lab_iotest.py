@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -155,7 +156,8 @@ def test_a_node_that_is_cut_off_is_named_and_given_up(lab: Lab) -> None:
         assert ended.status == 3, ended.err
         assert ended.json["status"] == "failed"
         (said,) = findings(ended, "node-lost")
-        assert said.startswith("node compute3 was lost: nothing was heard of it for ")
+        # The coordinator and Slurm both notice the silence, and either may be first.
+        assert re.match(r"node compute3 was lost: (nothing was heard of it for |its job \d+ node failed)", said)
         assert states(phases(ended)[-1]) == ["complete", "complete", "failed"]
     finally:
         healed = lab.fault("heal", "compute3")
