@@ -88,6 +88,8 @@ LUSTRE_SOURCE_PATTERN = rf"^{_NID}(?:[,:]{_NID}){{0,15}}:/[A-Za-z0-9_-]{{1,8}}(?
 """NIDs of management servers and the name of the file system, of at most 8 characters (mount.lustre(8))."""
 HOST_PATTERN = r"^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9a-fA-F:]{2,39})$"
 EXPORT_PATTERN = r"^/[A-Za-z0-9._/@+-]{0,1023}$"
+ROOT_SQUASH_PATTERN = r"^[0-9]{1,10}:[0-9]{1,10}$"
+MAINTENANCE_PATTERN = r"^(mon|tue|wed|thu|fri|sat|sun):([01][0-9]|2[0-3]):[0-5][0-9]$"
 NAME_PATTERN = r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$"
 
 
@@ -251,6 +253,19 @@ def _export_path(value: object) -> str:
     )
 
 
+def _root_squash(value: str) -> str:
+    numbers = value.split(":") if re.fullmatch(ROOT_SQUASH_PATTERN, value, re.ASCII) else []
+    if numbers and all(int(each) < 2**32 for each in numbers):
+        return value
+    raise FieldError(f"{show(value)} is not UID:GID", "write two numbers, such as 65534:65534")
+
+
+def _maintenance(value: str) -> str:
+    if re.fullmatch(MAINTENANCE_PATTERN, value, re.ASCII):
+        return value
+    raise FieldError(f"{show(value)} is not a day and a time", "write one in UTC, such as sun:03:00")
+
+
 def _reason(value: object) -> str:
     if isinstance(value, str) and value.strip():
         return value.strip()
@@ -367,6 +382,16 @@ ExportPath = Annotated[
     str, PlainValidator(_export_path), WithJsonSchema({"type": "string", "pattern": EXPORT_PATTERN})
 ]
 """A directory that an NFS server exports."""
+
+RootSquash = Annotated[
+    str, AfterValidator(_root_squash), WithJsonSchema({"type": "string", "pattern": ROOT_SQUASH_PATTERN})
+]
+"""UID:GID."""
+
+MaintenanceWindow = Annotated[
+    str, AfterValidator(_maintenance), WithJsonSchema({"type": "string", "pattern": MAINTENANCE_PATTERN})
+]
+"""A day of the week and a time in UTC: sun:03:00."""
 
 Reason = Annotated[str, PlainValidator(_reason), WithJsonSchema({"type": "string", "minLength": 1})]
 """Why a finding is silenced."""

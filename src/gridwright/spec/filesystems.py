@@ -24,12 +24,15 @@ from gridwright.spec.fields import (
     FsxCapacity,
     HostName,
     LustreSource,
+    MaintenanceWindow,
     NfsVersion,
+    RootSquash,
     SpecModel,
     TebibyteRate,
     Update,
 )
 from gridwright.spec.registry import Registry
+from gridwright.spec.repository import Repository
 from gridwright.spec.storage import MOST_SERVERS, Delivery, Disks, Servers
 from gridwright.units import Bytes
 
@@ -140,6 +143,34 @@ class FsxLustreFileSystem(FileSystem):
         description="Throughput bought for each TiB, such as 200 MB/s/TiB. By default the lowest tier.",
     )
     stripe_count: _StripeCount = _stripe_count()
+    compression: Annotated[
+        Literal["lz4", "none"], Update(Change.LIVE, "new data have it; old data keep theirs")
+    ] = Field(default="none", description="Whether data are compressed: lz4 or none.")
+    metadata: Annotated[
+        Literal["automatic", "none"] | int,
+        Update(Change.LIVE, "operations bought can change; a file system made without any never gets them"),
+    ] = Field(
+        default="automatic",
+        description="Metadata operations per second, of persistent-2: automatic grows with capacity, a number"
+        " is bought. It cannot be added later to a file system that was made with none. Other deployment "
+        "types have none.",
+    )
+    repository: Annotated[
+        Repository | None, Update(Change.LIVE, "an association is made or ended; files stay")
+    ] = Field(default=None, description="A bucket whose objects are files, and whose files become objects.")
+    root_squash: Annotated[RootSquash | None, Update(Change.LIVE, "clients have it at once")] = Field(
+        default=None, description="The UID and GID that root of a client becomes, such as 65534:65534."
+    )
+    maintenance: Annotated[MaintenanceWindow | None, Update(Change.LIVE, "the next week has it")] = Field(
+        default=None,
+        description="When AWS may maintain it each week, in UTC, such as sun:03:00. By default AWS chooses.",
+    )
+    backup_days: Annotated[int, Update(Change.LIVE, "older backups are removed")] = Field(
+        default=0,
+        ge=0,
+        le=90,
+        description="For how many days daily backups are kept, of persistent types; 0 makes none.",
+    )
 
 
 @FILESYSTEMS.register("scale")

@@ -16,6 +16,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails
 
+from gridwright.spec.aws import Aws
 from gridwright.spec.crosscheck import MAX_NODES, cross_problems, fill_defaults
 from gridwright.spec.fields import (
     Change,
@@ -185,6 +186,10 @@ class GridSpec(SpecModel):
     )
     lab: Annotated[Lab | None, Update(Change.REBUILD, "its nodes are made anew")] = Field(
         default=None, description="What only provider lab has."
+    )
+    aws: Annotated[Aws | None, Update(Change.REBUILD, "network and machines are made anew")] = Field(
+        default=None,
+        description="What only provider aws has. render, up, status and down need it.",
     )
     silence: Annotated[Mapping[str, Reason], Update(Change.LIVE, "only checks read it")] = Field(
         default_factory=dict,

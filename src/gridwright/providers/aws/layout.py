@@ -1,0 +1,301 @@
+"""Every machine of a grid on AWS with its name, its address and its targets: pure, from the spec alone."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+from gridwright.errors import GridwrightError, Problem, input_error
+from gridwright.spec.aws import Aws
+from gridwright.spec.filesystems import LustreFileSystem
+from gridwright.spec.lab import CONTROLLER
+from gridwright.spec.locate import problem_at
+from gridwright.spec.model import GridSpec
+from gridwright.spec.storage import INSTANCE_STORE, Disks, Servers
+from gridwright.units import Bytes
+
+FIRST_ADDRESS = 10
+"""Offset of the first machine in a subnet: AWS keeps the first four addresses and the last one."""
+FIRST_COMPUTE = 16
+"""Offset of the first node that runs jobs; the head node is below."""
+LONGEST_FSNAME = 8
+"""Longest name of a Lustre (mkfs.lustre(8), --fsname)."""
+LOGIN = "login1"
+DEFAULT_VOLUME = Bytes(100 * 2**30)
+"""Of disks that say no size."""
+
+
+class Role(StrEnum):
+    """What a machine is there for."""
+
+    COMPUTE = "compute"
+    HEAD = "head"
+    LOGIN = "login"
+    MGS = "mgs"
+    MDS = "mds"
+    OSS = "oss"
+
+    @property
+    def serves_lustre(self) -> bool:
+        """Whether it is a server of a Lustre."""
+        return self in (Role.MGS, Role.MDS, Role.OSS)
+
+    @property
+    def group(self) -> str:
+        """Its group in the inventory of the playbook; a login node is set up as one that runs jobs."""
+        return "storage" if self.serves_lustre else "head" if self is Role.HEAD else "compute"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One target of a Lustre, on one volume."""
+
+    filesystem: str
+    """Name in the spec."""
+    fsname: str
+    """Name of the Lustre, of at most eight characters."""
+    kind: str
+    """mgt, mdt (with the mgt, where it is the first one and there is no MGS of its own) or ost."""
+    index: int
+    with_mgt: bool
+    disks: Disks
+    """What its volume is like."""
+
+    @property
+    def name(self) -> str:
+        """Its label: shared-OST0003, shared-MDT0000, MGS."""
+        return "MGS" if self.kind == "mgt" else f"{self.fsname}-{self.kind.upper()}{self.index:04x}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """One machine. Its name and address stay when the instance is replaced."""
+
+    name: str
+    role: Role
+    group: str
+    """Name of the node group or the file system in the spec; the role where it belongs to neither."""
+    instance: str
+    subnet: str
+    address: ipaddress.IPv4Address
+    replaced: bool
+    """Whether an Auto Scaling group replaces it, so that it claims its name, interface and volumes."""
+    targets: tuple[Target, ...] = ()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The machines of a grid, and the subnets that they are in."""
+
+    grid: str
+    aws: Aws
+    network: ipaddress.IPv4Network
+    subnets: Mapping[str, ipaddress.IPv4Network]
+    machines: tuple[Machine, ...]
+
+    def of_role(self, *roles: Role) -> tuple[Machine, ...]:
+        """Machines of these roles, in order."""
+        return tuple(each for each in self.machines if each.role in roles)
+
+    def servers_of(self, filesystem: str) -> tuple[Machine, ...]:
+        """The servers of a Lustre that is built."""
+        return tuple(each for each in self.machines if each.role.serves_lustre and each.group == filesystem)
+
+    @cached_property
+    def addresses(self) -> dict[str, str]:
+        """Address of each machine by its name."""
+        return {each.name: str(each.address) for each in self.machines}
+
+    def lustre_source(self, filesystem: str) -> str:
+        """What clients mount of a Lustre that is built: 10.20.64.10@tcp:/shared."""
+        servers = self.servers_of(filesystem)
+        (mgs,) = (each for each in servers if any(one.with_mgt or one.kind == "mgt" for one in each.targets))
+        fsname = next(one.fsname for each in servers for one in each.targets if one.kind == "ost")
+        return f"{mgs.address}@tcp:/{fsname}"
+
+
+def aws_section(spec: GridSpec) -> Aws:
+    """What the spec says of AWS. Raises GridwrightError (INPUT) where it says nothing."""
+    if spec.aws is None:
+        raise input_error(
+            f"grid {spec.name} says nothing of where on AWS it is to be, and who may log in",
+            where=str(spec.file) if spec.file else None,
+            remedy="add aws: {zone: us-east-1a, ssh_from: [203.0.113.0/24]} with a zone of its region and "
+            "your own range of addresses",
+        )
+    return spec.aws
+
+
+def aws_subnets(aws: Aws) -> dict[str, ipaddress.IPv4Network]:
+    """Subnets by name; those that the spec does not name are quarters and the upper half of the network."""
+    network = ipaddress.IPv4Network(aws.network)
+    low, high = network.subnets(prefixlen_diff=1)
+    public, storage = low.subnets(prefixlen_diff=1)
+    defaults = {"public": public, "storage": storage, "compute": high}
+    return defaults | {name: ipaddress.IPv4Network(value) for name, value in aws.subnets.given().items()}
+
+
+def built_lustres(spec: GridSpec) -> dict[str, LustreFileSystem]:
+    """The file systems whose servers the grid has itself."""
+    return {
+        name: each
+        for name, each in spec.filesystems.items()
+        if isinstance(each, LustreFileSystem) and each.source is None
+    }
+
+
+def aws_layout(spec: GridSpec) -> Layout:
+    """Lay the grid out. Raises GridwrightError (INPUT) with all that cannot be built as it is written."""
+    aws = aws_section(spec)
+    subnets = aws_subnets(aws)
+    problems = list(_problems(spec, subnets))
+    if problems:
+        raise GridwrightError(*problems)
+    machines = [*_grid_machines(spec, aws, subnets), *_servers(spec, subnets)]
+    return Layout(spec.name, aws, ipaddress.IPv4Network(aws.network), subnets, tuple(machines))
+
+
+def fsname(filesystem: str) -> str:
+    """The name of a Lustre by that of its file system in the spec: letters, digits, at most eight."""
+    return filesystem.replace("-", "")[:LONGEST_FSNAME]
+
+
+def _grid_machines(
+    spec: GridSpec, aws: Aws, subnets: Mapping[str, ipaddress.IPv4Network]
+) -> Iterator[Machine]:
+    yield Machine(
+        name=LOGIN,
+        role=Role.LOGIN,
+        group=Role.LOGIN,
+        instance=aws.login.instance,
+        subnet="public",
+        address=subnets["public"][FIRST_ADDRESS],
+        replaced=False,
+    )
+    if spec.scheduler.type == "slurm":
+        yield Machine(
+            name=CONTROLLER,
+            role=Role.HEAD,
+            group=Role.HEAD,
+            instance=aws.head.instance,
+            subnet="compute",
+            address=subnets["compute"][FIRST_ADDRESS],
+            replaced=False,
+        )
+    offset = FIRST_COMPUTE
+    for group, nodes in spec.nodes.items():
+        for name in nodes.node_names(group):
+            yield Machine(
+                name=name,
+                role=Role.COMPUTE,
+                group=group,
+                instance=nodes.instance or "",
+                subnet="compute",
+                address=subnets["compute"][offset],
+                replaced=aws.replace_nodes,
+            )
+            offset += 1
+
+
+def _servers(spec: GridSpec, subnets: Mapping[str, ipaddress.IPv4Network]) -> Iterator[Machine]:
+    offset = FIRST_ADDRESS
+    for name, lustre in built_lustres(spec).items():
+        for role, servers in _roles(lustre):
+            index = 0
+            for number in range(1, servers.count + 1):
+                targets = tuple(_targets(name, role, servers, index, own_mgs=lustre.mgs is not None))
+                index += len(targets)
+                yield Machine(
+                    name=f"{name}-{role}{number}",
+                    role=role,
+                    group=name,
+                    instance=servers.instance,
+                    subnet="storage",
+                    address=subnets["storage"][offset],
+                    replaced=True,
+                    targets=targets,
+                )
+                offset += 1
+
+
+def _roles(lustre: LustreFileSystem) -> Iterator[tuple[Role, Servers]]:
+    for role, servers in ((Role.MGS, lustre.mgs), (Role.MDS, lustre.mds), (Role.OSS, lustre.oss)):
+        if servers is not None:
+            yield role, servers
+
+
+def _targets(name: str, role: Role, servers: Servers, first: int, *, own_mgs: bool) -> Iterator[Target]:
+    disks = servers.disks
+    kind = {Role.MGS: "mgt", Role.MDS: "mdt", Role.OSS: "ost"}[role]
+    for each in range(disks.count or 1) if disks is not None else ():
+        index = first + each
+        assert disks is not None  # noqa: S101 - for mypy, which does not see it through the condition
+        yield Target(
+            filesystem=name,
+            fsname=fsname(name),
+            kind=kind,
+            index=index,
+            with_mgt=kind == "mdt" and index == 0 and not own_mgs,
+            disks=disks,
+        )
+
+
+def _problems(spec: GridSpec, subnets: Mapping[str, ipaddress.IPv4Network]) -> Iterator[Problem]:
+    machines = sum(group.count for group in spec.nodes.values())
+    servers = sum(each.count for one in built_lustres(spec).values() for _, each in _roles(one))
+    for subnet, needed in (
+        ("compute", machines + FIRST_COMPUTE + 1),
+        ("storage", servers + FIRST_ADDRESS + 1),
+    ):
+        if needed > subnets[subnet].num_addresses:
+            yield problem_at(
+                spec,
+                ("aws", "network"),
+                f"subnet {subnet}, {subnets[subnet]}, has {subnets[subnet].num_addresses} addresses, and "
+                f"{needed} are needed",
+                "write a larger network, such as 10.20.0.0/16, or larger subnets",
+            )
+    for name, lustre in built_lustres(spec).items():
+        yield from _lustre_problems(spec, name, lustre)
+    seen: dict[str, str] = {}
+    for name in built_lustres(spec):
+        other = seen.setdefault(fsname(name), name)
+        if other != name:
+            yield problem_at(
+                spec,
+                ("filesystems", name),
+                f"as a Lustre it would be called {fsname(name)}, like {other}",
+                f"give it a name that differs in its first {LONGEST_FSNAME} letters",
+            )
+
+
+def _lustre_problems(spec: GridSpec, name: str, lustre: LustreFileSystem) -> Iterator[Problem]:
+    if lustre.mds is None:
+        yield problem_at(
+            spec,
+            ("filesystems", name),
+            f"Lustre {name} has no metadata server, and cannot be built",
+            "add mds: {instance: m5.4xlarge, disks: {type: gp3, size: 500 GiB}}",
+        )
+    for role, servers in _roles(lustre):
+        if role is Role.MGS and servers.count > 1:
+            yield problem_at(
+                spec, ("filesystems", name, role, "count"), "a Lustre has one management server", "write 1"
+            )
+        if servers.disks is None:
+            yield problem_at(
+                spec,
+                ("filesystems", name, role),
+                f"the {role.upper()} has no disks, and cannot be built",
+                "add disks: {type: gp3, size: 500 GiB}",
+            )
+        elif servers.disks.type == INSTANCE_STORE:
+            yield problem_at(
+                spec,
+                ("filesystems", name, role, "disks", "type"),
+                "the disks of an instance are lost with it, and a server's targets must outlive it",
+                "write a type of volume, such as gp3",
+            )

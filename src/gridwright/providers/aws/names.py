@@ -1,0 +1,71 @@
+"""Names of what a grid has on AWS: stacks, their exports, tags."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+from gridwright.spec.model import GridSpec
+
+GRID_TAG = "gridwright:grid"
+"""The tag that says which grid a resource belongs to; `down` finds what is left by it."""
+ROLE_TAG = "gridwright:role"
+SLOT_TAG = "gridwright:slot"
+"""The tag that says which node a volume or a network interface is for."""
+TARGET_TAG = "gridwright:target"
+"""The tag that says which target of a Lustre a volume holds."""
+
+
+class Export(StrEnum):
+    """What the storage stack tells the grid stack; the value of an export is named STACK-EXPORT."""
+
+    VPC = "Vpc"
+    PUBLIC_SUBNET = "PublicSubnet"
+    COMPUTE_SUBNET = "ComputeSubnet"
+    STORAGE_SUBNET = "StorageSubnet"
+    PRIVATE_ROUTES = "PrivateRoutes"
+    """Route table of the compute and storage subnets: the grid stack adds the way to the NAT gateway."""
+    LOGIN_GROUP = "LoginGroup"
+    HEAD_GROUP = "HeadGroup"
+    COMPUTE_GROUP = "ComputeGroup"
+    STORAGE_GROUP = "StorageGroup"
+    """Security groups by role."""
+    SITE_BUCKET = "SiteBucket"
+    """Name of the bucket with the bundle that machines set themselves up from."""
+    CLAIMS_TABLE = "ClaimsTable"
+    """Name of the DynamoDB table of claims."""
+
+
+def storage_stack(spec: GridSpec) -> str:
+    """The stack of what outlives machines: network, file systems, volumes, buckets, claims."""
+    return f"gridwright-{spec.name}-storage"
+
+
+def grid_stack(spec: GridSpec) -> str:
+    """The stack of what runs: machines, NAT gateway, load balancer, roles."""
+    return f"gridwright-{spec.name}"
+
+
+def fsx_export(filesystem: str, part: str) -> str:
+    """Export of an FSx for Lustre: `part` is Id, Dns or Mount (its mount name)."""
+    return f"{logical_id(filesystem)}{part}"
+
+
+def logical_id(*parts: str) -> str:
+    """Names of a spec as one logical ID, letters and digits alone: ("shared", "oss1") is SharedOss1.
+
+    Two names that differ in hyphens alone get one ID; `layout.aws_layout` refuses them.
+    """
+    words = [word for part in parts for word in re.split(r"[^A-Za-z0-9]+", part) if word]
+    return "".join(word[0].upper() + word[1:] for word in words)
+
+
+def tags(spec: GridSpec, **more: str) -> dict[str, str]:
+    """The tags of everything: grid, owner, expiry where the spec has them; `more` by name, such as role."""
+    aws = spec.aws
+    found = {GRID_TAG: spec.name}
+    if aws is not None and aws.owner is not None:
+        found["gridwright:owner"] = aws.owner
+    if aws is not None and aws.expires is not None:
+        found["gridwright:expires"] = aws.expires
+    return {**found, **{f"gridwright:{name}": value for name, value in more.items()}}

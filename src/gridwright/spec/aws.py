@@ -1,0 +1,254 @@
+"""What only provider aws has: network, access, images, machines beside the nodes, tags."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import re
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
+
+from gridwright.spec.fields import Change, FieldError, SpecModel, Update
+from gridwright.spec.source import show
+
+WIDEST_SSH = 8
+"""Shortest prefix of a range that ssh is let in from: a site's own addresses are never more."""
+ZONE_PATTERN = r"^[a-z]{2}(?:-[a-z]+)+-[0-9]+[a-z]$"
+IMAGE_PATTERN = r"^(?:ami-[0-9a-f]{8,17}|/[A-Za-z0-9._/-]{1,1010})$"
+KEY_PAIR_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9 ._()-]{0,254}$"
+ARN_PATTERN = r"^arn:aws[a-z-]*:{service}:[a-z0-9-]+:[0-9]{{12}}:{kind}/[A-Za-z0-9/_-]+$"
+INSTANCE_PATTERN = r"^[a-z0-9-]+\.[a-z0-9-]+$"
+PROXY_PATTERN = r"^https?://[A-Za-z0-9.-]{1,253}:[0-9]{1,5}/?$"
+OWNER_PATTERN = r"^[A-Za-z0-9 +=._:/@-]{1,255}$"
+
+
+def _network(value: str) -> str:
+    example = "write a private range from /16 to /24, such as 10.20.0.0/16"
+    network = _range(value, example)
+    if not network.is_private or network.is_loopback or network.is_link_local:
+        raise FieldError(f"{value} is not a private range of addresses", example)
+    if not 16 <= network.prefixlen <= 24:
+        near = 16 if network.prefixlen < 16 else 24
+        raise FieldError(
+            f"{value} is not of a size that fits: AWS has networks up to /16, and three subnets need a /24",
+            f"write {ipaddress.IPv4Network((network.network_address, near), strict=False)}",
+        )
+    return str(network)
+
+
+def _subnet(value: str) -> str:
+    return str(_range(value, "write a part of aws.network, such as 10.20.0.0/18"))
+
+
+def _range(value: str, example: str) -> ipaddress.IPv4Network:
+    try:
+        return ipaddress.IPv4Network(value)
+    except ValueError:
+        pass
+    try:
+        near = ipaddress.IPv4Network(value, strict=False)
+    except ValueError:
+        raise FieldError(f"{show(value)} is no range of IPv4 addresses", example) from None
+    raise FieldError(f"{value} has bits of an address behind its prefix", f"write {near}")
+
+
+def _ssh_range(value: str) -> str:
+    example = "write the addresses that your users come from, such as 203.0.113.0/24"
+    network = _range(value, example)
+    if network.prefixlen == 0:
+        raise FieldError(f"{value} lets everybody on the Internet try to log in", example)
+    if network.prefixlen < WIDEST_SSH:
+        near = ipaddress.IPv4Network((network.network_address, WIDEST_SSH))
+        raise FieldError(f"{value} is a large part of the Internet", f"write {near}, or a narrower range")
+    return str(network)
+
+
+def _matching(pattern: str, what: str, example: str) -> AfterValidator:
+    def check(value: str) -> str:
+        if re.fullmatch(pattern, value, re.ASCII):
+            return value
+        raise FieldError(f"{show(value)} is not {what}", f"write {example}")
+
+    return AfterValidator(check)
+
+
+def _day(value: object) -> str:
+    """A day as YYYY-MM-DD; YAML has read an unquoted one already."""
+    text = value.isoformat() if isinstance(value, datetime.date) else str(value)
+    try:
+        return datetime.date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise FieldError(f"{show(value)} is not a day", "write one, such as 2027-01-31") from None
+
+
+Range = Annotated[str, AfterValidator(_subnet), WithJsonSchema({"type": "string", "format": "ipv4-network"})]
+SshRange = Annotated[
+    str, AfterValidator(_ssh_range), WithJsonSchema({"type": "string", "format": "ipv4-network"})
+]
+Zone = Annotated[
+    str,
+    _matching(ZONE_PATTERN, "an availability zone", "one of the region, such as us-east-1a"),
+    WithJsonSchema({"type": "string", "pattern": ZONE_PATTERN, "examples": ["us-east-1a"]}),
+]
+Image = Annotated[
+    str,
+    _matching(IMAGE_PATTERN, "an image", "its ID, ami-..., or the name of an SSM parameter that has it"),
+    WithJsonSchema({"type": "string", "pattern": IMAGE_PATTERN}),
+]
+KmsKey = Annotated[
+    str,
+    _matching(ARN_PATTERN.format(service="kms", kind="key"), "the ARN of a KMS key", "arn:aws:kms:..."),
+    WithJsonSchema({"type": "string", "pattern": ARN_PATTERN.format(service="kms", kind="key")}),
+]
+Certificate = Annotated[
+    str,
+    _matching(
+        ARN_PATTERN.format(service="acm", kind="certificate"), "the ARN of a certificate", "arn:aws:acm:..."
+    ),
+    WithJsonSchema({"type": "string", "pattern": ARN_PATTERN.format(service="acm", kind="certificate")}),
+]
+Instance = Annotated[
+    str,
+    _matching(INSTANCE_PATTERN, "an instance type", "one, such as m6i.large"),
+    WithJsonSchema({"type": "string", "pattern": INSTANCE_PATTERN}),
+]
+
+_MADE_ANEW = Update(Change.NEVER, "everything lies in it; make another grid")
+_TAG = Update(Change.LIVE, "tags change while the grid runs")
+
+
+class Subnets(SpecModel):
+    """Parts of the network, all in the one availability zone."""
+
+    public: Annotated[Range | None, _MADE_ANEW] = Field(
+        default=None,
+        description="For the login node and the NAT gateway. By default the first quarter of the network.",
+    )
+    storage: Annotated[Range | None, _MADE_ANEW] = Field(
+        default=None, description="For servers of file systems. By default the second quarter."
+    )
+    compute: Annotated[Range | None, _MADE_ANEW] = Field(
+        default=None, description="For nodes that run jobs, and the head node. By default the upper half."
+    )
+
+    def given(self) -> Mapping[str, str]:
+        """Those that the spec names."""
+        named = {"public": self.public, "storage": self.storage, "compute": self.compute}
+        return {name: value for name, value in named.items() if value is not None}
+
+
+class CloudMachine(SpecModel):
+    """A machine beside the nodes that run jobs."""
+
+    instance: Annotated[Instance, Update(Change.ROLLING, "the machine is replaced")] = Field(
+        default="m6i.large", description="Its instance type; m6i.large by default."
+    )
+
+
+class Images(SpecModel):
+    """Machine images: an AMI's ID, or the name of an SSM parameter that holds one."""
+
+    compute: Annotated[Image | None, Update(Change.ROLLING, "nodes are replaced one at a time")] = Field(
+        default=None,
+        description="Of nodes, head and login node. By default Amazon Linux 2023, as AWS names it in SSM.",
+    )
+    storage: Annotated[Image | None, Update(Change.ROLLING, "servers are replaced one at a time")] = Field(
+        default=None,
+        description="Of Lustre servers: one whose kernel has the server packages of Lustre, such as "
+        "Rocky Linux 9. Needed where Gridwright builds a Lustre.",
+    )
+
+
+class Aws(SpecModel):
+    """What only provider aws has."""
+
+    zone: Annotated[Zone, Update(Change.NEVER, "volumes and file systems cannot leave their zone")] = Field(
+        description="The one availability zone that everything is in, such as us-east-1a."
+    )
+    ssh_from: Annotated[list[SshRange], Update(Change.LIVE, "the login node's firewall is changed")] = Field(
+        min_length=1,
+        description="Ranges of addresses that ssh to the login node is let in from. There is no default.",
+    )
+    network: Annotated[
+        Annotated[str, AfterValidator(_network), WithJsonSchema({"type": "string"})], _MADE_ANEW
+    ] = Field(default="10.20.0.0/16", description="The private range of the grid's own VPC.")
+    subnets: Annotated[Subnets, _MADE_ANEW] = Field(
+        default_factory=Subnets, description="Parts of the network."
+    )
+    proxy: Annotated[
+        Annotated[
+            str,
+            _matching(PROXY_PATTERN, "the address of a proxy", "http://proxy.example.com:3128"),
+            WithJsonSchema({"type": "string", "pattern": PROXY_PATTERN}),
+        ]
+        | None,
+        Update(Change.ROLLING, "nodes are replaced one at a time"),
+    ] = Field(
+        default=None,
+        description="A web proxy that nodes reach the outside through, such as http://proxy.example:3128; "
+        "with it there is neither a NAT gateway nor a public subnet's route. By default a NAT gateway.",
+    )
+    key: Annotated[
+        Annotated[
+            str,
+            _matching(KEY_PAIR_PATTERN, "the name of a key pair", "the name of one of EC2's key pairs"),
+            WithJsonSchema({"type": "string", "pattern": KEY_PAIR_PATTERN}),
+        ]
+        | None,
+        Update(Change.ROLLING, "nodes are replaced one at a time"),
+    ] = Field(
+        default=None,
+        description="The EC2 key pair that lets administrators in. By default Session Manager alone does.",
+    )
+    images: Annotated[Images, Update(Change.ROLLING, "nodes are replaced one at a time")] = Field(
+        default_factory=Images, description="Machine images."
+    )
+    head: Annotated[CloudMachine, Update(Change.ROLLING, "queued jobs are kept where the state is")] = Field(
+        default_factory=CloudMachine, description="The machine that the scheduler runs on."
+    )
+    login: Annotated[CloudMachine, Update(Change.ROLLING, "users log in again")] = Field(
+        default_factory=CloudMachine, description="The machine that users log in to, in the public subnet."
+    )
+    hyperthreads: Annotated[bool, Update(Change.ROLLING, "nodes are replaced one at a time")] = Field(
+        default=True, description="Whether each core of a node runs two threads, where its type can."
+    )
+    efa: Annotated[bool, Update(Change.ROLLING, "nodes are replaced one at a time")] = Field(
+        default=False, description="Whether nodes have an Elastic Fabric Adapter; only some types can."
+    )
+    replace_nodes: Annotated[bool, Update(Change.ROLLING, "nodes are replaced one at a time")] = Field(
+        default=True,
+        description="Whether a node that died is replaced by itself: nodes are an Auto Scaling group of "
+        "fixed size then. Servers of file systems always are.",
+    )
+    placement_group: Annotated[bool, Update(Change.ROLLING, "nodes are replaced one at a time")] = Field(
+        default=True, description="Whether nodes and servers are placed close together, in a cluster group."
+    )
+    kms_key: Annotated[
+        KmsKey | None, Update(Change.REBUILD, "a file system or volume keeps its key; data are copied")
+    ] = Field(
+        default=None,
+        description="The KMS key that everything at rest is encrypted with. By default those of AWS.",
+    )
+    certificate: Annotated[Certificate | None, Update(Change.LIVE, "the load balancer is changed")] = Field(
+        default=None,
+        description="The certificate of the page that shows Lustre's health, behind an internal load "
+        "balancer. Without one there is no such page.",
+    )
+    owner: Annotated[
+        Annotated[
+            str,
+            _matching(OWNER_PATTERN, "an owner", "a name or an address, such as analytics@example.com"),
+            WithJsonSchema({"type": "string", "pattern": OWNER_PATTERN}),
+        ]
+        | None,
+        _TAG,
+    ] = Field(default=None, description="Who answers for the grid: the tag owner on everything.")
+    expires: Annotated[
+        Annotated[str, PlainValidator(_day), WithJsonSchema({"type": "string", "format": "date"})] | None,
+        _TAG,
+    ] = Field(
+        default=None,
+        description="The day it is no longer needed, such as 2027-01-31: the tag expires on everything.",
+    )
