@@ -52,9 +52,10 @@ lint-playbook: install
 	$(BIN)/gridwright render examples/lab.yaml --out build/rendered --overwrite > /dev/null
 	cd build/rendered && PATH="$(CURDIR)/$(BIN):$$PATH" ansible-lint --offline --profile production -q site.yml group_vars roles
 
+# Labs and virtual machines on a busy machine: a test that fails is run once more, and is named as RERUN then.
 test: test-packages check lint-playbook
 	$(BIN)/python -m tests.vm.images
-	$(BIN)/pytest tests/integration tests/machine tests/vm
+	$(BIN)/pytest --reruns 1 --reruns-delay 5 -rR tests/integration tests/machine tests/vm
 
 test-vm: install
 	PYTHON=$(PYTHON) tools/debian-packages.sh vm

@@ -152,7 +152,7 @@ class Images(SpecModel):
 
     compute: Annotated[Image | None, Update(Change.ROLLING, "nodes are replaced one at a time")] = Field(
         default=None,
-        description="Of nodes, head and login node. By default Amazon Linux 2023, as AWS names it in SSM.",
+        description="Of nodes, head and login node. By default Ubuntu 24.04, as Canonical names it in SSM.",
     )
     storage: Annotated[Image | None, Update(Change.ROLLING, "servers are replaced one at a time")] = Field(
         default=None,

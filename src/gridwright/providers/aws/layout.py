@@ -45,8 +45,8 @@ class Role(StrEnum):
 
     @property
     def group(self) -> str:
-        """Its group in the inventory of the playbook; a login node is set up as one that runs jobs."""
-        return "storage" if self.serves_lustre else "head" if self is Role.HEAD else "compute"
+        """Its group in the inventory of the playbook."""
+        return "storage" if self.serves_lustre else "compute" if self is Role.COMPUTE else "head"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

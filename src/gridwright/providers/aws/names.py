@@ -30,10 +30,9 @@ class Export(StrEnum):
     COMPUTE_GROUP = "ComputeGroup"
     STORAGE_GROUP = "StorageGroup"
     """Security groups by role."""
+    CLAIMS_TABLE_ARN = "ClaimsTableArn"
     SITE_BUCKET = "SiteBucket"
     """Name of the bucket with the bundle that machines set themselves up from."""
-    CLAIMS_TABLE = "ClaimsTable"
-    """Name of the DynamoDB table of claims."""
 
 
 def storage_stack(spec: GridSpec) -> str:
@@ -44,6 +43,11 @@ def storage_stack(spec: GridSpec) -> str:
 def grid_stack(spec: GridSpec) -> str:
     """The stack of what runs: machines, NAT gateway, load balancer, roles."""
     return f"gridwright-{spec.name}"
+
+
+def claims_table(spec: GridSpec) -> str:
+    """The DynamoDB table that says which instance is which machine, and which volumes it owns."""
+    return f"gridwright-{spec.name}-claims"
 
 
 def fsx_export(filesystem: str, part: str) -> str:
