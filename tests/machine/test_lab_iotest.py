@@ -157,7 +157,8 @@ def test_a_node_that_is_cut_off_is_named_and_given_up(lab: Lab) -> None:
         assert ended.json["status"] == "failed"
         (said,) = findings(ended, "node-lost")
         # The coordinator and Slurm both notice the silence, and either may be first.
-        assert re.match(r"node compute3 was lost: (nothing was heard of it for |its job \d+ node failed)", said)
+        noticed = r"node compute3 was lost: (nothing was heard of it for |its job \d+ node failed)"
+        assert re.match(noticed, said)
         assert states(phases(ended)[-1]) == ["complete", "complete", "failed"]
     finally:
         healed = lab.fault("heal", "compute3")
