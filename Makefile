@@ -3,6 +3,7 @@
 # make check     format, lint, types, unit tests: the inner loop
 # make test      all checks
 # make lint-playbook   the Ansible roles alone
+# make lint-templates the CloudFormation templates alone
 # make test-vm   the checks on virtual machines alone: md, XFS, NFS, NVMe and systemd of real kernels
 # make lock      pins the Python dependencies anew
 
@@ -15,7 +16,7 @@ NATIVE := $(shell find native -path native/target -prune -o \( -name '*.rs' -o -
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_QUIET = 1
 
-.PHONY: install demo check test test-vm lint-playbook lock clean test-packages
+.PHONY: install demo check test test-vm lint-playbook lint-templates lock clean test-packages
 .DELETE_ON_ERROR:
 
 install: $(VENV)/native
@@ -52,8 +53,25 @@ lint-playbook: install
 	$(BIN)/gridwright render examples/lab.yaml --out build/rendered --overwrite > /dev/null
 	cd build/rendered && PATH="$(CURDIR)/$(BIN):$$PATH" ansible-lint --offline --profile production -q site.yml group_vars roles
 
+# Specs whose templates are looked at: both examples of AWS, and both ways of the papers.
+ON_AWS := examples/aws-fsx.yaml examples/aws-lustre.yaml examples/papers/000-all-on-lustre.yaml examples/papers/002-fsx-lustre.yaml
+
+$(VENV)/checkov: requirements/checkov.lock $(VENV)/python
+	$(PYTHON) -m venv --clear $(VENV)/checkov-venv
+	$(VENV)/checkov-venv/bin/python -m pip install --quiet --require-hashes -r requirements/checkov.lock
+	@touch $@
+
+# Checks that are left out stand in .checkov.yaml, each with its reason.
+lint-templates: install $(VENV)/checkov
+	for spec in $(ON_AWS); do \
+		$(BIN)/gridwright render $$spec --out build/$$(basename $$spec .yaml) --overwrite > /dev/null && \
+		$(BIN)/cfn-lint build/$$(basename $$spec .yaml)/*.template.* && \
+		$(VENV)/checkov-venv/bin/checkov --config-file .checkov.yaml --quiet --compact --framework cloudformation \
+			$$(printf -- ' --file %s' build/$$(basename $$spec .yaml)/*.template.*) || exit 1; \
+	done
+
 # Labs and virtual machines on a busy machine: a test that fails is run once more, and is named as RERUN then.
-test: test-packages check lint-playbook
+test: test-packages check lint-playbook lint-templates
 	$(BIN)/python -m tests.vm.images
 	$(BIN)/pytest --reruns 1 --reruns-delay 5 -rR tests/integration tests/machine tests/vm
 
@@ -66,6 +84,8 @@ lock: install
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra dev --extra workload --extra aws \
 		--no-header --no-annotate pyproject.toml --output-file requirements/dev.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+		--no-header --no-annotate requirements/checkov.in --output-file requirements/checkov.lock
 
 clean:
 	rm -rf $(VENV) native/target build demo

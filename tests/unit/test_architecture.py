@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "report": frozenset({"runs", "model", "plan"}),
     "repository": frozenset({"spec"}),
     "monitor": frozenset({"spec", "filesystems", "grid", "runs"}),
-    "providers": frozenset({"spec", "catalog", "filesystems", "nodes", "grid"}),
+    "providers": frozenset({"spec", "catalog", "filesystems", "model", "nodes", "grid"}),
 }
 """Every room also imports units, errors and machine; cli imports all."""
 FOR_ALL = frozenset({"units", "errors", "machine", "__init__"})
