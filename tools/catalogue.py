@@ -1,4 +1,4 @@
-"""Builds src/gridwright/catalog/data/{instances,prices,measured,published-marks}.csv out of public facts.
+"""Builds {instances,prices,measured,published-marks,efa-types}.csv of the catalogue out of public facts.
 
     python tools/catalogue.py MOTO PRICES PAPERS SHAPES
 
@@ -12,7 +12,7 @@ PAPERS  directory of the published figures, one CSV file per table (002_table2_*
 SHAPES  oci-shapes.csv, transcribed from Oracle's page of compute shapes
 
 The same inputs give the same files, byte for byte. Each row carries its source and date. What is
-typed in by hand (volume types, managed file systems, storage prices, rates of instance stores)
+typed in by hand (volume types, managed file systems, storage and cloud prices, rates of instance stores)
 lives in the other files of that directory and is not touched.
 """
 
@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.catalog.ec2 import FIXED_RATE, Row, ec2_row, plain
+from gridwright.catalog.efa import EFA_COLUMNS
 from gridwright.catalog.instance_files import INSTANCE_COLUMNS
 
 DATA = Path(__file__).parents[1] / "src" / "gridwright" / "catalog" / "data"
@@ -61,6 +62,7 @@ def main() -> None:
     rows.sort(key=lambda row: str(row["name"]))
     rows += [row for shape in read(args.shapes) for row in shape_rows(shape)]
     write("instances.csv", INSTANCE_COLUMNS, rows)
+    write_efa(listed)
     write_prices(priced, names)
     write_measured(args.papers)
     write_marks(args.papers)
@@ -189,6 +191,12 @@ def number(text: str) -> float | None:
 def usd_per_hour(prices: Mapping[str, Any]) -> float:
     """On-demand price for Linux in one region; 0 where it is not sold."""
     return float(prices.get("linux", {}).get("ondemand") or 0)
+
+
+def write_efa(listed: Mapping[str, Mapping[str, Any]]) -> None:
+    """Types that EC2 lists with an Elastic Fabric Adapter."""
+    able = sorted(name for name, facts in listed.items() if facts["NetworkInfo"]["EfaSupported"])
+    write("efa-types.csv", EFA_COLUMNS, ({"name": n, "source": MOTO[0], "date": MOTO[1]} for n in able))
 
 
 def write_prices(priced: Mapping[str, Any], names: Iterable[object]) -> None:

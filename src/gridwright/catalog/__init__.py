@@ -6,6 +6,7 @@ from gridwright.catalog.instances import Ebs, InstanceStore, InstanceType, Netwo
 from gridwright.catalog.load import load_catalog
 from gridwright.catalog.managed import ManagedDeployment, Tier
 from gridwright.catalog.prices import Price
+from gridwright.catalog.services import ServicePrices
 from gridwright.catalog.volumes import VolumeLimits, VolumeType
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Measured",
     "Network",
     "Price",
+    "ServicePrices",
     "Source",
     "StoreMeasured",
     "Tier",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gridwright.catalog.instances import PROVIDERS, InstanceType, Provider
 from gridwright.catalog.managed import ManagedDeployment
 from gridwright.catalog.prices import InstancePrices, Price
+from gridwright.catalog.services import ServicePrices
 from gridwright.catalog.volumes import VolumeType
 from gridwright.errors import GridwrightError, input_error, nearest
 
@@ -20,6 +21,7 @@ class Catalog:
     volumes: Mapping[str, VolumeType]
     managed: Mapping[str, ManagedDeployment]
     prices: InstancePrices
+    services: ServicePrices = field(default_factory=ServicePrices)
 
     def regions(self, provider: Provider = "aws") -> tuple[str, ...]:
         """Regions with prices of instances: the packaged ones, then those of the user's own prices."""

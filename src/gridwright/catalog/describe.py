@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gridwright.catalog.instances import Ebs, InstanceStore, InstanceType, Network
 from gridwright.catalog.managed import MB, ManagedDeployment
 from gridwright.catalog.prices import Price
+from gridwright.catalog.services import ServicePrices
 from gridwright.catalog.storage_prices import StoragePrices
 from gridwright.catalog.volumes import VolumeType
 
@@ -145,6 +146,15 @@ def describe_managed(deployment: ManagedDeployment) -> list[Line]:
         for name, fact in deployment.limits.items()
     ]
     return [*lines, *_prices(deployment.prices)]
+
+
+def describe_service(services: ServicePrices, item: str) -> list[Line]:
+    """Return the known prices of what a cloud asks for beside machines and storage."""
+    unit = services.units[item].replace("USD/IOPS-month", _PRICE_UNITS["iops"])
+    return [
+        price_line(f"price in {region}", price, unit)
+        for region, price in sorted(services.by_item[item].items())
+    ]
 
 
 def _prices(prices: StoragePrices) -> Iterator[Line]:

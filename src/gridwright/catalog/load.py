@@ -10,6 +10,7 @@ from gridwright.catalog.instance_files import Instances, read_beside, read_insta
 from gridwright.catalog.instances import InstanceType
 from gridwright.catalog.managed import MB
 from gridwright.catalog.prices import InstancePrices
+from gridwright.catalog.services import read_service_prices
 from gridwright.catalog.storage_files import PricesByRegion, read_managed, read_storage_prices, read_volumes
 
 
@@ -25,6 +26,7 @@ def load_catalog(beside: Path | None = None) -> Catalog:
     types: dict[str, InstanceType] = {}
     prices: PricesByRegion = {}
     storage: dict[str, PricesByRegion] = {}
+    services: PricesByRegion = {}
     if beside is not None and (path := beside / "catalog.csv").is_file():
         from gridwright.catalog.refreshed import read_refreshed
 
@@ -33,15 +35,18 @@ def load_catalog(beside: Path | None = None) -> Catalog:
     if beside is not None and (path := beside / "catalog.yaml").is_file():
         from gridwright.catalog.own import read_own
 
-        own = read_own(path, Instances(rows, facts, types), _components())
+        own = read_own(
+            path, Instances(rows, facts, types), _components(), tuple(read_service_prices({}).units)
+        )
         types, prices = types | own.instances, _joined(prices, own.instance_prices)
-        storage = own.storage_prices
+        storage, services = own.storage_prices, own.service_prices
     of_storage = read_storage_prices(storage)
     return Catalog(
         instances=Instances(rows, facts, types),
         volumes=MappingProxyType(read_volumes(of_storage)),
         managed=MappingProxyType(read_managed(of_storage)),
         prices=InstancePrices(prices),
+        services=read_service_prices(services),
     )
 
 

@@ -37,18 +37,28 @@ _NEEDED = ("provider", "cores", "memory", "network")
 
 @dataclass(slots=True)
 class Own:
-    """What the user's file says; prices in USD, storage prices by item, region and component."""
+    """What the user's file says; prices in USD, storage prices by item, region and component.
+
+    Prices of services are by region and item.
+    """
 
     instances: dict[str, InstanceType] = field(default_factory=dict)
     instance_prices: dict[str, dict[str, Price]] = field(default_factory=dict)
     storage_prices: dict[str, dict[str, dict[str, Price]]] = field(default_factory=dict)
+    service_prices: dict[str, dict[str, Price]] = field(default_factory=dict)
 
 
-def read_own(path: Path, listed: Mapping[str, InstanceType], components: Mapping[str, Iterable[str]]) -> Own:
+def read_own(
+    path: Path,
+    listed: Mapping[str, InstanceType],
+    components: Mapping[str, Iterable[str]],
+    services: Iterable[str] = (),
+) -> Own:
     """Read the user's file.
 
     `listed` are the instance types known so far, `components` what each volume type and managed
-    file system has prices of. Raises GridwrightError with every problem, each with its line.
+    file system has prices of, `services` the names of what else is priced. Raises GridwrightError
+    with every problem, each with its line.
     """
     reader = Reader(path)
     root = reader.root()
@@ -59,11 +69,13 @@ def read_own(path: Path, listed: Mapping[str, InstanceType], components: Mapping
         if node := parts.get("instances"):
             _read_types(reader, node, listed, said, own)
         if node := parts.get("prices"):
-            prices = reader.mapping(node, "prices", ("instances", "storage"))
+            prices = reader.mapping(node, "prices", ("instances", "storage", "services"))
             if each := prices.get("instances"):
                 _read_instance_prices(reader, each, {**listed, **own.instances}, said, own)
             if each := prices.get("storage"):
                 _read_storage_prices(reader, each, components, said, own)
+            if each := prices.get("services"):
+                _read_service_prices(reader, each, tuple(services), said, own)
     if reader.problems:
         raise GridwrightError(*reader.problems)
     return own
@@ -119,6 +131,21 @@ def _read_storage_prices(
                 if usd is not None:
                     by_region = own.storage_prices.setdefault(item, {})
                     by_region.setdefault(region, {})[component] = Price(usd, said)
+
+
+def _read_service_prices(
+    reader: Reader,
+    node: Any,  # noqa: ANN401
+    services: tuple[str, ...],
+    said: Source,
+    own: Own,
+) -> None:
+    for region, of_region in reader.mapping(node, "prices.services").items():
+        path = f"prices.services.{region}"
+        for item, price in reader.mapping(of_region, path, services).items():
+            usd = reader.scalar(price, f"{path}.{item}", amount, "a price in USD")
+            if usd is not None:
+                own.service_prices.setdefault(region, {})[item] = Price(usd, said)
 
 
 @dataclass(slots=True)

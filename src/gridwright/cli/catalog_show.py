@@ -15,6 +15,7 @@ from gridwright.catalog.describe import (
     Line,
     describe_instance,
     describe_managed,
+    describe_service,
     describe_volume,
     price_line,
 )
@@ -44,6 +45,7 @@ def show_list(
             "instances": [_entry(each, prices[each.name], region) for each in found],
             "volumes": sorted(catalog.volumes),
             "managed": sorted(catalog.managed),
+            "services": sorted(catalog.services.units),
         }
         typer.echo(json_module.dumps(document, indent=2))
         return
@@ -51,6 +53,7 @@ def show_list(
     if family is None:
         typer.echo(f"volumes: {', '.join(catalog.volumes)}")
         typer.echo(f"managed file systems: {', '.join(catalog.managed)}")
+        typer.echo(f"other prices: {', '.join(catalog.services.units)}")
 
 
 def _chosen(
@@ -133,8 +136,10 @@ def _described(catalog: Catalog, name: str) -> tuple[str, list[Line]]:
         return "volume type", describe_volume(catalog.volumes[name])
     if name in catalog.managed:
         return "managed file system", describe_managed(catalog.managed[name])
+    if name in catalog.services.units:
+        return "price", describe_service(catalog.services, name)
     if name not in catalog.instances:
-        names = [*catalog.volumes, *catalog.managed, *catalog.instances]
+        names = [*catalog.volumes, *catalog.managed, *catalog.services.units, *catalog.instances]
         raise unknown("instance type, volume type or managed file system", name, names)
     instance = catalog.instances[name]
     lines = describe_instance(instance)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -14,30 +15,72 @@ def down(
     yes: Annotated[
         bool, typer.Option("--yes", help="Do not ask. For a lab nothing is asked anyway.")
     ] = False,
+    delete_data: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--delete-data",
+            metavar="NAME",
+            help="A file system of a cloud that goes with all its data; without it, it stays, and is billed. "
+            "May be given several times.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Take a grid down: all its nodes with their processes, file systems, jobs and logs.
+    """Take a grid down: all its nodes with their processes, jobs and logs.
 
-    What is left is looked for and named; exit status 3 then. Without FILE and without a ./grid.yaml of
-    a lab, the only lab there is. The node image is kept.
+    A lab goes with its file systems; without FILE and without a ./grid.yaml, the only lab there is. The
+    node image is kept. In a cloud, file systems that hold data stay unless --delete-data names them, and
+    it is asked first. What is left is looked for and named; exit status 3 then.
 
     Example: gridwright down examples/lab.yaml
     """
+    from gridwright.cli.down_show import document, lines, question
+    from gridwright.cli.interrupt import stop_on_signals
     from gridwright.cli.lab_choice import chosen_spec, only_lab
+    from gridwright.providers.caller import Caller
     from gridwright.providers.registry import provider_of
 
     spec = chosen_spec(file)
     if spec is not None:
-        name, was_up = spec.name, provider_of(spec, "down").down(spec)
+        names = frozenset(delete_data or ())
+        removal = provider_of(spec, "down").removal(spec, delete_data=names)
     else:
-        from gridwright.providers.lab.down import down as down_lab
+        from gridwright.providers.lab.provider import removal_of
 
-        name = only_lab()
-        was_up = down_lab(name)
+        removal = removal_of(only_lab())
+    if removal.plan is None:
+        result = removal.carry_out(Caller())
+    else:
+        if asked := list(question(removal.plan)):
+            _ask(asked, yes=yes)
+        with stop_on_signals() as stop:
+            result = removal.carry_out(Caller(lambda text: typer.echo(text, err=True), stop))
     if json:
         import json as json_module
 
-        document = {"schema": 1, "command": "down", "lab": name, "was_up": was_up, "left": []}
-        typer.echo(json_module.dumps(document, indent=2))
-    else:
-        typer.echo(f"lab {name} is down: nothing is left" if was_up else f"lab {name} was not up")
+        typer.echo(json_module.dumps(document(result), indent=2))
+        return
+    for line in lines(result):
+        typer.echo(line)
+
+
+def _ask(asked: list[str], *, yes: bool) -> None:
+    """Show what would be done, and go on only where that is wanted. Raises GridwrightError."""
+    from gridwright.errors import input_error
+
+    for line in asked:
+        typer.echo(line, err=True)
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise input_error(
+            "this removes what cannot be brought back, and nobody is there to be asked",
+            where="--yes",
+            remedy="add --yes",
+        )
+    try:
+        wanted = typer.confirm("Do it?", err=True)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    if not wanted:
+        raise input_error("nothing is removed", remedy="run it again when it is wanted")

@@ -17,7 +17,7 @@ def chosen_lab(file: Path | None) -> str:
     spec = chosen_spec(file)
     if spec is not None and spec.provider == "lab":
         return spec.name
-    if spec is not None:
+    if spec is not None and file is not None:
         raise input_error(
             f"grid {spec.name} is no lab: its provider is {spec.provider}",
             where=str(file),
@@ -27,13 +27,16 @@ def chosen_lab(file: Path | None) -> str:
 
 
 def chosen_spec(file: Path | None) -> GridSpec | None:
-    """The spec that is named; else ./grid.yaml where that is a lab's; else none. Raises GridwrightError."""
+    """The spec that is named; else ./grid.yaml where its nodes are made; else none.
+
+    Raises GridwrightError.
+    """
     if file is None and not DEFAULT_SPEC.exists():
         return None
     from gridwright.spec import load_spec
 
     spec = load_spec(file or DEFAULT_SPEC)
-    return None if file is None and spec.provider != "lab" else spec
+    return None if file is None and spec.provider == "local" else spec
 
 
 def only_lab() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from gridwright.cli.node_claim import claim
 from gridwright.cli.node_scratch import scratch
 
 node = typer.Typer(
@@ -11,9 +12,5 @@ node = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+node.command()(claim)
 node.command()(scratch)
-
-
-@node.callback()
-def _group() -> None:
-    """Keep `scratch` a command of the group while it is the only one."""

@@ -5,23 +5,54 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict
+from functools import singledispatch
 
 import typer
 
+from gridwright.cli.cloud_show import bill_values, cloud_lines
+from gridwright.providers.aws.results import AwsStatus
 from gridwright.providers.lab.status import FileSystemStatus, LabStatus, NodeStatus
 from gridwright.report.terminal_frame import framed_table, terminal_console
 
 _STANDING = {"not-up": "is not up", "half-made": "is half made: run gridwright up or down", "up": "is up"}
 
 
-def print_json(status: LabStatus) -> None:
+@singledispatch
+def print_json(status: object) -> None:
     """Print one JSON document."""
+    raise NotImplementedError(type(status))
+
+
+@singledispatch
+def print_tables(status: object) -> None:
+    """Print tables of nodes and file systems, then all that is lacking."""
+    raise NotImplementedError(type(status))
+
+
+@print_json.register
+def _(status: LabStatus) -> None:
     document = {"schema": 1, "command": "status", "whole": status.whole, **asdict(status)}
     typer.echo(json.dumps(document, indent=2))
 
 
-def print_tables(status: LabStatus) -> None:
-    """Print a table of nodes and one of file systems, then all that is lacking."""
+@print_json.register
+def _(status: AwsStatus) -> None:
+    document = {"schema": 1, "command": "status", "whole": status.whole, **asdict(status)}
+    document["costs"] = bill_values(status.costs)
+    typer.echo(json.dumps(document, indent=2))
+
+
+@print_tables.register
+def _(status: AwsStatus) -> None:
+    for line in cloud_lines(status):
+        if isinstance(line, str):
+            typer.echo(line)
+        else:
+            terminal_console().print(line)
+
+
+@print_tables.register
+def _(status: LabStatus) -> None:
     typer.echo(f"lab {status.lab} {_STANDING[status.state]}")
     if not status.nodes:
         return

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+from functools import cache
+from importlib import resources
+
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import (
     OPERATIONS,
@@ -15,7 +19,7 @@ from gridwright.filesystems.resources import (
 )
 from gridwright.filesystems.site import Site
 from gridwright.spec.filesystems import FsxLustreFileSystem
-from gridwright.units import Bytes, format_rate
+from gridwright.units import HOURS_PER_MONTH, Bytes, format_rate
 
 TIB = 2**40
 TARGET_BYTES = 1200 * 2**30
@@ -64,10 +68,41 @@ def contribute(name: str, filesystem: FsxLustreFileSystem, site: Site) -> Contri
     }
     return Contribution(
         routes,
-        (Cost(label, usd),),
+        (Cost(label, usd), *_metadata_cost(filesystem, site)),
         capacity_bytes=int(filesystem.capacity),
         outlives_server=deployment.durable,
     )
+
+
+def _metadata_cost(filesystem: FsxLustreFileSystem, site: Site) -> tuple[Cost, ...]:
+    """Metadata operations bought beyond those that come with the capacity; none where none are."""
+    if not isinstance(filesystem.metadata, int):
+        return ()
+    bought = filesystem.metadata - included_metadata(filesystem.capacity)
+    if bought <= 0:
+        return ()
+    usd = site.catalog.services.usd("fsx-metadata", site.region)
+    what = f"{bought:,} metadata operations/s beyond those included"
+    return (Cost(what, None if usd is None else usd * bought / HOURS_PER_MONTH),)
+
+
+@cache
+def _metadata_steps() -> tuple[tuple[int, int, int], ...]:
+    text = resources.files("gridwright.filesystems").joinpath("data/fsx_metadata.csv").read_text("utf-8")
+    return tuple(
+        (int(row["from_gib"]), int(row["iops"]), int(row["for_each_gib"] or 0))
+        for row in csv.DictReader(text.splitlines())
+    )
+
+
+def included_metadata(capacity_bytes: int) -> int:
+    """Metadata operations per second that come with a capacity."""
+    gib = capacity_bytes // 2**30
+    found = 0
+    for least, iops, each in _metadata_steps():
+        if gib >= least:
+            found = iops * -(-gib // each) if each else iops
+    return found
 
 
 def _route(filesystem: FsxLustreFileSystem, delivered: Use, operation: Operation, site: Site) -> Route:

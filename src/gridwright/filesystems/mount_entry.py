@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gridwright.spec.filesystems import FileSystem, LustreFileSystem, NfsFileSystem
+from gridwright.spec.filesystems import FileSystem, FsxLustreFileSystem, LustreFileSystem, NfsFileSystem
 
 NFS_TRANSFER_BYTES = 1024 * 1024
 """The largest rsize and wsize that the client takes (nfs(5)); servers offer less where they can do less."""
@@ -31,15 +31,18 @@ class MountEntry:
         return (self.type, "nfs4") if self.type == "nfs" else (self.type,)
 
 
-def mount_entry(filesystem: FileSystem) -> MountEntry | None:
+def mount_entry(filesystem: FileSystem, source: str | None = None) -> MountEntry | None:
     """What nodes mount; None where fstab has no part in it.
 
     Arrays of local disks are mounted by the scratch unit, Spectrum Scale by its own daemon, MooseFS by the
-    lab, and a file system that is yet to be built has no source.
+    lab. A Lustre that the spec does not name a source of has none before it is built: `source` is then what
+    its provider knows of it.
     """
-    if isinstance(filesystem, LustreFileSystem) and filesystem.source is not None:
+    if isinstance(filesystem, LustreFileSystem):
+        source = filesystem.source or source
+    if isinstance(filesystem, LustreFileSystem | FsxLustreFileSystem) and source is not None:
         return MountEntry(
-            source=filesystem.source,
+            source=source,
             mount_point=str(filesystem.path),
             type="lustre",
             # Without flock, fcntl locks fail with ENOSYS or hold on one node only (mount.lustre(8)).

@@ -125,7 +125,7 @@ def server_costs(filesystem: str, role: str, servers: Servers, site: Site) -> tu
     if instance is None:
         return ()
     count = servers.count
-    hourly = site.instance_usd_per_hour(instance.name, *path, "instance")
+    hourly = site.instance_usd_per_hour(instance.name, "region")
     costs = [Cost(f"{count} {role.upper()} {instance.name}", None if hourly is None else hourly * count)]
     if servers.disks is not None:
         disks = disk_rates(servers.disks, instance, site, *path, "disks")

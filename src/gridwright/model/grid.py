@@ -11,7 +11,10 @@ from gridwright.errors import Finding
 from gridwright.filesystems.contribution import contribution
 from gridwright.filesystems.resources import Contribution, Cost, Operation, Route
 from gridwright.filesystems.site import ComputeNodes, Site
+from gridwright.model.cloud_costs import cloud_costs
+from gridwright.model.offered import report_not_offered
 from gridwright.runs.host import host_facts
+from gridwright.spec.filesystems import LocalFileSystem
 from gridwright.spec.model import GridSpec, Library
 
 
@@ -60,15 +63,17 @@ class GridModel:
 def check_against_catalogue(spec: GridSpec, catalog: Catalog | None = None) -> None:
     """Raise GridwrightError with every figure of the spec that is not on sale, each at its field."""
     site = _site(spec, catalog)
-    for name, group in spec.nodes.items():
-        site.instance(group.instance or "", "nodes", name, "instance")
-    site.raise_problems()
-    first = next(iter(spec.nodes.values()))
-    instance = site.catalog.instance(first.instance or "")
-    site.nodes = ComputeNodes(first.count, instance.cores, instance.memory_bytes, instance)
-    for name in spec.filesystems:
-        contribution(name, site)
-    site.instance_usd_per_hour(instance.name, "region")
+    groups = list(spec.nodes.items())
+    types = [site.instance(group.instance or "", "nodes", name, "instance") for name, group in groups]
+    report_not_offered(site)
+    (_, first), instance = groups[0], types[0]
+    if instance is not None:
+        site.nodes = ComputeNodes(first.count, instance.cores, instance.memory_bytes, instance)
+        site.instance_usd_per_hour(instance.name, "region")
+    for name, filesystem in spec.filesystems.items():
+        # Disks of a node that is not known cannot be judged.
+        if instance is not None or not isinstance(filesystem, LocalFileSystem):
+            contribution(name, site)
     site.raise_problems()
 
 
@@ -96,6 +101,7 @@ def grid_model(spec: GridSpec, catalog: Catalog | None = None) -> GridModel:
     site.raise_problems()
     costs: tuple[Cost, ...] = (node_cost,) if nodes.instance is not None else ()
     costs += tuple(cost for each in found.values() for cost in each.costs)
+    costs += cloud_costs(spec, site.catalog)
     of_library = {str(name): found[library.filesystem] for name, library in spec.libraries.items()}
     return GridModel(
         spec,

@@ -13,7 +13,7 @@ from typing import Any, cast
 from gridwright.filesystems.mount_entry import mount_entry
 from gridwright.nodes.scratch_spec import scratch_configuration
 from gridwright.nodes.tuning import tuning_rows
-from gridwright.spec.filesystems import ScaleFileSystem
+from gridwright.spec.filesystems import LustreFileSystem, ScaleFileSystem
 from gridwright.spec.model import GridSpec
 
 GROUPS = ("compute", "storage", "head")
@@ -67,17 +67,36 @@ class Hosts:
         )
 
 
-def playbook_files(spec: GridSpec, hosts: Hosts, slurm: SlurmPart | None = None) -> dict[str, str | bytes]:
-    """Every file of the playbook by its path; the same arguments give the same bytes."""
+_NOTHING: Mapping[str, str] = {}
+
+
+def playbook_files(
+    spec: GridSpec,
+    hosts: Hosts,
+    slurm: SlurmPart | None = None,
+    *,
+    sources: Mapping[str, str] = _NOTHING,
+    addresses: Mapping[str, str] = _NOTHING,
+) -> dict[str, str | bytes]:
+    """Every file of the playbook by its path; the same arguments give the same bytes.
+
+    `sources` is what clients mount of file systems that the spec names no source of, by file system; it may
+    be a Jinja expression that the playbook knows the value of. `addresses` are those of all machines by name,
+    where no DNS has them.
+    """
+    from gridwright.nodes import claim_program
     from gridwright.nodes.scratch_program import build_zipapp, unit_file
 
     files: dict[str, str | bytes] = {
         "inventory.yml": inventory(hosts),
-        "group_vars/all.yml": variables(spec, slurm),
+        "group_vars/all.yml": variables(spec, slurm, sources=sources, addresses=addresses),
         "tuning.yaml": resources.files("gridwright.nodes").joinpath("tuning.yaml").read_text("utf-8"),
         "roles/scratch/files/scratch.pyz": build_zipapp(),
         "roles/scratch/files/gridwright-scratch.service": unit_file(),
     }
+    if _claimed(spec, sources):
+        files["roles/claim/files/claim.pyz"] = claim_program.build_zipapp()
+        files["roles/claim/files/gridwright-claim.service"] = claim_program.unit_file()
     files.update(_tree(resources.files("gridwright.nodes").joinpath("ansible")))
     return {name: files[name] for name in sorted(files)}
 
@@ -91,13 +110,19 @@ def inventory(hosts: Hosts) -> str:
     return _INVENTORY + _yaml(groups)
 
 
-def variables(spec: GridSpec, slurm: SlurmPart | None) -> str:
+def variables(
+    spec: GridSpec,
+    slurm: SlurmPart | None,
+    *,
+    sources: Mapping[str, str] = _NOTHING,
+    addresses: Mapping[str, str] = _NOTHING,
+) -> str:
     """group_vars/all.yml: what the grid spec says of its nodes."""
     own_kernel = spec.provider != "lab"
     content = {
         "gridwright_grid": spec.name,
         "gridwright_own_kernel": own_kernel,
-        "gridwright_mounts": _mounts(spec) if own_kernel else [],
+        "gridwright_mounts": _mounts(spec, sources) if own_kernel else [],
         "gridwright_scratch": _scratch(spec) if own_kernel else {},
         "gridwright_scale": [
             str(each.path) for each in spec.filesystems.values() if isinstance(each, ScaleFileSystem)
@@ -106,11 +131,37 @@ def variables(spec: GridSpec, slurm: SlurmPart | None) -> str:
         "gridwright_slurm_configure": slurm is not None and spec.is_bought,
         "gridwright_slurm": {} if slurm is None else _slurm(slurm),
     }
-    return _VARIABLES + _yaml(content)
+    # What only grids in a cloud have is left out elsewhere.
+    cloud = {
+        "gridwright_addresses": dict(addresses),
+        "gridwright_claims": _claimed(spec, sources),
+        "gridwright_lustre_servers": bool(_built(spec, sources)),
+    }
+    return _VARIABLES + _yaml(content | {name: value for name, value in cloud.items() if value})
 
 
-def _mounts(spec: GridSpec) -> list[dict[str, str]]:
-    entries = [entry for each in spec.filesystems.values() if (entry := mount_entry(each)) is not None]
+def _built(spec: GridSpec, sources: Mapping[str, str]) -> list[str]:
+    """Lustres whose servers are machines of the grid."""
+    return [
+        name
+        for name, each in spec.filesystems.items()
+        if name in sources and isinstance(each, LustreFileSystem) and each.source is None
+    ]
+
+
+def _claimed(spec: GridSpec, sources: Mapping[str, str]) -> list[str]:
+    """Groups of machines that claim their names, since an instance takes the place of another one there."""
+    replaced = spec.aws is not None and spec.aws.replace_nodes
+    groups = (("compute", replaced), ("storage", bool(_built(spec, sources))))
+    return [group for group, claims in groups if claims]
+
+
+def _mounts(spec: GridSpec, sources: Mapping[str, str]) -> list[dict[str, str]]:
+    entries = [
+        entry
+        for name, each in spec.filesystems.items()
+        if (entry := mount_entry(each, sources.get(name))) is not None
+    ]
     return [
         {
             "source": entry.source,

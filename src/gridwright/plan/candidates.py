@@ -11,6 +11,7 @@ from typing import Literal, cast
 from gridwright.catalog import Catalog, InstanceType
 from gridwright.errors import GridwrightError, nearest
 from gridwright.filesystems.site import default_region, volume_limit
+from gridwright.model.cloud_costs import cloud_lines
 from gridwright.plan.needs import Needs
 from gridwright.plan.node_side import NodeSide, Place, libraries_at
 from gridwright.plan.shared import (
@@ -45,6 +46,8 @@ class Candidate:
     bytes_per_s_per_core: float
     resilience: int
     level: float
+    cloud_usd_per_hour: float = 0.0
+    """What the cloud asks for beside nodes and file systems; a part of `usd_per_hour`."""
 
     @property
     def cores(self) -> int:
@@ -64,6 +67,7 @@ class Market:
     fsx: list[FsxOffer]
     servers: list[ServerOffer]
     metadata: MetadataServer | None
+    catalog: Catalog
 
 
 def market(catalog: Catalog, needs: Needs) -> Market:
@@ -103,6 +107,7 @@ def market(catalog: Catalog, needs: Needs) -> Market:
         fsx,
         server_offers(servers, worthwhile(every)),
         metadata_server(servers, for_nodes),
+        catalog,
     )
 
 
@@ -140,6 +145,7 @@ class Search:
         self._shared: dict[tuple[float, int], list[SharedChoice]] = {}
         self._scratch: dict[tuple[float, int], SharedChoice | None] = {}
         self._volumes: dict[tuple[float, float], VolumeSet | None] = {}
+        self._cloud: dict[tuple[int, bool], float] = {}
 
     def candidates(self, instance: InstanceType, usd: float) -> Iterator[Candidate]:
         """All candidates with nodes of one type, at every level of the required rates."""
@@ -254,11 +260,24 @@ class Search:
         cost += shared.usd_per_hour if shared else 0.0
         cost += scratch.usd_per_hour if scratch else 0.0
         cost += volumes.usd_per_hour * count if volumes else 0.0
+        beside = self._cloud_usd(count, shared)
+        cost += beside
         rate = min(
             self._library_rate(side, count, place, shared, scratch, volumes) for place in set(places.values())
         )
         points = resilience(places, shared)
-        return Candidate(side.instance, count, places, shared, scratch, volumes, cost, rate, points, level)
+        return Candidate(
+            side.instance, count, places, shared, scratch, volumes, cost, rate, points, level, beside
+        )
+
+    def _cloud_usd(self, nodes: int, shared: SharedChoice | None) -> float:
+        """What the cloud asks for beside nodes and file systems; what has no price counts as nothing."""
+        servers = shared.servers if shared else 0
+        key = (nodes + servers, servers > 0)
+        if key not in self._cloud:
+            lines = cloud_lines(self.needs.spec, self.market.catalog, key[0], has_lustre=key[1])
+            self._cloud[key] = sum(line.usd_per_hour or 0.0 for line in lines)
+        return self._cloud[key]
 
     @staticmethod
     def _library_rate(

@@ -42,9 +42,10 @@ def bill(one: Candidate) -> dict[str, float]:
     storage = sum(choice.usd_per_hour for choice in (one.shared, one.scratch) if choice)
     volumes = one.volumes.usd_per_hour * one.count if one.volumes else 0.0
     return {
-        "nodes": one.usd_per_hour - storage - volumes,
+        "nodes": one.usd_per_hour - storage - volumes - one.cloud_usd_per_hour,
         "shared storage": storage,
         "volumes": volumes,
+        "what the cloud asks for beside": one.cloud_usd_per_hour,
     }
 
 

@@ -28,6 +28,7 @@ class SharedChoice:
     """A shared file system: what it delivers in all, lasting, its room, and what it costs per hour.
 
     `managed`: the service replaces servers by itself. `durable`: data outlive the loss of a server.
+    `servers` are machines of the grid.
     """
 
     kind: str
@@ -38,6 +39,7 @@ class SharedChoice:
     managed: bool
     durable: bool
     plain: dict[str, Any]
+    servers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,4 +219,5 @@ def cheapest_lustre(
             "mds": {"instance": metadata.instance.name, "count": 1, "disks": volumes.plain()},
             "stripe_count": -1,
         },
+        servers=count + 1,
     )

@@ -122,7 +122,7 @@ def _steps(spec: GridSpec, site: SlurmSite) -> Iterator[str]:
         *_block("Directories and files", *_directories(spec, site, nodes)),
     ]
     if spec.scheduler.accounting == "slurmdbd":
-        yield from _block("The database of ended jobs", *_database(spec))
+        yield from _block("The database of ended jobs", *database_steps(spec))
     yield from [
         *_block(
             "Start, and see",
@@ -166,7 +166,7 @@ def _directories(spec: GridSpec, site: SlurmSite, nodes: str) -> Iterator[str]:
     yield f"clush -w {nodes} --copy slurm/slurm.conf slurm/cgroup.conf --dest {DIRECTORY}/"
 
 
-def _database(spec: GridSpec) -> Iterator[str]:
+def database_steps(spec: GridSpec) -> Iterator[str]:
     """MariaDB knows the account of slurmdbd by the socket that it connects through: there is no password."""
     yield f"install -o {USER} -g {USER} -m 0600 slurm/slurmdbd.conf {DIRECTORY}/slurmdbd.conf"
     yield "mysql -e 'CREATE DATABASE IF NOT EXISTS slurm_acct_db'"

@@ -2,28 +2,48 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gridwright.errors import input_error
 
 if TYPE_CHECKING:
     from gridwright.providers.caller import Caller
-    from gridwright.providers.lab.status import LabStatus
-    from gridwright.providers.lab.up import UpResult
     from gridwright.spec.model import GridSpec
 
 
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What `down` would do, to be looked at before it is done."""
+
+    plan: Any
+    """Of a type of the provider's own; None where nothing is to be asked."""
+    carry_out: Callable[[Caller], Any]
+    """Does it; gives a result of a type of the provider's own. Raises GridwrightError naming what is left."""
+
+
 class Provider(Protocol):
-    """Makes the nodes of grids, tells how they stand, and takes them away; see the modules of each."""
+    """Makes the nodes of grids, tells how they stand, and takes them away; see the modules of each.
 
-    def up(self, spec: GridSpec, caller: Caller) -> UpResult:
-        """Make the grid; called again, mend what is missing. Raises GridwrightError."""
+    What the verbs give is of a type of the provider's own: `cli/up_show.py`, `status_show.py` and
+    `down_show.py` have a printer for each, entered under the type. A status has `whole` and `state`.
+    """
 
-    def status(self, spec: GridSpec) -> LabStatus:
-        """How the grid stands. Raises GridwrightError."""
+    def up(self, spec: GridSpec, caller: Caller, *, replace: frozenset[str]) -> Any:  # noqa: ANN401
+        """Make the grid; called again, mend or change it. `replace` names file systems that may be emptied.
 
-    def down(self, spec: GridSpec) -> bool:
-        """Take it away; False where there was none. Raises GridwrightError naming what is left."""
+        Raises GridwrightError.
+        """
+
+    def status(self, spec: GridSpec) -> Any:  # noqa: ANN401
+        """How the grid stands; nothing is changed. Raises GridwrightError."""
+
+    def removal(self, spec: GridSpec, *, delete_data: frozenset[str]) -> Removal:
+        """How to take it away; `delete_data` names file systems that go with their data.
+
+        Nothing is changed yet. Raises GridwrightError.
+        """
 
 
 def provider_of(spec: GridSpec, verb: str) -> Provider:
@@ -33,6 +53,10 @@ def provider_of(spec: GridSpec, verb: str) -> Provider:
         from gridwright.providers.lab.provider import LabProvider
 
         return LabProvider()
+    if spec.provider == "aws":
+        from gridwright.providers.aws.provider import AwsProvider
+
+        return AwsProvider()
     if spec.provider == "local":
         raise input_error(
             f"grid {spec.name} is the machine that Gridwright runs on: nothing is for {verb} to do",

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from gridwright.errors import Finding, GridwrightError
-from gridwright.grid.slurm.configuration import LOGS, SPOOL, slurm_configuration, state_location
-from gridwright.grid.slurm.node_facts import USABLE_PART, NodeFacts, node_facts
-from gridwright.grid.slurm.site import LAB, OLDEST, Cgroups, Release, SlurmSite
-from gridwright.grid.state_directory import state_directory
-from gridwright.nodes.playbook import Hosts, SlurmPart, playbook_files
+from gridwright.errors import Finding
+from gridwright.grid.slurm.node_facts import NodeFacts
+from gridwright.grid.slurm.site import OLDEST, Cgroups, Release, SlurmSite
+from gridwright.nodes.playbook import Hosts, playbook_files
 from gridwright.providers.lab.layout import Role, layout_of
 from gridwright.providers.read_me import read_me
-from gridwright.spec.lab import CONTROLLER
-from gridwright.spec.locate import problem_at
+from gridwright.providers.slurm_files import slurm_files
 from gridwright.spec.model import GridSpec
 
 
@@ -35,20 +32,18 @@ def render(
 
     `machine` describes this machine, and `cgroups` what it has; nodes of a cloud are looked up in the
     catalogue.
-    Raises GridwrightError (status INPUT) for types that the catalogue does not know.
+    Raises GridwrightError (status INPUT) for types that the catalogue does not know, and for a grid on AWS
+    that cannot be built as it is written.
     """
-    files: dict[str, str | bytes] = {}
-    findings: Sequence[Finding] = ()
-    site: SlurmSite | None = None
-    if spec.scheduler.type == "slurm":
-        site = slurm_site(spec, machine, cgroups=cgroups, release=release)
-        configuration = slurm_configuration(spec, site)
-        files = {f"slurm/{name}": text for name, text in configuration.files.items()}
-        findings = configuration.findings
-    text = read_me(spec, site, list(files))
-    hosts = _hosts(spec, machine.name, site)
-    files |= playbook_files(spec, hosts, _slurm_part(spec, site))
-    return Rendering({**files, "README.md": text}, findings, hosts)
+    if spec.provider == "aws":
+        from gridwright.providers.aws.files import aws_files
+
+        return Rendering(*aws_files(spec, release))
+    slurm = slurm_files(spec, machine, cgroups=cgroups, release=release)
+    hosts = _hosts(spec, machine.name, slurm.site)
+    text = read_me(spec, slurm.site, list(slurm.files))
+    files = {**slurm.files, **playbook_files(spec, hosts, slurm.part)}
+    return Rendering({**files, "README.md": text}, slurm.findings, hosts)
 
 
 def _hosts(spec: GridSpec, machine: str, site: SlurmSite | None) -> Hosts:
@@ -65,67 +60,3 @@ def _hosts(spec: GridSpec, machine: str, site: SlurmSite | None) -> Hosts:
         return Hosts.this_machine(machine)
     compute = [node for name, group in spec.nodes.items() for node in group.node_names(name)]
     return Hosts.named(compute=compute, head=[site.controller] if site and spec.is_bought else [])
-
-
-def _slurm_part(spec: GridSpec, site: SlurmSite | None) -> SlurmPart | None:
-    if site is None:
-        return None
-    controllers = [site.controller]
-    if spec.scheduler.backup_controller and site.backup not in controllers:
-        controllers.append(site.backup)
-    return SlurmPart(
-        nodes=tuple(node.name for node in site.nodes),
-        controllers=tuple(controllers),
-        state=str(state_location(spec, site)),
-        spool=str(SPOOL),
-        logs=str(LOGS),
-    )
-
-
-def slurm_site(spec: GridSpec, machine: NodeFacts, *, cgroups: Cgroups, release: Release) -> SlurmSite:
-    """What the configuration of the grid's Slurm depends on."""
-    if spec.is_bought:
-        return SlurmSite(
-            controller=CONTROLLER,
-            nodes=node_facts(spec, _listed(spec)),
-            state=state_directory(spec),
-            release=release,
-        )
-    nodes = node_facts(spec, dict.fromkeys(spec.nodes, machine))
-    unnamed = len(nodes) == 1 and all(group.hosts is None for group in spec.nodes.values())
-    site = SlurmSite(
-        controller=machine.name,
-        nodes=[replace(nodes[0], name=machine.name)] if unnamed else nodes,
-        state=state_directory(spec),
-        release=release,
-        cgroups=cgroups,
-    )
-    if spec.provider != "lab":
-        return site
-    return replace(site, controller=CONTROLLER, nodes=nodes, systemd=False, declared=True, timing=LAB)
-
-
-def _listed(spec: GridSpec) -> dict[str, NodeFacts]:
-    """One node of each group, as the catalogue lists its type."""
-    from gridwright.catalog import load_catalog
-
-    catalog = load_catalog(spec.file.parent if spec.file else None)
-    listed, problems = {}, []
-    for name, group in spec.nodes.items():
-        try:
-            instance = catalog.instance(group.instance or "", spec.provider)
-        except GridwrightError as error:
-            problems += [
-                problem_at(spec, ("nodes", name, "instance"), each.what, each.remedy or "")
-                for each in error.problems
-            ]
-            continue
-        listed[name] = NodeFacts(
-            name=name,
-            cores_per_socket=instance.cores,
-            threads_per_core=max(1, instance.vcpus // instance.cores),
-            memory_bytes=int(instance.memory_bytes * USABLE_PART),
-        )
-    if problems:
-        raise GridwrightError(*problems)
-    return listed

@@ -13,6 +13,9 @@ from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 from gridwright.spec.fields import Change, FieldError, SpecModel, Update
 from gridwright.spec.source import show
 
+NETWORK = "10.20.0.0/16"
+"""Of a grid that names none."""
+SUBNETS = ("public", "storage", "compute")
 WIDEST_SSH = 8
 """Shortest prefix of a range that ssh is let in from: a site's own addresses are never more."""
 ZONE_PATTERN = r"^[a-z]{2}(?:-[a-z]+)+-[0-9]+[a-z]$"
@@ -22,6 +25,13 @@ ARN_PATTERN = r"^arn:aws[a-z-]*:{service}:[a-z0-9-]+:[0-9]{{12}}:{kind}/[A-Za-z0
 INSTANCE_PATTERN = r"^[a-z0-9-]+\.[a-z0-9-]+$"
 PROXY_PATTERN = r"^https?://[A-Za-z0-9.-]{1,253}:[0-9]{1,5}/?$"
 OWNER_PATTERN = r"^[A-Za-z0-9 +=._:/@-]{1,255}$"
+
+
+def default_subnets(network: ipaddress.IPv4Network) -> dict[str, ipaddress.IPv4Network]:
+    """The parts of a network that subnets are by default: two quarters, and the upper half."""
+    low, high = network.subnets(prefixlen_diff=1)
+    public, storage = low.subnets(prefixlen_diff=1)
+    return dict(zip(SUBNETS, (public, storage, high), strict=True))
 
 
 def _network(value: str) -> str:
@@ -42,7 +52,7 @@ def _subnet(value: str) -> str:
     return str(_range(value, "write a part of aws.network, such as 10.20.0.0/18"))
 
 
-def _range(value: str, example: str) -> ipaddress.IPv4Network:
+def _range(value: str, example: str, *, widest: int = 0) -> ipaddress.IPv4Network:
     try:
         return ipaddress.IPv4Network(value)
     except ValueError:
@@ -51,12 +61,14 @@ def _range(value: str, example: str) -> ipaddress.IPv4Network:
         near = ipaddress.IPv4Network(value, strict=False)
     except ValueError:
         raise FieldError(f"{show(value)} is no range of IPv4 addresses", example) from None
+    if near.prefixlen < widest:
+        near = ipaddress.IPv4Network((value.partition("/")[0], widest), strict=False)
     raise FieldError(f"{value} has bits of an address behind its prefix", f"write {near}")
 
 
 def _ssh_range(value: str) -> str:
     example = "write the addresses that your users come from, such as 203.0.113.0/24"
-    network = _range(value, example)
+    network = _range(value, example, widest=WIDEST_SSH)
     if network.prefixlen == 0:
         raise FieldError(f"{value} lets everybody on the Internet try to log in", example)
     if network.prefixlen < WIDEST_SSH:
@@ -173,7 +185,7 @@ class Aws(SpecModel):
     )
     network: Annotated[
         Annotated[str, AfterValidator(_network), WithJsonSchema({"type": "string"})], _MADE_ANEW
-    ] = Field(default="10.20.0.0/16", description="The private range of the grid's own VPC.")
+    ] = Field(default=NETWORK, description="The private range of the grid's own VPC.")
     subnets: Annotated[Subnets, _MADE_ANEW] = Field(
         default_factory=Subnets, description="Parts of the network."
     )

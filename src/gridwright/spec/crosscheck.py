@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gridwright.errors import nearest
+from gridwright.spec.crosscheck_cloud import KEY, Path, cloud_problems
 from gridwright.spec.fields import FieldError
 from gridwright.spec.findings import KNOWN
 from gridwright.spec.hosts import MOST_HOSTS, expand_hosts
@@ -20,13 +21,10 @@ from gridwright.spec.source import show
 ROLES = ("data", "work", "util")
 """The libraries a grid can have."""
 
-Path = tuple[str, ...]
 MAX_NODES = MOST_HOSTS
 """Most nodes in a group."""
 PROVIDERS_WITHOUT_LAB = ("local", "aws", "oci")
 _NOT_IN_A_LAB = ("lustre", "fsx-lustre", "scale", "nfs")
-KEY = "[key]"
-"""Last part of a path that means the key itself, as pydantic has it."""
 
 
 def fill_defaults(data: Any) -> Any:  # noqa: ANN401 - whatever YAML or a caller gave
@@ -94,6 +92,7 @@ def cross_problems(data: Any) -> Iterator[tuple[Path, FieldError | str]]:  # noq
     yield from _cloud_nodes(data)
     yield from _lab(data)
     yield from _lustre_without_servers(data)
+    yield from cloud_problems(data)
     for name in _mapping(data, "silence"):
         if name not in KNOWN:
             near = nearest(name, KNOWN)

@@ -9,7 +9,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from gridwright.errors import Problem, nearest
-from gridwright.spec.crosscheck import KEY, ROLES
+from gridwright.spec.crosscheck import ROLES
+from gridwright.spec.crosscheck_cloud import KEY
 from gridwright.spec.document import Document, Entry
 from gridwright.spec.fields import SpecModel
 from gridwright.spec.model import PROVIDERS

@@ -31,6 +31,7 @@ from gridwright.spec.fields import (
     TebibyteRate,
     Update,
 )
+from gridwright.spec.fsx_metadata import MetadataOperations
 from gridwright.spec.registry import Registry
 from gridwright.spec.repository import Repository
 from gridwright.spec.storage import MOST_SERVERS, Delivery, Disks, Servers
@@ -147,7 +148,7 @@ class FsxLustreFileSystem(FileSystem):
         Literal["lz4", "none"], Update(Change.LIVE, "new data have it; old data keep theirs")
     ] = Field(default="none", description="Whether data are compressed: lz4 or none.")
     metadata: Annotated[
-        Literal["automatic", "none"] | int,
+        MetadataOperations,
         Update(Change.LIVE, "operations bought can change; a file system made without any never gets them"),
     ] = Field(
         default="automatic",

@@ -15,6 +15,7 @@ from gridwright.spec.crosscheck import ROLES
 from gridwright.spec.filesystems import LocalFileSystem, LustreFileSystem
 from gridwright.spec.findings import unsilenced
 from gridwright.spec.model import GridSpec
+from gridwright.spec.warnings_cloud import cloud_findings
 from gridwright.units import Rate
 
 # Beyond these a figure is more likely a slip of the unit than a choice.
@@ -57,7 +58,7 @@ def warn(spec: GridSpec) -> list[Finding]:
 
 def all_findings(spec: GridSpec) -> list[Finding]:
     """All findings about a spec, silenced ones too."""
-    return [finding for check in _CHECKS for finding in check(spec)]
+    return [finding for check in _CHECKS for finding in check(spec)] + cloud_findings(spec)
 
 
 def _shared_disks(spec: GridSpec) -> Iterator[Finding]:

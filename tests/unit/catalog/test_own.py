@@ -55,6 +55,19 @@ prices:
     assert lustre == pytest.approx(1200 * 0.16)
 
 
+def test_own_prices_of_gateways_and_addresses(tmp_path: Path) -> None:
+    text = "prices:\n  services:\n    eu-west-1: {nat-gateway: 0.048}\n    us-east-1: {nat-gateway: 0.04}\n"
+    services = load_catalog(written(tmp_path, text)).services
+    assert services.usd("nat-gateway", "eu-west-1") == 0.048
+    assert services.usd("nat-gateway", "us-east-1") == 0.04
+    assert services.usd("public-address", "us-east-1") == load_catalog().services.usd(
+        "public-address", "us-east-1"
+    )
+    assert services.usd("public-address", "eu-west-1") is None
+    (wrong,) = problems(tmp_path, "prices:\n  services:\n    eu-west-1: {nat-gatewy: 0.048}\n")
+    assert "nat-gateway" in (wrong.remedy or "")
+
+
 def test_a_private_type(tmp_path: Path) -> None:
     text = """
 instances:

@@ -50,6 +50,29 @@ def test_a_listed_rate_of_local_disks_has_a_source_and_is_none_of_the_papers(cat
         assert "00" not in store.source.partition("(")[0]
 
 
+def test_types_with_an_adapter_are_types_of_aws_with_a_fast_network(catalog: Catalog) -> None:
+    from gridwright.catalog.efa import efa_types
+
+    assert len(efa_types()) > 200
+    for name in efa_types():
+        each = catalog.instances[name]
+        assert each.provider == "aws"
+        assert each.network.peak_bytes_per_s >= 12.5 * GBIT, name
+    assert "m5n.24xlarge" in efa_types()
+    assert "m5n.8xlarge" not in efa_types()
+
+
+def test_prices_beside_machines_have_a_unit_and_a_source(catalog: Catalog) -> None:
+    services = catalog.services
+    assert {"nat-gateway", "public-address", "load-balancer", "fsx-metadata"} <= set(services.units)
+    for item, regions in services.by_item.items():
+        assert services.units[item] in ("USD/h", "USD/IOPS-month")
+        for price in regions.values():
+            assert 0 < price.usd < 1
+            assert price.source.text
+            assert re.match(r"20\d\d", price.source.date)
+
+
 @pytest.mark.parametrize(
     ("name", "cores", "baseline", "peak", "nics"),
     [

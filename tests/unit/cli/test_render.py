@@ -25,6 +25,7 @@ scheduler:
 AWS = """
 provider: aws
 region: us-east-1
+aws: {zone: us-east-1a, ssh_from: [203.0.113.0/24]}
 nodes:
   compute: {count: 2, instance: m5n.8xlarge}
 filesystems:

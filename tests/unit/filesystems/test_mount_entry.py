@@ -69,3 +69,23 @@ def test_mounts_are_found_by_path() -> None:
     assert server is not None
     assert server.option("svname") == "scratch-OST0001"
     assert mount_of("/mnt/scratches", mounts) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "type: fsx-lustre, capacity: 2.4 TiB, path: /l",
+        "type: lustre, path: /l, oss: {instance: c6in.8xlarge, count: 2}",
+        'type: lustre, path: /l, source: "10.20.64.10@tcp:/made"',
+    ],
+)
+def test_a_lustre_that_is_yet_to_be_built_is_mounted_once_its_source_is_known(text: str) -> None:
+    filesystem = parse_spec(f"filesystems:\n  fs: {{{text}}}\n").filesystems["fs"]
+    if "source" not in text:
+        assert mount_entry(filesystem) is None
+    # What the spec says goes first.
+    known = "10.0.0.9@tcp:/other" if "source" in text else "10.20.64.10@tcp:/made"
+    found = mount_entry(filesystem, known)
+    assert found is not None
+    assert (found.source, found.mount_point, found.type) == ("10.20.64.10@tcp:/made", "/l", "lustre")
+    assert found.option_text == "flock,noatime,_netdev"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from gridwright.nodes import claim_program
 from gridwright.nodes.playbook import GROUPS, Hosts, SlurmPart, playbook_files
 from gridwright.nodes.scratch.configuration import parse_configuration
 from gridwright.nodes.scratch_program import build_zipapp
@@ -66,7 +67,10 @@ def test_the_same_spec_gives_the_same_bytes(spec: GridSpec, files: dict[str, str
 
 def test_every_role_is_there_whole(files: dict[str, str | bytes]) -> None:
     roles = {path.split("/")[1] for path in files if path.startswith("roles/")}
-    assert roles == {"base", "scratch", "nfs_client", "lustre_client", "spectrum_scale_client", "slurm"}
+    assert roles == {
+        *("base", "scratch", "nfs_client", "lustre_client", "spectrum_scale_client", "slurm"),
+        *("claim", "lustre_server"),
+    }
     for role in roles:
         assert {f"roles/{role}/{part}/main.yml" for part in ("defaults", "meta", "tasks")} <= set(files)
     assert files["roles/scratch/files/scratch.pyz"] == build_zipapp()
@@ -132,6 +136,70 @@ def test_nodes_of_a_lab_leave_the_kernel_and_the_disks_of_their_machine_alone() 
     assert variables["gridwright_own_kernel"] is False
     assert variables["gridwright_scratch"] == {}
     assert variables["gridwright_mounts"] == []
+
+
+CLOUD = """
+provider: aws
+region: us-east-1
+aws: {zone: us-east-1a, ssh_from: [203.0.113.0/24], images: {storage: ami-0123456789abcdef0}}
+nodes:
+  compute: {count: 2, instance: m5n.8xlarge}
+filesystems:
+  bought: {type: fsx-lustre, capacity: 2.4 TiB, path: /bought}
+  built:
+    type: lustre
+    path: /built
+    oss: {instance: c6in.8xlarge, count: 2, disks: {type: gp3, count: 2, size: 250 GiB}}
+    mds: {instance: m7a.2xlarge, count: 1, disks: {type: gp3, count: 1, size: 100 GiB}}
+  theirs: {type: lustre, source: "10.0.0.1@tcp:/fs1", path: /theirs}
+libraries:
+  data: {filesystem: bought}
+  work: {filesystem: built}
+  util: {filesystem: theirs}
+scheduler: {type: slurm}
+"""
+SOURCES = {"bought": "{{ gridwright_sources['bought'] }}", "built": "10.20.64.10@tcp:/built"}
+ADDRESSES = {"compute1": "10.20.128.16", "built-oss1": "10.20.64.11"}
+
+
+def cloud_files(text: str = CLOUD) -> dict[str, str | bytes]:
+    return playbook_files(parse_spec(text), HOSTS, SLURM, sources=SOURCES, addresses=ADDRESSES)
+
+
+def test_what_the_provider_knows_the_source_of_is_mounted() -> None:
+    mounts = content(cloud_files(), "group_vars/all.yml")["gridwright_mounts"]
+    assert [(each["type"], each["source"], each["path"]) for each in mounts] == [
+        ("lustre", "{{ gridwright_sources['bought'] }}", "/bought"),
+        ("lustre", "10.20.64.10@tcp:/built", "/built"),
+        ("lustre", "10.0.0.1@tcp:/fs1", "/theirs"),
+    ]
+    assert {each["options"] for each in mounts} == {"flock,noatime,_netdev"}
+
+
+def test_machines_that_are_replaced_claim_their_names() -> None:
+    files = cloud_files()
+    variables = content(files, "group_vars/all.yml")
+    assert variables["gridwright_claims"] == ["compute", "storage"]
+    assert variables["gridwright_lustre_servers"] is True
+    assert variables["gridwright_addresses"] == ADDRESSES
+    assert files["roles/claim/files/claim.pyz"] == claim_program.build_zipapp()
+    kept = content(cloud_files(CLOUD.replace("aws: {", "aws: {replace_nodes: false, ")), "group_vars/all.yml")
+    assert kept["gridwright_claims"] == ["storage"]
+
+
+def test_grids_outside_of_a_cloud_have_nothing_of_it(files: dict[str, str | bytes]) -> None:
+    """`files` is of a provider's grid without section aws; a lab and a site have neither."""
+    for given in (files, playbook_files(parse_spec(LAB), HOSTS)):
+        variables = content(given, "group_vars/all.yml")
+        assert not {"gridwright_claims", "gridwright_addresses", "gridwright_lustre_servers"} & set(variables)
+        assert "roles/claim/files/claim.pyz" not in given
+
+
+def test_servers_of_the_grid_s_own_lustre_do_not_mount_it(files: dict[str, str | bytes]) -> None:
+    tasks = {task["name"]: task for task in content(files, "site.yml")[1]["tasks"]}
+    assert tasks["Mount Lustre"]["when"].endswith("and not gridwright_serves_lustre")
+    assert tasks["Serve Lustre"]["when"] == "gridwright_serves_lustre"
+    assert "'compute' in group_names" in tasks["Make scratch storage"]["when"]
 
 
 def test_no_secret_is_rendered(files: dict[str, str | bytes]) -> None:

@@ -57,6 +57,30 @@ def test_the_search_prices_and_rates_candidates_as_predict_does(found: list[Cand
         assert prediction.met is True, prediction.findings
 
 
+AWS = {"zone": "us-east-1a", "ssh_from": ["203.0.113.0/24"]}
+
+
+@pytest.mark.parametrize("fields", [{}, {"proxy": "http://10.20.0.9:3128"}])
+def test_the_search_counts_what_the_cloud_asks_for_beside_as_predict_does(fields: dict[str, str]) -> None:
+    from gridwright.plan.grid_spec import design_spec
+
+    needs = read_needs(spec(aws={**AWS, **fields}, scheduler={"type": "slurm"}))
+    candidates = search(needs, CATALOG).candidates
+    for candidate in candidates[:: len(candidates) // 40]:
+        prediction = predict(grid_model(design_spec(candidate, needs), CATALOG))
+        assert f"{candidate.usd_per_hour:.8f}" == f"{prediction.usd_per_hour:.8f}"
+        assert candidate.cloud_usd_per_hour > 0
+
+
+def test_a_plan_for_aws_keeps_the_section_and_tells_neighbours_apart_by_their_own_cost() -> None:
+    plain, whole = plan(spec(), CATALOG), plan(spec(aws=AWS, scheduler={"type": "slurm"}), CATALOG)
+    assert all(design.spec.aws is not None for design in whole.designs)
+    assert whole.designs[0].usd_per_hour > plain.designs[0].usd_per_hour
+    assert "the cloud asks for beside" not in str(plain.neighbours)
+    budget = f"{plain.designs[0].usd_per_hour:.2f} USD/h"
+    assert plan(spec(requirements={"budget": budget}, aws=AWS), CATALOG).designs == (), "all of it has to fit"
+
+
 def test_the_front_holds_what_nothing_else_beats(found: list[Candidate]) -> None:
     front = pareto_front(found)
 

@@ -85,6 +85,15 @@ def test_a_spec_can_be_dumped_and_read_again(smallest: GridSpec) -> None:
     assert GridSpec.model_validate(smallest) is smallest
 
 
+@pytest.mark.parametrize("deployment", ["scratch-2", "persistent-1", "persistent-2"])
+def test_a_grid_on_aws_can_be_written_out_in_full_and_read_again(deployment: str) -> None:
+    text = init_text("aws").replace("persistent-2", deployment).replace("250 MB/s/TiB", "200 MB/s/TiB")
+    spec = parse_spec(text, base=Path("/base"))
+    whole = spec.model_dump(mode="json", exclude_none=True)
+    again = GridSpec.model_validate(whole, context={"base": Path("/")})
+    assert again.model_dump(mode="json", exclude_none=True) == whole, "up keeps it so in the stack"
+
+
 def test_a_spec_made_of_values_keeps_the_rules() -> None:
     with pytest.raises(ValidationError):
         GridSpec.model_validate(

@@ -21,6 +21,20 @@ QUIET = THIRD + (
     "libraries:\n  data: {filesystem: a, requires: 100 MB/s/core}\n"
     "  work: {filesystem: b, requires: 125 MB/s/core}\n  util: {filesystem: c, requires: 125 MB/s/core}\n"
 )
+CLOUD = (
+    "provider: aws\nregion: us-east-1\nnodes: {compute: {instance: m5n.8xlarge}}\n"
+    "aws: {zone: us-east-1a, ssh_from: [203.0.113.0/24], owner: us, expires: 2030-01-01,"
+    " images: {storage: ami-0123456789abcdef0}}\nscheduler: {type: slurm}\nfilesystems:\n"
+    "  lustre: {type: lustre, path: /lustre, oss: {instance: m6i.large, disks: {type: gp3, count: 4}},"
+    " mds: {instance: m6i.large, disks: {type: gp3}}}\n"
+    "  fsx: {type: fsx-lustre, path: /fsx, capacity: 4800 GiB}\n"
+    "  own: {type: local, path: /own, disks: {type: instance-store}}\n"
+    "libraries:\n  data: {filesystem: fsx, requires: 100 MB/s/core}\n"
+    "  work: {filesystem: lustre, requires: 125 MB/s/core}\n"
+    "  util: {filesystem: own, requires: 125 MB/s/core}\n"
+)
+SCRATCH = CLOUD.replace("capacity: 4800 GiB", "capacity: 4800 GiB, deployment: scratch-2")
+KEY = "kms_key: arn:aws:kms:us-east-1:111122223333:key/11111111-2222-3333-4444-555555555555"
 # Name of a finding, and a spec that has it.
 HURTS = {
     "shared-disks": FULL % ("/fast", "/slow", "100 MB/s/core", "fast"),
@@ -33,6 +47,16 @@ HURTS = {
     "no-metadata-server": QUIET.replace(
         "a: {type: local, path: /a}", "a: {type: lustre, path: /a, oss: {instance: c5n.9xlarge}}"
     ),
+    "metadata-none": CLOUD.replace("4800 GiB", "4800 GiB, metadata: none"),
+    "data-on-scratch": SCRATCH,
+    "key-not-used": SCRATCH.replace("owner: us", f"owner: us, {KEY}"),
+    "stripes-beyond-targets": CLOUD.replace("4800 GiB", "4800 GiB, stripe_count: 5"),
+    "no-server-image": CLOUD.replace(" images: {storage: ami-0123456789abcdef0}", ""),
+    "server-on-credits": CLOUD.replace("mds: {instance: m6i.large", "mds: {instance: t3.large"),
+    "volumes-not-made": CLOUD.replace("{type: instance-store}", "{type: gp3, size: 1 TiB}"),
+    "no-owner": CLOUD.replace(" owner: us,", ""),
+    "no-scheduler": CLOUD.replace("{type: slurm}", "{type: local}"),
+    "proxy-outside": CLOUD.replace("owner: us", "owner: us, proxy: 'http://10.30.0.5:3128'"),
 }
 
 
@@ -42,6 +66,17 @@ def names(text: str) -> list[str]:
 
 def test_a_good_spec_has_no_findings() -> None:
     assert names(QUIET) == []
+
+
+def test_a_good_spec_of_a_cloud_has_none_either() -> None:
+    assert names(CLOUD) == []
+    assert names(CLOUD.replace("4800 GiB", "4800 GiB, stripe_count: 4")) == [], "as many as it has targets"
+    inside = CLOUD.replace("owner: us", "owner: us, proxy: 'http://10.20.0.5:3128'")
+    assert names(inside) == [], "the proxy is within the grid's own network"
+    moved = SCRATCH.replace("data: {filesystem: fsx", "data: {filesystem: lustre")
+    assert "data-on-scratch" not in names(
+        moved.replace("work: {filesystem: lustre", "work: {filesystem: fsx")
+    )
 
 
 def test_every_finding_of_the_room_has_a_sample() -> None:

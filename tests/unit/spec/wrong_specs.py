@@ -2,6 +2,9 @@
 
 DISK = "filesystems:\n  disk: {type: local, path: /data}\n"
 TWO = "filesystems:\n  fast: {type: local, path: /fast}\n  slow: {type: local, path: /slow}\n"
+CLOUD = "provider: aws\nregion: us-east-1\nnodes:\n  compute: {instance: m5n.8xlarge, count: 4}\n"
+FSX = CLOUD + "filesystems:\n  fsx:\n    type: fsx-lustre\n    path: /fsx\n    capacity: 2400 GiB\n"
+AWS = FSX + "aws:\n  zone: us-east-1a\n  ssh_from: [203.0.113.0/24]\n"
 
 WRONG: dict[str, str | bytes] = {
     "empty": "",
@@ -180,5 +183,44 @@ WRONG: dict[str, str | bytes] = {
         "  temp: {}\n"
         "sheduler: {type: local}\n"
     ),
+    "aws_section_of_another_provider": "provider: lab\nscheduler: {type: slurm}\n"
+    "aws: {zone: us-east-1a, ssh_from: [203.0.113.0/24]}\nfilesystems:\n  s: {type: moosefs, path: /s}\n",
+    "aws_without_zone_and_access": FSX + "aws: {}\n",
+    "aws_ssh_from_anywhere": AWS.replace("203.0.113.0/24", "0.0.0.0/0, 203.0.113.7/24, 10.0.0.0/4, office"),
+    "aws_zone_of_another_region": AWS.replace("us-east-1a", "us-west-2c"),
+    "aws_zone_is_a_region": AWS.replace("us-east-1a", "us-east-1"),
+    "aws_zone_without_its_region": AWS.replace("region: us-east-1\n", ""),
+    "aws_network_too_large_and_public": AWS + "  network: 10.0.0.0/8\n",
+    "aws_network_public": AWS + "  network: 8.8.0.0/16\n",
+    "aws_subnet_outside": AWS + "  subnets: {compute: 10.30.0.0/17}\n",
+    "aws_subnets_overlap": AWS + "  subnets:\n    public: 10.20.0.0/20\n    storage: 10.20.8.0/21\n",
+    "aws_subnet_overlaps_a_default": AWS + "  subnets: {public: 10.20.128.0/20}\n",
+    "aws_subnet_has_no_room": AWS + "  subnets: {public: 10.20.0.0/16, storage: 10.20.0.0/17}\n",
+    "aws_subnet_too_small": AWS + "  subnets: {public: 10.20.0.0/30}\n",
+    "aws_subnet_with_host_bits": AWS + "  subnets: {public: 10.20.0.1/20}\n",
+    "aws_subnets_of_another_network": AWS
+    + "  network: 10.21.0.0/16\n  subnets: {public: 10.20.0.0/18, storage: 10.20.64.0/18}\n",
+    "aws_network_too_small_with_subnets": AWS
+    + "  network: 10.20.0.0/32\n  subnets: {public: 10.20.0.0/32}\n",
+    "aws_network_of_the_wrong_type": AWS
+    + "  network: {a: b}\n  subnets: [10.20.0.0/20]\n  kms_key: [a:b:c:d:e]\n",
+    "aws_key_of_another_region": AWS
+    + "  kms_key: arn:aws:kms:us-west-2:111122223333:key/11111111-2222-3333-4444-555555555555\n",
+    "aws_group_called_as_the_login_node": AWS.replace("compute: {", "login: {"),
+    "aws_group_called_as_lustre_servers": AWS.replace("compute: {", "fsx-oss: {"),
+    "fsx_metadata_on_scratch": FSX + "    deployment: scratch-2\n    metadata: 1500\n",
+    "fsx_metadata_on_persistent_1": FSX + "    deployment: persistent-1\n    metadata: 6000\n",
+    "fsx_metadata_between_steps": FSX + "    metadata: 20000\n",
+    "fsx_metadata_beyond_the_most": FSX + "    metadata: 500000\n",
+    "fsx_metadata_misspelt": FSX + "    metadata: automtic\n",
+    "fsx_metadata_is_a_size": FSX + "    metadata: 6 TB\n",
+    "fsx_metadata_is_a_list": FSX + "    metadata: [6000]\n",
+    "fsx_metadata_huge": FSX + f"    metadata: {10**400}\n",
+    "fsx_backups_on_scratch": FSX + "    deployment: scratch-2\n    backup_days: 7\n",
+    "fsx_backups_with_a_bucket": FSX + "    backup_days: 7\n    repository: {bucket: s3://data}\n",
+    "aws_everything_at_once": AWS.replace("us-east-1a", "eu-west-1b")
+    .replace("203.0.113.0/24", "0.0.0.0/0")
+    .replace("2400 GiB", "2400 GiB\n    deployment: scratch-2\n    metadata: 5000\n    backup_days: 1")
+    + "  subnets: {storage: 192.168.0.0/24}\n  expires: soon\n",
     "more_than_fifty_problems": DISK + "silence:\n" + "".join(f"  unknown{n}: x\n" for n in range(70)),
 }

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import datetime
-import fcntl
 import os
-import signal
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 
+from gridwright.nodes.scratch.alone import alone, interruptible
 from gridwright.nodes.scratch.apply import Hands
 from gridwright.nodes.scratch.configuration import CONFIGURATION, Configuration, read_configuration
 from gridwright.nodes.scratch.machine import Machine, Roots, found_disks, observe
@@ -34,7 +31,6 @@ from gridwright.nodes.scratch.report import (
 from gridwright.nodes.scratch.state import State, read_state
 
 LOCK = Path("/run/lock/gridwright-scratch.lock")
-_LOCK_S = 60.0
 _LOOK_AGAIN_S = 0.5
 
 
@@ -70,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(order: Order) -> int:
     """Carry out an order and say what became of it; the exit status."""
     try:
-        with _interruptible():
+        with interruptible():
             return _run(order)
     except ScratchError as error:
         complain(error.troubles)
@@ -89,7 +85,7 @@ def _run(order: Order) -> int:
     configuration = read_configuration(order.config)
     if os.geteuid() != 0:
         raise ScratchError(Trouble("only root can look at disks", "run it with sudo"))
-    with _alone(order):
+    with alone(order.lock, "another one is at work on the disks"):
         state = read_state(configuration.state_file)
         _wait_for_disks(configuration, state, order)
         machine = observe(configuration, order.roots)
@@ -174,42 +170,3 @@ def _status(plan: Plan, outcomes: Sequence[Outcome]) -> int:
     if plan.troubles:
         return WRONG_INPUT if any("--wipe" in trouble.what for trouble in plan.troubles) else FAILED
     return 0 if all(outcome.well for outcome in outcomes) else FAILED
-
-
-@contextlib.contextmanager
-def _alone(order: Order) -> Iterator[None]:
-    """One at a time on a machine: the boot unit and a person must not both make an array."""
-    try:
-        order.lock.parent.mkdir(parents=True, exist_ok=True)
-        lock = os.open(order.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise ScratchError(Trouble(f"{order.lock}: {error.strerror}")) from None
-    try:
-        deadline = time.monotonic() + _LOCK_S
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except OSError:
-                if time.monotonic() > deadline:
-                    remedy = f"wait for it, or see who it is: fuser {order.lock}"
-                    raise ScratchError(Trouble("another one is at work on the disks", remedy)) from None
-            time.sleep(_LOOK_AGAIN_S)
-        yield
-    finally:
-        os.close(lock)
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Have SIGTERM and SIGINT end the command that runs, and then the program, in good order."""
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        raise Interrupted(number)
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from gridwright.errors import GridwrightError, Problem, input_error
-from gridwright.spec.aws import Aws
+from gridwright.spec.aws import Aws, default_subnets
 from gridwright.spec.filesystems import LustreFileSystem
 from gridwright.spec.lab import CONTROLLER
 from gridwright.spec.locate import problem_at
@@ -131,10 +131,7 @@ def aws_section(spec: GridSpec) -> Aws:
 
 def aws_subnets(aws: Aws) -> dict[str, ipaddress.IPv4Network]:
     """Subnets by name; those that the spec does not name are quarters and the upper half of the network."""
-    network = ipaddress.IPv4Network(aws.network)
-    low, high = network.subnets(prefixlen_diff=1)
-    public, storage = low.subnets(prefixlen_diff=1)
-    defaults = {"public": public, "storage": storage, "compute": high}
+    defaults = default_subnets(ipaddress.IPv4Network(aws.network))
     return defaults | {name: ipaddress.IPv4Network(value) for name, value in aws.subnets.given().items()}
 
 

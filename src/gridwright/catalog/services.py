@@ -1,0 +1,37 @@
+"""Prices of what a cloud asks for beside machines and storage: gateways, addresses, load balancers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gridwright.catalog.prices import Price
+from gridwright.catalog.tables import rows, source
+
+_COLUMNS = ("provider", "item", "region", "usd", "unit", "source", "date")
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePrices:
+    """USD by item and region; `units` says per what: USD/h, or USD/IOPS-month."""
+
+    by_item: Mapping[str, Mapping[str, Price]] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
+
+    def usd(self, item: str, region: str) -> float | None:
+        """Price of one unit of `item` in `region`; None where none is known."""
+        found = self.by_item.get(item, {}).get(region)
+        return found.usd if found else None
+
+
+def read_service_prices(own: Mapping[str, Mapping[str, Price]]) -> ServicePrices:
+    """The packaged prices, with the user's `own[region][item]` before them."""
+    found: dict[str, dict[str, Price]] = {}
+    units: dict[str, str] = {}
+    for _, item, region, usd, unit, text, date in rows("cloud-prices.csv", _COLUMNS):
+        found.setdefault(item, {})[region] = Price(float(usd), source(text, date))
+        units[item] = unit
+    for region, prices in own.items():
+        for item, price in prices.items():
+            found[item][region] = price
+    return ServicePrices(found, units)

@@ -1,0 +1,41 @@
+"""What the table of claims holds: one item for each slot, and what became of each volume."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+NEW = "new"
+"""The volume was found by its tags, and nothing was written to it."""
+FORMATTING = "formatting"
+"""It was proven blank, and is about to be formatted; nothing was ever stored on it."""
+FORMATTED = "formatted"
+"""It holds a target, and may hold data: it is never formatted again."""
+STATES = (NEW, FORMATTING, FORMATTED)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is known of a volume."""
+
+    target: str
+    state: str = NEW
+
+
+@dataclass(frozen=True)
+class Record:
+    """The item of a slot."""
+
+    slot: str
+    owner: str
+    """Instance that the machine is."""
+    token: int
+    """Rises with every change of owner."""
+    volumes: Mapping[str, Kept] = field(default_factory=dict)
+    """By volume ID."""
+    interface: str = ""
+
+    def with_volume(self, volume: str, kept: Kept) -> Record:
+        """The record in which a volume is known; what was known of another one for its target is dropped."""
+        others = {name: each for name, each in self.volumes.items() if each.target != kept.target}
+        return replace(self, volumes={**others, volume: kept})

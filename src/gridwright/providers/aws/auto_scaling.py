@@ -1,0 +1,55 @@
+"""Auto Scaling groups of fixed size: a machine that died is replaced by one that claims its place."""
+
+from __future__ import annotations
+
+from troposphere import GetAtt, Ref, autoscaling
+from troposphere.policies import AutoScalingRollingUpdate, UpdatePolicy
+
+from gridwright.providers.aws.launching import Building, launch_template, subnet
+from gridwright.providers.aws.layout import Machine
+from gridwright.providers.aws.names import tags
+from gridwright.providers.aws.user_data import UserData
+
+SET_UP = "PT1H"
+"""How long an update waits for a machine that replaces another one."""
+_HELD = ["AlarmNotification", "AZRebalance", "HealthCheck", "ReplaceUnhealthy", "ScheduledActions"]
+"""What a group must not do while it is updated (CloudFormation, UpdatePolicy attribute)."""
+
+
+def add_group(
+    building: Building, title: str, machines: tuple[Machine, ...], data: UserData, after: list[str]
+) -> None:
+    """The group of these machines, which are alike; `after` has logical IDs of what must be there first.
+
+    An update replaces one at a time, and goes on when the new one has told that it is set up. Nothing is
+    ended because it failed to set itself up: the reason has to be seen first.
+    """
+    first, count = machines[0], len(machines)
+    template = launch_template(building, first, title, data)
+    parts = [building.spec.name, first.group, *([str(first.role)] if first.role.serves_lustre else [])]
+    marks = {**tags(building.spec, role=str(first.role)), "Name": "-".join(parts)}
+    building.template.add_resource(
+        autoscaling.AutoScalingGroup(
+            title,
+            DependsOn=[*building.after, *after],
+            MinSize=str(count),
+            MaxSize=str(count),
+            DesiredCapacity=str(count),
+            LaunchTemplate=autoscaling.LaunchTemplateSpecification(
+                LaunchTemplateId=Ref(template), Version=GetAtt(template, "LatestVersionNumber")
+            ),
+            VPCZoneIdentifier=[subnet(building, first)],
+            HealthCheckType="EC2",
+            HealthCheckGracePeriod=600,
+            Tags=autoscaling.Tags(**{name: (value, True) for name, value in marks.items()}),
+            UpdatePolicy=UpdatePolicy(
+                AutoScalingRollingUpdate=AutoScalingRollingUpdate(
+                    MinInstancesInService=str(count - 1),
+                    MaxBatchSize="1",
+                    PauseTime=SET_UP,
+                    WaitOnResourceSignals=True,
+                    SuspendProcesses=_HELD,
+                )
+            ),
+        )
+    )

@@ -1,0 +1,31 @@
+"""What a grid on AWS costs by the hour: all of it, or what stays of it while no machine runs."""
+
+from __future__ import annotations
+
+from gridwright.model.grid import grid_model
+from gridwright.providers.aws.changes import holders
+from gridwright.providers.aws.layout import Layout
+from gridwright.providers.aws.results import CostLine
+from gridwright.spec.filesystems import FsxLustreFileSystem
+from gridwright.spec.model import GridSpec
+
+
+def bill(spec: GridSpec, layout: Layout, *, running: bool) -> tuple[CostLine, ...]:
+    """The bill of a grid: all of it where machines run, else that of the file systems that are kept."""
+    if running:
+        return tuple(CostLine(each.what, each.usd_per_hour) for each in grid_model(spec).costs)
+    return tuple(line for name in sorted(kept_names(spec, layout)) for line in kept_bill(spec, name))
+
+
+def kept_names(spec: GridSpec, layout: Layout) -> frozenset[str]:
+    """File systems that hold data and outlive machines."""
+    return frozenset(holders(spec, layout).values())
+
+
+def kept_bill(spec: GridSpec, name: str) -> tuple[CostLine, ...]:
+    """What a file system costs while no machine runs: FSx as ever, of a Lustre its volumes alone."""
+    costs = grid_model(spec).contributions[name].costs
+    managed = isinstance(spec.filesystems[name], FsxLustreFileSystem)
+    return tuple(
+        CostLine(each.what, each.usd_per_hour) for each in costs if managed or " at each " in each.what
+    )

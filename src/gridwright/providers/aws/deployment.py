@@ -1,0 +1,85 @@
+"""What `up` brings to AWS, made from the spec alone: the two templates, and the bundle of machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gridwright.model.grid import check_against_catalogue
+from gridwright.providers.aws import kept_spec
+from gridwright.providers.aws.bill import bill
+from gridwright.providers.aws.changes import holders
+from gridwright.providers.aws.layout import Layout, aws_layout
+from gridwright.providers.aws.results import CostLine
+from gridwright.spec.model import GridSpec
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Everything that is known of a grid before AWS is asked."""
+
+    spec: GridSpec
+    layout: Layout
+    storage: Mapping[str, Any]
+    """The template of the storage stack, in the long form of its functions."""
+    grid: Mapping[str, Any]
+    bundle_key: str
+    bundle: bytes
+
+    @property
+    def held(self) -> dict[str, str]:
+        """Resources that hold data, with their file systems."""
+        return holders(self.spec, self.layout)
+
+    @property
+    def filesystems(self) -> frozenset[str]:
+        """File systems that hold data on AWS, and outlive machines."""
+        return frozenset(self.held.values())
+
+    @property
+    def costs(self) -> tuple[CostLine, ...]:
+        """The bill of the whole grid."""
+        return bill(self.spec, self.layout, running=True)
+
+
+def deployment(spec: GridSpec) -> Deployment:
+    """Make it. Raises GridwrightError (INPUT) with everything that is wrong with the spec."""
+    from gridwright.providers.aws.bundle import grid_bundle
+    from gridwright.providers.aws.grid_template import grid_template
+
+    layout = aws_layout(spec)
+    check_against_catalogue(spec)
+    bundle = grid_bundle(spec)
+    grid = grid_template(spec, layout, bundle_key=bundle.key).to_dict()
+    kept_spec.keep(grid, spec)
+    return Deployment(
+        spec,
+        layout,
+        storage_body(spec, layout),
+        _plain(grid),
+        bundle.key,
+        bundle.content,
+    )
+
+
+def storage_body(
+    spec: GridSpec,
+    layout: Layout,
+    *,
+    deletable: frozenset[str] = frozenset(),
+    without: frozenset[str] = frozenset(),
+) -> dict[str, Any]:
+    """The template of the storage stack, which carries the spec that it is made from."""
+    from gridwright.providers.aws.storage_template import storage_template
+
+    template = storage_template(spec, layout, deletable=deletable, without=without).to_dict()
+    kept_spec.keep(template, spec)
+    return _plain(template)
+
+
+def _plain(template: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the classes of troposphere."""
+    found: dict[str, Any] = json.loads(json.dumps(template))
+    return found

@@ -1,0 +1,87 @@
+"""Everything that `render` writes for a grid on AWS: it can be deployed with the AWS CLI alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gridwright.catalog import load_catalog
+from gridwright.errors import Finding, GridwrightError, Problem
+from gridwright.grid.slurm.site import OLDEST, Release
+from gridwright.model.grid import GridModel, check_against_catalogue, grid_model
+from gridwright.nodes.playbook import Hosts
+from gridwright.providers.aws.bundle import bundle
+from gridwright.providers.aws.grid_template import grid_template
+from gridwright.providers.aws.layout import aws_layout
+from gridwright.providers.aws.machine_files import machine_files
+from gridwright.providers.aws.read_me import aws_read_me
+from gridwright.providers.aws.storage_template import storage_template
+from gridwright.spec.model import GridSpec
+from gridwright.units import HOURS_PER_MONTH
+
+STORAGE_TEMPLATE = "storage.template.yaml"
+GRID_TEMPLATE = "grid.template.yaml"
+BUNDLE = "bundle.tar.gz"
+BUNDLE_KEY_FILE = "bundle.key"
+COSTS = "costs.json"
+
+
+def aws_files(
+    spec: GridSpec, release: Release = OLDEST
+) -> tuple[Mapping[str, str | bytes], Sequence[Finding], Hosts]:
+    """All files by their path, what Slurm's configuration found, and the machines of the inventory.
+
+    The same spec gives the same bytes. Raises GridwrightError (INPUT) with all that cannot be built as it is
+    written.
+    """
+    _check(spec)
+    layout = aws_layout(spec)
+    machines = machine_files(spec, layout, release)
+    made = bundle(machines.files)
+    costs = cost_document(spec, grid_model(spec))
+    files: dict[str, str | bytes] = {
+        **machines.files,
+        STORAGE_TEMPLATE: storage_template(spec, layout).to_yaml(clean_up=True),
+        GRID_TEMPLATE: grid_template(spec, layout, bundle_key=made.key).to_yaml(clean_up=True),
+        BUNDLE: made.content,
+        BUNDLE_KEY_FILE: made.key + "\n",
+        COSTS: json.dumps(costs, indent=2) + "\n",
+    }
+    files["README.md"] = aws_read_me(spec, layout, costs, tuple(files))
+    return files, machines.slurm.findings, machines.hosts
+
+
+def _check(spec: GridSpec) -> None:
+    """Raise what is wrong with the machines and with what is bought, all of it at once."""
+    problems: list[Problem] = []
+    for look in (aws_layout, check_against_catalogue):
+        try:
+            look(spec)
+        except GridwrightError as error:
+            problems += [each for each in error.problems if each not in problems]
+    if problems:
+        raise GridwrightError(*problems)
+
+
+def cost_document(spec: GridSpec, model: GridModel) -> dict[str, Any]:
+    """The bill by line, as `predict` and `plan` have it; None where a price is not known."""
+    hourly = model.usd_per_hour
+    return {
+        "schema": 1,
+        "region": spec.region,
+        "currency": "USD",
+        "lines": [{"what": each.what, "usd_per_hour": each.usd_per_hour} for each in model.costs],
+        "usd_per_hour": hourly,
+        "usd_per_month": None if hourly is None else hourly * HOURS_PER_MONTH,
+        "prices_as_of": _as_of(spec, model),
+    }
+
+
+def _as_of(spec: GridSpec, model: GridModel) -> str | None:
+    """The month that the price of a node is of; None where none is known."""
+    if model.instance is None or spec.region is None:
+        return None
+    catalog = load_catalog(spec.file.parent if spec.file else None)
+    price = catalog.instance_price(model.instance.name, spec.region)
+    return price.source.date if price else None

@@ -1,0 +1,152 @@
+"""The grid stack: what runs and is billed by the hour, put together from its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from troposphere import Output, Parameter, Ref, Tags, Template, ec2
+from troposphere.cloudformation import WaitCondition, WaitConditionHandle
+from troposphere.secretsmanager import GenerateSecretString, Secret
+
+from gridwright.catalog import load_catalog
+from gridwright.providers.aws.auto_scaling import add_group
+from gridwright.providers.aws.health_page import add_health_page
+from gridwright.providers.aws.iam import add_roles
+from gridwright.providers.aws.launching import (
+    PLACEMENT,
+    Building,
+    add_interfaces,
+    add_machine,
+    is_placed,
+    machine_id,
+)
+from gridwright.providers.aws.layout import Layout, Machine, Role
+from gridwright.providers.aws.names import logical_id, tags
+from gridwright.providers.aws.nat import add_way_out
+from gridwright.providers.aws.user_data import BUNDLE_KEY, MUNGE_KEY, UserData, ready_id, user_data
+from gridwright.spec.model import GridSpec
+
+BUNDLE_PATTERN = r"bundles/[0-9a-f]{64}\.tar\.gz"
+MUNGE_KEY_LENGTH = 128
+"""Characters of 62 kinds; munge wants 32 bytes at least (munged(8))."""
+FIRST_SET_UP_S = 3600
+EACH_SET_UP_S = 900
+LONGEST_WAIT_S = 43_200
+"""Longest timeout of a wait condition (CloudFormation, WaitCondition)."""
+
+
+def grid_template(spec: GridSpec, layout: Layout, *, bundle_key: str = "") -> Template:
+    """The template, with one parameter: the S3 key of the bundle.
+
+    With `bundle_key` the wait condition is another one for another bundle, so that an update which brings it
+    waits until all machines are set up with it.
+    Raises GridwrightError for types that the catalogue does not know.
+    """
+    template = Template(f"Gridwright grid {spec.name}: what runs. Made by gridwright render.")
+    template.set_version("2010-09-09")
+    template.add_parameter(
+        Parameter(
+            BUNDLE_KEY,
+            Type="String",
+            AllowedPattern=BUNDLE_PATTERN,
+            Description="Key, in the site bucket, of the bundle that machines set themselves up from",
+        )
+    )
+    groups = list(_alike(layout))
+    data = {
+        title: user_data(spec, layout, machines, _auto_scaling(title, machines)) for title, machines in groups
+    }
+    ready = ready_id((each.text for each in data.values()), len(layout.machines), bundle_key)
+    _add_wait(template, ready, layout)
+    _add_munge_key(template, spec, layout)
+    add_roles(template, spec, layout)
+    after = tuple(add_way_out(template, spec, layout))
+    building = Building(
+        template, spec, layout, load_catalog(spec.file.parent if spec.file else None), ready, after
+    )
+    if any(is_placed(building, machine) for machine in layout.machines):
+        template.add_resource(
+            ec2.PlacementGroup(PLACEMENT, Strategy="cluster", Tags=Tags(**tags(spec, role="placement")))
+        )
+    _add_machines(building, groups, data)
+    add_health_page(template, spec, layout)
+    _add_outputs(template, layout)
+    return template
+
+
+def _alike(layout: Layout) -> Iterator[tuple[str, tuple[Machine, ...]]]:
+    """Machines by the logical ID of what starts them: an Auto Scaling group, or a machine of its own."""
+
+    def title(machine: Machine) -> str:
+        if not machine.replaced:
+            return machine_id(machine)
+        if machine.role.serves_lustre:
+            return logical_id(machine.group, str(machine.role)) + "Servers"
+        return logical_id(machine.group) + "Nodes"
+
+    for name, machines in groupby(layout.machines, title):
+        yield name, tuple(machines)
+
+
+def _auto_scaling(title: str, machines: tuple[Machine, ...]) -> str | None:
+    return title if machines[0].replaced else None
+
+
+def _add_machines(
+    building: Building, groups: list[tuple[str, tuple[Machine, ...]]], data: dict[str, UserData]
+) -> None:
+    """Those with addresses of their own first, as a group's machines take any that is free."""
+    fixed = [
+        add_machine(building, machines[0], data[title])
+        for title, machines in groups
+        if not machines[0].replaced
+    ]
+    interfaces = []
+    for _, machines in groups:
+        if machines[0].replaced and not machines[0].role.serves_lustre:
+            interfaces += add_interfaces(building, machines)
+    for title, machines in groups:
+        if machines[0].replaced:
+            add_group(building, title, machines, data[title], [*fixed, *interfaces])
+
+
+def _add_wait(template: Template, ready: str, layout: Layout) -> None:
+    """It does not depend on the machines: so a reason is in the events as soon as the first one fails."""
+    template.add_resource(WaitConditionHandle(ready))
+    replaced = sum(machine.replaced for machine in layout.machines)
+    template.add_resource(
+        WaitCondition(
+            f"{ready}Machines",
+            Handle=Ref(ready),
+            Count=len(layout.machines),
+            Timeout=str(min(FIRST_SET_UP_S + EACH_SET_UP_S * replaced, LONGEST_WAIT_S)),
+        )
+    )
+
+
+def _add_munge_key(template: Template, spec: GridSpec, layout: Layout) -> None:
+    """The key by which nodes of Slurm trust each other: AWS makes it up, and only nodes can read it."""
+    if spec.scheduler.type != "slurm":
+        return
+    secret = Secret(
+        MUNGE_KEY,
+        Description=f"Key of munge of grid {spec.name}",
+        GenerateSecretString=GenerateSecretString(PasswordLength=MUNGE_KEY_LENGTH, ExcludePunctuation=True),
+        Tags=Tags(**tags(spec, role="munge")),
+    )
+    if layout.aws.kms_key is not None:
+        secret.KmsKeyId = layout.aws.kms_key
+    template.add_resource(secret)
+
+
+def _add_outputs(template: Template, layout: Layout) -> None:
+    if layout.aws.proxy is None:
+        template.add_output(
+            Output("LoginPublicAddress", Description="Where users log in by ssh", Value=Ref("LoginAddress"))
+        )
+    for machine in layout.of_role(Role.LOGIN, Role.HEAD):
+        title = machine_id(machine)
+        template.add_output(
+            Output(f"{title}Instance", Description=f"The machine {machine.name}", Value=Ref(title))
+        )

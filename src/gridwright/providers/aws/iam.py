@@ -1,0 +1,146 @@
+"""What machines may do on AWS: one role and profile for each kind of machine, with no more than it needs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from troposphere import GetAtt, Ref, Sub, Tags, Template, iam
+
+from gridwright.providers.aws.layout import Layout, Machine, Role
+from gridwright.providers.aws.names import GRID_TAG, ROLE_TAG, Export, logical_id, tags
+from gridwright.providers.aws.user_data import MUNGE_KEY, exported, has_munge
+from gridwright.spec.model import GridSpec
+
+STORAGE = "storage"
+_ANY = "*"
+
+
+def role_group(role: Role) -> str:
+    """Servers of Lustre are alike in what they may do."""
+    return STORAGE if role.serves_lustre else str(role)
+
+
+def profile_id(role: Role) -> str:
+    """Logical ID of the instance profile of machines of a role."""
+    return logical_id(role_group(role), "Profile")
+
+
+def add_roles(template: Template, spec: GridSpec, layout: Layout) -> None:
+    """A role and a profile for each group that has machines; none has a name, so that CAPABILITY_IAM does."""
+    for group in dict.fromkeys(role_group(machine.role) for machine in layout.machines):
+        machines = [each for each in layout.machines if role_group(each.role) == group]
+        statements = [_bundle(spec), *_session_manager()]
+        if has_munge(spec, machines[0].role):
+            statements.append(_allow("Munge", ["secretsmanager:GetSecretValue"], Ref(MUNGE_KEY)))
+        if any(each.replaced for each in machines):
+            statements += _claims(spec, machines)
+        if group == STORAGE:
+            statements.append(_volumes(spec, machines))
+        if layout.aws.kms_key is not None:
+            statements += _key(layout.aws.kms_key, volumes=group == STORAGE)
+        role = template.add_resource(
+            iam.Role(
+                logical_id(group, "Role"),
+                Description=f"Machines of group {group} of grid {spec.name}",
+                AssumeRolePolicyDocument=_document(
+                    {
+                        "Effect": "Allow",
+                        "Principal": {"Service": Sub("ec2.${AWS::URLSuffix}")},
+                        "Action": "sts:AssumeRole",
+                    }
+                ),
+                Policies=[iam.Policy(PolicyName="gridwright", PolicyDocument=_document(*statements))],
+                Tags=Tags(**tags(spec, role=group)),
+            )
+        )
+        template.add_resource(iam.InstanceProfile(logical_id(group, "Profile"), Roles=[Ref(role)]))
+
+
+def _document(*statements: dict[str, Any]) -> dict[str, Any]:
+    return {"Version": "2012-10-17", "Statement": list(statements)}
+
+
+def _allow(
+    sid: str,
+    actions: list[str],
+    resource: Any,  # noqa: ANN401 - text or a function of CloudFormation, or several
+    condition: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    statement = {"Sid": sid, "Effect": "Allow", "Action": actions, "Resource": resource}
+    return statement if condition is None else {**statement, "Condition": condition}
+
+
+def _bundle(spec: GridSpec) -> dict[str, Any]:
+    objects = Sub("arn:${AWS::Partition}:s3:::${Bucket}/bundles/*", Bucket=exported(spec, Export.SITE_BUCKET))
+    return _allow("Bundle", ["s3:GetObject"], objects)
+
+
+def _session_manager() -> list[dict[str, Any]]:
+    """What Session Manager's agent asks for, and no more; AmazonSSMManagedInstanceCore also reads parameters.
+
+    These actions know no resources (Service Authorization Reference, Session Manager message gateway).
+    """
+    channels = ("CreateControlChannel", "CreateDataChannel", "OpenControlChannel", "OpenDataChannel")
+    agent = ["ssm:UpdateInstanceInformation", *(f"ssmmessages:{each}" for each in channels)]
+    return [_allow("SessionManager", agent, _ANY)]
+
+
+def _claims(spec: GridSpec, machines: list[Machine]) -> list[dict[str, Any]]:
+    """Taking over name and interface of a machine that is gone; signals for the group's rolling update.
+
+    Only of machines of the same kind: a node that runs jobs cannot become a server.
+    """
+    table = ["dynamodb:GetItem", "dynamodb:UpdateItem"]
+    look = ["ec2:DescribeInstances", "ec2:DescribeNetworkInterfaces", "ec2:DescribeVolumes"]
+    stack = Sub(
+        "arn:${AWS::Partition}:cloudformation:${AWS::Region}:${AWS::AccountId}:stack/${AWS::StackName}/*"
+    )
+    return [
+        _allow("Claims", table, exported(spec, Export.CLAIMS_TABLE_ARN), _of_slots(machines)),
+        _allow("Look", look, _ANY),  # descriptions know no resources (Service Authorization Reference, EC2)
+        _allow(
+            "Interfaces",
+            ["ec2:AttachNetworkInterface"],
+            [_ec2("network-interface"), _ec2("instance")],
+            _of_kind(spec, machines),
+        ),
+        _allow("Signal", ["cloudformation:SignalResource"], stack),
+    ]
+
+
+def _volumes(spec: GridSpec, machines: list[Machine]) -> dict[str, Any]:
+    return _allow(
+        "Volumes", ["ec2:AttachVolume"], [_ec2("volume"), _ec2("instance")], _of_kind(spec, machines)
+    )
+
+
+def _key(arn: str, *, volumes: bool) -> list[dict[str, Any]]:
+    """Reading what is encrypted; EC2 makes a grant of its own where it attaches a volume."""
+    services = ("dynamodb", "s3", "secretsmanager")
+    through = [Sub(f"{each}.${{AWS::Region}}.${{AWS::URLSuffix}}") for each in services]
+    found = [_allow("Decrypt", ["kms:Decrypt"], arn, {"StringEquals": {"kms:ViaService": through}})]
+    if volumes:
+        for_aws = {"Bool": {"kms:GrantIsForAWSResource": "true"}}
+        found.append(_allow("Grant", ["kms:CreateGrant"], arn, for_aws))
+    return found
+
+
+def _ec2(kind: str) -> Sub:
+    return Sub(f"arn:${{AWS::Partition}}:ec2:${{AWS::Region}}:${{AWS::AccountId}}:{kind}/*")
+
+
+def _of_kind(spec: GridSpec, machines: list[Machine]) -> dict[str, Any]:
+    roles = sorted({str(each.role) for each in machines})
+    return {"StringEquals": {f"aws:ResourceTag/{GRID_TAG}": spec.name, f"aws:ResourceTag/{ROLE_TAG}": roles}}
+
+
+def _of_slots(machines: list[Machine]) -> dict[str, Any]:
+    """Items of these machines alone: their names end in a number, each digit of it a question mark here."""
+    names = {re.sub(r"[0-9]+$", lambda number: "?" * len(number[0]), each.name) for each in machines}
+    return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": sorted(names)}}
+
+
+def profile_arn(role: Role) -> GetAtt:
+    """The profile, as a launch template names it."""
+    return GetAtt(profile_id(role), "Arn")

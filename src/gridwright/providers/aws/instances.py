@@ -1,0 +1,94 @@
+"""Which instance is which machine of the layout: by the stack's resources, and by the table of claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gridwright.providers.aws.layout import Layout, Machine, Role
+from gridwright.providers.aws.names import GRID_TAG, claims_table, logical_id
+from gridwright.providers.aws.results import Claim, MachineStatus
+from gridwright.providers.aws.session import Cloud, CloudError
+from gridwright.spec.model import GridSpec
+
+_GONE = ("terminated", "shutting-down")
+_OF_ROLE = {Role.LOGIN: "Login", Role.HEAD: "Head"}
+
+
+def claims(cloud: Cloud, spec: GridSpec) -> dict[str, Claim]:
+    """The table of claims by machine; empty where there is no table."""
+    try:
+        items = list(cloud.listed("dynamodb", "scan", "Items", TableName=claims_table(spec)))
+    except CloudError as error:
+        if error.code == "ResourceNotFoundException":
+            return {}
+        raise
+    found = {}
+    for item in items:
+        name = item["slot"]["S"]
+        volumes = item.get("volumes", {}).get("M", {})
+        owner = item.get("owner", {}).get("S")
+        found[name] = Claim(name, owner, tuple(sorted(volumes)), int(item.get("token", {}).get("N", 0)))
+    return found
+
+
+def instances(cloud: Cloud, spec: GridSpec) -> dict[str, Mapping[str, Any]]:
+    """Instances of a grid that are not gone, by ID."""
+    chosen = [{"Name": f"tag:{GRID_TAG}", "Values": [spec.name]}]
+    reservations = cloud.listed("ec2", "describe_instances", "Reservations", Filters=chosen)
+    return {
+        each["InstanceId"]: each
+        for reservation in reservations
+        for each in reservation["Instances"]
+        if each["State"]["Name"] not in _GONE
+    }
+
+
+def machines(
+    layout: Layout,
+    found: Mapping[str, Mapping[str, Any]],
+    resources: Mapping[str, str],
+    claimed: Mapping[str, Claim],
+) -> tuple[MachineStatus, ...]:
+    """Every machine of a grid in the order of the layout, then instances that are none of them yet."""
+    owners = {each.name: _instance_of(each, resources, claimed) for each in layout.machines}
+    return (*_of_layout(layout, found, owners), *_unclaimed(found, set(owners.values())))
+
+
+def _of_layout(
+    layout: Layout, found: Mapping[str, Mapping[str, Any]], owners: Mapping[str, str | None]
+) -> Iterator[MachineStatus]:
+    for machine in layout.machines:
+        owner = owners[machine.name]
+        instance = found.get(owner or "")
+        yield MachineStatus(
+            name=machine.name,
+            role=machine.role.value,
+            type=str(instance["InstanceType"]) if instance else machine.instance,
+            address=str(machine.address),
+            instance=owner if instance else None,
+            state=str(instance["State"]["Name"]) if instance else "missing",
+            public_address=instance.get("PublicIpAddress") if instance else None,
+        )
+
+
+def _unclaimed(found: Mapping[str, Mapping[str, Any]], known: set[str | None]) -> Iterator[MachineStatus]:
+    for name, instance in found.items():
+        if name not in known:
+            tags = {each["Key"]: each["Value"] for each in instance.get("Tags", ())}
+            state = str(instance["State"]["Name"])
+            yield MachineStatus(
+                name="(no name yet)",
+                role=tags.get("gridwright:role", ""),
+                type=str(instance["InstanceType"]),
+                address=str(instance.get("PrivateIpAddress", "")),
+                instance=name,
+                state="booting" if state == "running" else state,
+            )
+
+
+def _instance_of(machine: Machine, resources: Mapping[str, str], claimed: Mapping[str, Claim]) -> str | None:
+    if machine.replaced:
+        claim = claimed.get(machine.name)
+        return claim.owner if claim else None
+    return resources.get(_OF_ROLE.get(machine.role) or logical_id(machine.name))

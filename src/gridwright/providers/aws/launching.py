@@ -1,0 +1,258 @@
+"""Launch templates, and the machines that nothing replaces: login, head, nodes where the spec says so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from troposphere import GetAtt, Ref, Tags, Template, ec2
+
+from gridwright.catalog import Catalog, InstanceType
+from gridwright.model.cloud_costs import ROOT_VOLUME, ROOT_VOLUME_SIZE
+from gridwright.providers.aws.iam import profile_arn
+from gridwright.providers.aws.layout import DEFAULT_VOLUME, Layout, Machine, Role
+from gridwright.providers.aws.names import SLOT_TAG, Export, logical_id, tags
+from gridwright.providers.aws.user_data import UserData, exported
+from gridwright.spec.filesystems import LocalFileSystem
+from gridwright.spec.model import GridSpec
+from gridwright.spec.storage import INSTANCE_STORE, Disks
+
+ROOT_DEVICE = "/dev/sda1"
+"""Of images of Ubuntu, Red Hat and Rocky Linux."""
+UBUNTU = "/aws/service/canonical/ubuntu/server/24.04/stable/current/{}/hvm/ebs-gp3/ami-id"
+"""The name by which Canonical publishes its image; its documentation, Ubuntu on AWS, find images by SSM."""
+PLACEMENT = "Placement"
+_FIRST_LETTER = ord("b")
+_SECURITY_GROUPS = {
+    Role.LOGIN: Export.LOGIN_GROUP,
+    Role.HEAD: Export.HEAD_GROUP,
+    Role.COMPUTE: Export.COMPUTE_GROUP,
+}
+_SUBNETS = {
+    "public": Export.PUBLIC_SUBNET,
+    "compute": Export.COMPUTE_SUBNET,
+    "storage": Export.STORAGE_SUBNET,
+}
+
+
+@dataclass(frozen=True)
+class Building:
+    """What all parts of the grid stack are made from."""
+
+    template: Template
+    spec: GridSpec
+    layout: Layout
+    catalog: Catalog
+    ready: str
+    """Logical ID of the handle that machines tell how they got on."""
+    after: tuple[str, ...]
+    """Logical IDs of what has to be there before a machine starts."""
+
+    def type_of(self, machine: Machine) -> InstanceType:
+        """Its instance type, as the catalogue has it."""
+        return self.catalog.instance(machine.instance, "aws")
+
+
+def security_group(building: Building, role: Role) -> Any:  # noqa: ANN401 - a function of CloudFormation
+    """The security group of machines of a role."""
+    return exported(building.spec, _SECURITY_GROUPS.get(role, Export.STORAGE_GROUP))
+
+
+def subnet(building: Building, machine: Machine) -> Any:  # noqa: ANN401 - a function of CloudFormation
+    """The subnet that a machine is in."""
+    return exported(building.spec, _SUBNETS[machine.subnet])
+
+
+def launch_template(building: Building, machine: Machine, name: str, data: UserData | None) -> str:
+    """What machines like this one are started with; returns its logical ID.
+
+    Without `data` it has none: a machine that stays gets them itself, so that other data do not replace it.
+    """
+    spec, aws, kind = building.spec, building.layout.aws, building.type_of(machine)
+    marks = tags(spec, role=str(machine.role))
+    tagged = [
+        ec2.TagSpecifications(ResourceType=each, Tags=Tags(**marks))
+        for each in ("instance", "volume", "network-interface")
+    ]
+    content: dict[str, Any] = {
+        "ImageId": _image(aws.images.storage if machine.role.serves_lustre else aws.images.compute, kind),
+        "InstanceType": machine.instance,
+        "IamInstanceProfile": ec2.IamInstanceProfile(Arn=profile_arn(machine.role)),
+        "MetadataOptions": ec2.MetadataOptions(
+            HttpEndpoint="enabled", HttpTokens="required", HttpPutResponseHopLimit=1
+        ),
+        # Five-minute figures of CloudWatch cost nothing; Gridwright measures nodes itself.
+        "Monitoring": ec2.Monitoring(Enabled=False),
+        "BlockDeviceMappings": [_root(building), *_devices(building, machine, kind)],
+        "TagSpecifications": tagged,
+    }
+    if aws.key is not None:
+        content["KeyName"] = aws.key
+    if kind.ebs is not None and kind.ebs.dedicated:
+        content["EbsOptimized"] = True
+    if machine.role is Role.COMPUTE and not aws.hyperthreads and _has_threads(kind):
+        content["CpuOptions"] = ec2.CpuOptions(CoreCount=kind.cores, ThreadsPerCore=1)
+    if is_placed(building, machine):
+        content["Placement"] = ec2.Placement(GroupName=Ref(PLACEMENT))
+    if data is not None:
+        content["UserData"] = data.property(building.ready)
+        content["NetworkInterfaces"] = [_interface(building, machine)]
+    title = logical_id(name, "Template")
+    building.template.add_resource(
+        ec2.LaunchTemplate(
+            title,
+            LaunchTemplateData=ec2.LaunchTemplateData(**content),
+            TagSpecifications=[
+                ec2.TagSpecifications(ResourceType="launch-template", Tags=Tags(**marks)),
+            ],
+        )
+    )
+    return title
+
+
+def machine_id(machine: Machine) -> str:
+    """Logical ID of a machine that has an address for good: Login, Head, or the node's own name."""
+    return logical_id(str(machine.role) if machine.role in (Role.LOGIN, Role.HEAD) else machine.name)
+
+
+def add_machine(building: Building, machine: Machine, data: UserData) -> str:
+    """A machine with its address for good, which stops and starts again when its user data change."""
+    title = machine_id(machine)
+    template = launch_template(building, machine, title, None)
+    interface = _network_interface(building, machine)
+    after = list(building.after)
+    if machine.role is Role.LOGIN and building.layout.aws.proxy is None:
+        after.append(_public_address(building, interface))
+    building.template.add_resource(
+        ec2.Instance(
+            title,
+            DependsOn=after,
+            LaunchTemplate=ec2.LaunchTemplateSpecification(
+                LaunchTemplateId=Ref(template), Version=GetAtt(template, "LatestVersionNumber")
+            ),
+            InstanceType=machine.instance,
+            NetworkInterfaces=[
+                ec2.NetworkInterfaceProperty(DeviceIndex="0", NetworkInterfaceId=Ref(interface))
+            ],
+            UserData=data.property(building.ready),
+            Tags=Tags(**tags(building.spec, role=str(machine.role), slot=machine.name), Name=machine.name),
+        )
+    )
+    return title
+
+
+def _network_interface(building: Building, machine: Machine) -> str:
+    title = logical_id(machine.name if machine.replaced else machine_id(machine), "Interface")
+    marks = {**tags(building.spec, role=str(machine.role)), SLOT_TAG: machine.name}
+    building.template.add_resource(
+        ec2.NetworkInterface(
+            title,
+            Description=f"{machine.name} of grid {building.spec.name}",
+            GroupSet=[security_group(building, machine.role)],
+            PrivateIpAddress=str(machine.address),
+            SubnetId=subnet(building, machine),
+            Tags=Tags(**marks, Name=machine.name),
+        )
+    )
+    return title
+
+
+def add_interfaces(building: Building, machines: tuple[Machine, ...]) -> list[str]:
+    """The interfaces that nodes of an Auto Scaling group claim, each with the address of one node."""
+    return [_network_interface(building, machine) for machine in machines]
+
+
+def _public_address(building: Building, interface: str) -> str:
+    """An address of its own, which stays when the login node stops, and is there before it starts."""
+    marks = tags(building.spec, role=str(Role.LOGIN))
+    building.template.add_resource(
+        ec2.EIP("LoginAddress", Domain="vpc", Tags=Tags(**marks, Name=f"{building.spec.name}-login"))
+    )
+    title = "LoginAddressOfInterface"
+    building.template.add_resource(
+        ec2.EIPAssociation(
+            title, AllocationId=GetAtt("LoginAddress", "AllocationId"), NetworkInterfaceId=Ref(interface)
+        )
+    )
+    return title
+
+
+def is_placed(building: Building, machine: Machine) -> bool:
+    """Whether it is in the placement group, which takes no burstable types (EC2 User Guide)."""
+    if not building.layout.aws.placement_group or machine.role in (Role.LOGIN, Role.HEAD):
+        return False
+    return not building.type_of(machine).burstable_cpu
+
+
+def _image(chosen: str | None, kind: InstanceType) -> str:
+    """An image, or the name of a parameter that EC2 looks up when it starts a machine.
+
+    CloudFormation would look it up at each update, and replace machines whenever a new image is published.
+    """
+    architecture = "arm64" if kind.architecture == "arm64" else "amd64"
+    named = chosen or UBUNTU.format(architecture)
+    return named if named.startswith("ami-") else f"resolve:ssm:{named}"
+
+
+def _interface(building: Building, machine: Machine) -> ec2.NetworkInterfaces:
+    adapter = machine.role is Role.COMPUTE and building.layout.aws.efa
+    return ec2.NetworkInterfaces(
+        DeviceIndex=0,
+        AssociatePublicIpAddress=False,
+        DeleteOnTermination=True,
+        Groups=[security_group(building, machine.role)],
+        **({"InterfaceType": "efa"} if adapter else {}),
+    )
+
+
+def _has_threads(kind: InstanceType) -> bool:
+    return kind.vcpus == 2 * kind.cores and not kind.bare_metal
+
+
+def _root(building: Building) -> ec2.LaunchTemplateBlockDeviceMapping:
+    return _volume(building, ROOT_DEVICE, Disks(type=ROOT_VOLUME, size=ROOT_VOLUME_SIZE))
+
+
+def _devices(
+    building: Building, machine: Machine, kind: InstanceType
+) -> Iterator[ec2.LaunchTemplateBlockDeviceMapping]:
+    """Disks inside machines of the Xen generation, which are not there unless asked for, then volumes.
+
+    NVMe disks need no mapping (EC2 User Guide, block device mappings).
+    """
+    letter = _FIRST_LETTER
+    store = kind.instance_store
+    if store is not None and not store.nvme:
+        for number in range(store.disks):
+            yield ec2.LaunchTemplateBlockDeviceMapping(
+                DeviceName=f"/dev/sd{chr(letter)}", VirtualName=f"ephemeral{number}"
+            )
+            letter += 1
+    if machine.role is not Role.COMPUTE:
+        return
+    for filesystem in building.spec.filesystems.values():
+        disks = filesystem.disks if isinstance(filesystem, LocalFileSystem) else None
+        if disks is None or disks.type == INSTANCE_STORE:
+            continue
+        for _ in range(disks.count or 1):
+            yield _volume(building, f"/dev/sd{chr(letter)}", disks)
+            letter += 1
+
+
+def _volume(building: Building, device: str, disks: Disks) -> ec2.LaunchTemplateBlockDeviceMapping:
+    """A volume that goes with its machine."""
+    content: dict[str, Any] = {
+        "VolumeType": disks.type,
+        "VolumeSize": -(-(disks.size or DEFAULT_VOLUME) // 2**30),
+        "Encrypted": True,
+        "DeleteOnTermination": True,
+    }
+    if building.layout.aws.kms_key is not None:
+        content["KmsKeyId"] = building.layout.aws.kms_key
+    if disks.iops is not None:
+        content["Iops"] = disks.iops
+    if disks.throughput is not None:
+        content["Throughput"] = math.ceil(disks.throughput.bytes_per_s / 2**20)
+    return ec2.LaunchTemplateBlockDeviceMapping(DeviceName=device, Ebs=ec2.EBSBlockDevice(**content))

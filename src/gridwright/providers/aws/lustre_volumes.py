@@ -1,0 +1,102 @@
+"""Volumes and network interfaces of Lustre servers: what stays when a server is replaced.
+
+Each server has an interface with its fixed address, so that its NID stays, and each target has a volume of
+its own. A new instance finds them by their tags, and claims them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from troposphere import AWSObject, Ref, Tags, ec2
+
+from gridwright.catalog.contents import Catalog
+from gridwright.errors import GridwrightError, Problem
+from gridwright.providers.aws.layout import DEFAULT_VOLUME, Layout, Machine, Target
+from gridwright.providers.aws.names import SLOT_TAG, TARGET_TAG, logical_id, tags
+from gridwright.providers.aws.network import SUBNETS
+from gridwright.providers.aws.retention import kept
+from gridwright.providers.aws.security_groups import Group
+from gridwright.spec.locate import problem_at
+from gridwright.spec.model import GridSpec
+
+GIB = 2**30
+MIB = 2**20
+
+
+def interface_id(machine: Machine) -> str:
+    """Logical ID of the interface with a machine's fixed address."""
+    return logical_id(machine.name, "Interface")
+
+
+def lustre_resources(
+    spec: GridSpec, layout: Layout, filesystem: str, *, deletable: bool
+) -> Iterator[AWSObject]:
+    """Interfaces and volumes of all servers of one Lustre."""
+    for machine in layout.servers_of(filesystem):
+        yield _interface(spec, machine)
+        for target in machine.targets:
+            yield _volume(spec, layout, machine, target, deletable=deletable)
+
+
+def volume_problems(spec: GridSpec, layout: Layout, filesystem: str, catalog: Catalog) -> Iterator[Problem]:
+    """What the catalogue refuses of the volumes of one Lustre, once for each role of its servers."""
+    seen: set[str] = set()
+    for machine in layout.servers_of(filesystem):
+        for target in machine.targets[: machine.role not in seen]:
+            seen.add(machine.role)
+            disks = target.disks
+            path = ("filesystems", filesystem, str(machine.role), "disks")
+            rate = disks.throughput.bytes_per_s if disks.throughput else None
+            try:
+                volume = catalog.volume(disks.type, "aws")
+                volume.check(disks.size or DEFAULT_VOLUME, disks.iops, rate)
+            except GridwrightError as error:
+                for problem in error.problems:
+                    place = (*path, problem.field) if problem.field else (*path, "type")
+                    yield problem_at(spec, place, problem.what, problem.remedy or "choose another volume")
+
+
+def _interface(spec: GridSpec, machine: Machine) -> ec2.NetworkInterface:
+    return ec2.NetworkInterface(
+        interface_id(machine),
+        Description=f"Fixed address of {machine.name}, whichever instance it is",
+        SubnetId=Ref(SUBNETS[machine.subnet]),
+        PrivateIpAddress=str(machine.address),
+        GroupSet=[Ref(Group.STORAGE)],
+        Tags=Tags(
+            tags(spec, role=machine.role) | {SLOT_TAG: machine.name, "Name": f"{spec.name} {machine.name}"}
+        ),
+    )
+
+
+def _volume(
+    spec: GridSpec, layout: Layout, machine: Machine, target: Target, *, deletable: bool
+) -> ec2.Volume:
+    disks = target.disks
+    chosen: dict[str, object] = {}
+    if disks.iops is not None:
+        chosen["Iops"] = disks.iops
+    if disks.throughput is not None:
+        # AWS counts in whole MiB/s: never less than what the spec asks for.
+        chosen["Throughput"] = math.ceil(disks.throughput.bytes_per_s / MIB)
+    if layout.aws.kms_key is not None:
+        chosen["KmsKeyId"] = layout.aws.kms_key
+    return ec2.Volume(
+        logical_id(machine.name, target.name),
+        AvailabilityZone=layout.aws.zone,
+        Size=math.ceil((disks.size or DEFAULT_VOLUME) / GIB),
+        VolumeType=disks.type,
+        Encrypted=True,
+        Tags=Tags(
+            tags(spec, role=machine.role)
+            | {
+                SLOT_TAG: machine.name,
+                TARGET_TAG: target.name,
+                "Name": f"{spec.name} {target.name}",
+            }
+        ),
+        **chosen,
+        **kept(not deletable),
+    )

@@ -1,0 +1,110 @@
+"""What machines set themselves up from, the content of the bundle: playbook, Slurm, claims."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gridwright.grid.slurm.site import Release
+from gridwright.nodes.playbook import GROUPS, Hosts, playbook_files
+from gridwright.providers.aws.layout import Layout, Machine, built_lustres
+from gridwright.providers.aws.names import claims_table
+from gridwright.providers.aws.user_data import claim_name
+from gridwright.providers.slurm_files import SlurmFiles, slurm_files
+from gridwright.spec.filesystems import FsxLustreFileSystem
+from gridwright.spec.model import GridSpec
+
+MOUNTED_BELOW = "/srv/gridwright"
+"""Where servers mount their targets."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFiles:
+    """Files by their path."""
+
+    files: Mapping[str, str | bytes]
+    """All of them."""
+    claims: Mapping[str, str | bytes]
+    """Those that only machines on AWS have a use for."""
+    slurm: SlurmFiles
+    hosts: Hosts
+
+
+def machine_files(spec: GridSpec, layout: Layout, release: Release) -> MachineFiles:
+    """Make them; the same arguments give the same bytes. Raises GridwrightError (INPUT)."""
+    from gridwright.nodes.claim_program import build_zipapp
+
+    slurm = slurm_files(spec, None, release=release)
+    hosts = aws_hosts(layout)
+    playbook = playbook_files(
+        spec, hosts, slurm.part, sources=mount_sources(spec, layout), addresses=layout.addresses
+    )
+    claims: dict[str, str | bytes] = {}
+    for machine in layout.machines:
+        if machine.replaced:
+            claims.setdefault(f"claims/{claim_name(machine)}.json", claim_file(spec, layout, machine))
+    if claims:
+        claims["claims/claim.pyz"] = build_zipapp()
+    return MachineFiles({**playbook, **slurm.files, **claims}, claims, slurm, hosts)
+
+
+def aws_hosts(layout: Layout) -> Hosts:
+    """All machines, each with the address that it is reached at whatever the name service knows."""
+    return Hosts(
+        groups={
+            group: {
+                each.name: {"ansible_host": str(each.address)}
+                for each in layout.machines
+                if each.role.group == group
+            }
+            for group in GROUPS
+        }
+    )
+
+
+def mount_sources(spec: GridSpec, layout: Layout) -> dict[str, str]:
+    """What nodes mount of file systems that the spec gives no source of.
+
+    AWS names an FSx for Lustre when it makes it, so that each machine is told at its start.
+    """
+    built = {name: layout.lustre_source(name) for name in built_lustres(spec)}
+    bought = {
+        name: f"{{{{ gridwright_sources['{name}'] }}}}"
+        for name, each in spec.filesystems.items()
+        if isinstance(each, FsxLustreFileSystem)
+    }
+    return built | bought
+
+
+def claim_file(spec: GridSpec, layout: Layout, like: Machine) -> str:
+    """What machines like this one can become; `gridwright node claim` reads it."""
+    group = [each for each in layout.machines if (each.group, each.role) == (like.group, like.role)]
+    mgs = layout.lustre_source(like.group).partition(":")[0] if like.role.serves_lustre else None
+    content = {
+        "schema": 1,
+        "grid": spec.name,
+        "region": spec.region,
+        "table": claims_table(spec),
+        "role": str(like.role),
+        "mgs": mgs,
+        "slots": [
+            {"name": each.name, "address": str(each.address), "targets": _targets(each)} for each in group
+        ],
+    }
+    return json.dumps(content, indent=2) + "\n"
+
+
+def _targets(machine: Machine) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": each.name,
+            "kind": each.kind,
+            "index": each.index,
+            "fsname": each.fsname,
+            "with_mgt": each.with_mgt,
+            "mount": f"{MOUNTED_BELOW}/{each.name}",
+        }
+        for each in machine.targets
+    ]

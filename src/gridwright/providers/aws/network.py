@@ -1,0 +1,192 @@
+"""The grid's own network: a VPC of one zone, its subnets, routes and ways to S3 and DynamoDB.
+
+Subnet `public` holds the login node and the NAT gateway of the grid stack; `compute` the nodes and the head
+node; `storage` the servers of file systems. Nothing in the last two can be reached from outside.
+
+With `aws.proxy` the site has its own way out (paper 004): there is no internet gateway, the login node has
+no public address, and the public subnet has the routes of the private ones. Users then come in through
+Session Manager, whose agent goes through the proxy, or from the site's network: its peering, transit gateway
+or VPN is attached to this VPC by the site, which also adds the routes to the proxy and to its users to the
+exported route table. Gridwright changes no network that it did not make.
+
+There are no network ACLs of its own: they know no state and no roles, and the security groups say it all.
+There are no flow logs: they are billed by the gigabyte, and a grid moves many. A site that must have them
+turns them on for the exported VPC.
+
+The default security group of a VPC cannot be emptied by CloudFormation. Nothing is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from troposphere import AWSObject, GetAtt, Output, Ref, Sub, Tags, ec2
+
+from gridwright.providers.aws.claims_table import CLAIMS_TABLE
+from gridwright.providers.aws.exports import exported
+from gridwright.providers.aws.layout import Layout
+from gridwright.providers.aws.names import Export, tags
+from gridwright.spec.model import GridSpec
+
+VPC = "Vpc"
+PRIVATE_ROUTES = "PrivateRoutes"
+PUBLIC_ROUTES = "PublicRoutes"
+SUBNETS = {"public": "PublicSubnet", "compute": "ComputeSubnet", "storage": "StorageSubnet"}
+"""Logical IDs of the subnets; their exports are named alike."""
+_EVERYWHERE = "0.0.0.0/0"
+_ROLE = "network"
+
+# From memory: FSx for Lustre User Guide (installing the Lustre client), Systems Manager User Guide (SSM Agent
+# and AWS managed S3 buckets), Amazon Linux 2023 User Guide (repositories). Not verified against a page.
+PACKAGE_BUCKETS = (
+    "fsx-lustre-client-repo",
+    "fsx-lustre-client-repo-public-keys",
+    "aws-ssm-${AWS::Region}",
+    "amazon-ssm-${AWS::Region}",
+    "al2023-repos-${AWS::Region}-de612dc2",
+)
+"""Buckets of AWS that machines install software from; a gateway endpoint takes all traffic to S3."""
+
+_OF_THE_ACCOUNT = (
+    "s3:AbortMultipartUpload",
+    "s3:DeleteObject",
+    "s3:GetBucketLocation",
+    "s3:GetObject",
+    "s3:GetObjectTagging",
+    "s3:GetObjectVersion",
+    "s3:ListBucket",
+    "s3:ListBucketMultipartUploads",
+    "s3:ListMultipartUploadParts",
+    "s3:PutObject",
+    "s3:PutObjectTagging",
+)
+_OF_THE_TABLE = (
+    "dynamodb:DeleteItem",
+    "dynamodb:DescribeTable",
+    "dynamodb:GetItem",
+    "dynamodb:PutItem",
+    "dynamodb:Query",
+    "dynamodb:Scan",
+    "dynamodb:UpdateItem",
+)
+
+
+def network_resources(spec: GridSpec, layout: Layout) -> Iterator[AWSObject]:
+    """VPC, subnets, routes and endpoints."""
+    yield ec2.VPC(
+        VPC,
+        CidrBlock=str(layout.network),
+        EnableDnsHostnames=True,
+        EnableDnsSupport=True,
+        Tags=_tags(spec, spec.name),
+    )
+    for name, logical in SUBNETS.items():
+        yield ec2.Subnet(
+            logical,
+            VpcId=Ref(VPC),
+            AvailabilityZone=layout.aws.zone,
+            CidrBlock=str(layout.subnets[name]),
+            MapPublicIpOnLaunch=False,
+            Tags=_tags(spec, f"{spec.name} {name}"),
+        )
+    yield ec2.RouteTable(PRIVATE_ROUTES, VpcId=Ref(VPC), Tags=_tags(spec, f"{spec.name} private"))
+    outside = layout.aws.proxy is None
+    if outside:
+        yield from _way_outside(spec)
+    for name, logical in SUBNETS.items():
+        table = PUBLIC_ROUTES if outside and name == "public" else PRIVATE_ROUTES
+        yield ec2.SubnetRouteTableAssociation(
+            f"{logical}Routes", SubnetId=Ref(logical), RouteTableId=Ref(table)
+        )
+    yield from _endpoints(spec, [PRIVATE_ROUTES, *([PUBLIC_ROUTES] if outside else [])])
+
+
+def network_outputs(spec: GridSpec) -> Iterator[Output]:
+    """What the grid stack reads of the network."""
+    yield exported(spec, Export.VPC, Ref(VPC), "The grid's own network.")
+    for name, logical in SUBNETS.items():
+        yield exported(spec, Export(logical), Ref(logical), f"Subnet {name}.")
+    yield exported(
+        spec, Export.PRIVATE_ROUTES, Ref(PRIVATE_ROUTES), "Routes of the compute and storage subnets."
+    )
+
+
+def _tags(spec: GridSpec, name: str) -> Tags:
+    return Tags(tags(spec, role=_ROLE) | {"Name": name})
+
+
+def _way_outside(spec: GridSpec) -> Iterator[AWSObject]:
+    yield ec2.InternetGateway("InternetGateway", Tags=_tags(spec, spec.name))
+    yield ec2.VPCGatewayAttachment(
+        "InternetGatewayAttachment", VpcId=Ref(VPC), InternetGatewayId=Ref("InternetGateway")
+    )
+    yield ec2.RouteTable(PUBLIC_ROUTES, VpcId=Ref(VPC), Tags=_tags(spec, f"{spec.name} public"))
+    yield ec2.Route(
+        "RouteToInternet",
+        RouteTableId=Ref(PUBLIC_ROUTES),
+        DestinationCidrBlock=_EVERYWHERE,
+        GatewayId=Ref("InternetGateway"),
+        DependsOn="InternetGatewayAttachment",
+    )
+
+
+def _endpoints(spec: GridSpec, tables: list[str]) -> Iterator[AWSObject]:
+    policies = {"S3": _s3_policy(), "DynamoDB": _table_policy()}
+    for service, policy in policies.items():
+        yield ec2.VPCEndpoint(
+            f"{service}Endpoint",
+            VpcId=Ref(VPC),
+            ServiceName=Sub(f"com.amazonaws.${{AWS::Region}}.{service.lower()}"),
+            VpcEndpointType="Gateway",
+            RouteTableIds=[Ref(table) for table in tables],
+            PolicyDocument={"Version": "2012-10-17", "Statement": policy},
+            Tags=_tags(spec, f"{spec.name} {service}"),
+        )
+
+
+def _s3_policy() -> list[dict[str, object]]:
+    """The account's own buckets by its own roles, and packages: data do not leave for a stranger's bucket."""
+    return [
+        {
+            "Sid": "OwnBuckets",
+            "Effect": "Allow",
+            "Principal": "*",
+            "Action": list(_OF_THE_ACCOUNT),
+            "Resource": "*",
+            "Condition": {
+                "StringEquals": {
+                    "aws:PrincipalAccount": Ref("AWS::AccountId"),
+                    "aws:ResourceAccount": Ref("AWS::AccountId"),
+                }
+            },
+        },
+        {
+            "Sid": "Packages",
+            "Effect": "Allow",
+            "Principal": "*",
+            "Action": ["s3:GetObject"],
+            "Resource": [Sub(f"arn:${{AWS::Partition}}:s3:::{bucket}/*") for bucket in PACKAGE_BUCKETS],
+        },
+        {
+            # Machines tell the wait condition of the grid stack how they got on by an object in a bucket of
+            # CloudFormation (CloudFormation User Guide, VPC endpoints).
+            "Sid": "WaitConditions",
+            "Effect": "Allow",
+            "Principal": "*",
+            "Action": ["s3:PutObject"],
+            "Resource": [Sub("arn:${AWS::Partition}:s3:::cloudformation-waitcondition-${AWS::Region}/*")],
+        },
+    ]
+
+
+def _table_policy() -> list[dict[str, object]]:
+    return [
+        {
+            "Sid": "Claims",
+            "Effect": "Allow",
+            "Principal": "*",
+            "Action": list(_OF_THE_TABLE),
+            "Resource": GetAtt(CLAIMS_TABLE, "Arn"),
+            "Condition": {"StringEquals": {"aws:PrincipalAccount": Ref("AWS::AccountId")}},
+        }
+    ]

@@ -1,0 +1,39 @@
+"""Root squash of FSx for Lustre, which CloudFormation has no property for: set when the stack is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gridwright.providers.aws.fsx import fsx_file_systems
+from gridwright.providers.aws.names import logical_id
+from gridwright.providers.aws.session import Cloud
+from gridwright.spec.model import GridSpec
+
+OFF = "0:0"
+"""Root stays root (FSx API reference, LustreRootSquashConfiguration)."""
+
+
+def wanted_root_squash(spec: GridSpec) -> dict[str, str]:
+    """What root of a client becomes on each FSx for Lustre of the spec, as UID:GID."""
+    return {name: each.root_squash or OFF for name, each in fsx_file_systems(spec).items()}
+
+
+def settle_root_squash(cloud: Cloud, spec: GridSpec, physical: Mapping[str, str]) -> tuple[str, ...]:
+    """Bring each file system to what the spec says; the names of those that were changed.
+
+    `physical` has the resources of the storage stack by their logical IDs. Raises CloudError.
+    """
+    changed = []
+    for name, wanted in wanted_root_squash(spec).items():
+        identifier = physical[logical_id(name)]
+        (found,) = cloud.call("fsx", "describe_file_systems", FileSystemIds=[identifier])["FileSystems"]
+        settings = found.get("LustreConfiguration", {}).get("RootSquashConfiguration") or {}
+        if settings.get("RootSquash", OFF) != wanted:
+            cloud.call(
+                "fsx",
+                "update_file_system",
+                FileSystemId=identifier,
+                LustreConfiguration={"RootSquashConfiguration": {"RootSquash": wanted}},
+            )
+            changed.append(name)
+    return tuple(changed)

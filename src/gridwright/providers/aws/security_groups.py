@@ -1,0 +1,283 @@
+"""Security groups by role, with the ports that are needed and no more.
+
+Inwards, a rule names the group that may come and one range of ports; the only rule with a range of addresses
+from outside is ssh to the login node, from those of `aws.ssh_from`. The papers' groups, open to all, are not
+copied.
+
+Outwards, a machine may reach everything within the network, where the rules inwards of the other side
+decide, and the web beyond it: HTTPS for the interfaces of AWS, HTTP and NTP for package repositories and
+clocks, where there is no proxy; the proxy's own port where there is one. S3 and DynamoDB are reached on
+HTTPS, too, and have public addresses though the way to them does not leave AWS. Name service and time of AWS
+pass no security group.
+
+Commands that work across nodes (srun, iotest) listen on a port that the kernel gives them: `EPHEMERAL`,
+which only machines of the grid can reach.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from troposphere import AWSObject, Output, Ref, Tags, ec2
+
+from gridwright.errors import Problem
+from gridwright.providers.aws.exports import exported
+from gridwright.providers.aws.layout import Layout, built_lustres
+from gridwright.providers.aws.names import Export, tags
+from gridwright.providers.aws.network import VPC
+from gridwright.spec.filesystems import FsxLustreFileSystem, LustreFileSystem, NfsFileSystem
+from gridwright.spec.locate import problem_at
+from gridwright.spec.model import GridSpec
+
+_EVERYWHERE = "0.0.0.0/0"
+
+
+class Group(StrEnum):
+    """Security groups, by their logical IDs; all but the last are exported under these names."""
+
+    LOGIN = Export.LOGIN_GROUP
+    HEAD = Export.HEAD_GROUP
+    COMPUTE = Export.COMPUTE_GROUP
+    STORAGE = Export.STORAGE_GROUP
+    """Lustre servers of one's own."""
+    FSX = "FsxGroup"
+    """FSx for Lustre."""
+
+    @property
+    def role(self) -> str:
+        """What is in it."""
+        return self.removesuffix("Group").lower()
+
+
+CLIENTS = (Group.LOGIN, Group.HEAD, Group.COMPUTE)
+"""Who mounts file systems."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Ports that belong together."""
+
+    name: str
+    first: int
+    last: int
+    protocol: str = "tcp"
+
+
+SSH = Ports("Ssh", 22, 22)
+LUSTRE = (Ports("Lustre", 988, 988), Ports("LustreReserved", 1018, 1023))
+"""LNet over TCP: where it listens, and the ports that it calls from (FSx for Lustre User Guide, file system
+access control with Amazon VPC)."""
+SLURMCTLD = Ports("Slurmctld", 6817, 6817)
+SLURMD = Ports("Slurmd", 6818, 6818)
+SLURMDBD = Ports("Slurmdbd", 6819, 6819)
+EPHEMERAL = Ports("Ephemeral", 32768, 60999)
+"""net.ipv4.ip_local_port_range, as the kernel has it."""
+HEALTH_PAGE = Ports("HealthPage", 8080, 8080)
+ALL = Ports("All", -1, -1, "-1")
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """One rule inwards: who may reach whom on which ports, and why."""
+
+    group: Group
+    source: Group | ipaddress.IPv4Network
+    ports: Ports
+    why: str
+
+    @property
+    def logical_id(self) -> str:
+        """Made of what cannot change without another rule, so that an order of rules means nothing."""
+        if isinstance(self.source, Group):
+            source = self.source.removesuffix("Group")
+        else:
+            source = re.sub(r"\.", "x", f"{self.source.network_address}") + f"p{self.source.prefixlen}"
+        return f"{self.group.removesuffix('Group')}From{source}{self.ports.name}"
+
+
+def security_groups(spec: GridSpec, layout: Layout, filesystems: Iterable[str]) -> Iterator[AWSObject]:
+    """Groups and rules, for these file systems of the spec."""
+    present = [spec.filesystems[name] for name in filesystems]
+    fsx = any(isinstance(each, FsxLustreFileSystem) for each in present)
+    for group in Group:
+        if group is not Group.FSX or fsx:
+            yield ec2.SecurityGroup(
+                group,
+                GroupDescription=f"{group.role} of grid {spec.name}",
+                VpcId=Ref(VPC),
+                SecurityGroupEgress=_outwards(spec, layout, group),
+                Tags=Tags(tags(spec, role=group.role) | {"Name": f"{spec.name} {group.role}"}),
+            )
+    for rule in rules(spec, layout, fsx=fsx):
+        yield _ingress(rule)
+    if layout.aws.efa:
+        yield ec2.SecurityGroupEgress(
+            "ComputeToComputeAll",
+            GroupId=Ref(Group.COMPUTE),
+            DestinationSecurityGroupId=Ref(Group.COMPUTE),
+            IpProtocol=ALL.protocol,
+            Description=_EFA,
+        )
+
+
+def group_outputs(spec: GridSpec) -> Iterator[Output]:
+    """The groups that machines of the grid stack are in."""
+    for group in Group:
+        if group is not Group.FSX:
+            yield exported(spec, group, Ref(group), f"Security group of role {group.role}.")
+
+
+_EFA = "Elastic Fabric Adapter: all traffic among nodes"
+
+
+def rules(spec: GridSpec, layout: Layout, *, fsx: bool) -> Iterator[Allowed]:
+    """All rules inwards; `fsx` where there is an FSx for Lustre."""
+    for each in dict.fromkeys(layout.aws.ssh_from):
+        yield Allowed(Group.LOGIN, ipaddress.IPv4Network(each), SSH, "ssh of users to the login node")
+    yield from _administration(layout)
+    yield from _scheduler(spec)
+    if layout.aws.efa:
+        yield Allowed(Group.COMPUTE, Group.COMPUTE, ALL, _EFA)
+    if built_lustres(spec):
+        yield from _lustre(Group.STORAGE)
+        if layout.aws.certificate is not None:
+            yield Allowed(
+                Group.STORAGE, layout.network, HEALTH_PAGE, "page of health, through the load balancer"
+            )
+    if fsx:
+        yield from _lustre(Group.FSX)
+
+
+def _administration(layout: Layout) -> Iterator[Allowed]:
+    for group in (Group.HEAD, Group.COMPUTE, Group.STORAGE):
+        yield Allowed(group, Group.LOGIN, SSH, "ssh from the login node")
+    for group in (Group.COMPUTE, Group.STORAGE):
+        yield Allowed(group, Group.HEAD, SSH, "ssh from the head node: setup, doctor and tests")
+    why = "answers to commands that work across nodes"
+    for group in (Group.LOGIN, Group.HEAD):
+        yield Allowed(group, Group.COMPUTE, EPHEMERAL, why)
+
+
+def _scheduler(spec: GridSpec) -> Iterator[Allowed]:
+    if spec.scheduler.type != "slurm":
+        return
+    for group in (Group.LOGIN, Group.COMPUTE):
+        yield Allowed(Group.HEAD, group, SLURMCTLD, "commands and nodes to slurmctld")
+        if spec.scheduler.accounting == "slurmdbd":
+            yield Allowed(Group.HEAD, group, SLURMDBD, "commands to slurmdbd")
+    for group in CLIENTS:
+        yield Allowed(Group.COMPUTE, group, SLURMD, "slurmctld, srun and other nodes to slurmd")
+    for group in (Group.LOGIN, Group.COMPUTE):
+        yield Allowed(group, Group.HEAD, EPHEMERAL, "slurmctld to a waiting srun")
+    yield Allowed(Group.COMPUTE, Group.COMPUTE, EPHEMERAL, "steps of a job to their srun and to each other")
+
+
+def _lustre(servers: Group) -> Iterator[Allowed]:
+    for ports in LUSTRE:
+        yield Allowed(servers, servers, ports, "Lustre servers among themselves")
+        for client in CLIENTS:
+            yield Allowed(servers, client, ports, "Lustre clients to servers")
+            yield Allowed(client, servers, ports, "Lustre servers to clients: locks are called back")
+
+
+def _ingress(rule: Allowed) -> ec2.SecurityGroupIngress:
+    source: dict[str, object]
+    if isinstance(rule.source, Group):
+        source = {"SourceSecurityGroupId": Ref(rule.source)}
+    else:
+        source = {"CidrIp": str(rule.source)}
+    ports = {} if rule.ports is ALL else {"FromPort": rule.ports.first, "ToPort": rule.ports.last}
+    return ec2.SecurityGroupIngress(
+        rule.logical_id,
+        GroupId=Ref(rule.group),
+        IpProtocol=rule.ports.protocol,
+        Description=rule.why,
+        **source,
+        **ports,
+    )
+
+
+def proxy_problems(spec: GridSpec) -> Iterator[Problem]:
+    """A proxy at a port that there is not."""
+    proxy = spec.aws.proxy if spec.aws else None
+    if proxy is not None and not 0 < _proxy(proxy)[1] < 2**16:
+        yield problem_at(
+            spec,
+            ("aws", "proxy"),
+            f"{_proxy(proxy)[1]} is no port",
+            "write the port of the proxy, such as 3128",
+        )
+
+
+def _proxy(address: str) -> tuple[str, int]:
+    """Host and port; the spec has checked that both are there."""
+    host, _, port = address.rstrip("/").rpartition("/")[2].rpartition(":")
+    return host, int(port)
+
+
+def _outwards(spec: GridSpec, layout: Layout, group: Group) -> list[ec2.SecurityGroupRule]:
+    beyond = [] if group is Group.FSX else [*_web(layout)]
+    if group in CLIENTS:
+        beyond += _servers_elsewhere(spec)
+    # AWS refuses the same rule twice, as of two NFS servers that are given by name.
+    once = {(each.ports, each.to): each for each in reversed(beyond)}
+    return [
+        ec2.SecurityGroupRule(
+            IpProtocol="-1", CidrIp=str(layout.network), Description="within the network, as others let in"
+        ),
+        *(
+            ec2.SecurityGroupRule(
+                IpProtocol=each.ports.protocol,
+                FromPort=each.ports.first,
+                ToPort=each.ports.last,
+                CidrIp=each.to,
+                Description=each.why,
+            )
+            for each in reversed(once.values())
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Outwards:
+    ports: Ports
+    why: str
+    to: str = _EVERYWHERE
+
+
+def _web(layout: Layout) -> Iterator[_Outwards]:
+    yield _Outwards(Ports("Https", 443, 443), "interfaces of AWS and package repositories")
+    if layout.aws.proxy is None:
+        yield _Outwards(Ports("Http", 80, 80), "package repositories")
+        yield _Outwards(Ports("Ntp", 123, 123, "udp"), "time")
+        return
+    host, port = _proxy(layout.aws.proxy)
+    # The same rule where it is the same port: a group of ports is known by its name, too.
+    name = "Https" if port == 443 else "Proxy"
+    yield _Outwards(Ports(name, port, port), "the proxy of the site", _only(host))
+
+
+def _servers_elsewhere(spec: GridSpec) -> Iterator[_Outwards]:
+    """File servers that the spec names and the grid does not have; the way there is the site's."""
+    for each in spec.filesystems.values():
+        if isinstance(each, NfsFileSystem):
+            server = _only(each.server)
+            yield _Outwards(Ports("Nfs", 2049, 2049), "NFS servers that are there already", server)
+            if each.version == "3":
+                yield _Outwards(Ports("Portmapper", 111, 111), "NFS 3: where the server listens", server)
+                yield _Outwards(Ports("Mountd", 20048, 20048), "NFS 3: mounting", server)
+        elif isinstance(each, LustreFileSystem) and each.source is not None:
+            # Its source names the management server alone.
+            yield _Outwards(LUSTRE[0], "Lustre servers that are there already")
+
+
+def _only(host: str) -> str:
+    """The one address, where it is one; a name may be any."""
+    try:
+        return f"{ipaddress.IPv4Address(host)}/32"
+    except ValueError:
+        return _EVERYWHERE

@@ -1,0 +1,159 @@
+"""`status`: how a grid on AWS stands, and what it has cost."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping
+
+from gridwright.providers.aws import retired
+from gridwright.providers.aws.bill import bill
+from gridwright.providers.aws.instances import claims, instances, machines
+from gridwright.providers.aws.kept_spec import kept_spec
+from gridwright.providers.aws.layout import Layout, aws_layout
+from gridwright.providers.aws.names import grid_stack, logical_id, storage_stack
+from gridwright.providers.aws.results import (
+    AwsStatus,
+    Claim,
+    FileSystemStatus,
+    MachineStatus,
+    StackStatus,
+    Standing,
+    total,
+)
+from gridwright.providers.aws.session import Cloud, reason_remedy
+from gridwright.providers.aws.stacks import Stack, Stacks, state_remedy
+from gridwright.providers.caller import Caller
+from gridwright.spec.filesystems import FsxLustreFileSystem
+from gridwright.spec.model import GridSpec
+
+_WELL = "AVAILABLE"
+_WORKING = "UPDATING"
+_SECONDS_PER_HOUR = 3600.0
+
+
+def status(spec: GridSpec) -> AwsStatus:
+    """Look how the grid stands; nothing is changed. Raises GridwrightError."""
+    cloud = Cloud(str(spec.region))
+    stacks = Stacks(cloud, Caller())
+    storage, grid = stacks.find(storage_stack(spec)), stacks.find(grid_stack(spec))
+    resources = stacks.resources(storage) if storage is not None else {}
+    kept = tuple(each.text for each in retired.retired(cloud, spec, resources.values()))
+    seen = tuple(
+        _stack(stacks, name, stack)
+        for name, stack in ((storage_stack(spec), storage), (grid_stack(spec), grid))
+    )
+    if storage is None:
+        return AwsStatus(spec.name, cloud.region, "not-up", seen, kept=kept)
+    # What stands is what was deployed, whatever the file says by now.
+    deployed = kept_spec(stacks.template(storage)) or spec
+    layout = aws_layout(deployed)
+    claimed = claims(cloud, deployed)
+    found: tuple[MachineStatus, ...] = ()
+    if grid is not None:
+        found = machines(layout, instances(cloud, deployed), stacks.resources(grid), claimed)
+    costs = bill(deployed, layout, running=grid is not None)
+    hours = _hours(grid or storage)
+    hourly = total(costs)
+    return AwsStatus(
+        grid=spec.name,
+        region=cloud.region,
+        state=_standing(storage, grid),
+        stacks=seen,
+        machines=found,
+        filesystems=tuple(_filesystems(cloud, deployed, layout, resources, claimed, found, grid is not None)),
+        costs=costs,
+        hours=hours,
+        usd_so_far=None if hourly is None else hourly * hours,
+        expires=deployed.aws.expires if deployed.aws else None,
+        expired=_expired(deployed),
+        kept=kept,
+    )
+
+
+def _stack(stacks: Stacks, name: str, stack: Stack | None) -> StackStatus:
+    if stack is None:
+        return StackStatus(name, None, None, None)
+    if stack.whole:
+        return StackStatus(name, stack.state, None, None)
+    reason = stacks.failure(stack) or stack.reason or None
+    remedy = "; ".join(filter(None, (reason_remedy(reason or ""), state_remedy(name, stack.state))))
+    return StackStatus(name, stack.state, reason, remedy)
+
+
+def _standing(storage: Stack, grid: Stack | None) -> Standing:
+    if not storage.whole or (grid is not None and not grid.whole):
+        return "half-made"
+    return "storage-only" if grid is None else "up"
+
+
+def _hours(stack: Stack) -> float:
+    now = datetime.datetime.now(datetime.UTC)
+    made = stack.created if stack.created.tzinfo else stack.created.replace(tzinfo=datetime.UTC)
+    return max(0.0, (now - made).total_seconds() / _SECONDS_PER_HOUR)
+
+
+def _expired(spec: GridSpec) -> bool:
+    if spec.aws is None or spec.aws.expires is None:
+        return False
+    return datetime.date.fromisoformat(spec.aws.expires) < datetime.datetime.now(datetime.UTC).date()
+
+
+def _filesystems(
+    cloud: Cloud,
+    spec: GridSpec,
+    layout: Layout,
+    resources: Mapping[str, str],
+    claimed: Mapping[str, Claim],
+    found: tuple[MachineStatus, ...],
+    running: bool,
+) -> Iterator[FileSystemStatus]:
+    running_ids = {each.instance for each in found if each.running}
+    systems = {}
+    if any(isinstance(each, FsxLustreFileSystem) for each in spec.filesystems.values()):
+        systems = {
+            each["FileSystemId"]: each for each in cloud.listed("fsx", "describe_file_systems", "FileSystems")
+        }
+    for name, filesystem in spec.filesystems.items():
+        if isinstance(filesystem, FsxLustreFileSystem):
+            identifier = resources.get(logical_id(name))
+            yield _fsx(name, identifier, systems.get(identifier or ""))
+        elif servers := layout.servers_of(name):
+            yield _lustre(
+                name,
+                {each.name: claimed.get(each.name) for each in servers},
+                {each.name: len(each.targets) for each in servers},
+                running_ids if running else None,
+            )
+
+
+def _fsx(name: str, identifier: str | None, found: Mapping[str, object] | None) -> FileSystemStatus:
+    if found is None:
+        return FileSystemStatus(name, "fsx-lustre", identifier, "missing", "AWS has no such file system")
+    state = str(found.get("Lifecycle") or _WELL)
+    lacking = None
+    if state not in (_WELL, _WORKING):
+        details = found.get("FailureDetails")
+        why = details.get("Message") if isinstance(details, Mapping) else None
+        lacking = f"it is {state}" + (f": {why}" if why else "")
+    return FileSystemStatus(name, "fsx-lustre", identifier, state, lacking)
+
+
+def _lustre(
+    name: str,
+    claimed: Mapping[str, Claim | None],
+    targets: Mapping[str, int],
+    running: set[str | None] | None,
+) -> FileSystemStatus:
+    known = tuple(each for each in claimed.values() if each is not None)
+    if running is None:
+        return FileSystemStatus(name, "lustre", None, "kept", None, known)
+    lacking = []
+    for server, claim in claimed.items():
+        if claim is None or claim.owner is None:
+            lacking.append(f"{server} has claimed nothing yet")
+        elif claim.owner not in running:
+            lacking.append(f"{server} was {claim.owner}, which does not run; its successor takes over")
+        elif len(claim.volumes) < targets[server]:
+            lacking.append(f"{server} has {len(claim.volumes)} of its {targets[server]} volumes")
+    state = "incomplete" if lacking else "claimed"
+    return FileSystemStatus(name, "lustre", None, state, "; ".join(lacking) or None, known)

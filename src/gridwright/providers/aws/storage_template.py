@@ -1,0 +1,117 @@
+"""The storage stack: all of a grid that outlives its machines.
+
+Network, security groups, FSx for Lustre, volumes and addresses of Lustre servers, the table of claims, the
+bucket of bundles. Nothing in it is billed by the hour but file systems and volumes; an alarm costs cents a
+month. What holds the user's data stays when it leaves the stack.
+
+A template of many volumes is larger than what CloudFormation takes inline, and the bucket that it could be
+read from is one of its own resources: `without` all file systems it is small, and makes the bucket first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from troposphere import AWSObject, GetAtt, Output, Ref, Template
+
+from gridwright.catalog.contents import Catalog
+from gridwright.catalog.load import load_catalog
+from gridwright.errors import GridwrightError, Problem
+from gridwright.providers.aws.alarms import fsx_alarms
+from gridwright.providers.aws.claims_table import CLAIMS_TABLE, claims_table_resource
+from gridwright.providers.aws.exports import exported
+from gridwright.providers.aws.fsx import fsx_file_systems, fsx_outputs, fsx_problems, fsx_resources
+from gridwright.providers.aws.layout import Layout, built_lustres
+from gridwright.providers.aws.lustre_volumes import interface_id, lustre_resources, volume_problems
+from gridwright.providers.aws.names import Export
+from gridwright.providers.aws.network import network_outputs, network_resources
+from gridwright.providers.aws.security_groups import (
+    Group,
+    group_outputs,
+    proxy_problems,
+    rules,
+    security_groups,
+)
+from gridwright.providers.aws.site_bucket import SITE_BUCKET, site_bucket_resources
+from gridwright.providers.aws.template_limits import count_problems, template_problems
+from gridwright.spec.model import GridSpec
+
+# The zone is the spec's, and never changes: it is no parameter that could be turned.
+_METADATA = {"cfn-lint": {"config": {"ignore_checks": ["W3010"]}}}
+
+
+def storage_template(
+    spec: GridSpec,
+    layout: Layout,
+    *,
+    deletable: frozenset[str] = frozenset(),
+    without: frozenset[str] = frozenset(),
+) -> Template:
+    """The template of the storage stack.
+
+    `deletable`: file systems that are deleted, with all their data, when they leave the stack; `without`:
+    file systems that are left out. Raises GridwrightError (INPUT) with all that AWS would refuse.
+    """
+    catalog = load_catalog(spec.file.parent if spec.file else None)
+    fsx = [name for name in fsx_file_systems(spec) if name not in without]
+    lustres = [name for name in built_lustres(spec) if name not in without]
+    problems = [*_problems(spec, layout, catalog, fsx, lustres)]
+    if problems:
+        raise GridwrightError(*problems)
+    resources = [*_resources(spec, layout, catalog, fsx, lustres, deletable)]
+    outputs = [*_outputs(spec, fsx)]
+    where = str(spec.file) if spec.file else None
+    if beyond := [*count_problems(len(resources), len(outputs), where)]:
+        raise GridwrightError(*beyond)
+    template = Template(f"Grid {spec.name}: network, file systems, and all else that outlives its machines")
+    template.set_metadata(_METADATA)
+    template.add_resource(resources)
+    template.add_output(outputs)
+    if beyond := [*template_problems(template, where)]:
+        raise GridwrightError(*beyond)
+    return template
+
+
+def _resources(
+    spec: GridSpec,
+    layout: Layout,
+    catalog: Catalog,
+    fsx: list[str],
+    lustres: list[str],
+    deletable: frozenset[str],
+) -> Iterator[AWSObject]:
+    yield from network_resources(spec, layout)
+    yield from security_groups(spec, layout, [*fsx, *lustres])
+    yield from site_bucket_resources(spec)
+    yield claims_table_resource(spec, holds_data=any(name not in deletable for name in lustres))
+    for name in lustres:
+        yield from lustre_resources(spec, layout, name, deletable=name in deletable)
+    # FSx looks at its rules when it is made, and takes any address that is free.
+    first = [each.logical_id for each in rules(spec, layout, fsx=bool(fsx)) if each.group is Group.FSX]
+    first += [interface_id(machine) for name in lustres for machine in layout.servers_of(name)]
+    for name in fsx:
+        yield from fsx_resources(spec, layout, name, catalog, deletable=name in deletable, after=first)
+        yield from fsx_alarms(spec, name, catalog)
+
+
+def _outputs(spec: GridSpec, fsx: list[str]) -> Iterator[Output]:
+    yield from network_outputs(spec)
+    yield from group_outputs(spec)
+    yield exported(
+        spec, Export.CLAIMS_TABLE_ARN, GetAtt(CLAIMS_TABLE, "Arn"), "Which instance is which machine."
+    )
+    yield exported(
+        spec, Export.SITE_BUCKET, Ref(SITE_BUCKET), "Bucket of the bundles that machines start from."
+    )
+    for name in fsx:
+        yield from fsx_outputs(spec, name)
+
+
+def _problems(
+    spec: GridSpec, layout: Layout, catalog: Catalog, fsx: list[str], lustres: list[str]
+) -> Iterator[Problem]:
+    yield from proxy_problems(spec)
+    for name in fsx:
+        yield from fsx_problems(spec, name, catalog)
+    for name in lustres:
+        yield from volume_problems(spec, layout, name, catalog)

@@ -1,0 +1,221 @@
+"""`up`: makes a grid on AWS, or changes it, and waits until its machines have set themselves up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gridwright.errors import GridwrightError, Problem, nearest
+from gridwright.providers.aws import changes, kept_spec, retired
+from gridwright.providers.aws.changes import FieldChange, ResourceChange
+from gridwright.providers.aws.deployment import Deployment, deployment, storage_body
+from gridwright.providers.aws.instances import claims, instances, machines
+from gridwright.providers.aws.layout import aws_layout
+from gridwright.providers.aws.names import grid_stack, storage_stack, tags
+from gridwright.providers.aws.results import AwsUp
+from gridwright.providers.aws.root_squash import settle_root_squash
+from gridwright.providers.aws.session import Cloud
+from gridwright.providers.aws.site_bucket import SITE_BUCKET
+from gridwright.providers.aws.site_objects import body_of, put_once, text_of
+from gridwright.providers.aws.stacks import LONGEST_BODY, Body, ChangeSet, Stack, Stacks, failure_of
+from gridwright.providers.aws.storage_update import propose_storage, update_storage
+from gridwright.providers.caller import Caller
+from gridwright.spec.model import GridSpec
+
+
+def up(spec: GridSpec, caller: Caller, replace: frozenset[str] = frozenset()) -> AwsUp:
+    """Make the grid, or bring what is there to what the spec says. Raises GridwrightError.
+
+    `replace` names file systems that may be made anew, empty; what was stays, outside of the stacks.
+    """
+    started = time.monotonic()
+    wanted = deployment(spec)
+    cloud = Cloud(str(spec.region))
+    work = _Up(wanted, Stacks(cloud, caller), replace)
+    storage = work.ready(storage_stack(spec))
+    grid = work.ready(grid_stack(spec))
+    made = grid is None
+    if storage is None:
+        _check_names(spec, replace, spec.filesystems)
+        retired.mark(cloud, spec, ())
+        storage = work.make_storage()
+    else:
+        grid, storage = work.change_storage(storage, grid)
+    work.stacks.protect(storage, protected=True)
+    stored = work.stacks.resources(storage)
+    settle_root_squash(cloud, spec, stored)
+    grid = work.bring_grid(grid, stored[SITE_BUCKET])
+    resources = work.stacks.resources(grid)
+    claimed = claims(cloud, spec)
+    return AwsUp(
+        grid=spec.name,
+        region=cloud.region,
+        made=made,
+        fields=tuple(work.fields),
+        resources=tuple(work.resources),
+        machines=machines(wanted.layout, instances(cloud, spec), resources, claimed),
+        costs=wanted.costs,
+        kept=tuple(each.text for each in retired.retired(cloud, spec, stored.values())),
+        user=_user(spec),
+        seconds=time.monotonic() - started,
+    )
+
+
+@dataclass
+class _Up:
+    """One `up`, with what it found out on its way."""
+
+    wanted: Deployment
+    stacks: Stacks
+    replace: frozenset[str]
+    fields: list[FieldChange] = field(default_factory=list)
+    resources: list[ResourceChange] = field(default_factory=list)
+
+    @property
+    def spec(self) -> GridSpec:
+        return self.wanted.spec
+
+    @property
+    def cloud(self) -> Cloud:
+        return self.stacks.cloud
+
+    def ready(self, name: str) -> Stack | None:
+        """A stack that can be changed; None where it is to be made. What a failed one left is removed."""
+        stack = self.stacks.settled(name)
+        if stack is None or stack.whole:
+            return stack
+        failure = self.stacks.failure(stack)
+        if not stack.unfinished:
+            raise failure_of(name, stack.state, failure or stack.reason, self.cloud.region)
+        because = failure or stack.reason or "AWS names no reason"
+        self.stacks.caller.say(f"{name}: {stack.state}, an earlier up failed ({because}); making it anew")
+        self.stacks.protect(stack, protected=False)
+        self.stacks.delete(stack)
+        return None
+
+    def make_storage(self) -> Stack:
+        """The storage stack, where there is none."""
+        name = storage_stack(self.spec)
+        template = self.wanted.storage
+        if len(text_of(template)) <= LONGEST_BODY:
+            return self._create(name, Body(text_of(template)), {}, protected=True)
+        # A request cannot carry it, and the bucket that a large one is read from is in the stack itself.
+        self.stacks.caller.say(f"{name}: the network and the bucket first, since the template is large")
+        small = storage_body(self.spec, self.wanted.layout, without=self.wanted.filesystems)
+        stack = self._create(name, Body(text_of(small)), {}, protected=True)
+        return update_storage(self.stacks, stack, template, self.spec)
+
+    def _create(self, name: str, body: Body, parameters: dict[str, str], *, protected: bool) -> Stack:
+        return self.stacks.create(
+            name, body, parameters=parameters, tags=tags(self.spec), protected=protected
+        )
+
+    def change_storage(self, storage: Stack, grid: Stack | None) -> tuple[Stack | None, Stack]:
+        """Bring the storage stack to what the spec says, where that loses no data that was not named."""
+        old = self.stacks.template(storage)
+        kept = kept_spec.kept_values(old)
+        known = [*self.spec.filesystems, *(kept or {}).get("filesystems", {})]
+        _check_names(self.spec, self.replace, known)
+        # An up that stopped in the middle of a replacement may have left some without its mark.
+        retired.mark(self.cloud, self.spec, self.stacks.resources(storage).values())
+        self.fields = list(changes.field_changes(kept, kept_spec.values(self.spec))) if kept else []
+        proposed = propose_storage(self.stacks, storage, self.wanted.storage, self.spec)
+        held = self._held(old)
+        found = self._resources(storage.name, old, self.wanted.storage, proposed, held)
+        problems = changes.refusals(self.spec, self.fields, found, self.replace)
+        if problems:
+            if proposed is not None:
+                self.stacks.discard(proposed)
+            raise GridwrightError(*problems)
+        lost = changes.lost_filesystems(self.fields, found)
+        self._tell(storage.name, found)
+        self.resources += found
+        if not lost:
+            return grid, storage if proposed is None else self.stacks.execute(proposed)
+        if proposed is not None:
+            self.stacks.discard(proposed)
+        if grid is not None:
+            self.stacks.caller.say(f"{grid.name}: its machines are made anew, since {_names(lost)} is")
+            self.stacks.delete(grid)
+        return None, self._replace(storage, old, lost)
+
+    def _replace(self, storage: Stack, old: dict[str, Any], lost: frozenset[str]) -> Stack:
+        """Let go of what is lost, mark it as kept, and make it anew."""
+        before = kept_spec.kept_spec(old) or self.spec
+        layout = aws_layout(before)
+        template = storage_body(before, layout, without=lost)
+        storage = update_storage(self.stacks, storage, template, self.spec)
+        retired.mark(self.cloud, self.spec, self.stacks.resources(storage).values())
+        return update_storage(self.stacks, storage, self.wanted.storage, self.spec)
+
+    def _held(self, old: dict[str, Any]) -> dict[str, str]:
+        """What holds data: of the spec that is deployed, and of the new one."""
+        deployed = kept_spec.kept_spec(old)
+        before = changes.holders(deployed, aws_layout(deployed)) if deployed is not None else {}
+        return {**self.wanted.held, **before}
+
+    def bring_grid(self, grid: Stack | None, bucket: str) -> Stack:
+        """Make or change the grid stack, whose machines read the bundle from the bucket."""
+        wanted, name = self.wanted, grid_stack(self.spec)
+        if put_once(self.cloud, bucket, wanted.bundle_key, wanted.bundle):
+            self.stacks.caller.say(f"put {wanted.bundle_key} into bucket {bucket}")
+        body = body_of(self.cloud, bucket, wanted.grid)
+        parameters = {"BundleKey": wanted.bundle_key}
+        if grid is None:
+            return self._create(name, body, parameters, protected=False)
+        proposed = self.stacks.propose(grid, body, parameters=parameters, tags=tags(self.spec))
+        if proposed is None:
+            return grid
+        found = self._resources(name, self.stacks.template(grid), wanted.grid, proposed, {})
+        self._tell(name, found)
+        self.resources += found
+        return self.stacks.execute(proposed)
+
+    def _resources(
+        self,
+        stack: str,
+        old: dict[str, Any],
+        new: Any,  # noqa: ANN401
+        proposed: ChangeSet | None,
+        held: dict[str, str],
+    ) -> tuple[ResourceChange, ...]:
+        if proposed is None:
+            return ()
+        return changes.resource_changes(stack, old, new, proposed.changes, held)
+
+    def _tell(self, stack: str, found: tuple[ResourceChange, ...]) -> None:
+        if not found:
+            return
+        say = self.stacks.caller.say
+        say(f"{stack}: what changes:")
+        for each in self.fields if not self.resources else ():
+            say(f"  {each.text}")
+        for change in found:
+            say(f"  {change.text}")
+
+
+def _check_names(spec: GridSpec, replace: frozenset[str], known: Iterable[str]) -> None:
+    """Names that --replace gives are file systems of the spec, or of the grid as it is."""
+    names = frozenset(known)
+    problems = []
+    for name in sorted(replace - names):
+        near = nearest(name, names)
+        hint = f"did you mean {near}?" if near else f"its file systems are {_names(names)}"
+        problems.append(
+            Problem(what=f"grid {spec.name} has no file system {name}", where="--replace", remedy=hint)
+        )
+    if problems:
+        raise GridwrightError(*problems)
+
+
+def _names(names: frozenset[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+def _user(spec: GridSpec) -> str | None:
+    """Who a key pair lets in on the default image; None where there is no key pair."""
+    if spec.aws is None or spec.aws.key is None:
+        return None
+    return "ubuntu" if spec.aws.images.compute is None else "USER"

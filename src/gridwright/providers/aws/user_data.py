@@ -1,0 +1,165 @@
+"""User data of machines: the boot program with its settings, run at every start."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from troposphere import AWSHelperFn, Base64, ImportValue, Ref, Sub
+
+from gridwright.providers.aws.layout import Layout, Machine, Role
+from gridwright.providers.aws.names import Export, fsx_export, storage_stack
+from gridwright.spec.filesystems import FsxLustreFileSystem
+from gridwright.spec.model import GridSpec
+
+BUNDLE_KEY = "BundleKey"
+"""The parameter of the grid stack that names the bundle in the site bucket."""
+MUNGE_KEY = "MungeKey"
+"""Logical ID of the secret."""
+LARGEST = 16 * 1024
+"""Bytes of user data that EC2 takes (EC2 User Guide, user data)."""
+FSX_CLIENT_KEY = "https://fsx-lustre-client-repo-public-keys.s3.amazonaws.com/fsx-ubuntu-public-key.asc"
+FSX_CLIENT = (
+    "deb [signed-by=/usr/share/keyrings/gridwright-lustre.asc] "
+    "https://fsx-lustre-client-repo.s3.amazonaws.com/ubuntu noble main"
+)
+"""Clients for kernels of Ubuntu 24.04 on AWS (FSx for Lustre User Guide, installing the Lustre client)."""
+_BOUNDARY = "gridwright"
+
+
+@dataclass(frozen=True)
+class UserData:
+    """Text with placeholders, as Fn::Sub takes it, and what stands for those that are not of the stack."""
+
+    text: str
+    values: Mapping[str, AWSHelperFn] = field(default_factory=dict)
+
+    def property(self, ready: str) -> Base64:
+        """The property of a machine; `ready` is the logical ID of the wait condition's handle."""
+        return Base64(Sub(self.text, Ready=Ref(ready), **self.values))
+
+
+def user_data(
+    spec: GridSpec, layout: Layout, machines: tuple[Machine, ...], auto_scaling: str | None
+) -> UserData:
+    """Of machines that are alike: one machine, or those of the Auto Scaling group with this logical ID."""
+    aws, first = layout.aws, machines[0]
+    values: dict[str, AWSHelperFn] = {"Bucket": exported(spec, Export.SITE_BUCKET)}
+    settings: dict[str, Any] = {
+        "schema": 1,
+        "stack": "${AWS::StackName}",
+        "region": "${AWS::Region}",
+        "bucket": "${Bucket}",
+        "bundle": f"${{{BUNDLE_KEY}}}",
+        "ready": "${Ready}",
+        "group": auto_scaling,
+        "name": None if first.replaced else first.name,
+        "claim": claim_name(first) if first.replaced else None,
+        "munge": f"${{{MUNGE_KEY}}}" if has_munge(spec, first.role) else None,
+        "sources": {},
+        "variables": _variables(layout, first),
+    }
+    if not first.role.serves_lustre:
+        for name, filesystem in spec.filesystems.items():
+            if isinstance(filesystem, FsxLustreFileSystem):
+                dns, mount = fsx_export(name, "Dns"), fsx_export(name, "Mount")
+                settings["sources"][name] = f"${{{dns}}}@tcp:/${{{mount}}}"
+                values |= {dns: exported(spec, dns), mount: exported(spec, mount)}
+    parts = [_file("preamble.sh")]
+    if aws.proxy is not None:
+        parts.append(_proxy(aws.proxy, str(layout.network), spec.region or ""))
+    parts += [
+        _here("etc/gridwright/boot.json", json.dumps(settings, indent=1)),
+        _here("var/lib/gridwright/boot.py", _literal(_file("program.py"))),
+        _file("start.sh"),
+    ]
+    literal = [_literal(parts[0]), *parts[1:-1], _literal(parts[-1])]
+    return UserData(_multipart("\n".join(literal)), values)
+
+
+def _variables(layout: Layout, machine: Machine) -> dict[str, Any]:
+    """What the roles are told beside the grid spec.
+
+    The image of Ubuntu has no client of Lustre, and that of AWS fits its kernels; who names an image of their
+    own puts the client into it, or names its repository to the playbook.
+    """
+    if machine.role.serves_lustre:
+        return {"lustre_server_health_page": True} if layout.aws.certificate is not None else {}
+    if layout.aws.images.compute is not None:
+        return {}
+    return {"lustre_client_repository": FSX_CLIENT, "lustre_client_repository_key": FSX_CLIENT_KEY}
+
+
+def claim_name(machine: Machine) -> str:
+    """The claim file, within the bundle, of machines that are replaced."""
+    return f"{machine.group}-{machine.role}"
+
+
+def has_munge(spec: GridSpec, role: Role) -> bool:
+    """Whether machines of a role take part in Slurm, and so need the key of munge."""
+    return spec.scheduler.type == "slurm" and not role.serves_lustre
+
+
+def exported(spec: GridSpec, name: str) -> ImportValue:
+    """What the storage stack tells under this name."""
+    return ImportValue(f"{storage_stack(spec)}-{name}")
+
+
+def ready_id(texts: Iterable[str], machines: int, bundle_key: str) -> str:
+    """Logical ID of the handle: another one when a machine would set itself up otherwise.
+
+    A wait condition cannot be updated, and needs a handle of its own (CloudFormation, WaitCondition).
+    """
+    digest = hashlib.sha256(repr((sorted(texts), machines, bundle_key)).encode()).hexdigest()
+    return f"Ready{digest[:8].upper()}"
+
+
+@cache
+def _file(name: str) -> str:
+    return resources.files("gridwright.providers.aws.boot").joinpath(name).read_text("ascii")
+
+
+def _literal(text: str) -> str:
+    """As Fn::Sub leaves it."""
+    return text.replace("${", "${!")
+
+
+def _here(path: str, content: str) -> str:
+    """Shell that writes a file of root alone."""
+    return f"(umask 077; cat > \"$root/{path}\") << 'END-OF-FILE'\n{content.rstrip()}\nEND-OF-FILE"
+
+
+def _proxy(proxy: str, network: str, region: str) -> str:
+    """What the environment says to most programs; S3 and DynamoDB have gateways in the network itself."""
+    local = f"localhost,127.0.0.1,169.254.169.254,{network}"
+    gateways = [f"s3.{region}.amazonaws.com", "s3.amazonaws.com", f"dynamodb.{region}.amazonaws.com"]
+    direct = ",".join([local, *gateways, *(f".{each}" for each in gateways[:2])])
+    lines = [f"export {name}={proxy}" for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")]
+    return "\n".join([*lines, f"export no_proxy={direct}", 'export NO_PROXY="$no_proxy"'])
+
+
+def _multipart(script: str) -> str:
+    """The script as a part that cloud-init runs at every start, not only at the first one.
+
+    So that a machine which is stopped for an update sets itself up again with what is new (AWS, re:Post: run
+    user data with every restart).
+    """
+    return (
+        f'Content-Type: multipart/mixed; boundary="{_BOUNDARY}"\n'
+        "MIME-Version: 1.0\n\n"
+        f"--{_BOUNDARY}\n"
+        'Content-Type: text/cloud-config; charset="us-ascii"\n\n'
+        "#cloud-config\n"
+        "preserve_hostname: true\n"
+        "cloud_final_modules: [[scripts-user, always]]\n\n"
+        f"--{_BOUNDARY}\n"
+        'Content-Type: text/x-shellscript; charset="us-ascii"\n'
+        'Content-Disposition: attachment; filename="gridwright.sh"\n\n'
+        f"{script.rstrip()}\n\n"
+        f"--{_BOUNDARY}--\n"
+    )

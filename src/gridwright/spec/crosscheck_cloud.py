@@ -1,0 +1,190 @@
+"""Rules between fields of a grid on a cloud: its region and zone, subnets, FSx for Lustre, keys.
+
+Works on plain data, as `crosscheck` does: whatever has the wrong type is passed over here.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gridwright.spec.aws import NETWORK, SUBNETS, default_subnets
+from gridwright.spec.fields import FieldError
+from gridwright.spec.lab import CONTROLLER
+from gridwright.spec.source import show
+
+Path = tuple[str, ...]
+KEY = "[key]"
+"""Last part of a path that means the key itself, as pydantic has it."""
+PROVIDERS_WITHOUT_AWS = ("local", "lab", "oci")
+SMALLEST_SUBNET = 28
+"""Longest prefix of a subnet of a VPC (Amazon VPC user guide)."""
+LOGIN_GROUP = "login"
+"""The login node is called login1, as the first node of a group of this name would be."""
+
+_Network = ipaddress.IPv4Network
+_Problems = Iterator[tuple[Path, FieldError]]
+
+
+def cloud_problems(data: Mapping[str, Any]) -> _Problems:
+    """Problems between fields of a grid on a cloud: a path and what is wrong there."""
+    provider = data.get("provider", "local")
+    if "aws" in data and provider in PROVIDERS_WITHOUT_AWS:
+        yield (
+            ("aws", KEY),
+            FieldError(f"provider {provider} has no section aws", "remove it, or write provider: aws"),
+        )
+        return
+    yield from _fsx(data)
+    aws = data.get("aws")
+    if not isinstance(aws, Mapping):
+        return
+    yield from _of_the_region(data, aws)
+    yield from _subnets(aws)
+    yield from _names(data)
+
+
+def _of_the_region(data: Mapping[str, Any], aws: Mapping[str, Any]) -> _Problems:
+    """Zone, key and certificate are in the region of the grid."""
+    region, zone = data.get("region"), aws.get("zone")
+    if not isinstance(region, str) or not region:
+        return
+    if isinstance(zone, str) and len(zone) > 1 and zone[:-1] != region and zone[-2:-1].isdigit():
+        yield (
+            ("aws", "zone"),
+            FieldError(f"{show(zone)} is no zone of the region {region}", f"write {region}{zone[-1]}"),
+        )
+    for name, what in (("kms_key", "key"), ("certificate", "certificate")):
+        value = aws.get(name)
+        parts = value.split(":") if isinstance(value, str) else []
+        if len(parts) > 4 and parts[3] != region:
+            yield (
+                ("aws", name),
+                FieldError(
+                    f"the {what} is in {parts[3] or 'no region'}, and the grid in {region}",
+                    f"write the ARN of a {what} in {region}",
+                ),
+            )
+
+
+def _subnets(aws: Mapping[str, Any]) -> _Problems:
+    """Subnets are parts of the network, and apart from each other."""
+    network = _parsed(aws.get("network", NETWORK))
+    given = aws.get("subnets")
+    # The models tell of a network of another size, which has no three subnets.
+    if network is None or not 16 <= network.prefixlen <= 24 or not isinstance(given, Mapping):
+        return
+    named = {name: found for name in SUBNETS if (found := _parsed(given.get(name))) is not None}
+    taken = {**default_subnets(network), **named}
+    for name, subnet in named.items():
+        others = {other: each for other, each in taken.items() if other != name}
+        problem = _subnet_problem(name, subnet, network, others, named)
+        if problem is None:
+            continue
+        near = _fitting(name, subnet, network, others.values())
+        remedy = f"write {near}" if near else "write a larger aws.network, or smaller subnets"
+        taken[name] = near or subnet
+        yield ("aws", "subnets", name), FieldError(problem, remedy)
+
+
+def _subnet_problem(
+    name: str,
+    subnet: _Network,
+    network: _Network,
+    others: Mapping[str, _Network],
+    named: Mapping[str, _Network],
+) -> str | None:
+    if not subnet.subnet_of(network):
+        return f"{subnet} is outside the network, {network}"
+    if subnet.prefixlen > SMALLEST_SUBNET:
+        return f"{subnet} is smaller than a subnet of AWS can be"
+    for other, each in others.items():
+        # Of two that are named, the later one is told of.
+        earlier = other not in named or SUBNETS.index(other) < SUBNETS.index(name)
+        if earlier and subnet.overlaps(each):
+            return f"{subnet} overlaps subnet {other}, {each}"
+    return None
+
+
+def _fitting(name: str, subnet: _Network, network: _Network, others: Any) -> _Network | None:  # noqa: ANN401
+    """The nearest that fits: the default, else the first free part of the network of that size."""
+    used = [each for each in others if each.subnet_of(network)]
+    default = default_subnets(network)[name]
+    if not any(default.overlaps(each) for each in used):
+        return default
+    size = min(max(subnet.prefixlen, network.prefixlen + 1), SMALLEST_SUBNET)
+    return next(
+        (
+            each
+            for each in network.subnets(new_prefix=size)
+            if not any(each.overlaps(other) for other in used)
+        ),
+        None,
+    )
+
+
+def _parsed(value: Any) -> _Network | None:  # noqa: ANN401
+    """A range that is written as it should be; the models tell of others."""
+    try:
+        return ipaddress.IPv4Network(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _names(data: Mapping[str, Any]) -> _Problems:
+    """Groups of nodes whose nodes would be called as other machines are."""
+    groups, filesystems = data.get("nodes"), data.get("filesystems")
+    taken = {CONTROLLER, LOGIN_GROUP}
+    if isinstance(filesystems, Mapping):
+        taken |= {f"{name}-{role}" for name in filesystems for role in ("oss", "mds", "mgs")}
+    for name in groups if isinstance(groups, Mapping) else ():
+        if name in taken:
+            yield (
+                ("nodes", name, KEY),
+                FieldError(
+                    f"nodes of a group {name} would be called as other machines of the grid",
+                    "give the group another name, such as compute",
+                ),
+            )
+
+
+def _fsx(data: Mapping[str, Any]) -> _Problems:
+    """Fields of FSx for Lustre that a deployment type does not have."""
+    filesystems = data.get("filesystems")
+    for name, each in filesystems.items() if isinstance(filesystems, Mapping) else ():
+        if not isinstance(each, Mapping) or each.get("type") != "fsx-lustre":
+            continue
+        path, deployment = ("filesystems", name), each.get("deployment", "persistent-2")
+        yield from _metadata(path, deployment, each.get("metadata"))
+        days = each.get("backup_days")
+        if not isinstance(days, int) or days < 1:
+            continue
+        if deployment == "scratch-2":
+            yield (
+                (*path, "backup_days"),
+                FieldError(
+                    "scratch-2 has no backups", "write 0, or deployment: persistent-2, or link a repository"
+                ),
+            )
+        elif each.get("repository") is not None:
+            yield (
+                (*path, "backup_days"),
+                FieldError(
+                    "a file system that is linked with a bucket has no backups",
+                    "write 0: what is exported to the bucket is the backup",
+                ),
+            )
+
+
+def _metadata(path: Path, deployment: object, metadata: object) -> _Problems:
+    # The default, automatic, stands in every spec that was written out in full.
+    bought = isinstance(metadata, int) and not isinstance(metadata, bool)
+    if bought and deployment in ("scratch-2", "persistent-1"):
+        yield (
+            (*path, "metadata"),
+            FieldError(
+                f"{deployment} has no metadata operations to choose",
+                "remove the line, or write deployment: persistent-2",
+            ),
+        )

@@ -1,0 +1,198 @@
+"""Grids on AWS from nothing to nothing: the real command and real boto3, against moto's server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.aws_cloud import AwsCloud, aws_cloud
+from tests.support.aws_grid import FSX, LUSTRE, STACKS, Grid, grid_of
+from tests.support.command import Command
+
+NODES = {"compute": ["compute1", "compute2"]}
+SERVERS = {"oss": ["shared-oss1", "shared-oss2"], "mds": ["shared-mds1"]}
+
+
+@pytest.fixture
+def cloud() -> Iterator[AwsCloud]:
+    with aws_cloud() as made:
+        yield made
+
+
+@pytest.fixture
+def fsx(gridwright: Command, cloud: AwsCloud, tmp_path: Path) -> Grid:
+    return grid_of(FSX, gridwright, cloud, tmp_path)
+
+
+@pytest.fixture
+def lustre(gridwright: Command, cloud: AwsCloud, tmp_path: Path) -> Grid:
+    return grid_of(LUSTRE, gridwright, cloud, tmp_path)
+
+
+def test_a_grid_on_fsx_from_nothing_to_nothing(fsx: Grid, cloud: AwsCloud) -> None:
+    made = fsx.done("up", "--json").json
+    assert made["made"] is True
+    assert made["costs"]["usd_per_hour"] > 0
+    (file_system,) = cloud.file_systems()
+    assert set(cloud.stack_states()) == STACKS
+    assert cloud.stack("gridwright-demo-storage").enable_termination_protection
+
+    for role, names in NODES.items():
+        cloud.claim("demo", names, role)
+    status = fsx.done("status", "--json").json
+    assert status["whole"] is True
+    assert {each["name"]: each["state"] for each in status["machines"]} == dict.fromkeys(
+        ["login1", "controller", "compute1", "compute2"], "running"
+    )
+    assert [each["state"] for each in status["filesystems"]] == ["AVAILABLE"]
+
+    cloud.faults.clear()
+    again = fsx.done("up")
+    assert "nothing is changed" in again.out
+    changing = {"CreateStack", "ExecuteChangeSet", "DeleteStack", "PUT", "UpdateTerminationProtection"}
+    assert not {each.partition(":")[2] for each in cloud.faults.seen} & changing
+
+    fsx.edit("deployment: persistent-2", "deployment: scratch-2")
+    refused = fsx("up")
+    assert refused.status == 2
+    for words in (
+        "this would replace Shared (AWS::FSx::FileSystem), which holds data of file system shared",
+        "filesystems.shared.deployment was persistent-2 and is scratch-2",
+        "rebuild: a deployment type cannot be changed; data are copied",
+        "--replace shared",
+    ):
+        assert words in refused.text
+    assert cloud.file_systems() == [file_system]
+    assert cloud.client("cloudformation").list_change_sets(StackName="gridwright-demo")["Summaries"] == []
+
+    unasked = fsx("down")
+    assert unasked.status == 2
+    assert "add --yes" in unasked.text
+    assert set(cloud.stack_states()) == STACKS
+
+    kept = fsx.done("down", "--yes", "--json").json
+    assert kept["kept"] == ["file system shared, with all its data"]
+    assert kept["kept_usd_per_hour"] > 0
+    assert cloud.file_systems() == [file_system]
+    assert cloud.running("demo") == []
+
+    gone = fsx.done("down", "--yes", "--delete-data", "shared", "--json").json
+    assert gone["kept"] == [] == gone["left"]
+    assert cloud.file_systems() == []
+    assert cloud.stack_states() == {}
+    assert cloud.tagged("demo") == []
+    assert "was not up" in fsx.done("down", "--yes").out
+
+
+def test_a_grid_on_its_own_lustre_from_nothing_to_nothing(lustre: Grid, cloud: AwsCloud) -> None:
+    lustre.done("up")
+    volumes = cloud.volumes("gridwright:target")
+    assert sorted(volumes) == ["shared-MDT0000", *(f"shared-OST000{index}" for index in range(4))]
+    half = lustre("status", "--json")
+    assert half.status == 3
+    assert "shared-oss1 has claimed nothing yet" in half.json["filesystems"][0]["lacking"]
+
+    for role, names in {**NODES, **SERVERS}.items():
+        cloud.claim("demo", names, role)
+    status = lustre.done("status", "--json").json
+    assert status["whole"] is True
+    assert {each["name"]: len(each["volumes"]) for each in status["filesystems"][0]["claims"]} == {
+        "shared-oss1": 2,
+        "shared-oss2": 2,
+        "shared-mds1": 1,
+    }
+    assert "nothing is changed" in lustre.done("up").out
+
+    lustre.edit("{type: gp3, size: 100 GiB}", "{type: gp3, count: 2, size: 100 GiB}")
+    lustre.edit("count: 2, disks: {type: gp3, count: 2", "count: 2, disks: {type: gp3, count: 1")
+    refused = lustre("up")
+    assert refused.status == 2
+    assert "this would remove SharedOss1SharedOST0001 (AWS::EC2::Volume)" in refused.text
+    assert "rebuild: a stripe has its disks for good" in refused.text
+    assert cloud.volumes("gridwright:target") == volumes
+
+    lustre.done("down", "--yes")
+    assert cloud.volumes("gridwright:target") == volumes
+    lustre.done("down", "--yes", "--delete-data", "shared")
+    assert cloud.volumes("gridwright:target") == {}
+    assert cloud.stack_states() == {}
+    assert cloud.tagged("demo") == []
+
+
+def test_what_can_change_in_place_does(fsx: Grid, cloud: AwsCloud) -> None:
+    fsx.done("up")
+    before = cloud.file_systems()
+    fsx.edit("capacity: 2400 GiB", "capacity: 4800 GiB")
+    ended = fsx.done("up", "--json")
+    assert "filesystems.shared.capacity: 2400 GiB becomes 4800 GiB (live" in ended.text
+    changes = {each["resource"]: each for each in ended.json["changes"]}
+    assert changes["Shared"]["action"] == "change"
+    assert changes["Shared"]["properties"] == ["StorageCapacity"]
+    assert cloud.file_systems() == before
+    (found,) = cloud.client("fsx").describe_file_systems()["FileSystems"]
+    assert found["StorageCapacity"] == 4800
+
+    fsx.edit("capacity: 4800 GiB", "capacity: 2400 GiB")
+    refused = fsx("up")
+    assert refused.status == 2
+    assert "cannot go from 4800 GiB to 2400 GiB: storage can grow, never shrink" in refused.text
+
+
+def test_a_file_system_that_is_named_is_replaced_and_its_data_kept(fsx: Grid, cloud: AwsCloud) -> None:
+    fsx.done("up")
+    (old,) = cloud.file_systems()
+    fsx.edit("deployment: persistent-2", "deployment: scratch-2")
+    wrong = fsx("up", "--replace", "shard")
+    assert wrong.status == 2
+    assert "did you mean shared?" in wrong.text
+    replaced = fsx.done("up", "--replace", "shared", "--json").json
+    assert replaced["kept"] == [f"FSx file system {old} of 2400 GiB, the former shared"]
+    (new,) = set(cloud.file_systems()) - {old}
+    assert cloud.resources("gridwright-demo-storage")["Shared"] == new
+
+    assert f"kept, and billed: FSx file system {old}" in fsx("status").out
+    fsx.done("down", "--yes", "--delete-data", "shared")
+    assert cloud.file_systems() == []
+
+
+def test_the_old_volumes_of_a_replaced_lustre_are_nobodys(lustre: Grid, cloud: AwsCloud) -> None:
+    lustre.done("up")
+    for role, names in SERVERS.items():
+        cloud.claim("demo", names, role)
+    old = set(cloud.volumes("gridwright:target").values())
+    lustre.edit("disks: {type: gp3, count: 2", "disks: {type: gp3, count: 1")
+    lustre.done("up", "--replace", "shared")
+    new = cloud.volumes("gridwright:target")
+    assert sorted(new) == ["shared-MDT0000", "shared-OST0000", "shared-OST0001"]
+    assert not old & set(new.values())
+    table = cloud.client("dynamodb").scan(TableName="gridwright-demo-claims")
+    assert table["Items"] == []
+    lustre.done("down", "--yes", "--delete-data", "shared")
+    left = cloud.client("ec2").describe_volumes(Filters=[{"Name": "tag-key", "Values": ["gridwright:grid"]}])
+    assert left["Volumes"] == []
+
+
+def test_the_network_of_a_grid_that_is_up_cannot_change(fsx: Grid, cloud: AwsCloud) -> None:
+    fsx.done("up")
+    fsx.edit("zone: us-east-1a", "zone: us-east-1b")
+    refused = fsx("up", "--replace", "shared")
+    assert refused.status == 2
+    assert "aws.zone of a grid that is up cannot change: it was us-east-1a and is us-east-1b" in refused.text
+    assert "never: volumes and file systems cannot leave their zone" in refused.text
+
+
+def test_one_of_two_file_systems_goes(gridwright: Command, cloud: AwsCloud, tmp_path: Path) -> None:
+    second = "  other: {type: fsx-lustre, path: /other, deployment: scratch-2, capacity: 1200 GiB}\n"
+    text = FSX.replace("libraries:", second + "libraries:").replace(
+        "{data: {}, work: {}, util: {}}",
+        "{data: {filesystem: shared}, work: {filesystem: other}, util: {filesystem: other}}",
+    )
+    grid = grid_of(text, gridwright, cloud, tmp_path)
+    grid.done("up")
+    kept = cloud.resources("gridwright-demo-storage")["Shared"]
+    ended = grid.done("down", "--yes", "--delete-data", "other")
+    assert "file system shared, with all its data" in ended.out
+    assert cloud.file_systems() == [kept]
+    assert cloud.stack("gridwright-demo-storage").enable_termination_protection

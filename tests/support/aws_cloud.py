@@ -1,0 +1,335 @@
+"""A cloud of the tests' own: moto's server in a thread, which the real command reaches with real boto3.
+
+moto does not know all that a grid is made of, and takes some liberties with CloudFormation. What is added
+here is as small as can be; each function says what moto does otherwise. Kinds of resources that it lacks are
+in `aws_resources`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import boto3
+import pytest
+from moto.cloudformation import models as stack_models
+from moto.cloudformation import parsing
+from moto.cloudformation.exceptions import ValidationError
+from moto.cloudformation.responses import CloudFormationResponse
+from moto.core.responses import EmptyResult
+from moto.ec2.models import ec2_backends
+from moto.ec2.models.core import TaggedEC2Resource
+from moto.server import ThreadedMotoServer
+
+from gridwright.providers.aws.names import SLOT_TAG
+from tests.support import aws_resources
+from tests.support.aws_faults import Faults
+
+REGION = "us-east-1"
+ENVIRONMENT = {
+    "AWS_ACCESS_KEY_ID": "testing",
+    "AWS_SECRET_ACCESS_KEY": "testing",
+    "AWS_SESSION_TOKEN": "testing",
+    "AWS_DEFAULT_REGION": REGION,
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_CONFIG_FILE": "/nonexistent",
+    "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent",
+    "AWS_MAX_ATTEMPTS": "2",
+    "COLUMNS": "200",
+}
+
+
+@dataclass
+class AwsCloud:
+    """The cloud, empty at first. `faults` stand between the command and it."""
+
+    url: str
+    direct: str
+    faults: Faults
+    failing: dict[str, tuple[str, str, str]] = field(default_factory=dict)
+    _clients: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a command needs to reach it."""
+        return {**ENVIRONMENT, "AWS_ENDPOINT_URL": self.url}
+
+    def client(self, service: str) -> Any:
+        """A client of the test's own, past the faults."""
+        if service not in self._clients:
+            self._clients[service] = boto3.client(
+                service,
+                region_name=REGION,
+                endpoint_url=self.direct,
+                aws_access_key_id="testing",
+                aws_secret_access_key="testing",  # noqa: S106
+            )
+        return self._clients[service]
+
+    def stack_states(self) -> dict[str, str]:
+        """State of each stack that is there."""
+        found = self.client("cloudformation").describe_stacks()["Stacks"]
+        return {each["StackName"]: each["StackStatus"] for each in found}
+
+    def claim(self, grid: str, slots: Iterable[str], role: str) -> None:
+        """Have instances of a role claim what is theirs; what `node claim` does is tested elsewhere."""
+        found = self.client("ec2").describe_instances(
+            Filters=[
+                {"Name": "tag:gridwright:grid", "Values": [grid]},
+                {"Name": "tag:gridwright:role", "Values": [role]},
+            ]
+        )["Reservations"]
+        owners = [each["InstanceId"] for reservation in found for each in reservation["Instances"]]
+        volumes = self.client("ec2").describe_volumes()["Volumes"]
+        for slot, owner in zip(slots, owners, strict=True):
+            mine = [v["VolumeId"] for v in volumes if {"Key": SLOT_TAG, "Value": slot} in v.get("Tags", [])]
+            states = {each: {"M": {"state": {"S": "formatted"}}} for each in mine}
+            item = {
+                "slot": {"S": slot},
+                "owner": {"S": owner},
+                "token": {"N": "1"},
+                "volumes": {"M": states},
+            }
+            self.client("dynamodb").put_item(TableName=f"gridwright-{grid}-claims", Item=item)
+
+    def tagged(self, grid: str) -> list[str]:
+        """What the tagging service knows of a grid, but for what it lists for some time when it is gone."""
+        found = self.client("resourcegroupstaggingapi").get_resources(
+            TagFilters=[{"Key": "gridwright:grid", "Values": [grid]}]
+        )["ResourceTagMappingList"]
+        arns = [each["ResourceARN"] for each in found]
+        return [each for each in arns if ":instance/" not in each and ":natgateway/" not in each]
+
+    def running(self, grid: str) -> list[str]:
+        """Instances of a grid that are not gone."""
+        found = self.client("ec2").describe_instances(
+            Filters=[
+                {"Name": "tag:gridwright:grid", "Values": [grid]},
+                {"Name": "instance-state-name", "Values": ["pending", "running", "stopped"]},
+            ]
+        )["Reservations"]
+        return [each["InstanceId"] for reservation in found for each in reservation["Instances"]]
+
+    def fail_next_stack(self, name: str, resource: str, kind: str, reason: str) -> None:
+        """Have the stack of a name be rolled back when it is made, since a resource failed."""
+        self.failing[name] = (resource, kind, reason)
+
+    def stack(self, name: str) -> Any:
+        """moto's own record of a stack, to set its state."""
+        backend = stack_models.cloudformation_backends["123456789012"][REGION]
+        return backend.get_stack(name)
+
+    def resources(self, stack: str) -> dict[str, str]:
+        """Physical ID of each resource of a stack."""
+        pages = self.client("cloudformation").get_paginator("list_stack_resources").paginate(StackName=stack)
+        return {
+            each["LogicalResourceId"]: each["PhysicalResourceId"]
+            for page in pages
+            for each in page["StackResourceSummaries"]
+        }
+
+    def file_systems(self) -> list[str]:
+        """IDs of all FSx file systems."""
+        return [each["FileSystemId"] for each in self.client("fsx").describe_file_systems()["FileSystems"]]
+
+    def volumes(self, tag: str) -> dict[str, str]:
+        """ID of each volume that has a tag, by the tag's value."""
+        found = self.client("ec2").describe_volumes(Filters=[{"Name": "tag-key", "Values": [tag]}])["Volumes"]
+        return {
+            each["Value"]: volume["VolumeId"]
+            for volume in found
+            for each in volume["Tags"]
+            if each["Key"] == tag
+        }
+
+
+@contextlib.contextmanager
+def aws_cloud() -> Iterator[AwsCloud]:
+    """Have a cloud; it is empty again afterwards."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    with pytest.MonkeyPatch.context() as patch:
+        _mend(patch)
+        server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        server.start()
+        try:
+            host, port = server.get_host_and_port()
+            direct = f"http://{host}:{port}"
+            with Faults.before(direct) as faults:
+                cloud = AwsCloud(faults.url, direct, faults)
+                backend = stack_models.CloudFormationBackend
+                patch.setattr(backend, "create_stack", _failing(backend.create_stack, cloud))
+                try:
+                    yield cloud
+                finally:
+                    _reset(direct)
+        finally:
+            server.stop()
+
+
+def _failing(original: Callable[..., Any], cloud: AwsCloud) -> Callable[..., Any]:
+    """Stacks that are to fail are rolled back, as AWS does it: the stack stays, with nothing in it."""
+
+    def create(self: Any, name: str, template: str, *more: Any, **named: Any) -> Any:
+        chosen = cloud.failing.pop(name, None)
+        if chosen is None:
+            return original(self, name, template, *more, **named)
+        resource, kind, reason = chosen
+        empty = {"Resources": {}, "Metadata": json.loads(template).get("Metadata", {})}
+        stack = original(self, name, json.dumps(empty), *more, **named)
+        stack.events.insert(-1, _event(stack, resource, kind, "CREATE_FAILED", reason))
+        cancelled = "Resource creation cancelled"
+        stack.events.insert(-1, _event(stack, "Other", "AWS::EC2::Volume", "CREATE_FAILED", cancelled))
+        stack.events[-1].resource_status = stack.status = "ROLLBACK_COMPLETE"
+        return stack
+
+    return create
+
+
+def _event(stack: Any, resource: str, kind: str, status: str, reason: str) -> Any:
+    return stack_models.Event(
+        stack_id=stack.stack_id,
+        stack_name=stack.name,
+        logical_resource_id=resource,
+        physical_resource_id="",
+        resource_type=kind,
+        resource_status=status,
+        resource_status_reason=reason,
+        resource_properties=None,
+    )
+
+
+def _reset(direct: str) -> None:
+    import urllib.request
+
+    request = urllib.request.Request(f"{direct}/moto-api/reset", method="POST")  # noqa: S310
+    with urllib.request.urlopen(request, timeout=30):  # noqa: S310
+        pass
+
+
+def _mend(patch: pytest.MonkeyPatch) -> None:
+    """Have moto's CloudFormation keep what AWS's does."""
+    aws_resources.register(patch)
+    patch.setattr(parsing, "parse_and_create_resource", _tagged(parsing.parse_and_create_resource))
+    patch.setattr(parsing, "parse_and_update_resource", _updated(parsing.parse_and_update_resource))
+    patch.setattr(parsing.ResourceMap, "_delete_resource", _deleted(parsing.ResourceMap._delete_resource))
+    patch.setattr(stack_models.Stack, "parse_template", staticmethod(_parsed))
+    patch.setattr(stack_models.ChangeSet, "_parse_template", _parse_change_set)
+    patch.setattr(stack_models.ChangeSet, "apply", _applied(stack_models.ChangeSet.apply))
+    backend = stack_models.CloudFormationBackend
+    patch.setattr(backend, "delete_stack", _guarded(backend.delete_stack))
+    patch.setattr(CloudFormationResponse, "update_termination_protection", _protect, raising=False)
+
+
+def _parsed(template: str) -> dict[str, Any]:
+    """A template in JSON, in no time; moto takes seconds for it, since it takes it for YAML."""
+    found: dict[str, Any] = json.loads(template)
+    return found
+
+
+def _parse_change_set(self: Any) -> None:
+    self.template_dict = _parsed(self.template)
+
+
+def _tagged(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A resource of EC2 has the tags that its template gives it; moto forgets those of some kinds."""
+
+    def create(logical_id: str, resource_json: dict[str, Any], *more: Any, **named: Any) -> Any:
+        made = original(logical_id, resource_json, *more, **named)
+        tags = resource_json.get("Properties", {}).get("Tags", [])
+        if isinstance(made, TaggedEC2Resource):
+            wanted = {each["Key"]: each["Value"] for each in tags}
+            backend = ec2_backends[named["account_id"]][named["region_name"]]
+            backend.create_tags([getattr(made, "physical_resource_id")], wanted)  # noqa: B009
+        return made
+
+    return create
+
+
+def _updated(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A resource whose class knows no update stays as it is; moto would forget it."""
+
+    def update(logical_id: str, resource_json: dict[str, Any], resources_map: Any, **more: Any) -> Any:
+        kept = resources_map[logical_id]
+        if resource_json["Type"] == "AWS::DynamoDB::Table":
+            protected = resource_json["Properties"].get("DeletionProtectionEnabled", False)
+            kept.deletion_protection_enabled = protected
+        kind = parsing.resource_class_from_type(resource_json["Type"])
+        defined = kind is not None and "update_from_cloudformation_json" in vars(kind)
+        if not defined or kind.cloudformation_type() in aws_resources.UPDATED_BY_REPLACEMENT:
+            return kept
+        return original(logical_id, resource_json, resources_map, **more) or kept
+
+    return update
+
+
+def _deleted(original: Callable[..., None]) -> Callable[..., None]:
+    """What leaves a template with DeletionPolicy Retain stays; moto heeds that only for whole stacks."""
+
+    def delete(self: Any, parsed_resource: Any, resource_json: dict[str, Any]) -> None:
+        if resource_json.get("DeletionPolicy") != "Retain":
+            original(self, parsed_resource, resource_json)
+
+    return delete
+
+
+def _applied(original: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Outputs, exports and parameters change with a stack, and what left it can come back, as another one.
+
+    moto leaves the former as they were, and would give the old resource back.
+    """
+
+    def apply(self: Any) -> None:
+        stack = self.stack
+        removed = set(stack.resource_map.resources) - set(self.template_dict["Resources"])
+        original(self)
+        for name in removed:
+            stack.resource_map._parsed_resources.pop(name, None)
+        stack.parameters = self.parameters
+        stack.template = self.template
+        stack._parse_template()
+        backend = stack_models.cloudformation_backends[stack.account_id][stack.region_name]
+        for name in [
+            each.name for each in backend.exports.values() if each.exporting_stack_id == stack.stack_id
+        ]:
+            del backend.exports[name]
+        stack.output_map = stack._create_output_map()
+        for export in stack.exports:
+            backend.exports[export.name] = export
+
+    return apply
+
+
+def _guarded(original: Callable[..., None]) -> Callable[..., None]:
+    """A protected stack is not deleted, nor one whose exports another one reads; moto deletes both."""
+
+    def delete(self: Any, name_or_stack_id: str) -> None:
+        stack = next(
+            (each for each in self.stacks.values() if name_or_stack_id in (each.name, each.stack_id)), None
+        )
+        if stack is not None:
+            if stack.enable_termination_protection:
+                raise ValidationError(
+                    message=f"Stack [{stack.name}] cannot be deleted while TerminationProtection is enabled"
+                )
+            for other in self.stacks.values():
+                for export in stack.exports:
+                    if other is not stack and f'"{export.name}"' in str(other.template):
+                        raise ValidationError(
+                            message=f"Export {export.name} cannot be deleted as it is in use by {other.name}"
+                        )
+        original(self, name_or_stack_id)
+        if stack is not None:
+            # moto works outputs out when they are read, and makes the resources anew that they are of.
+            stack.output_map = parsing.OutputMap(stack.resource_map, {}, stack.stack_id)
+
+    return delete
+
+
+def _protect(self: Any) -> Any:
+    stack = self.cloudformation_backend.get_stack(self._get_param("StackName"))
+    stack.enable_termination_protection = self._get_bool_param("EnableTerminationProtection")
+    return EmptyResult()

@@ -1,0 +1,160 @@
+"""Faults at the outermost edge: a server before the cloud, which answers some calls itself."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import threading
+import time
+import urllib.parse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+_SCOPE = re.compile(r"Credential=[^/]+/[0-9]+/[^/]+/([a-z0-9-]+)/aws4_request")
+_OF_CONNECTION = frozenset({"connection", "transfer-encoding", "content-length", "keep-alive"})
+
+
+@dataclass
+class Fault:
+    """What is answered to a call."""
+
+    code: str
+    message: str
+    status: int
+    times: int
+    """How often; then the call goes through."""
+
+
+@dataclass
+class Faults:
+    """The server, and what it answers. `seen` has every call as service:Action, in order."""
+
+    url: str
+    faults: dict[str, Fault] = field(default_factory=dict)
+    seen: list[str] = field(default_factory=list)
+    delay_s: float = 0.0
+
+    def answer(
+        self, action: str, code: str, message: str = "", *, status: int = 400, times: int = 1_000
+    ) -> None:
+        """Answer `service:Action`, or `*`, with an error."""
+        self.faults[action] = Fault(code, message or code, status, times)
+
+    def clear(self) -> None:
+        """Let everything through, and forget what was seen."""
+        self.faults.clear()
+        self.seen.clear()
+        self.delay_s = 0.0
+
+    def fault_of(self, action: str) -> Fault | None:
+        for name in (action, "*"):
+            found = self.faults.get(name)
+            if found is not None and found.times > 0:
+                found.times -= 1
+                return found
+        return None
+
+    @classmethod
+    @contextmanager
+    def before(cls, url: str) -> Iterator[Faults]:
+        """Stand before a cloud."""
+        server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+        server.daemon_threads = True
+        faults = cls(f"http://127.0.0.1:{server.server_address[1]}")
+        server.faults = faults  # type: ignore[attr-defined]
+        server.behind = urllib.parse.urlsplit(url).netloc  # type: ignore[attr-defined]
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield faults
+        finally:
+            server.shutdown()
+            server.server_close()
+            thread.join(10)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def _serve(self) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(length) if length else b""
+        if self.headers.get("Transfer-Encoding") == "chunked":
+            body = self._chunks()
+        faults: Faults = self.server.faults  # type: ignore[attr-defined]
+        action = self._action(body)
+        faults.seen.append(action)
+        if faults.delay_s:
+            time.sleep(faults.delay_s)
+        fault = faults.fault_of(action)
+        if fault is not None:
+            self._answer(fault.status, *_error(action, fault))
+        else:
+            self._pass_on(body)
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _serve
+
+    def _chunks(self) -> bytes:
+        found = b""
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            found += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return found
+
+    def _action(self, body: bytes) -> str:
+        scope = _SCOPE.search(self.headers.get("Authorization", ""))
+        service = scope[1] if scope else "?"
+        if target := self.headers.get("X-Amz-Target"):
+            return f"{service}:{target.rpartition('.')[2]}"
+        if found := re.search(rb"(?:^|&)Action=([A-Za-z0-9]+)", body):
+            return f"{service}:{found[1].decode()}"
+        return f"{service}:{self.command}"
+
+    def _pass_on(self, body: bytes) -> None:
+        behind: str = self.server.behind  # type: ignore[attr-defined]
+        connection = http.client.HTTPConnection(behind, timeout=120)
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in _OF_CONNECTION}
+        connection.request(self.command, self.path, body, headers)
+        answer = connection.getresponse()
+        content = answer.read()
+        self.send_response(answer.status)
+        for name, value in answer.getheaders():
+            if name.lower() not in _OF_CONNECTION | {"date", "server"}:
+                self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+        connection.close()
+
+    def _answer(self, status: int, kind: str, content: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+def _error(action: str, fault: Fault) -> tuple[str, bytes]:
+    """An error in the words of the service."""
+    inner = f"<Code>{fault.code}</Code><Message>{fault.message}</Message>"
+    service = action.partition(":")[0]
+    if service == "ec2":
+        text = f"<Response><Errors><Error>{inner}</Error></Errors><RequestID>1</RequestID></Response>"
+        return "text/xml", text.encode()
+    if service == "s3":
+        return "application/xml", f"<Error>{inner}<RequestId>1</RequestId></Error>".encode()
+    if service in ("fsx", "dynamodb", "secretsmanager", "tagging"):
+        import json
+
+        document = {"__type": fault.code, "message": fault.message}
+        return "application/x-amz-json-1.1", json.dumps(document).encode()
+    text = f"<ErrorResponse><Error><Type>Sender</Type>{inner}</Error><RequestId>1</RequestId></ErrorResponse>"
+    return "text/xml", text.encode()

@@ -1,0 +1,84 @@
+"""The bundle: what is in it, under which name, the same bytes each time."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from gridwright.grid.slurm.site import OLDEST
+from gridwright.nodes.claim.configuration import read_configuration
+from gridwright.providers.aws.bundle import bundle, grid_bundle
+from gridwright.providers.aws.layout import aws_layout
+from gridwright.providers.aws.machine_files import machine_files
+from gridwright.spec import load_spec
+
+EXAMPLES = Path(__file__).parents[4] / "examples"
+
+
+def entries(content: bytes) -> dict[str, bytes]:
+    with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
+        members = archive.getmembers()
+        assert {(each.mtime, each.uid, each.gid, each.isfile()) for each in members} == {(0, 0, 0, True)}
+        found = {}
+        for each in members:
+            file = archive.extractfile(each)
+            assert file is not None
+            found[each.name] = file.read()
+        return found
+
+
+def test_its_name_is_the_digest_of_its_content() -> None:
+    made = bundle({"b": "2", "a": b"1"})
+    assert made.key == f"bundles/{hashlib.sha256(made.content).hexdigest()}.tar.gz"
+    assert entries(made.content) == {"a": b"1", "b": b"2"}
+
+
+def test_neither_order_nor_time_of_files_changes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = bundle({"a": "1", "b": "2"})
+    monkeypatch.setattr("time.time", lambda: 1e9)
+    assert bundle({"b": "2", "a": "1"}) == first
+    assert bundle({"a": "1", "b": "3"}).key != first.key
+
+
+def test_it_has_all_that_a_machine_needs() -> None:
+    found = entries(grid_bundle(load_spec(EXAMPLES / "aws-lustre.yaml")).content)
+    assert set(found) >= {
+        "site.yml",
+        "inventory.yml",
+        "group_vars/all.yml",
+        "slurm/slurm.conf",
+        "claims/claim.pyz",
+        "claims/compute-compute.json",
+        "claims/shared-mds.json",
+        "claims/shared-oss.json",
+    }
+
+
+def test_the_program_that_claims_reads_its_files(tmp_path: Path) -> None:
+    spec = load_spec(EXAMPLES / "aws-lustre.yaml")
+    layout = aws_layout(spec)
+    claims = machine_files(spec, layout, OLDEST).claims
+    names = set()
+    for name, content in claims.items():
+        if name.endswith(".json"):
+            assert isinstance(content, str)
+            path = tmp_path / Path(name).name
+            path.write_text(content)
+            names |= {slot.name for slot in read_configuration(path).slots}
+    assert names == {each.name for each in layout.machines if each.replaced}
+    oss = json.loads(claims["claims/shared-oss.json"])
+    assert oss["mgs"] == "10.20.64.10@tcp"
+    assert [each["index"] for each in oss["slots"][1]["targets"]][:1] == [len(oss["slots"][0]["targets"])]
+
+
+def test_a_grid_without_claims_carries_no_program_for_them() -> None:
+    text = (EXAMPLES / "aws-fsx.yaml").read_text()
+    from gridwright.spec import parse_spec
+
+    spec = parse_spec(text.replace("aws:\n", "aws:\n  replace_nodes: false\n", 1))
+    assert not [name for name in entries(grid_bundle(spec).content) if name.startswith("claims/")]
