@@ -361,7 +361,10 @@ def _delete_routes(self: Any, account_id: str, region: str) -> None:
 
 
 def _delete_route(self: Any, account_id: str, region: str) -> None:
-    ec2_backends[account_id][region].delete_route(self.route_table.id, self.destination_cidr_block)
+    backend = ec2_backends[account_id][region]
+    # moto deletes in no order: the table may have gone before.
+    if self.route_table.id in backend.route_tables:
+        backend.delete_route(self.route_table.id, self.destination_cidr_block)
 
 
 def _delete_volume(self: Any, account_id: str, region: str) -> None:
