@@ -71,7 +71,7 @@ def test_no_endpoint_is_told(gridwright: Command, cloud: AwsCloud, tmp_path: Pat
     assert "AWS_ENDPOINT_URL" in ended.text
 
 
-def test_a_stack_that_failed_is_told_and_the_next_up_goes_on(grid: Grid, cloud: AwsCloud) -> None:
+def test_a_stack_that_failed_is_told_until_down_removes_it(grid: Grid, cloud: AwsCloud) -> None:
     cloud.fail_next_stack("gridwright-demo", "Login", "AWS::EC2::Instance", QUOTA)
     failed = grid("up")
     assert failed.status == 3
@@ -82,22 +82,31 @@ def test_a_stack_that_failed_is_told_and_the_next_up_goes_on(grid: Grid, cloud: 
     status = grid("status")
     assert status.status == 3
     assert QUOTA in status.out
-    assert "gridwright up again" in status.out
+    assert "gridwright down" in status.out
 
     before = cloud.file_systems()
+    refused = grid("up")
+    assert refused.status == 3
+    assert (
+        f"stack gridwright-demo is in ROLLBACK_COMPLETE: Login (AWS::EC2::Instance): {QUOTA}" in refused.text
+    )
+    assert "run gridwright down, which removes what is left of the stack" in refused.text
+
+    grid.done("down", "--yes")
     ended = grid.done("up", "--json")
-    assert "an earlier up failed (Login (AWS::EC2::Instance)" in ended.text
     assert ended.json["made"] is True
     assert set(cloud.stack_states()) == STACKS
     assert cloud.file_systems() == before
 
 
-def test_a_storage_stack_that_failed_is_made_anew(grid: Grid, cloud: AwsCloud) -> None:
+def test_a_storage_stack_that_failed_goes_with_down_and_is_made_anew(grid: Grid, cloud: AwsCloud) -> None:
     reason = "Quota exceeded (ServiceLimitExceeded)"
     cloud.fail_next_stack("gridwright-demo-storage", "Shared", "AWS::FSx::FileSystem", reason)
     failed = grid("up")
     assert failed.status == 3
     assert "Shared (AWS::FSx::FileSystem): Quota exceeded" in failed.text
+    grid.done("down", "--yes")
+    assert cloud.stack_states() == {}
     grid.done("up")
     assert len(cloud.file_systems()) == 1
 

@@ -23,7 +23,8 @@ IMAGE_PATTERN = r"^(?:ami-[0-9a-f]{8,17}|/[A-Za-z0-9._/-]{1,1010})$"
 KEY_PAIR_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9 ._()-]{0,254}$"
 ARN_PATTERN = r"^arn:aws[a-z-]*:{service}:[a-z0-9-]+:[0-9]{{12}}:{kind}/[A-Za-z0-9/_-]+$"
 INSTANCE_PATTERN = r"^[a-z0-9-]+\.[a-z0-9-]+$"
-PROXY_PATTERN = r"^https?://[A-Za-z0-9.-]{1,253}:[0-9]{1,5}/?$"
+_PORT = r"(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+PROXY_PATTERN = rf"^https?://[A-Za-z0-9.-]{{1,253}}:{_PORT}/?$"
 OWNER_PATTERN = r"^[A-Za-z0-9 +=._:/@-]{1,255}$"
 
 

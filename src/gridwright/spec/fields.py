@@ -255,9 +255,12 @@ def _export_path(value: object) -> str:
 
 def _root_squash(value: str) -> str:
     numbers = value.split(":") if re.fullmatch(ROOT_SQUASH_PATTERN, value, re.ASCII) else []
-    if numbers and all(int(each) < 2**32 for each in numbers):
+    if numbers and all(0 < int(each) < 2**32 - 1 for each in numbers):
         return value
-    raise FieldError(f"{show(value)} is not UID:GID", "write two numbers, such as 65534:65534")
+    # 0 means that root stays root (FSx API reference, LustreRootSquashConfiguration).
+    raise FieldError(
+        f"{show(value)} is not UID:GID, neither of them 0", "write two numbers, such as 65534:65534"
+    )
 
 
 def _maintenance(value: str) -> str:

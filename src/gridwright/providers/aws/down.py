@@ -16,7 +16,7 @@ from gridwright.providers.aws.retired import Retired
 from gridwright.providers.aws.session import Cloud
 from gridwright.providers.aws.site_bucket import SITE_BUCKET
 from gridwright.providers.aws.site_objects import empty
-from gridwright.providers.aws.stacks import Stack, Stacks
+from gridwright.providers.aws.stacks import NEVER_MADE, Stack, Stacks
 from gridwright.providers.aws.storage_update import update_storage
 from gridwright.providers.caller import Caller
 from gridwright.spec.model import GridSpec
@@ -76,7 +76,7 @@ def look(spec: GridSpec, delete_data: frozenset[str]) -> Going:
     stacks = Stacks(cloud, Caller())
     storage, grid = stacks.find(storage_stack(spec)), stacks.find(grid_stack(spec))
     deployed = None
-    if storage is not None and storage.state != "REVIEW_IN_PROGRESS":
+    if storage is not None and storage.state != NEVER_MADE:
         deployed = kept_spec(stacks.template(storage))
     of = deployed or spec
     stored = stacks.resources(storage) if storage is not None else {}

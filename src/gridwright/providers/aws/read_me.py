@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gridwright.providers.aws.fsx import fsx_file_systems
 from gridwright.providers.aws.health_page import has_health_page
 from gridwright.providers.aws.layout import Layout, Role, built_lustres
-from gridwright.providers.aws.names import GRID_TAG, grid_stack, storage_stack
+from gridwright.providers.aws.names import GRID_TAG, grid_stack, logical_id, storage_stack
 from gridwright.providers.read_me import database_steps
 from gridwright.spec.filesystems import FsxLustreFileSystem
 from gridwright.spec.model import GridSpec
@@ -105,6 +107,7 @@ def _deploy(spec: GridSpec) -> list[str]:
         f"  --template-file storage.template.yaml {tagged}",
         f"aws cloudformation update-termination-protection {region} --stack-name {storage} \\",
         "  --enable-termination-protection",
+        *_root_squash(spec, f"{region} --stack-name {storage}"),
         "",
         "# 2. The bundle, under the name that has its digest",
         f"BUCKET=$(aws cloudformation describe-stack-resource {region} --stack-name {storage} \\",
@@ -118,6 +121,21 @@ def _deploy(spec: GridSpec) -> list[str]:
         "```",
         "",
     ]
+
+
+def _root_squash(spec: GridSpec, stack: str) -> Iterator[str]:
+    """CloudFormation has no property for it."""
+    for name, filesystem in fsx_file_systems(spec).items():
+        if filesystem.root_squash is not None:
+            yield f"# Root squash of {name}, which a template cannot set"
+            yield f"FSX=$(aws cloudformation describe-stack-resource {stack} \\"
+            yield (
+                f"  --logical-resource-id {logical_id(name)} --query StackResourceDetail.PhysicalResourceId "
+                "--output text)"
+            )
+            yield f'aws fsx update-file-system --region {spec.region} --file-system-id "$FSX" \\'
+            wanted = json.dumps({"RootSquashConfiguration": {"RootSquash": filesystem.root_squash}})
+            yield f"  --lustre-configuration '{wanted}'"
 
 
 def _expect(spec: GridSpec, layout: Layout) -> Iterator[str]:

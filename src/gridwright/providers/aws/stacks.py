@@ -19,7 +19,9 @@ LONGEST_BODY = 51_200
 _CAPABILITIES = ["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM"]
 _NO_CHANGE = ("didn't contain changes", "No updates are to be performed")
 _CANCELLED = "cancelled"
-UNFINISHED = frozenset({"ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", "REVIEW_IN_PROGRESS"})
+NEVER_MADE = "REVIEW_IN_PROGRESS"
+"""State of a stack that was proposed, and never made."""
+UNFINISHED = frozenset({"ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", NEVER_MADE})
 """States of a stack whose creation came to nothing: it can only be deleted."""
 WHOLE = frozenset(
     {
@@ -48,7 +50,7 @@ class Stack:
     @property
     def busy(self) -> bool:
         """Whether AWS is at work on it."""
-        return self.state.endswith("_IN_PROGRESS") and self.state != "REVIEW_IN_PROGRESS"
+        return self.state.endswith("_IN_PROGRESS") and self.state != NEVER_MADE
 
     @property
     def unfinished(self) -> bool:
@@ -323,7 +325,7 @@ def failure_of(name: str, state: str, reason: str, region: str) -> GridwrightErr
 def state_remedy(name: str, state: str) -> str:
     """What to do about a stack that is in a state which is not whole."""
     if state in UNFINISHED:
-        return "then run gridwright up again, which makes the stack anew, or gridwright down"
+        return "then run gridwright down, which removes what is left of the stack, and gridwright up again"
     if state == "UPDATE_ROLLBACK_FAILED":
         return (
             "mend what the reason names, run aws cloudformation continue-update-rollback --stack-name "

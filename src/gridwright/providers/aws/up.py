@@ -19,7 +19,15 @@ from gridwright.providers.aws.root_squash import settle_root_squash
 from gridwright.providers.aws.session import Cloud
 from gridwright.providers.aws.site_bucket import SITE_BUCKET
 from gridwright.providers.aws.site_objects import body_of, put_once, text_of
-from gridwright.providers.aws.stacks import LONGEST_BODY, Body, ChangeSet, Stack, Stacks, failure_of
+from gridwright.providers.aws.stacks import (
+    LONGEST_BODY,
+    NEVER_MADE,
+    Body,
+    ChangeSet,
+    Stack,
+    Stacks,
+    failure_of,
+)
 from gridwright.providers.aws.storage_update import propose_storage, update_storage
 from gridwright.providers.caller import Caller
 from gridwright.spec.model import GridSpec
@@ -82,18 +90,20 @@ class _Up:
         return self.stacks.cloud
 
     def ready(self, name: str) -> Stack | None:
-        """A stack that can be changed; None where it is to be made. What a failed one left is removed."""
+        """A stack that can be changed; None where it is to be made.
+
+        Raises GridwrightError for one whose creation failed: what is left of it is there to be looked at, and
+        removed by `down`. One that was proposed and never made holds nothing, and is removed.
+        """
         stack = self.stacks.settled(name)
         if stack is None or stack.whole:
             return stack
+        if stack.state == NEVER_MADE:
+            self.stacks.protect(stack, protected=False)
+            self.stacks.delete(stack)
+            return None
         failure = self.stacks.failure(stack)
-        if not stack.unfinished:
-            raise failure_of(name, stack.state, failure or stack.reason, self.cloud.region)
-        because = failure or stack.reason or "AWS names no reason"
-        self.stacks.caller.say(f"{name}: {stack.state}, an earlier up failed ({because}); making it anew")
-        self.stacks.protect(stack, protected=False)
-        self.stacks.delete(stack)
-        return None
+        raise failure_of(name, stack.state, failure or stack.reason, self.cloud.region)
 
     def make_storage(self) -> Stack:
         """The storage stack, where there is none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -24,7 +25,12 @@ case "$*" in *describe-stack-resource*) echo site-bucket;; esac
 
 @pytest.fixture
 def rendered(tmp_path: Path) -> Path:
-    for name, content in aws_files(parse_spec(FSX))[0].items():
+    return written(tmp_path, FSX)
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    """What is rendered of a spec, and a pretended AWS CLI beside it."""
+    for name, content in aws_files(parse_spec(text))[0].items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -46,6 +52,16 @@ def commands(directory: Path, heading: str) -> list[list[str]]:
         timeout=30,
     )
     return [shlex.split(line) for line in (directory / "calls").read_text().splitlines()]
+
+
+def test_root_squash_is_set_by_a_command_of_its_own(tmp_path: Path) -> None:
+    squashed = FSX.replace("    compression: lz4\n", '    compression: lz4\n    root_squash: "65534:65534"\n')
+    _, _, look, squash, *_ = commands(written(tmp_path, squashed), "Deploying it")
+    assert "Shared" in look
+    assert squash[:2] == ["fsx", "update-file-system"]
+    said = re.search(r"--lustre-configuration '(.*)'", (tmp_path / "README.md").read_text())
+    assert said
+    assert json.loads(said[1]) == {"RootSquashConfiguration": {"RootSquash": "65534:65534"}}
 
 
 def test_its_commands_deploy_the_grid(rendered: Path) -> None:
