@@ -13,6 +13,8 @@ BIN := $(VENV)/bin
 CARGO := cargo
 MANIFEST := --manifest-path native/Cargo.toml
 NATIVE := $(shell find native -path native/target -prune -o \( -name '*.rs' -o -name 'Cargo.*' \) -print)
+# Rates, labs and virtual machines on a busy machine: a test that fails is run once more, and is named as RERUN then.
+ONCE_MORE := --reruns 1 --reruns-delay 5 -rR
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_QUIET = 1
 
@@ -46,7 +48,7 @@ check: install
 	$(CARGO) clippy $(MANIFEST) --locked --all-targets --quiet -- --deny warnings
 	$(BIN)/mypy
 	$(CARGO) test $(MANIFEST) --locked --quiet
-	$(BIN)/pytest tests/unit
+	$(BIN)/pytest $(ONCE_MORE) tests/unit
 
 # The playbook as it is rendered, at the strictest profile of ansible-lint; it asks no network.
 lint-playbook: install
@@ -70,10 +72,9 @@ lint-templates: install $(VENV)/checkov
 			$$(printf -- ' --file %s' build/$$(basename $$spec .yaml)/*.template.*) || exit 1; \
 	done
 
-# Labs and virtual machines on a busy machine: a test that fails is run once more, and is named as RERUN then.
 test: test-packages check lint-playbook lint-templates
 	$(BIN)/python -m tests.vm.images
-	$(BIN)/pytest --reruns 1 --reruns-delay 5 -rR tests/integration tests/machine tests/vm
+	$(BIN)/pytest $(ONCE_MORE) tests/integration tests/machine tests/vm
 
 test-vm: install
 	PYTHON=$(PYTHON) tools/debian-packages.sh vm

@@ -27,8 +27,35 @@ UPDATED_BY_REPLACEMENT = frozenset({"AWS::S3::Bucket", "AWS::EC2::SecurityGroup"
 """Kinds that moto updates by deleting and making anew, which AWS does not: they stay as they are."""
 
 
-class FileSystem(CloudFormationModel):
+class StandIn(CloudFormationModel):
+    """One kind of resource: what all of them say of themselves."""
+
+    kind = ""
+    name_property = ""
+    attributes: frozenset[str] | None = None
+    """What Fn::GetAtt knows; None: anything."""
+
+    @classmethod
+    def cloudformation_name_type(cls) -> str:
+        return cls.name_property
+
+    @classmethod
+    def cloudformation_type(cls) -> str:
+        return cls.kind
+
+    @classmethod
+    def has_cfn_attr(cls, attr: str) -> bool:
+        return cls.attributes is None or attr in cls.attributes
+
+    def is_created(self) -> bool:
+        return True
+
+
+class FileSystem(StandIn):
     """AWS::FSx::FileSystem, through moto's FSx."""
+
+    kind = "AWS::FSx::FileSystem"
+    attributes = frozenset({"DNSName", "LustreMountName", "ResourceARN"})
 
     def __init__(self, made: Any, region: str) -> None:
         self.made, self.region = made, region
@@ -37,27 +64,12 @@ class FileSystem(CloudFormationModel):
     def physical_resource_id(self) -> str:
         return str(self.made.file_system_id)
 
-    @staticmethod
-    def cloudformation_name_type() -> str:
-        return ""
-
-    @staticmethod
-    def cloudformation_type() -> str:
-        return "AWS::FSx::FileSystem"
-
-    @classmethod
-    def has_cfn_attr(cls, attr: str) -> bool:
-        return attr in ("DNSName", "LustreMountName", "ResourceARN")
-
     def get_cfn_attribute(self, name: str) -> str:
         return {
             "DNSName": str(self.made.dns_name),
             "LustreMountName": "abcdefgh",
             "ResourceARN": str(self.made.resource_arn),
         }[name]
-
-    def is_created(self) -> bool:
-        return True
 
     @classmethod
     def create_from_cloudformation_json(
@@ -104,29 +116,18 @@ class FileSystem(CloudFormationModel):
         fsx_backends[account_id][region].delete_file_system(self.physical_resource_id, "", None, None, None)
 
 
-class Secret(CloudFormationModel):
+class Secret(StandIn):
     """AWS::SecretsManager::Secret, through moto's Secrets Manager, which makes up its value."""
+
+    kind = "AWS::SecretsManager::Secret"
+    name_property = "Name"
+    attributes = frozenset({"Id"})
 
     def __init__(self, arn: str) -> None:
         self.physical_resource_id = arn
 
-    @staticmethod
-    def cloudformation_name_type() -> str:
-        return "Name"
-
-    @staticmethod
-    def cloudformation_type() -> str:
-        return "AWS::SecretsManager::Secret"
-
-    @classmethod
-    def has_cfn_attr(cls, attr: str) -> bool:
-        return attr == "Id"
-
     def get_cfn_attribute(self, name: str) -> str:
         return self.physical_resource_id
-
-    def is_created(self) -> bool:
-        return True
 
     @classmethod
     def create_from_cloudformation_json(
@@ -161,26 +162,15 @@ class Secret(CloudFormationModel):
         backend.delete_secret(self.physical_resource_id, None, force_delete_without_recovery=True)
 
 
-class MetricAlarm(CloudFormationModel):
+class MetricAlarm(StandIn):
     """AWS::CloudWatch::Alarm, through moto's CloudWatch."""
+
+    kind = "AWS::CloudWatch::Alarm"
+    name_property = "AlarmName"
+    attributes = frozenset({"Arn"})
 
     def __init__(self, name: str) -> None:
         self.physical_resource_id = name
-
-    @staticmethod
-    def cloudformation_name_type() -> str:
-        return "AlarmName"
-
-    @staticmethod
-    def cloudformation_type() -> str:
-        return "AWS::CloudWatch::Alarm"
-
-    @classmethod
-    def has_cfn_attr(cls, attr: str) -> bool:
-        return attr == "Arn"
-
-    def is_created(self) -> bool:
-        return True
 
     @classmethod
     def create_from_cloudformation_json(
@@ -212,23 +202,10 @@ class MetricAlarm(CloudFormationModel):
         cloudwatch_backends[account_id][region].delete_alarms([self.physical_resource_id])
 
 
-class Machine(CloudFormationModel):
+class Machine(StandIn):
     """AWS::EC2::Instance from a launch template, on an interface that is there: moto's own knows neither."""
 
-    @staticmethod
-    def cloudformation_name_type() -> str:
-        return ""
-
-    @staticmethod
-    def cloudformation_type() -> str:
-        return "AWS::EC2::Instance"
-
-    @classmethod
-    def has_cfn_attr(cls, attr: str) -> bool:
-        return True
-
-    def is_created(self) -> bool:
-        return True
+    kind = "AWS::EC2::Instance"
 
     @classmethod
     def create_from_cloudformation_json(
@@ -259,26 +236,13 @@ class Machine(CloudFormationModel):
         return reservation.instances[0]
 
 
-class AddressOfInterface(CloudFormationModel):
+class AddressOfInterface(StandIn):
     """AWS::EC2::EIPAssociation, through moto's EC2."""
+
+    kind = "AWS::EC2::EIPAssociation"
 
     def __init__(self, name: str) -> None:
         self.physical_resource_id = name
-
-    @staticmethod
-    def cloudformation_name_type() -> str:
-        return ""
-
-    @staticmethod
-    def cloudformation_type() -> str:
-        return "AWS::EC2::EIPAssociation"
-
-    @classmethod
-    def has_cfn_attr(cls, attr: str) -> bool:
-        return True
-
-    def is_created(self) -> bool:
-        return True
 
     @classmethod
     def create_from_cloudformation_json(
@@ -299,27 +263,14 @@ class AddressOfInterface(CloudFormationModel):
         ec2_backends[account_id][region].disassociate_address(association_id=self.physical_resource_id)
 
 
-class Record(CloudFormationModel):
+class Record(StandIn):
     """What moto has no service for, or would misjudge: it is there by its name."""
-
-    kind = ""
 
     def __init__(self, name: str) -> None:
         self.physical_resource_id = name
 
-    @staticmethod
-    def cloudformation_name_type() -> str:
-        return ""
-
-    @classmethod
-    def has_cfn_attr(cls, attr: str) -> bool:
-        return True
-
     def get_cfn_attribute(self, name: str) -> str:
         return f"{self.physical_resource_id}-{name}"
-
-    def is_created(self) -> bool:
-        return True
 
     @classmethod
     def create_from_cloudformation_json(
@@ -392,7 +343,7 @@ def register(patch: pytest.MonkeyPatch) -> None:
         added[name] = type(
             f"Record{name.rpartition(':')[2]}",
             (Record,),
-            {"cloudformation_type": staticmethod(lambda name=name: name)},
+            {"kind": name},
         )
     # moto leaves these where their stack is deleted.
     patch.setattr(InternetGateway, "delete", _delete_internet_gateway, raising=False)

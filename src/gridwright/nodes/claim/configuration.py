@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.nodes.claim.problems import ClaimError
+from gridwright.nodes.scratch.json_reader import JsonReader
 from gridwright.nodes.scratch.problems import WRONG_INPUT, Trouble
 
 CONFIGURATION = Path("/etc/gridwright/claim.json")
@@ -134,11 +135,10 @@ def parse_configuration(data: Any) -> Configuration:  # noqa: ANN401 - whatever 
     return configuration
 
 
-class _Reader:
-    """Reads field by field and keeps what is wrong, so that all of it comes at once."""
+class _Reader(JsonReader):
+    """Reads a claim file."""
 
-    def __init__(self) -> None:
-        self.troubles: list[Trouble] = []
+    example = Path("/srv/gridwright/shared-OST0000")
 
     def configuration(self, data: Any) -> Configuration:  # noqa: ANN401
         known = {"schema", "grid", "region", "table", "role", "mgs", "slots", "directories"}
@@ -152,7 +152,8 @@ class _Reader:
         if mgs is not None:
             mgs = self.text(given, "mgs", _NID, "a NID, such as 10.20.64.10@tcp")
         slots = tuple(
-            self.slot(each, f"slots[{index}]") for index, each in enumerate(self.list(given, "slots"))
+            self.slot(each, f"slots[{index}]")
+            for index, each in enumerate(self.list(given.get("slots"), "slots"))
         )
         if not slots:
             self.wrong("slots", given.get("slots"), "at least one slot")
@@ -171,7 +172,7 @@ class _Reader:
         given = self.mapping(data, where, {"name", "address", "targets"})
         targets = [
             self.target(each, f"{where}.targets[{index}]")
-            for index, each in enumerate(self.list(given, "targets", where, missing=True))
+            for index, each in enumerate(self.list(given.get("targets", []), f"{where}.targets"))
         ]
         targets.sort(key=lambda each: (not each.has_mgs, KINDS.index(each.kind), each.index))
         address = given.get("address")
@@ -227,42 +228,9 @@ class _Reader:
         paths = {name: self.path(given[name], f"directories.{name}") for name in given if name in known}
         return Directories(**paths)
 
-    def mapping(self, data: Any, where: str, known: set[str]) -> Mapping[str, Any]:  # noqa: ANN401
-        if not isinstance(data, dict):
-            self.wrong(where, data, "an object: {...}")
-            return {}
-        for key in data:
-            if key not in known:
-                self.wrong(where, key, f"one of {', '.join(sorted(known))}")
-        return data
-
-    def list(
-        self, given: Mapping[str, Any], key: str, where: str = "", *, missing: bool = False
-    ) -> list[Any]:
-        data = given.get(key, [] if missing else None)
-        if not isinstance(data, list):
-            self.wrong(f"{where}.{key}".lstrip("."), data, "a list: [...]")
-            return []
-        return data
-
     def text(self, given: Mapping[str, Any], key: str, pattern: str, wanted: str, where: str = "") -> str:
         data = given.get(key)
         if not isinstance(data, str) or not re.fullmatch(pattern, data, re.ASCII):
             self.wrong(f"{where}.{key}".lstrip("."), data, wanted)
             return "wrong"
         return data
-
-    def path(self, data: Any, where: str) -> Path:  # noqa: ANN401
-        if (
-            not isinstance(data, str)
-            or not data.startswith("/")
-            or ".." in Path(data).parts
-            or not data.isprintable()
-        ):
-            self.wrong(where, data, "an absolute path, such as /srv/gridwright/shared-OST0000")
-            return Path("/wrong")
-        return Path(data)
-
-    def wrong(self, where: str, found: Any, wanted: str) -> None:  # noqa: ANN401
-        text = json.dumps(found, default=str)
-        self.troubles.append(Trouble(f"{where}: {text[:80]} is given", f"it takes {wanted}"))

@@ -39,6 +39,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gridwright.nodes.scratch.json_reader import JsonReader
 from gridwright.nodes.scratch.problems import WRONG_INPUT, ScratchError, Trouble
 
 CONFIGURATION = Path("/etc/gridwright/scratch.json")
@@ -139,11 +140,8 @@ def parse_configuration(data: Any) -> Configuration:  # noqa: ANN401 - whatever 
     return configuration
 
 
-class _Reader:
-    """Reads field by field and keeps what is wrong, so that all of it comes at once."""
-
-    def __init__(self) -> None:
-        self.troubles: list[Trouble] = []
+class _Reader(JsonReader):
+    """Reads a wish."""
 
     def configuration(self, data: Any) -> Configuration:  # noqa: ANN401
         known = {"schema", "arrays", "wait_seconds", "state_file", "made"}
@@ -251,32 +249,6 @@ class _Reader:
                 "arrays: members", None, f"a number for {' and '.join(takers)}: each would take all disks"
             )
 
-    def mapping(self, data: Any, where: str, known: set[str]) -> Mapping[str, Any]:  # noqa: ANN401
-        if not isinstance(data, dict):
-            self.wrong(where, data, "an object: {...}")
-            return {}
-        for key in data:
-            if key not in known:
-                self.wrong(where, key, f"one of {', '.join(sorted(known))}")
-        return data
-
-    def list(self, data: Any, where: str) -> list[Any]:  # noqa: ANN401
-        if not isinstance(data, list):
-            self.wrong(where, data, "a list: [...]")
-            return []
-        return data
-
-    def path(self, data: Any, where: str) -> Path:  # noqa: ANN401
-        if (
-            not isinstance(data, str)
-            or not data.startswith("/")
-            or ".." in Path(data).parts
-            or not data.isprintable()
-        ):
-            self.wrong(where, data, "an absolute path, such as /scratch")
-            return Path("/scratch")
-        return Path(data)
-
     def number(
         self, fields: Mapping[str, Any], key: str, default: int, low: int, high: int, where: str = ""
     ) -> int:
@@ -285,7 +257,3 @@ class _Reader:
             self.wrong(f"{where}.{key}".lstrip("."), value, f"a whole number from {low} to {high}")
             return default
         return value
-
-    def wrong(self, where: str, found: Any, wanted: str) -> None:  # noqa: ANN401
-        text = json.dumps(found, default=str)
-        self.troubles.append(Trouble(f"{where}: {text[:80]} is given", f"it takes {wanted}"))
