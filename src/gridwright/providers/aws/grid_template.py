@@ -24,6 +24,7 @@ from gridwright.providers.aws.launching import (
 from gridwright.providers.aws.layout import Layout, Machine, Role
 from gridwright.providers.aws.names import logical_id, tags
 from gridwright.providers.aws.nat import add_way_out
+from gridwright.providers.aws.template_limits import CountedTemplate
 from gridwright.providers.aws.user_data import BUNDLE_KEY, MUNGE_KEY, UserData, ready_id, user_data
 from gridwright.spec.model import GridSpec
 
@@ -41,9 +42,10 @@ def grid_template(spec: GridSpec, layout: Layout, *, bundle_key: str = "") -> Te
 
     With `bundle_key` the wait condition is another one for another bundle, so that an update which brings it
     waits until all machines are set up with it.
-    Raises GridwrightError for types that the catalogue does not know.
+    Raises GridwrightError for types that the catalogue does not know, and where there are more resources than
+    a stack can have.
     """
-    template = Template(f"Gridwright grid {spec.name}: what runs. Made by gridwright render.")
+    template = CountedTemplate(f"Gridwright grid {spec.name}: what runs. Made by gridwright render.")
     template.set_version("2010-09-09")
     template.add_parameter(
         Parameter(
@@ -72,6 +74,7 @@ def grid_template(spec: GridSpec, layout: Layout, *, bundle_key: str = "") -> Te
     _add_machines(building, groups, data)
     add_health_page(template, spec, layout)
     _add_outputs(template, layout)
+    template.check(str(spec.file) if spec.file else None)
     return template
 
 

@@ -24,13 +24,11 @@ from enum import StrEnum
 
 from troposphere import AWSObject, Output, Ref, Tags, ec2
 
-from gridwright.errors import Problem
 from gridwright.providers.aws.exports import exported
 from gridwright.providers.aws.layout import Layout, built_lustres
 from gridwright.providers.aws.names import Export, tags
 from gridwright.providers.aws.network import VPC
 from gridwright.spec.filesystems import FsxLustreFileSystem, LustreFileSystem, NfsFileSystem
-from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 
 _EVERYWHERE = "0.0.0.0/0"
@@ -199,18 +197,6 @@ def _ingress(rule: Allowed) -> ec2.SecurityGroupIngress:
         **source,
         **ports,
     )
-
-
-def proxy_problems(spec: GridSpec) -> Iterator[Problem]:
-    """A proxy at a port that there is not."""
-    proxy = spec.aws.proxy if spec.aws else None
-    if proxy is not None and not 0 < _proxy(proxy)[1] < 2**16:
-        yield problem_at(
-            spec,
-            ("aws", "proxy"),
-            f"{_proxy(proxy)[1]} is no port",
-            "write the port of the proxy, such as 3128",
-        )
 
 
 def _proxy(address: str) -> tuple[str, int]:

@@ -28,7 +28,6 @@ from gridwright.providers.aws.network import network_outputs, network_resources
 from gridwright.providers.aws.security_groups import (
     Group,
     group_outputs,
-    proxy_problems,
     rules,
     security_groups,
 )
@@ -110,7 +109,6 @@ def _outputs(spec: GridSpec, fsx: list[str]) -> Iterator[Output]:
 def _problems(
     spec: GridSpec, layout: Layout, catalog: Catalog, fsx: list[str], lustres: list[str]
 ) -> Iterator[Problem]:
-    yield from proxy_problems(spec)
     for name in fsx:
         yield from fsx_problems(spec, name, catalog)
     for name in lustres:

@@ -3,15 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from troposphere import Template
+from troposphere import AWSObject, Template
 
-from gridwright.errors import Problem
+from gridwright.errors import GridwrightError, Problem
 
 # CloudFormation User Guide, quotas. Not verified against a page.
 MOST_RESOURCES = 500
 MOST_OUTPUTS = 200
 MOST_BYTES = 1_000_000
+
+
+class CountedTemplate(Template):  # type: ignore[misc] # troposphere has no types
+    """A template that counts resources beyond the limit, where troposphere would stop at the first one."""
+
+    def __init__(self, description: str) -> None:
+        super().__init__(description)
+        self.beyond = 0
+
+    def add_resource(self, resource: AWSObject) -> Any:  # noqa: ANN401
+        """Take a resource, or count it."""
+        if len(self.resources) < MOST_RESOURCES:
+            return super().add_resource(resource)
+        self.beyond += 1
+        return resource
+
+    def check(self, where: str | None = None) -> None:
+        """Raise GridwrightError where CloudFormation would not take it; `where` is the file of the spec."""
+        found = [*count_problems(len(self.resources) + self.beyond, len(self.outputs), where)]
+        if problems := found or [*template_problems(self, where)]:
+            raise GridwrightError(*problems)
 
 
 def template_text(template: Template) -> str:

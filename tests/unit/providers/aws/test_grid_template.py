@@ -277,6 +277,15 @@ def test_the_bill_is_the_one_of_predictions(tmp_path: Path) -> None:
     assert [each["what"] for each in costs["lines"]] == [each.what for each in model.costs]
 
 
+def test_more_machines_than_a_stack_has_room_for_are_refused_with_their_count() -> None:
+    few, many = FSX.replace("count: 4}", "count: 460}"), FSX.replace("count: 4}", "count: 600}")
+    resources = len(template(few)["Resources"])
+    assert resources <= 500
+    with pytest.raises(GridwrightError) as error:
+        template(many)
+    assert f"the template has {resources + 140} resources, and CloudFormation takes 500" in str(error.value)
+
+
 def test_all_that_is_wrong_with_a_grid_is_said_at_once() -> None:
     spec = parse_spec(
         "provider: aws\nregion: us-east-1\nnodes: {compute: {instance: m5.huge}}\n"

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridwright.errors import GridwrightError
 from gridwright.providers.aws.security_groups import Group
 from gridwright.spec.model import GridSpec
 from tests.unit.providers.aws.storage_specs import (
@@ -118,16 +117,6 @@ def test_a_proxy_and_a_file_server_that_are_addresses_are_reached_there_alone() 
         (443, EVERYWHERE),
         (3128, "10.9.0.9/32"),
         (2049, "10.9.0.7/32"),
-    ]
-
-
-@pytest.mark.parametrize("port", [0, 65536, 99999])
-def test_a_proxy_at_no_port_is_refused(port: int) -> None:
-    with pytest.raises(GridwrightError) as caught:
-        template(spec({"proxy": f"http://proxy.example.com:{port}"}))
-
-    assert [(each.field, each.what) for each in caught.value.problems] == [
-        ("aws.proxy", f"{port} is no port")
     ]
 
 
