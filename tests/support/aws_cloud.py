@@ -25,6 +25,7 @@ from moto.ec2.models import ec2_backends
 from moto.ec2.models.core import TaggedEC2Resource
 from moto.server import ThreadedMotoServer
 
+from gridwright.providers.aws import stacks
 from gridwright.providers.aws.names import SLOT_TAG
 from tests.support import aws_resources
 from tests.support.aws_faults import Faults
@@ -226,6 +227,8 @@ def _mend(patch: pytest.MonkeyPatch) -> None:
 
 def _parsed(template: str) -> dict[str, Any]:
     """A template in JSON, in no time; moto takes seconds for it, since it takes it for YAML."""
+    if not template.startswith("{"):
+        return stacks.parsed(template)
     found: dict[str, Any] = json.loads(template)
     return found
 

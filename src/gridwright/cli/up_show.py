@@ -7,6 +7,7 @@ from functools import singledispatch
 from typing import Any
 
 from gridwright.cli.cloud_show import bill_lines, bill_values, field_values, resource_values
+from gridwright.grid.slurm.node_facts import fold
 from gridwright.providers.aws.results import AwsUp
 from gridwright.providers.lab.up import UpResult
 
@@ -81,7 +82,7 @@ def _(result: AwsUp, file: str) -> Iterator[str]:
         yield f"grid {result.grid} is up already, as the spec has it: nothing is changed"
     missing = [each.name for each in result.machines if each.state == "missing"]
     if missing:
-        yield f"not there yet: {', '.join(missing)}"
+        yield f"not there yet: {fold(missing)}"
     for each in result.kept:
         yield f"kept, and billed: {each}"
     yield from bill_lines(result.costs)

@@ -27,6 +27,8 @@ class Deployment:
     grid: Mapping[str, Any]
     bundle_key: str
     bundle: bytes
+    nested: Mapping[str, str]
+    """Templates that the grid stack reads from the site bucket, by their keys."""
 
     @property
     def held(self) -> dict[str, str]:
@@ -47,7 +49,7 @@ class Deployment:
 def deployment(spec: GridSpec) -> Deployment:
     """Make it. Raises GridwrightError (INPUT) with everything that is wrong with the spec."""
     from gridwright.providers.aws.bundle import grid_bundle
-    from gridwright.providers.aws.grid_template import grid_template
+    from gridwright.providers.aws.grid_template import grid_template, interface_templates
 
     layout = aws_layout(spec)
     check_against_catalogue(spec)
@@ -61,6 +63,7 @@ def deployment(spec: GridSpec) -> Deployment:
         _plain(grid),
         bundle.key,
         bundle.content,
+        {each.key: each.text for each in interface_templates(spec, layout)},
     )
 
 

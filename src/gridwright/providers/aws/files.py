@@ -12,7 +12,7 @@ from gridwright.grid.slurm.site import OLDEST, Release
 from gridwright.model.grid import GridModel, check_against_catalogue, grid_model
 from gridwright.nodes.playbook import Hosts
 from gridwright.providers.aws.bundle import bundle
-from gridwright.providers.aws.grid_template import grid_template
+from gridwright.providers.aws.grid_template import grid_template, interface_templates
 from gridwright.providers.aws.layout import aws_layout
 from gridwright.providers.aws.machine_files import machine_files
 from gridwright.providers.aws.read_me import aws_read_me
@@ -40,15 +40,17 @@ def aws_files(
     machines = machine_files(spec, layout, release)
     made = bundle(machines.files)
     costs = cost_document(spec, grid_model(spec))
+    nested = interface_templates(spec, layout)
     files: dict[str, str | bytes] = {
         **machines.files,
         STORAGE_TEMPLATE: storage_template(spec, layout).to_yaml(clean_up=True),
         GRID_TEMPLATE: grid_template(spec, layout, bundle_key=made.key).to_yaml(clean_up=True),
+        **{each.file: each.text for each in nested},
         BUNDLE: made.content,
         BUNDLE_KEY_FILE: made.key + "\n",
         COSTS: json.dumps(costs, indent=2) + "\n",
     }
-    files["README.md"] = aws_read_me(spec, layout, costs, tuple(files))
+    files["README.md"] = aws_read_me(spec, layout, costs, tuple(files), nested)
     return files, machines.slurm.findings, machines.hosts
 
 

@@ -16,7 +16,6 @@ from gridwright.providers.aws.iam import add_roles
 from gridwright.providers.aws.launching import (
     PLACEMENT,
     Building,
-    add_interfaces,
     add_machine,
     is_placed,
     machine_id,
@@ -24,6 +23,7 @@ from gridwright.providers.aws.launching import (
 from gridwright.providers.aws.layout import Layout, Machine, Role
 from gridwright.providers.aws.names import logical_id, tags
 from gridwright.providers.aws.nat import add_way_out
+from gridwright.providers.aws.node_interfaces import NestedTemplate, add_node_interfaces, nested_templates
 from gridwright.providers.aws.template_limits import CountedTemplate
 from gridwright.providers.aws.user_data import BUNDLE_KEY, MUNGE_KEY, UserData, ready_id, user_data
 from gridwright.spec.model import GridSpec
@@ -78,6 +78,13 @@ def grid_template(spec: GridSpec, layout: Layout, *, bundle_key: str = "") -> Te
     return template
 
 
+def interface_templates(spec: GridSpec, layout: Layout) -> tuple[NestedTemplate, ...]:
+    """Templates of nested stacks that the grid stack reads from the site bucket; none, as a rule."""
+    return nested_templates(
+        Building(Template(), spec, layout, load_catalog(spec.file.parent if spec.file else None), "", ())
+    )
+
+
 def _alike(layout: Layout) -> Iterator[tuple[str, tuple[Machine, ...]]]:
     """Machines by the logical ID of what starts them: an Auto Scaling group, or a machine of its own."""
 
@@ -105,10 +112,7 @@ def _add_machines(
         for title, machines in groups
         if not machines[0].replaced
     ]
-    interfaces = []
-    for _, machines in groups:
-        if machines[0].replaced and not machines[0].role.serves_lustre:
-            interfaces += add_interfaces(building, machines)
+    interfaces = add_node_interfaces(building)
     for title, machines in groups:
         if machines[0].replaced:
             add_group(building, title, machines, data[title], [*fixed, *interfaces])

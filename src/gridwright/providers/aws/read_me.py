@@ -11,6 +11,7 @@ from gridwright.providers.aws.fsx import fsx_file_systems
 from gridwright.providers.aws.health_page import has_health_page
 from gridwright.providers.aws.layout import Layout, Role, built_lustres
 from gridwright.providers.aws.names import GRID_TAG, grid_stack, logical_id, storage_stack
+from gridwright.providers.aws.node_interfaces import NestedTemplate
 from gridwright.providers.read_me import database_steps
 from gridwright.spec.filesystems import FsxLustreFileSystem
 from gridwright.spec.model import GridSpec
@@ -29,8 +30,18 @@ _CONTENTS = {
 }
 
 
-def aws_read_me(spec: GridSpec, layout: Layout, costs: Mapping[str, Any], contents: tuple[str, ...]) -> str:
-    """The text, in Markdown; `contents` are the names of files and directories that there are."""
+def aws_read_me(
+    spec: GridSpec,
+    layout: Layout,
+    costs: Mapping[str, Any],
+    contents: tuple[str, ...],
+    nested: tuple[NestedTemplate, ...] = (),
+) -> str:
+    """The text, in Markdown.
+
+    `contents` are the names of files and directories that there are, `nested` those templates among them that
+    the grid stack reads from the site bucket.
+    """
     lines = [
         f"# Grid {spec.name} on AWS",
         "",
@@ -43,9 +54,10 @@ def aws_read_me(spec: GridSpec, layout: Layout, costs: Mapping[str, Any], conten
         "| file | is |",
         "|---|---|",
         *(f"| `{name}` | {text} |" for name, text in _CONTENTS.items() if _is_there(name, contents)),
+        *(f"| `{each.file}` | part of the grid stack: interfaces of nodes |" for each in nested),
         "",
         *_before(spec, layout),
-        *_deploy(spec),
+        *_deploy(spec, nested),
         *_expect(spec, layout),
         *_database(spec),
         *_update(),
@@ -89,7 +101,7 @@ def _before(spec: GridSpec, layout: Layout) -> Iterator[str]:
         )
 
 
-def _deploy(spec: GridSpec) -> list[str]:
+def _deploy(spec: GridSpec, nested: tuple[NestedTemplate, ...]) -> list[str]:
     storage, grid = storage_stack(spec), grid_stack(spec)
     tagged = f"--tags {GRID_TAG}={spec.name}"
     region = f"--region {spec.region}"
@@ -113,6 +125,7 @@ def _deploy(spec: GridSpec) -> list[str]:
         f"BUCKET=$(aws cloudformation describe-stack-resource {region} --stack-name {storage} \\",
         "  --logical-resource-id SiteBucket --query StackResourceDetail.PhysicalResourceId --output text)",
         f'aws s3 cp {region} bundle.tar.gz "s3://$BUCKET/$(cat bundle.key)"',
+        *(f'aws s3 cp {region} {each.file} "s3://$BUCKET/{each.key}"' for each in nested),
         "",
         "# 3. What runs",
         f"aws cloudformation deploy {region} --stack-name {grid} \\",

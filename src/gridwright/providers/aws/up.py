@@ -171,6 +171,8 @@ class _Up:
         wanted, name = self.wanted, grid_stack(self.spec)
         if put_once(self.cloud, bucket, wanted.bundle_key, wanted.bundle):
             self.stacks.caller.say(f"put {wanted.bundle_key} into bucket {bucket}")
+        for key, text in wanted.nested.items():
+            put_once(self.cloud, bucket, key, text.encode())
         body = body_of(self.cloud, bucket, wanted.grid)
         parameters = {"BundleKey": wanted.bundle_key}
         if grid is None:
