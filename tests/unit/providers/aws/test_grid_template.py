@@ -283,7 +283,7 @@ def test_more_machines_than_a_stack_has_room_for_are_refused_with_their_count() 
     assert resources <= 500
     with pytest.raises(GridwrightError) as error:
         template(many, replace_nodes=False)
-    said = f"the template has {resources + 520} resources, and CloudFormation takes 500"
+    said = f"the template has {resources + 3 * 260} resources, and CloudFormation takes 500"
     assert said in str(error.value)
 
 
