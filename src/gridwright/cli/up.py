@@ -28,8 +28,8 @@ def up(
     Nothing is left of a lab that cannot be made, or when the command is interrupted.
 
     On AWS, make the grid's two stacks, or change them to what the spec says: what would change is shown
-    first, and what holds data is not replaced unless --replace names it. A command that was interrupted or
-    failed is continued by the next one. See docs/aws.md.
+    first, and what holds data is not replaced unless --replace names it. A command that was interrupted is
+    continued by the next one; what is left of a stack that could not be made, down removes. See docs/aws.md.
 
     Example: gridwright up examples/lab.yaml
     """
