@@ -49,12 +49,13 @@ class Deployment:
 def deployment(spec: GridSpec) -> Deployment:
     """Make it. Raises GridwrightError (INPUT) with everything that is wrong with the spec."""
     from gridwright.providers.aws.bundle import grid_bundle
-    from gridwright.providers.aws.grid_template import grid_template, interface_templates
+    from gridwright.providers.aws.grid_template import grid_template
 
     layout = aws_layout(spec)
     check_against_catalogue(spec)
     bundle = grid_bundle(spec)
-    grid = grid_template(spec, layout, bundle_key=bundle.key).to_dict()
+    made = grid_template(spec, layout, bundle_key=bundle.key)
+    grid = made.to_dict()
     kept_spec.keep(grid, spec)
     return Deployment(
         spec,
@@ -63,7 +64,7 @@ def deployment(spec: GridSpec) -> Deployment:
         _plain(grid),
         bundle.key,
         bundle.content,
-        {each.key: each.text for each in interface_templates(spec, layout)},
+        {each.key: each.text for each in made.nested},
     )
 
 

@@ -12,11 +12,12 @@ from gridwright.grid.slurm.site import OLDEST, Release
 from gridwright.model.grid import GridModel, check_against_catalogue, grid_model
 from gridwright.nodes.playbook import Hosts
 from gridwright.providers.aws.bundle import bundle
-from gridwright.providers.aws.grid_template import grid_template, interface_templates
+from gridwright.providers.aws.grid_template import grid_template
 from gridwright.providers.aws.layout import aws_layout
 from gridwright.providers.aws.machine_files import machine_files
 from gridwright.providers.aws.read_me import aws_read_me
 from gridwright.providers.aws.storage_template import storage_template
+from gridwright.providers.aws.template_limits import template_text
 from gridwright.spec.model import GridSpec
 from gridwright.units import HOURS_PER_MONTH
 
@@ -40,17 +41,17 @@ def aws_files(
     machines = machine_files(spec, layout, release)
     made = bundle(machines.files)
     costs = cost_document(spec, grid_model(spec))
-    nested = interface_templates(spec, layout)
+    grid = grid_template(spec, layout, bundle_key=made.key)
     files: dict[str, str | bytes] = {
         **machines.files,
-        STORAGE_TEMPLATE: storage_template(spec, layout).to_yaml(clean_up=True),
-        GRID_TEMPLATE: grid_template(spec, layout, bundle_key=made.key).to_yaml(clean_up=True),
-        **{each.file: each.text for each in nested},
+        STORAGE_TEMPLATE: template_text(storage_template(spec, layout)),
+        GRID_TEMPLATE: template_text(grid),
+        **{each.file: each.text for each in grid.nested},
         BUNDLE: made.content,
         BUNDLE_KEY_FILE: made.key + "\n",
         COSTS: json.dumps(costs, indent=2) + "\n",
     }
-    files["README.md"] = aws_read_me(spec, layout, costs, tuple(files), nested)
+    files["README.md"] = aws_read_me(spec, layout, costs, tuple(files), grid.nested)
     return files, machines.slurm.findings, machines.hosts
 
 

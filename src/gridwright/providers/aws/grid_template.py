@@ -37,7 +37,13 @@ LONGEST_WAIT_S = 43_200
 """Longest timeout of a wait condition (CloudFormation, WaitCondition)."""
 
 
-def grid_template(spec: GridSpec, layout: Layout, *, bundle_key: str = "") -> Template:
+class GridTemplate(CountedTemplate):
+    """The template, with those of the nested stacks that it reads from the site bucket: none, as a rule."""
+
+    nested: tuple[NestedTemplate, ...] = ()
+
+
+def grid_template(spec: GridSpec, layout: Layout, *, bundle_key: str = "") -> GridTemplate:
     """The template, with one parameter: the S3 key of the bundle.
 
     With `bundle_key` the wait condition is another one for another bundle, so that an update which brings it
@@ -45,7 +51,7 @@ def grid_template(spec: GridSpec, layout: Layout, *, bundle_key: str = "") -> Te
     Raises GridwrightError for types that the catalogue does not know, and where there are more resources than
     a stack can have.
     """
-    template = CountedTemplate(f"Gridwright grid {spec.name}: what runs. Made by gridwright render.")
+    template = GridTemplate(f"Gridwright grid {spec.name}: what runs. Made by gridwright render.")
     template.set_version("2010-09-09")
     template.add_parameter(
         Parameter(
@@ -71,18 +77,12 @@ def grid_template(spec: GridSpec, layout: Layout, *, bundle_key: str = "") -> Te
         template.add_resource(
             ec2.PlacementGroup(PLACEMENT, Strategy="cluster", Tags=Tags(**tags(spec, role="placement")))
         )
-    _add_machines(building, groups, data)
+    template.nested = nested_templates(building)
+    _add_machines(building, groups, data, template.nested)
     add_health_page(template, spec, layout)
     _add_outputs(template, layout)
     template.check(str(spec.file) if spec.file else None)
     return template
-
-
-def interface_templates(spec: GridSpec, layout: Layout) -> tuple[NestedTemplate, ...]:
-    """Templates of nested stacks that the grid stack reads from the site bucket; none, as a rule."""
-    return nested_templates(
-        Building(Template(), spec, layout, load_catalog(spec.file.parent if spec.file else None), "", ())
-    )
 
 
 def _alike(layout: Layout) -> Iterator[tuple[str, tuple[Machine, ...]]]:
@@ -104,7 +104,10 @@ def _auto_scaling(title: str, machines: tuple[Machine, ...]) -> str | None:
 
 
 def _add_machines(
-    building: Building, groups: list[tuple[str, tuple[Machine, ...]]], data: dict[str, UserData]
+    building: Building,
+    groups: list[tuple[str, tuple[Machine, ...]]],
+    data: dict[str, UserData],
+    nested: tuple[NestedTemplate, ...],
 ) -> None:
     """Those with addresses of their own first, as a group's machines take any that is free."""
     fixed = [
@@ -112,7 +115,7 @@ def _add_machines(
         for title, machines in groups
         if not machines[0].replaced
     ]
-    interfaces = add_node_interfaces(building)
+    interfaces = add_node_interfaces(building, nested)
     for title, machines in groups:
         if machines[0].replaced:
             add_group(building, title, machines, data[title], [*fixed, *interfaces])

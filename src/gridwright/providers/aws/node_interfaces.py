@@ -57,9 +57,11 @@ def nested_templates(building: Building) -> tuple[NestedTemplate, ...]:
     return tuple(_nested(building, number, part) for number, part in enumerate(_parts(nodes), start=1))
 
 
-def add_node_interfaces(building: Building) -> list[str]:
-    """Add all interfaces that nodes claim; returns logical IDs of what has to be there before nodes start."""
-    nested = nested_templates(building)
+def add_node_interfaces(building: Building, nested: tuple[NestedTemplate, ...]) -> list[str]:
+    """Add all interfaces that nodes claim: the nested stacks where there are any, else each by itself.
+
+    Returns logical IDs of what has to be there before nodes start.
+    """
     if not nested:
         return add_interfaces(building, claiming_nodes(building.layout))
     marks = tags(building.spec, role=_ROLE)
