@@ -41,10 +41,10 @@ def machine_files(spec: GridSpec, layout: Layout, release: Release) -> MachineFi
     playbook = playbook_files(
         spec, hosts, slurm.part, sources=mount_sources(spec, layout), addresses=layout.addresses
     )
-    claims: dict[str, str | bytes] = {}
-    for machine in layout.machines:
-        if machine.replaced:
-            claims.setdefault(f"claims/{claim_name(machine)}.json", claim_file(spec, layout, machine))
+    first = {claim_name(each): each for each in reversed(layout.machines) if each.replaced}
+    claims: dict[str, str | bytes] = {
+        f"claims/{name}.json": claim_file(spec, layout, machine) for name, machine in first.items()
+    }
     if claims:
         claims["claims/claim.pyz"] = build_zipapp()
     return MachineFiles({**playbook, **slurm.files, **claims}, claims, slurm, hosts)
