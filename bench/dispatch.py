@@ -28,11 +28,11 @@ from pathlib import Path
 from statistics import median
 
 import dispatch_slurm  # type: ignore[import-not-found]  # it lies beside this file
-from gridwright.grid.head import ThisMachine
-from gridwright.grid.job import Job, JobRequest, JobState
-from gridwright.grid.scheduler import Scheduler
-from gridwright.grid.schedulers import open_scheduler
 from gridwright.machine import physical_cores
+from gridwright.schedulers.head_node import ThisMachine
+from gridwright.schedulers.job import Job, JobRequest, JobState
+from gridwright.schedulers.opening import open_scheduler
+from gridwright.schedulers.scheduler import Scheduler
 from gridwright.spec import parse_spec
 from tables import machine, markdown, publish, spread, version
 

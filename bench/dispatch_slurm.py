@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gridwright.grid.head import HeadNode
-from gridwright.grid.job import JobRequest, JobState
-from gridwright.grid.scheduler import Scheduler
-from gridwright.grid.schedulers import open_scheduler
 from gridwright.providers import head_node
+from gridwright.schedulers.head_node import HeadNode
+from gridwright.schedulers.job import JobRequest, JobState
+from gridwright.schedulers.opening import open_scheduler
+from gridwright.schedulers.scheduler import Scheduler
 from gridwright.spec import load_spec
 
 OURS = "Gridwright on Slurm"

@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from gridwright.errors import GridwrightError
-from gridwright.grid.job import JobState
-from gridwright.grid.local import live
+from gridwright.schedulers.job import JobState
+from gridwright.schedulers.local import live
 from tests.support.command import Command, wait_until
 from tests.support.local_grid import LocalGrid, ended, local_grid, words
 

@@ -20,8 +20,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gridwright.grid.job import Job, JobState
-from gridwright.grid.scheduler import Scheduler
+from gridwright.schedulers.job import Job, JobState
+from gridwright.schedulers.scheduler import Scheduler
 from tests.support.command import wait_until
 from tests.support.local_grid import LocalGrid, ended, local_grid
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.cli.workload_profile import profile_run
+from gridwright.cli.prove.workload_profile import profile_run
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.runs.profiles import load_profiles
 from tests.support.command import Command

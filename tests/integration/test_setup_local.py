@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.nodes.tuning import tuning_rows
+from gridwright.setup.tuning import tuning_rows
 from tests.support.command import Command, wait_until
 from tests.support.disks import AS_NOBODY
 

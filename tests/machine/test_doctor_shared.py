@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gridwright.nodes.probes import PREFIX
+from gridwright.doctor.probes.node import PREFIX
 from tests.support.command import Command, wait_until
 from tests.support.lab import Lab, up
 

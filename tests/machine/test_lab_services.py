@@ -9,13 +9,13 @@ import pytest
 
 from gridwright.filesystems.health import Condition
 from gridwright.filesystems.moosefs import health, master_of_mount, traffic
-from gridwright.grid.head import Answer
 from gridwright.providers.caller import Caller
 from gridwright.providers.lab import faults
 from gridwright.providers.lab.down import down
 from gridwright.providers.lab.node import Node, nodes_of
 from gridwright.providers.lab.record import LabRecord
 from gridwright.providers.lab.up import up
+from gridwright.schedulers.head_node import Answer
 from gridwright.spec.load import parse_spec
 from tests.support.command import wait_until
 

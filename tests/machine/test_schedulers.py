@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.grid.job import Job, JobRequest, JobState
-from gridwright.grid.scheduler import Scheduler
-from gridwright.grid.schedulers import open_scheduler
 from gridwright.providers import head_node
+from gridwright.schedulers.job import Job, JobRequest, JobState
+from gridwright.schedulers.opening import open_scheduler
+from gridwright.schedulers.scheduler import Scheduler
 from gridwright.spec import load_spec
 from tests.support.command import Command, wait_until
 from tests.support.lab import Lab, up

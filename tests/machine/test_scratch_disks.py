@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from gridwright.nodes.scratch_program import build_zipapp
+from gridwright.node_programs.scratch_program import build_zipapp
 from tests.support.disks import loop_mount, needs, run, unmount
 
 pytestmark = pytest.mark.root

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.grid.job import Job, JobRequest, JobState
-from gridwright.grid.slurm import handing_in, tools
-from gridwright.grid.slurm.scheduler import SlurmScheduler
-from gridwright.grid.state_directory import state_directory
 from gridwright.providers import head_node
+from gridwright.schedulers.job import Job, JobRequest, JobState
+from gridwright.schedulers.slurm import handing_in, tools
+from gridwright.schedulers.slurm.scheduler import SlurmScheduler
+from gridwright.schedulers.state_directory import state_directory
 from gridwright.spec import load_spec
 from tests.support.command import Command, wait_until
 from tests.support.lab import Lab, up

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from gridwright import __version__
-from gridwright.nodes.check import CheckResult
-from gridwright.nodes.checks import all_checks
-from gridwright.nodes.node_facts import LibraryFacts, NodeFacts
-from gridwright.nodes.results import results_of
-from gridwright.nodes.seen import Seen
+from gridwright.doctor.check import CheckResult
+from gridwright.doctor.checks import all_checks
+from gridwright.doctor.facts.node_facts import LibraryFacts, NodeFacts
+from gridwright.doctor.observation import Seen
+from gridwright.doctor.results import results_of
 from gridwright.spec import GridSpec, parse_spec
 
 GIB = 2**30

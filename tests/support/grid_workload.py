@@ -43,7 +43,7 @@ class GridRuns:
             self.grid = OnGrid("tests.support.pretend_grid", facts | known, list(nodes), 4)
         else:
             spec = {"spec_text": SPEC.format(place=place), "spec_file": None}
-            self.grid = OnGrid("gridwright.cli.workload_agent", facts | spec, ["here"], 2)
+            self.grid = OnGrid("gridwright.cli.prove.workload_agent", facts | spec, ["here"], 2)
         self.events: list[Event] = []
         self.stop = threading.Event()
         self.when: list[tuple[Callable[[Event], bool], Callable[[], None]]] = []

@@ -13,10 +13,10 @@ from typing import Any
 
 import psutil
 
-from gridwright.grid.head import ThisMachine
-from gridwright.grid.job import Job, JobRequest, JobState
-from gridwright.grid.scheduler import Scheduler
-from gridwright.grid.schedulers import open_scheduler
+from gridwright.schedulers.head_node import ThisMachine
+from gridwright.schedulers.job import Job, JobRequest, JobState
+from gridwright.schedulers.opening import open_scheduler
+from gridwright.schedulers.scheduler import Scheduler
 from gridwright.spec import load_spec
 from tests.support.command import wait_until
 
@@ -67,7 +67,7 @@ class LocalGrid:
 
     def runners(self) -> list[psutil.Process]:
         """The runner and its keeper, as far as they run."""
-        wanted = ["-m", "gridwright.grid.local.runner", str(self.state)]
+        wanted = ["-m", "gridwright.schedulers.local.runner", str(self.state)]
         return [process for process in psutil.process_iter() if words(process)[2:5] == wanted]
 
     def processes(self) -> list[psutil.Process]:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gridwright.errors import environment_error
-from gridwright.grid.job import Explanation, Job, JobRequest, JobState, NodeState
+from gridwright.schedulers.job import Explanation, Job, JobRequest, JobState, NodeState
 from gridwright.workload.grid_agent import GridAgent
 
 GIB = 1 << 30

@@ -16,8 +16,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from gridwright.errors import environment_error
-from gridwright.grid.head import Answer
-from gridwright.grid.slurm.job_name import expand_indices, fold_indices
+from gridwright.schedulers.head_node import Answer
+from gridwright.schedulers.slurm.job_name import expand_indices, fold_indices
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "slurm" / "22.05"
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
-from gridwright.nodes.scratch.configuration import ArrayWish, Configuration
-from gridwright.nodes.scratch.disks import Content, Disk, MdArray, Mount
-from gridwright.nodes.scratch.machine import Machine
-from gridwright.nodes.scratch.planning import plan
-from gridwright.nodes.scratch.plans import Plan
-from gridwright.nodes.scratch.state import NOTHING, Build, State
-from gridwright.nodes.scratch.steps import Step
-from gridwright.nodes.scratch.superblocks import FileSystemFound, MdMember
+from gridwright.node_programs.scratch.configuration import ArrayWish, Configuration
+from gridwright.node_programs.scratch.disks import Content, Disk, MdArray, Mount
+from gridwright.node_programs.scratch.machine import Machine
+from gridwright.node_programs.scratch.planning import plan
+from gridwright.node_programs.scratch.plans import Plan
+from gridwright.node_programs.scratch.state import NOTHING, Build, State
+from gridwright.node_programs.scratch.steps import Step
+from gridwright.node_programs.scratch.superblocks import FileSystemFound, MdMember
 
 MIB = 1 << 20
 DISK_BYTES = 512 * MIB

@@ -19,16 +19,21 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "filesystems": frozenset({"spec", "catalog"}),
     "model": frozenset({"spec", "catalog", "filesystems", "runs", "_native"}),
     "plan": frozenset({"spec", "catalog", "filesystems", "model"}),
-    "nodes": frozenset({"spec", "catalog", "filesystems"}),
-    "grid": frozenset({"spec"}),
+    "node_programs": frozenset(),
+    "setup": frozenset({"spec", "catalog", "filesystems", "node_programs"}),
+    "doctor": frozenset({"spec", "catalog", "filesystems", "setup", "schedulers", "grid", "node_programs"}),
+    "schedulers": frozenset({"spec"}),
+    "grid": frozenset({"spec", "schedulers"}),
     "runs": frozenset({"spec"}),
-    "iotest": frozenset({"spec", "filesystems", "grid", "runs", "_native"}),
-    "workload": frozenset({"spec", "filesystems", "grid", "runs"}),
-    "prove": frozenset({"spec", "nodes", "grid", "iotest", "workload", "runs", "report"}),
+    "iotest": frozenset({"spec", "filesystems", "grid", "schedulers", "runs", "_native"}),
+    "workload": frozenset({"spec", "filesystems", "grid", "schedulers", "runs"}),
+    "prove": frozenset({"spec", "doctor", "grid", "schedulers", "iotest", "workload", "runs", "report"}),
     "report": frozenset({"runs", "model", "plan"}),
     "repository": frozenset({"spec"}),
     "monitor": frozenset({"spec", "filesystems", "grid", "runs"}),
-    "providers": frozenset({"spec", "catalog", "filesystems", "model", "nodes", "grid"}),
+    "providers": frozenset(
+        {"spec", "catalog", "filesystems", "model", "setup", "node_programs", "schedulers"}
+    ),
 }
 """Every room also imports units, errors and machine; cli imports all."""
 FOR_ALL = frozenset({"units", "errors", "machine", "__init__"})

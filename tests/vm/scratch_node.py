@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gridwright.nodes.scratch_program import build_zipapp
+from gridwright.node_programs.scratch_program import build_zipapp
 from tests.vm.machine import Answer, blank_disk
 from tests.vm.uml import Uml
 

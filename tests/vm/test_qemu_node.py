@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from gridwright.nodes.scratch_program import PROGRAM, UNIT, build_zipapp, unit_file
+from gridwright.node_programs.scratch_program import PROGRAM, UNIT, build_zipapp, unit_file
 from gridwright.providers.lab.host_python import python_directories
 from tests.vm.images import Image
 from tests.vm.machine import blank_disk

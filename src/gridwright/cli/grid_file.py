@@ -10,7 +10,7 @@ import typer
 from gridwright.cli.spec_file import load_placed
 
 if TYPE_CHECKING:
-    from gridwright.grid.scheduler import Scheduler
+    from gridwright.schedulers.scheduler import Scheduler
     from gridwright.spec import GridSpec
 
 GridFile = Annotated[
@@ -25,8 +25,8 @@ JobNames = Annotated[list[str], typer.Argument(metavar="JOB...", help="Jobs such
 
 def open_grid(file: Path | None) -> tuple[GridSpec, Scheduler]:
     """Load a grid spec, and reach its scheduler. Raises GridwrightError."""
-    from gridwright.grid.schedulers import open_scheduler
     from gridwright.providers import head_node
+    from gridwright.schedulers.opening import open_scheduler
 
     spec = load_placed(file)
     return spec, open_scheduler(spec, head_node(spec))

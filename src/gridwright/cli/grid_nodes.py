@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gridwright.errors import environment_error
 
 if TYPE_CHECKING:
-    from gridwright.grid.job import NodeState
+    from gridwright.schedulers.job import NodeState
     from gridwright.spec import GridSpec
 
 

@@ -10,31 +10,31 @@ from typing import Annotated, cast
 import typer
 
 from gridwright import __version__
-from gridwright.cli.cancel import cancel
-from gridwright.cli.catalog import catalog
-from gridwright.cli.check import check
-from gridwright.cli.doctor import doctor
-from gridwright.cli.down import down
-from gridwright.cli.explain import explain
-from gridwright.cli.init import init
-from gridwright.cli.iotest import DEFAULT_UNTIL_STEADY, iotest
-from gridwright.cli.jobs import jobs
-from gridwright.cli.lab import lab
-from gridwright.cli.logs import logs
-from gridwright.cli.node import node
-from gridwright.cli.plan import plan
-from gridwright.cli.predict import predict
-from gridwright.cli.prove import prove
-from gridwright.cli.render import render
-from gridwright.cli.report import report
-from gridwright.cli.runs import runs
-from gridwright.cli.schema import schema
-from gridwright.cli.setup import setup
-from gridwright.cli.status import status
-from gridwright.cli.submit import submit
-from gridwright.cli.up import up
-from gridwright.cli.wait import wait
-from gridwright.cli.workload import workload
+from gridwright.cli.build.down import down
+from gridwright.cli.build.lab import lab
+from gridwright.cli.build.node import node
+from gridwright.cli.build.render import render
+from gridwright.cli.build.setup import setup
+from gridwright.cli.build.status import status
+from gridwright.cli.build.up import up
+from gridwright.cli.plan.catalog import catalog
+from gridwright.cli.plan.check import check
+from gridwright.cli.plan.explain import explain
+from gridwright.cli.plan.init import init
+from gridwright.cli.plan.plan import plan
+from gridwright.cli.plan.predict import predict
+from gridwright.cli.plan.schema import schema
+from gridwright.cli.prove.doctor import doctor
+from gridwright.cli.prove.iotest import DEFAULT_UNTIL_STEADY, iotest
+from gridwright.cli.prove.prove import prove
+from gridwright.cli.prove.report import report
+from gridwright.cli.prove.runs import runs
+from gridwright.cli.prove.workload import workload
+from gridwright.cli.work.cancel import cancel
+from gridwright.cli.work.jobs import jobs
+from gridwright.cli.work.logs import logs
+from gridwright.cli.work.submit import submit
+from gridwright.cli.work.wait import wait
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 
 # Wrong flags, missing arguments: typer shows this class only as a base of its own errors.

@@ -17,10 +17,10 @@ def render_here(spec: GridSpec, slurm: str) -> Rendering:
 
     `slurm` is the release that its configuration is for. Raises GridwrightError (INPUT).
     """
-    from gridwright.grid.slurm.node_facts import NodeFacts
-    from gridwright.grid.slurm.site import detect_cgroups, parse_release
     from gridwright.providers.render import render
     from gridwright.runs.host import host_facts
+    from gridwright.schedulers.slurm.node_facts import NodeFacts
+    from gridwright.schedulers.slurm.site import detect_cgroups, parse_release
 
     host = host_facts()
     machine = NodeFacts(

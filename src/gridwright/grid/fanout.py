@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from gridwright.grid.head import Answer, HeadNode
+from gridwright.schedulers.head_node import Answer, HeadNode
 
 FANOUT = 64
 """Connections at a time, ClusterShell's own default."""

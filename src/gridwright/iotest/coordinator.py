@@ -67,7 +67,7 @@ class Fleet:
     nodes: Sequence[GridNode]
     launcher: NodeLauncher
     listen: Callable[[], tuple[socket.socket, str]]
-    """A socket that listens, and the host that nodes reach it at; see `gridwright.grid.head.HeadNode`."""
+    """A socket that listens, and the host that nodes reach it at; see `HeadNode`."""
     secrets: Path
     """A directory that all nodes see at the same path."""
     limits: Limits = field(default_factory=Limits)

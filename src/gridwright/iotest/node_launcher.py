@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Protocol
 
 from gridwright.errors import GridwrightError
-from gridwright.grid.head import HeadNode
-from gridwright.grid.job import Job, JobRequest, JobState
-from gridwright.grid.scheduler import Scheduler
+from gridwright.schedulers.head_node import HeadNode
+from gridwright.schedulers.job import Job, JobRequest, JobState
+from gridwright.schedulers.scheduler import Scheduler
 
 NAME = "gridwright-iotest"
 END_S = 5.0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gridwright.grid.slurm.node_facts import fold
-from gridwright.nodes.check import CheckResult
+from gridwright.doctor.check import CheckResult
 from gridwright.runs.journal import Event
+from gridwright.schedulers.slurm.node_facts import fold
 
 
 def check_event(result: CheckResult) -> Event:

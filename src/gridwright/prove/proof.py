@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gridwright.doctor.examination import Rounds, examine, faults
 from gridwright.errors import ExitStatus, input_error
 from gridwright.iotest.coordinator import Fleet
 from gridwright.iotest.options import IotestOptions
 from gridwright.iotest.recorded import judged as judged_iotest
 from gridwright.iotest.recorded import run_iotest, run_status
 from gridwright.iotest.targets import library_targets
-from gridwright.nodes.doctor import Rounds, examine, faults
 from gridwright.prove.check_event import check_event
 from gridwright.report.write import write_report
 from gridwright.runs.directory import Results, RunDirectory

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gridwright.grid.head import HeadNode
+    from gridwright.schedulers.head_node import HeadNode
     from gridwright.spec.model import GridSpec
 
 
@@ -18,6 +18,6 @@ def head_node(spec: GridSpec) -> HeadNode:
         from gridwright.providers.lab.head import LabHead
 
         return LabHead.of(spec)
-    from gridwright.grid.head import ThisMachine
+    from gridwright.schedulers.head_node import ThisMachine
 
     return ThisMachine()

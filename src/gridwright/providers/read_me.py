@@ -6,9 +6,9 @@ import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from gridwright.grid.slurm.configuration import DIRECTORY, LOGS, SPOOL, USER, state_location
-from gridwright.grid.slurm.node_facts import fold
-from gridwright.grid.slurm.site import SlurmSite
+from gridwright.schedulers.slurm.configuration import DIRECTORY, LOGS, SPOOL, USER, state_location
+from gridwright.schedulers.slurm.node_facts import fold
+from gridwright.schedulers.slurm.site import SlurmSite
 from gridwright.spec.model import GridSpec
 
 

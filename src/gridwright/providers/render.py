@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gridwright.errors import Finding
-from gridwright.grid.slurm.node_facts import NodeFacts
-from gridwright.grid.slurm.site import OLDEST, Cgroups, Release, SlurmSite
-from gridwright.nodes.playbook import Hosts, playbook_files
 from gridwright.providers.lab.layout import Role, layout_of
 from gridwright.providers.read_me import read_me
 from gridwright.providers.slurm_files import slurm_files
+from gridwright.schedulers.slurm.node_facts import NodeFacts
+from gridwright.schedulers.slurm.site import OLDEST, Cgroups, Release, SlurmSite
+from gridwright.setup.playbook import Hosts, playbook_files
 from gridwright.spec.model import GridSpec
 
 

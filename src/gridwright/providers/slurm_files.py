@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gridwright.errors import Finding, GridwrightError
-from gridwright.grid.slurm.configuration import LOGS, SPOOL, slurm_configuration, state_location
-from gridwright.grid.slurm.node_facts import USABLE_PART, NodeFacts, node_facts
-from gridwright.grid.slurm.site import LAB, OLDEST, Cgroups, Release, SlurmSite
-from gridwright.grid.state_directory import state_directory
-from gridwright.nodes.playbook import SlurmPart
+from gridwright.schedulers.slurm.configuration import LOGS, SPOOL, slurm_configuration, state_location
+from gridwright.schedulers.slurm.node_facts import USABLE_PART, NodeFacts, node_facts
+from gridwright.schedulers.slurm.site import LAB, OLDEST, Cgroups, Release, SlurmSite
+from gridwright.schedulers.state_directory import state_directory
+from gridwright.setup.playbook import SlurmPart
 from gridwright.spec.lab import CONTROLLER
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.errors import ExitStatus, Finding, Problem
-from gridwright.grid.process_tree import adopt_orphans, descendants, kill_all
 from gridwright.runs.events import finding_event, problem_event
+from gridwright.schedulers.process_tree import adopt_orphans, descendants, kill_all
 from gridwright.workload.control_group import ControlGroup, remove_stale_groups
 from gridwright.workload.data_preparation import DataPreparation
 from gridwright.workload.data_set import DataSet

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.errors import ExitStatus, Finding, GridwrightError, Problem
-from gridwright.grid.job import JobState
-from gridwright.grid.scheduler import Scheduler
 from gridwright.runs.events import finding_event, problem_event
+from gridwright.schedulers.job import JobState
+from gridwright.schedulers.scheduler import Scheduler
 from gridwright.workload.exchange import BEAT_S, REQUEST, SAMPLES, Exchange, Tail, dead_runs
 from gridwright.workload.grid_job import GridJob
 from gridwright.workload.grid_jobs import PREFIX, GridJobs

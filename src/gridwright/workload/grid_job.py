@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from gridwright.grid.job import Job, JobRequest, JobState
+from gridwright.schedulers.job import Job, JobRequest, JobState
 from gridwright.workload.exchange import Tail
 
 

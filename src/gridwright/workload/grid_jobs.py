@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from gridwright.errors import Finding
-from gridwright.grid.job import Job, JobState
-from gridwright.grid.scheduler import Scheduler
+from gridwright.schedulers.job import Job, JobState
+from gridwright.schedulers.scheduler import Scheduler
 from gridwright.workload.exchange import EVENTS, RESULT, STARTED, Exchange, Tail
 from gridwright.workload.grid_job import GridJob, why_no_result
 from gridwright.workload.scheduler_calls import SchedulerCalls

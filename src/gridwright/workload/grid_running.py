@@ -10,8 +10,8 @@ from dataclasses import asdict
 from typing import Any
 
 from gridwright.errors import Finding
-from gridwright.grid.job import Job, JobRequest, JobState
 from gridwright.runs.events import finding_event
+from gridwright.schedulers.job import Job, JobRequest, JobState
 from gridwright.workload.account import launch_record
 from gridwright.workload.exchange import REQUEST, Exchange
 from gridwright.workload.grid_job import GridJob

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from gridwright.grid.process_tree import (
+from gridwright.schedulers.process_tree import (
     adopt_orphans,
     descendants,
     die_with_parent,
@@ -27,7 +27,7 @@ from gridwright.grid.process_tree import (
     resident_bytes,
     run_delay_ns,
 )
-from gridwright.grid.removal import remove_tree
+from gridwright.schedulers.removal import remove_tree
 from gridwright.workload.control_group import ControlGroup
 from gridwright.workload.launch_series import LaunchSeries
 from gridwright.workload.traffic import Traffic

@@ -14,7 +14,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from gridwright.grid.process_tree import descendants, kill_all
+from gridwright.schedulers.process_tree import descendants, kill_all
 from gridwright.workload.account import launch_record
 from gridwright.workload.control_group import ControlGroup
 from gridwright.workload.data_set import DataSet

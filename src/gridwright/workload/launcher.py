@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gridwright.grid.process_tree import children, descendants, kill_all
+from gridwright.schedulers.process_tree import children, descendants, kill_all
 from gridwright.workload.account import launch_record, oom_kills
 from gridwright.workload.control_group import ControlGroup
 from gridwright.workload.engines import engine_environment

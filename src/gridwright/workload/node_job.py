@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gridwright.grid.process_tree import adopt_orphans
+from gridwright.schedulers.process_tree import adopt_orphans
 from gridwright.workload.exchange import EVENTS, REQUEST, RESULT, STARTED, Exchange, Heartbeat
 
 TICK_S = 0.2

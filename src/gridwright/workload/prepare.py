@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from gridwright.errors import GridwrightError, environment_error
-from gridwright.grid.process_tree import die_with_parent
 from gridwright.runs.events import problem_event
+from gridwright.schedulers.process_tree import die_with_parent
 from gridwright.workload.data_set import DataSet, Locked
 from gridwright.workload.datasets.catalogue import TABLES
 from gridwright.workload.datasets.generate import Made

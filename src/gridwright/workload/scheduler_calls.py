@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from gridwright.errors import ExitStatus, Finding, GridwrightError
-from gridwright.grid.scheduler import Scheduler
+from gridwright.schedulers.scheduler import Scheduler
 
 T = TypeVar("T")
 

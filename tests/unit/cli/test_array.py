@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.cli.array import parse_array
-from gridwright.cli.jobs_table import fold, identifiers
+from gridwright.cli.work.array import parse_array
+from gridwright.cli.work.jobs_table import fold, identifiers
 from gridwright.errors import Problem
-from gridwright.grid.job import Job, JobState
+from gridwright.schedulers.job import Job, JobState
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from gridwright.cli.arguments import Reader
-from gridwright.cli.iotest import DEFAULT_UNTIL_STEADY
-from gridwright.cli.iotest_run import IotestFlags, read_options
 from gridwright.cli.main import with_default_longest
+from gridwright.cli.prove.iotest import DEFAULT_UNTIL_STEADY
+from gridwright.cli.prove.iotest_run import IotestFlags, read_options
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.iotest import options
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gridwright.cli.iotest_nodes import chosen_nodes, fleet_of, named_nodes
-from gridwright.cli.iotest_run import IotestFlags, run_iotest
+from gridwright.cli.prove.iotest_nodes import chosen_nodes, fleet_of, named_nodes
+from gridwright.cli.prove.iotest_run import IotestFlags, run_iotest
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.grid.job import NodeState
+from gridwright.schedulers.job import NodeState
 from gridwright.spec import parse_spec
 
 GRID = """\

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gridwright.cli.arguments import DEFAULT_RUNS
-from gridwright.cli.iotest_run import IotestFlags
-from gridwright.cli.prove_run import read_parts
-from gridwright.cli.workload_run import WorkloadFlags
+from gridwright.cli.prove.iotest_run import IotestFlags
+from gridwright.cli.prove.prove_run import read_parts
+from gridwright.cli.prove.workload_run import WorkloadFlags
 from gridwright.errors import GridwrightError
 from gridwright.workload import engines
 

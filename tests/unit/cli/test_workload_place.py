@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.cli.workload_place import load_with_place, place_of
+from gridwright.cli.prove.workload_place import load_with_place, place_of
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.grid import schedulers
-from gridwright.grid.job import NodeState
+from gridwright.schedulers import opening as schedulers
+from gridwright.schedulers.job import NodeState
 from gridwright.spec import parse_spec
 
 DISK = "filesystems: {disk: {type: local, path: /disk}}\nlibraries: {data: {}, work: {}, util: {}}\n"

@@ -16,7 +16,7 @@ from gridwright.filesystems.contribution import contribution
 from gridwright.filesystems.health import Condition, Health, Server
 from gridwright.filesystems.moosefs import connected_servers, health, master_of_mount, traffic
 from gridwright.filesystems.site import ComputeNodes, Site
-from gridwright.grid.head import Answer
+from gridwright.schedulers.head_node import Answer
 from gridwright.spec.load import parse_spec
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "moosefs"

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import environment_error
-from gridwright.grid.head import Answer
-from gridwright.grid.job import Explanation, Job, JobRequest, JobState, NodeState
 from gridwright.iotest import node_launcher
 from gridwright.iotest.node_launcher import SchedulerLauncher, SshLauncher
+from gridwright.schedulers.head_node import Answer
+from gridwright.schedulers.job import Explanation, Job, JobRequest, JobState, NodeState
 from tests.support.command import wait_until
 
 

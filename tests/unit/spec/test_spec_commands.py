@@ -10,9 +10,9 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from gridwright.cli.check import check
-from gridwright.cli.init import init
-from gridwright.cli.schema import schema
+from gridwright.cli.plan.check import check
+from gridwright.cli.plan.init import init
+from gridwright.cli.plan.schema import schema
 from gridwright.errors import ExitStatus, GridwrightError
 
 app = typer.Typer()
@@ -135,7 +135,7 @@ def test_schema_prints_one_document() -> None:
 
 def test_importing_the_commands_is_cheap() -> None:
     code = (
-        "import sys, gridwright.cli.init, gridwright.cli.check, gridwright.cli.schema; "
+        "import sys, gridwright.cli.plan.init, gridwright.cli.plan.check, gridwright.cli.plan.schema; "
         "heavy = ('pydantic', 'ruamel.yaml', 'gridwright.spec', 'gridwright.errors'); "
         "print([m for m in heavy if m in sys.modules])"
     )

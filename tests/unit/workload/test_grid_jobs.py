@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gridwright.errors import Finding, GridwrightError, environment_error, input_error
-from gridwright.grid.job import Explanation, Job, JobRequest, JobState, NodeState
+from gridwright.schedulers.job import Explanation, Job, JobRequest, JobState, NodeState
 from gridwright.workload import grid_jobs as module
 from gridwright.workload.exchange import RESULT, STARTED, Exchange
 from gridwright.workload.grid_job import GridJob

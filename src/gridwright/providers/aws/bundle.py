@@ -9,7 +9,7 @@ import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gridwright.grid.slurm.site import OLDEST, Release
+from gridwright.schedulers.slurm.site import OLDEST, Release
 from gridwright.spec.model import GridSpec
 
 PREFIX = "bundles/"

@@ -8,9 +8,7 @@ from typing import Any
 
 from gridwright.catalog import load_catalog
 from gridwright.errors import Finding, GridwrightError, Problem
-from gridwright.grid.slurm.site import OLDEST, Release
 from gridwright.model.grid import GridModel, check_against_catalogue, grid_model
-from gridwright.nodes.playbook import Hosts
 from gridwright.providers.aws.bundle import bundle
 from gridwright.providers.aws.grid_template import grid_template
 from gridwright.providers.aws.layout import aws_layout
@@ -18,6 +16,8 @@ from gridwright.providers.aws.machine_files import machine_files
 from gridwright.providers.aws.read_me import aws_read_me
 from gridwright.providers.aws.storage_template import storage_template
 from gridwright.providers.aws.template_limits import template_text
+from gridwright.schedulers.slurm.site import OLDEST, Release
+from gridwright.setup.playbook import Hosts
 from gridwright.spec.model import GridSpec
 from gridwright.units import HOURS_PER_MONTH
 

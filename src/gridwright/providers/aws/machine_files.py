@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gridwright.grid.slurm.site import Release
-from gridwright.nodes.playbook import GROUPS, Hosts, playbook_files
 from gridwright.providers.aws.layout import Layout, Machine, built_lustres
 from gridwright.providers.aws.names import claims_table
 from gridwright.providers.aws.user_data import claim_name
 from gridwright.providers.slurm_files import SlurmFiles, slurm_files
+from gridwright.schedulers.slurm.site import Release
+from gridwright.setup.playbook import GROUPS, Hosts, playbook_files
 from gridwright.spec.filesystems import FsxLustreFileSystem
 from gridwright.spec.model import GridSpec
 
@@ -34,7 +34,7 @@ class MachineFiles:
 
 def machine_files(spec: GridSpec, layout: Layout, release: Release) -> MachineFiles:
     """Make them; the same arguments give the same bytes. Raises GridwrightError (INPUT)."""
-    from gridwright.nodes.claim_program import build_zipapp
+    from gridwright.node_programs.claim_program import build_zipapp
 
     slurm = slurm_files(spec, None, release=release)
     hosts = aws_hosts(layout)

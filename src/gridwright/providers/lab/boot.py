@@ -6,7 +6,6 @@ from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
-from gridwright.grid.state_directory import state_directory
 from gridwright.providers.caller import Caller
 from gridwright.providers.lab import disk, network
 from gridwright.providers.lab.birth import NodePlan, start_anchor, start_node
@@ -16,6 +15,7 @@ from gridwright.providers.lab.layout import PlannedNode, Role
 from gridwright.providers.lab.node_root import RootPlan, Share
 from gridwright.providers.lab.places import Places
 from gridwright.providers.lab.record import LabRecord, NodeRecord, write
+from gridwright.schedulers.state_directory import state_directory
 from gridwright.spec.filesystems import LocalFileSystem
 from gridwright.spec.model import GridSpec
 

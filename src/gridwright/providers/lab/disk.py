@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gridwright.errors import environment_error
-from gridwright.grid.head import run_bounded
+from gridwright.schedulers.head_node import run_bounded
 
 MOUNT_POINT = "/srv/mfs"
 """Where a storage node has its disk."""

@@ -7,10 +7,10 @@ import socket
 from collections.abc import Mapping, Sequence
 
 from gridwright.errors import environment_error
-from gridwright.grid.head import Answer
 from gridwright.providers.lab.network import listen
 from gridwright.providers.lab.node import Node, node_of
 from gridwright.providers.lab.record import read
+from gridwright.schedulers.head_node import Answer
 from gridwright.spec.model import GridSpec
 
 

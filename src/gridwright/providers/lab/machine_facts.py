@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gridwright.grid.state_directory import LABS
 from gridwright.providers.lab.image import image_directory, root_filesystem
 from gridwright.providers.lab.syscalls import Mount, Namespace, mount, unshare
+from gridwright.schedulers.state_directory import LABS
 
 TOOLS = ("ip", "nsenter", "unshare", "mount", "debootstrap", "losetup", "mkfs.ext4")
 KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gridwright.errors import GridwrightError, environment_error
-from gridwright.grid.head import Answer
 from gridwright.providers.lab.cgroups import MemberGroups
 from gridwright.providers.lab.places import Places
 from gridwright.providers.lab.processes import ProcessId
 from gridwright.providers.lab.record import LabRecord, NodeRecord
+from gridwright.schedulers.head_node import Answer
 
 PLAIN = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridwright.grid.state_directory import LABS
+from gridwright.schedulers.state_directory import LABS
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
-from gridwright.grid.state_directory import LABS, state_directory
 from gridwright.providers.lab.host_python import python_directories
 from gridwright.providers.lab.image import NEEDED_BYTES, image_directory
 from gridwright.providers.lab.layout import Layout, Role
 from gridwright.providers.lab.machine_facts import Facts, look
+from gridwright.schedulers.state_directory import LABS, state_directory
 from gridwright.spec.filesystems import MooseFileSystem
 from gridwright.spec.model import GridSpec
 

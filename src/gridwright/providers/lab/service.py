@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from gridwright.grid.head import Answer
 from gridwright.providers.lab.cgroups import CgroupSupport
 from gridwright.providers.lab.layout import Layout
 from gridwright.providers.lab.places import Places
+from gridwright.schedulers.head_node import Answer
 from gridwright.spec.model import GridSpec
 
 

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from gridwright.errors import GridwrightError, Problem, environment_error
-from gridwright.grid.state_directory import state_directory
 from gridwright.providers.caller import Caller
 from gridwright.providers.lab.cgroups import CgroupSupport
 from gridwright.providers.lab.layout import Layout
@@ -16,6 +15,7 @@ from gridwright.providers.lab.node import nodes_of
 from gridwright.providers.lab.places import Places
 from gridwright.providers.lab.record import LabRecord
 from gridwright.providers.lab.service import RunningLab, Service
+from gridwright.schedulers.state_directory import state_directory
 from gridwright.spec.model import GridSpec
 
 _PAUSE_S = 0.02

@@ -12,7 +12,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from gridwright.grid.process_tree import die_with_parent
+from gridwright.schedulers.process_tree import die_with_parent
 
 
 def main() -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.grid.slurm.site import OLDEST
-from gridwright.nodes.claim.configuration import read_configuration
+from gridwright.node_programs.claim.configuration import read_configuration
 from gridwright.providers.aws.bundle import bundle, grid_bundle
 from gridwright.providers.aws.layout import aws_layout
 from gridwright.providers.aws.machine_files import machine_files
+from gridwright.schedulers.slurm.site import OLDEST
 from gridwright.spec import load_spec
 
 EXAMPLES = Path(__file__).parents[4] / "examples"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gridwright.grid.slurm.configuration import (
+from gridwright.providers.lab.service import LabNode, RunningLab
+from gridwright.providers.lab.services.daemon import call, make_directory, on_each, runs, start_daemon
+from gridwright.schedulers.slurm.configuration import (
     DIRECTORY,
     LOGS,
     SPOOL,
@@ -12,10 +14,8 @@ from gridwright.grid.slurm.configuration import (
     slurm_configuration,
     state_location,
 )
-from gridwright.grid.slurm.node_facts import NodeFacts, node_facts, parse_slurmd_facts
-from gridwright.grid.slurm.site import LAB, Cgroups, SlurmSite, parse_release
-from gridwright.providers.lab.service import LabNode, RunningLab
-from gridwright.providers.lab.services.daemon import call, make_directory, on_each, runs, start_daemon
+from gridwright.schedulers.slurm.node_facts import NodeFacts, node_facts, parse_slurmd_facts
+from gridwright.schedulers.slurm.site import LAB, Cgroups, SlurmSite, parse_release
 
 _NEEDED = {"freezer", "memory"}
 """Controllers of v1 that Slurm follows processes and limits memory with; a lab does not bind cores."""

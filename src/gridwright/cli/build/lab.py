@@ -1,0 +1,110 @@
+"""`gridwright lab exec | power-off | power-on | partition | heal`: commands and faults on nodes of a lab."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Grid = Annotated[
+    Path | None,
+    typer.Option(
+        "--grid",
+        metavar="FILE",
+        help="The grid spec of the lab.  [default: grid.yaml where that is a lab's, else the only lab]",
+    ),
+]
+NodeName = Annotated[str, typer.Argument(metavar="NODE", help="A node, such as compute1.")]
+
+lab = typer.Typer(
+    help="Run commands on nodes of a lab, and make faults on purpose.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@lab.command("exec", context_settings={"allow_interspersed_args": False})
+def exec_(
+    node: NodeName,
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="Program and arguments.")],
+    grid: Grid = None,
+) -> None:
+    """Run a command on a node, as root; its exit status is that of this command.
+
+    It has this terminal, these standard streams, this environment, and this working directory where
+    the node has it, else /.
+
+    Example: gridwright lab exec compute1 -- df -h /mnt/grid
+    """
+    from gridwright.cli.build.lab_choice import chosen_lab
+    from gridwright.providers.lab.attach import attach
+    from gridwright.providers.lab.faults import record_of
+    from gridwright.providers.lab.node import node_of
+
+    # The -- that ends our options stands between node and command.
+    words = command[1:] if command[:1] == ["--"] else command
+    if not words:
+        raise typer.BadParameter("a command is wanted after the node", param_hint="COMMAND")
+    raise typer.Exit(attach(node_of(record_of(chosen_lab(grid)), node), words))
+
+
+@lab.command("power-off")
+def power_off(node: NodeName, grid: Grid = None) -> None:
+    """Power a node off: everything on it is killed at once, and nothing is said to the others.
+
+    Example: gridwright lab power-off compute2
+    """
+    from gridwright.cli.build.lab_choice import chosen_lab
+    from gridwright.providers.lab import faults
+
+    done = faults.power_off(chosen_lab(grid), node)
+    typer.echo(f"{node} is off" if done else f"{node} was off already")
+
+
+@lab.command("power-on")
+def power_on(node: NodeName, grid: Grid = None) -> None:
+    """Power a node on again, and wait until its services serve.
+
+    Its disk is as it was left; /run and /tmp are empty.
+
+    Example: gridwright lab power-on compute2
+    """
+    from gridwright.cli.build.lab_choice import chosen_lab
+    from gridwright.providers.lab import faults
+
+    done = faults.power_on(chosen_lab(grid), node)
+    typer.echo(f"{node} is on" if done else f"{node} was on already")
+
+
+@lab.command()
+def partition(
+    node: NodeName,
+    heal: Annotated[
+        bool, typer.Option("--heal", help="Connect it again, as gridwright lab heal does.")
+    ] = False,
+    grid: Grid = None,
+) -> None:
+    """Cut a node off the network of the lab; it runs on, and neither side gets an answer.
+
+    Example: gridwright lab partition storage1
+    """
+    _partition(node, grid, heal=heal)
+
+
+@lab.command("heal")
+def heal_(node: NodeName, grid: Grid = None) -> None:
+    """Connect a node again that was cut off.
+
+    Example: gridwright lab heal storage1
+    """
+    _partition(node, grid, heal=True)
+
+
+def _partition(node: str, grid: Path | None, *, heal: bool) -> None:
+    from gridwright.cli.build.lab_choice import chosen_lab
+    from gridwright.providers.lab import faults
+
+    done = faults.partition(chosen_lab(grid), node, heal=heal)
+    state = "connected" if heal else "cut off"
+    typer.echo(f"{node} is {state}" if done else f"{node} was {state} already")

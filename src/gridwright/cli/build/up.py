@@ -1,0 +1,53 @@
+"""`gridwright up`: makes the nodes of a grid."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gridwright.cli.arguments import Json, SpecFile
+
+
+def up(
+    file: SpecFile = None,
+    replace: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--replace",
+            metavar="NAME",
+            help="A file system that may be made anew, empty, where the spec asks for what cannot be changed "
+            "in place. What it was is kept, and billed. May be given several times.",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Make the nodes of a grid, and wait until all their services serve.
+
+    Of a lab that is up, mend what is missing: nodes that are powered off or cut off, services that died.
+    Nothing is left of a lab that cannot be made, or when the command is interrupted.
+
+    On AWS, make the grid's two stacks, or change them to what the spec says: what would change is shown
+    first, and what holds data is not replaced unless --replace names it. A command that was interrupted is
+    continued by the next one; what is left of a stack that could not be made, down removes. See docs/aws.md.
+
+    Example: gridwright up examples/lab.yaml
+    """
+    from gridwright.cli.build.up_show import document, lines
+    from gridwright.cli.interrupt import stop_on_signals
+    from gridwright.cli.spec_file import load_placed
+    from gridwright.providers.caller import Caller
+    from gridwright.providers.registry import provider_of
+
+    spec = load_placed(file)
+    provider = provider_of(spec, "up")
+    with stop_on_signals() as stop:
+        caller = Caller(lambda text: typer.echo(text, err=True), stop)
+        result = provider.up(spec, caller, replace=frozenset(replace or ()))
+    if json:
+        import json as json_module
+
+        typer.echo(json_module.dumps(document(result), indent=2))
+        return
+    for line in lines(result, str(file or "")):
+        typer.echo(line)

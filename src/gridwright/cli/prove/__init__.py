@@ -1,0 +1,1 @@
+"""Verbs that check, measure and prove a grid."""

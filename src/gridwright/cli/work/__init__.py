@@ -1,0 +1,1 @@
+"""Verbs for work on a grid: jobs."""

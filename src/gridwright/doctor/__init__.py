@@ -1,0 +1,1 @@
+"""Looks at the nodes of a grid, read-only, and says what is wrong with them."""

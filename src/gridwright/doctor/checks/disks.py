@@ -1,0 +1,228 @@
+"""Checks of all disks and mounts of a node, of libraries or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gridwright.doctor.check import Answer, Topic, Verdict, idle, judged, unknown
+from gridwright.doctor.facts.node_facts import MountFacts, NodeFacts
+from gridwright.doctor.observation import Seen
+from gridwright.units import format_bytes
+
+DISKS = Topic("Disks and mounts")
+FULL = 0.9
+"""Part of a file system in use from which most of them slow down and administrators act."""
+_SMALLEST = 2**28
+"""Bytes below which a file system, such as that of firmware, is full by design."""
+_READ_ONLY_BY_NATURE = ("/boot", "/usr", "/snap", "/mnt/sandbox", "/var/lib/snapd")
+
+
+def _library_mounts(facts: NodeFacts) -> set[str | None]:
+    return {library.mount_point for library in facts.libraries.values()}
+
+
+def _mount_answers(seen: Seen, sound: str, wrong: dict[str, list[str]]) -> Iterator[Answer]:
+    """One answer for each fault of each node, or that all mounts of a node are sound."""
+    for node, facts in seen.facts.items():
+        if facts.mounts is None:
+            yield Answer((node,), unknown(facts, "mounts"))
+        elif not wrong.get(node):
+            yield Answer((node,), judged(True, sound, sound))
+        for text in wrong.get(node, ()):
+            yield Answer((node,), judged(False, text, sound))
+
+
+def _others(seen: Seen) -> Iterator[tuple[str, MountFacts]]:
+    """Mounts that no library lies on: libraries have checks of their own."""
+    for node, facts in seen.facts.items():
+        libraries = _library_mounts(facts)
+        for mount in facts.mounts or ():
+            if mount.mount_point not in libraries:
+                yield node, mount
+
+
+@DISKS.check(
+    "mount-hangs",
+    "warning",
+    "a mount of a node does not answer",
+    reason="Every process that touches it hangs, df and backups first.",
+    source="Linux Documentation/filesystems/fuse.rst; nfs(5), hard",
+    remedy="see whether its server is up; to give it up: umount -l MOUNTPOINT",
+)
+def _hang(seen: Seen) -> Iterator[Answer]:
+    wrong: dict[str, list[str]] = {}
+    roots = _hanging_libraries(seen)
+    for node, mount in _others(seen):
+        if mount.hangs and mount.mount_point not in roots.get(node, ()):
+            wrong.setdefault(node, []).append(f"{mount.source} at {mount.mount_point} does not answer")
+    yield from _mount_answers(seen, "all mounts answer", wrong)
+
+
+def _hanging_libraries(seen: Seen) -> dict[str, set[str]]:
+    """Mounts below which a library hangs, which says so itself: of those no mount point is known."""
+    return {
+        node: {
+            mount.mount_point
+            for mount in facts.mounts or ()
+            for library in facts.libraries.values()
+            if library.hangs and f"{library.path}/".startswith(f"{mount.mount_point.rstrip('/')}/")
+        }
+        for node, facts in seen.facts.items()
+    }
+
+
+@DISKS.check(
+    "mount-broken",
+    "warning",
+    "a mount of a node fails",
+    reason="What it held cannot be read: its server or its device is gone.",
+    source="statvfs(3), ERRORS",
+    remedy="see dmesg; then unmount and mount it again",
+)
+def _broken(seen: Seen) -> Iterator[Answer]:
+    wrong: dict[str, list[str]] = {}
+    for node, mount in _others(seen):
+        if mount.broken:
+            wrong.setdefault(node, []).append(f"{mount.source} at {mount.mount_point}: {mount.broken}")
+    yield from _mount_answers(seen, "no mount fails", wrong)
+
+
+@DISKS.check(
+    "disk-full",
+    "warning",
+    "a local file system is nearly full",
+    reason="A full root, /var or /tmp stops logs, job scripts and services; Slurm drains the node.",
+    source="slurm.conf(5), TmpFS; journald.conf(5), SystemKeepFree",
+    remedy="see what takes the room: du -xh --max-depth=2 MOUNTPOINT",
+)
+def _full(seen: Seen) -> Iterator[Answer]:
+    wrong: dict[str, list[str]] = {}
+    for node, mount in _others(seen):
+        total, used, free = mount.total_bytes, mount.used_bytes, mount.available_bytes
+        if not mount.local or not total or total < _SMALLEST or used is None or free is None:
+            continue
+        # As df counts: what only root may use counts for neither side.
+        part = used / (used + free) if used + free else 1.0
+        if part > FULL and "ro" not in mount.options.split(","):
+            text = f"{mount.mount_point}: {100 * part:.0f} % in use, {format_bytes(free)} left"
+            wrong.setdefault(node, []).append(text)
+    yield from _mount_answers(seen, f"{100 * FULL:.0f} % at most", wrong)
+
+
+@DISKS.check(
+    "disk-inodes",
+    "warning",
+    "a local file system has nearly no inodes left",
+    reason="No file can be made when they are used up, whatever space is free.",
+    source="ext4(5); mke2fs(8), -i",
+    remedy="see where the small files are: du --inodes -x --max-depth=2 MOUNTPOINT",
+)
+def _inodes(seen: Seen) -> Iterator[Answer]:
+    wrong: dict[str, list[str]] = {}
+    for node, mount in _others(seen):
+        if mount.local and mount.inodes and mount.inodes_free is not None:
+            used = 1 - mount.inodes_free / mount.inodes
+            if used > FULL and (mount.total_bytes or 0) >= _SMALLEST:
+                text = f"{mount.mount_point}: {100 * used:.0f} % of all inodes in use"
+                wrong.setdefault(node, []).append(text)
+    yield from _mount_answers(seen, f"{100 * FULL:.0f} % at most", wrong)
+
+
+@DISKS.check(
+    "disk-read-only",
+    "warning",
+    "a local file system is mounted read-only",
+    reason="ext4 and XFS stop writes by themselves after an error of the disk: data may be at risk.",
+    source="ext4(5), errors=remount-ro; proc(5), mountinfo",
+    remedy="see why with dmesg; where the disk is sound: mount -o remount,rw MOUNTPOINT",
+)
+def _read_only(seen: Seen) -> Iterator[Answer]:
+    wrong: dict[str, list[str]] = {}
+    for node, mount in _others(seen):
+        by_nature = mount.mount_point.startswith(_READ_ONLY_BY_NATURE) or not mount.source.startswith("/dev/")
+        if mount.local and "ro" in mount.options.split(",") and not by_nature:
+            wrong.setdefault(node, []).append(f"{mount.source} at {mount.mount_point} is read-only")
+    yield from _mount_answers(seen, "local disks can be written to", wrong)
+
+
+@DISKS.node_check(
+    "tmp-in-memory",
+    "info",
+    "temporary files of a node are in memory",
+    section="mounts",
+    reason="Programs that put large temporary files into /tmp take the memory of jobs; Debian 13 and Fedora "
+    "mount it so by default.",
+    source="tmpfs(5); file-hierarchy(7), /tmp",
+    remedy="point TMPDIR at work, or: systemctl mask tmp.mount",
+)
+def _tmp(facts: NodeFacts) -> Verdict:
+    kinds = [mount.type for mount in facts.mounts or () if mount.mount_point == "/tmp"]  # noqa: S108
+    kind = kinds[-1] if kinds else "the disk of /"
+    return judged(kind not in ("tmpfs", "ramfs"), f"temporary files are on {kind}", "a disk")
+
+
+@DISKS.node_check(
+    "array-degraded",
+    "error",
+    "a RAID array of a node has lost a disk",
+    section="arrays",
+    reason="An array without spare disks loses all data with the next disk; one of RAID 0 has lost them.",
+    source="Linux Documentation/admin-guide/md.rst, degraded, array_state",
+    remedy="see mdadm --detail /dev/ARRAY; replace the disk, or have gridwright-scratch build it anew",
+)
+def _degraded(facts: NodeFacts) -> Verdict:
+    arrays = facts.arrays or []
+    expected = "all disks of each array at work"
+    if not arrays:
+        return idle("no RAID arrays", expected)
+    wrong = [
+        f"{each.name} ({each.level}): {_array_fault(each.missing, each.faulty, each.state)}"
+        for each in arrays
+        if each.missing or each.faulty or each.state in ("inactive", "broken")
+    ]
+    return judged(not wrong, "; ".join(wrong) or f"{len(arrays)} arrays are whole", expected)
+
+
+def _array_fault(missing: int | None, faulty: list[str], state: str | None) -> str:
+    words = [
+        f"{missing} of its disks missing" if missing else "",
+        f"faulty: {', '.join(faulty)}" * bool(faulty),
+    ]
+    return ", ".join(word for word in words if word) or f"it is {state}"
+
+
+@DISKS.node_check(
+    "array-rebuilding",
+    "info",
+    "a RAID array of a node is being rebuilt or checked",
+    section="arrays",
+    reason="Its disks are slower meanwhile; measure after it has ended.",
+    source="Linux Documentation/admin-guide/md.rst, sync_action",
+    remedy="see how far it is: cat /proc/mdstat",
+)
+def _rebuilding(facts: NodeFacts) -> Verdict:
+    arrays = facts.arrays or []
+    busy = [f"{each.name}: {each.action}" for each in arrays if each.action not in (None, "idle", "frozen")]
+    if not arrays:
+        return idle("no RAID arrays")
+    return judged(not busy, "; ".join(busy) or "all idle", "all idle")
+
+
+@DISKS.node_check(
+    "scratch-not-mounted",
+    "error",
+    "an array of the scratch unit is not mounted",
+    section="scratch",
+    reason="After a stop the disks of an instance store come back empty: work and util are not there until "
+    "the array is built again.",
+    source="docs/scratch.md; EC2 User Guide, Instance store data persistence",
+    remedy="see why: systemctl status gridwright-scratch; then: gridwright node scratch --dry-run",
+)
+def _scratch(facts: NodeFacts) -> Verdict:
+    mounted = facts.scratch.mounted if facts.scratch else {}
+    expected = "a mount at each mount point of /etc/gridwright/scratch.json"
+    if not mounted:
+        return idle("no scratch arrays are configured", expected)
+    missing = [point for point, there in mounted.items() if not there]
+    found = f"not mounted: {', '.join(missing)}" if missing else f"mounted: {', '.join(mounted)}"
+    return judged(not missing, found, expected)

@@ -1,0 +1,223 @@
+"""Checks of each library on each node: it answers, can be written to and locked, and has room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gridwright.doctor.check import Answer, Topic, Verdict, idle, judged
+from gridwright.doctor.facts.node_facts import LibraryFacts
+from gridwright.doctor.observation import Seen
+from gridwright.units import format_bytes
+
+LIBRARIES = Topic("Libraries")
+FULL = 0.9
+"""Part of a file system in use from which most of them slow down and administrators act."""
+MEMORY_BACKED = ("tmpfs", "ramfs")
+RUN_NEEDS_BYTES = 3 * 2**20
+"""For each core: the least of gridwright iotest, a block of 1 MiB for a stream and half a one for the mixed
+phase, twice over."""
+RESERVE_PART = 0.01
+"""What gridwright iotest leaves free in every case."""
+FILE_TIMES_S = 5.0
+"""Servers give times to files; more than this is more than a slow answer."""
+
+
+@LIBRARIES.library_check(
+    "library-hangs",
+    "error",
+    "a library does not answer on a node",
+    reason="Every job that touches it hangs, and cannot be killed.",
+    source="Linux Documentation/filesystems/fuse.rst; nfs(5), hard",
+    remedy="see whether its servers are up and the network reaches them; dmesg names them",
+)
+def _hangs(library: LibraryFacts) -> Verdict:
+    return judged(not library.hangs, "does not answer" if library.hangs else "answers", "an answer at once")
+
+
+@LIBRARIES.library_check(
+    "library-missing",
+    "error",
+    "a library is not there on a node",
+    reason="Jobs that use the library fail.",
+    source="docs/grid-spec.md, libraries",
+    remedy="mount its file system, then make the directory: mkdir -p DIRECTORY",
+)
+def _missing(library: LibraryFacts) -> Verdict:
+    if library.hangs:
+        return idle("it does not answer", "a directory")
+    remedy = f"mount its file system, then: mkdir -p {library.path}"
+    return judged(library.missing is None, library.missing or "it is there", "a directory", remedy)
+
+
+@LIBRARIES.library_check(
+    "library-read-only",
+    "error",
+    "a library is mounted read-only on a node",
+    reason="Jobs that write to the library fail. ext4 and XFS stop writes by themselves after an error of "
+    "the disk: data may be at risk.",
+    source="mount(8), ro; ext4(5), errors=remount-ro",
+    remedy="see why with dmesg; where the disk is sound: mount -o remount,rw MOUNTPOINT",
+)
+def _read_only(library: LibraryFacts) -> Verdict:
+    if library.read_only is None:
+        return idle("not known", "it can be written to")
+    found = "it can be written to"
+    if library.read_only:
+        found = f"{library.mount_point} is mounted read-only"
+    remedy = f"see why with dmesg; where the disk is sound: mount -o remount,rw {library.mount_point}"
+    return judged(not library.read_only, found, "it can be written to", remedy)
+
+
+@LIBRARIES.library_check(
+    "library-refuses",
+    "error",
+    "a library cannot be written to on a node",
+    reason="Jobs that use the library fail.",
+    source="open(2), ERRORS",
+    remedy="see its permissions, its quotas, and whether it is full",
+)
+def _refuses(library: LibraryFacts) -> Verdict:
+    expected = "a file can be made in it"
+    if library.hangs or library.missing is not None or library.read_only:
+        return idle("not tried: it is not there to be written to", expected)
+    return judged(library.refused is None, library.refused or expected, expected)
+
+
+@LIBRARIES.library_check(
+    "library-full",
+    "warning",
+    "the file system of a library is nearly full",
+    reason="File systems slow down when they fill up, and jobs fail when they are full.",
+    source="write(2), ENOSPC; Lustre Operations Manual, handling full OSTs",
+    remedy="remove what is not needed, or add capacity",
+)
+def _full(library: LibraryFacts) -> Verdict:
+    total, free = library.total_bytes, library.available_bytes
+    expected = f"{100 * FULL:.0f} % at most"
+    if not total or free is None:
+        return idle("its room is not known", expected)
+    found = f"{100 * (1 - free / total):.0f} % in use, {format_bytes(free)} left"
+    return judged(free >= (1 - FULL) * total, found, expected)
+
+
+@LIBRARIES.library_check(
+    "library-inodes",
+    "warning",
+    "the file system of a library has nearly no inodes left",
+    reason="No file can be made when they are used up, whatever space is free.",
+    source="ext4(5); mke2fs(8), -i",
+    remedy="remove small files that are not needed",
+)
+def _inodes(library: LibraryFacts) -> Verdict:
+    expected = f"{100 * FULL:.0f} % at most"
+    if not library.inodes or library.inodes_free is None:
+        return idle("it counts no inodes", expected)
+    used = 1 - library.inodes_free / library.inodes
+    return judged(used <= FULL, f"{100 * used:.0f} % of all inodes in use", expected)
+
+
+@LIBRARIES.check(
+    "library-short",
+    "error",
+    "a library has less free space than a run needs",
+    reason="Jobs fail with ENOSPC, and so does the proof of the grid.",
+    source="write(2), ENOSPC; docs/iotest.md, space",
+    remedy="remove what is not needed, or add capacity",
+)
+def _short(seen: Seen) -> Iterator[Answer]:
+    for node, facts in seen.facts.items():
+        cores = facts.processors.cores if facts.processors else facts.cpus
+        for name, library in facts.libraries.items():
+            where = f"library {name} ({library.path})"
+            if library.available_bytes is None or not library.total_bytes:
+                yield Answer((node,), idle(f"{where}: its room is not known"))
+                continue
+            needs = int(RUN_NEEDS_BYTES * cores + RESERVE_PART * library.total_bytes)
+            enough = library.available_bytes >= needs
+            found = f"{where}: {format_bytes(library.available_bytes)} left"
+            yield Answer((node,), judged(enough, found, f"{format_bytes(needs)} for the least run"))
+
+
+@LIBRARIES.check(
+    "library-small",
+    "error",
+    "a file system is smaller than its libraries need",
+    reason="The data of the spec do not fit; jobs fail when it is full.",
+    source="docs/grid-spec.md, libraries.NAME.capacity",
+    remedy="add capacity, or correct capacity: in the spec",
+)
+def _small(seen: Seen) -> Iterator[Answer]:
+    for node, facts in seen.facts.items():
+        for name, library in facts.libraries.items():
+            spec = seen.spec.libraries.get(name) if seen.spec else None  # type: ignore[call-overload]
+            where = f"library {name} ({library.path})"
+            if spec is None or spec.capacity is None or not library.total_bytes:
+                yield Answer((node,), idle(f"{where}: the spec names no capacity, or its room is not known"))
+                continue
+            found = f"{where}: its file system has {format_bytes(library.total_bytes)}"
+            right = library.total_bytes >= spec.capacity
+            yield Answer((node,), judged(right, found, f"{spec.capacity} at least"))
+
+
+@LIBRARIES.library_check(
+    "library-in-memory",
+    "warning",
+    "a library lies in memory on a node",
+    reason="What jobs write there takes memory from them, is lost at a restart, and measures no disk.",
+    source="tmpfs(5)",
+    remedy="put it on a disk, or silence this with the reason",
+)
+def _in_memory(library: LibraryFacts) -> Verdict:
+    if library.filesystem_type is None:
+        return idle("not known", "a disk")
+    in_memory = library.filesystem_type in MEMORY_BACKED
+    return judged(not in_memory, f"on {library.filesystem_type}", "a disk")
+
+
+def _lock_verdict(library: LibraryFacts, kind: str) -> Verdict:
+    expected = f"{kind} locks keep others out"
+    if library.locks is None:
+        return idle("not tried: it cannot be written to", expected)
+    wrong = library.locks.get(kind)
+    return judged(wrong is None, wrong or expected, expected)
+
+
+@LIBRARIES.library_check(
+    "flock-missing",
+    "error",
+    "flock locks do not work on a library",
+    reason="SAS and databases guard their files by locks: without them they refuse to open data, or two "
+    "jobs write one table. Tested by locking: mount options show flock where it does not work.",
+    source="002.rec.flock; 000.tun.flock; flock(2); mount.lustre(8), flock",
+    remedy="mount it with locks: Lustre with -o flock, NFS 3 with its lock services (rpc.statd) running",
+)
+def _flock(library: LibraryFacts) -> Verdict:
+    return _lock_verdict(library, "flock")
+
+
+@LIBRARIES.library_check(
+    "fcntl-missing",
+    "error",
+    "fcntl locks do not work on a library",
+    reason="Programs that lock parts of files fail with ENOLCK or ENOSYS, or do not see each other.",
+    source="fcntl(2), Advisory record locking; mount.lustre(8), flock; nfs(5), lock",
+    remedy="mount it with locks: Lustre with -o flock, NFS 3 with its lock services (rpc.statd) running",
+)
+def _fcntl(library: LibraryFacts) -> Verdict:
+    return _lock_verdict(library, "fcntl")
+
+
+@LIBRARIES.library_check(
+    "file-times-apart",
+    "warning",
+    "files of a library get other times than a node's clock has",
+    reason="Servers stamp files by their own clocks: make, backups and caches take new files for old ones.",
+    source="nfs(5), DATA AND METADATA COHERENCE; stat(2)",
+    remedy="see whether a time service runs on the servers of the file system",
+)
+def _file_times(library: LibraryFacts) -> Verdict:
+    off, expected = library.file_times_off_s, f"within {FILE_TIMES_S:.0f} s"
+    if off is None:
+        return idle("not tried: it cannot be written to", expected)
+    found = f"{abs(off):.0f} s {'ahead' if off > 0 else 'behind'}" if abs(off) > FILE_TIMES_S else expected
+    return judged(abs(off) <= FILE_TIMES_S, found, expected)

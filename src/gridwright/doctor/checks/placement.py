@@ -1,0 +1,183 @@
+"""Checks of where libraries lie: on the file system, the device and the side of the network that is meant."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from gridwright.doctor.check import Answer, Topic, Verdict, idle, judged
+from gridwright.doctor.facts.node_facts import LibraryFacts
+from gridwright.doctor.observation import Seen
+from gridwright.filesystems.mounts import SERVED_OVER_NETWORK
+from gridwright.spec.filesystems import FileSystem, LocalFileSystem
+
+PLACEMENT = Topic("Places")
+_TYPES: Mapping[str, tuple[str, ...]] = {
+    "lustre": ("lustre",),
+    "fsx-lustre": ("lustre",),
+    "nfs": ("nfs4", "nfs"),
+    "scale": ("gpfs",),
+    "moosefs": ("fuse.mfs", "fuse.mfsmount", "fuse"),
+}
+"""How /proc/mounts shows each kind of file system of a spec."""
+
+
+def _placed(seen: Seen) -> Iterator[tuple[str, str, LibraryFacts, FileSystem]]:
+    """Node, name, facts, and the file system of the spec, of each library that can be looked at."""
+    for node, facts in seen.facts.items():
+        for name, library in facts.libraries.items():
+            if seen.spec is not None and library.filesystem_type is not None:
+                yield node, name, library, seen.spec.filesystem_of(name)  # type: ignore[arg-type]
+
+
+def _is_served(library: LibraryFacts) -> bool:
+    kind = library.filesystem_type or ""
+    return kind in SERVED_OVER_NETWORK or kind.startswith("fuse")
+
+
+def _place(name: str, library: LibraryFacts) -> str:
+    return f"library {name} is on {library.filesystem_type} ({library.source} at {library.mount_point})"
+
+
+@PLACEMENT.check(
+    "library-elsewhere",
+    "error",
+    "a node has a library on another file system than the spec says, or than the other nodes",
+    reason="What a job writes there is not seen by other nodes, and fills a disk that is not meant for it.",
+    source="proc(5), /proc/self/mountinfo; docs/grid-spec.md, filesystems",
+    remedy="mount the file system that is meant, and move what was written meanwhile",
+)
+def _elsewhere(seen: Seen) -> Iterator[Answer]:
+    usual = _usual_types(seen)
+    for node, name, library, filesystem in _placed(seen):
+        kind = library.filesystem_type or ""
+        if isinstance(filesystem, LocalFileSystem):
+            wrong = kind in SERVED_OVER_NETWORK
+            yield Answer((node,), judged(not wrong, _place(name, library), "a disk of the node itself"))
+        else:
+            meant = _TYPES.get(filesystem.type, ())
+            right = kind in meant if meant else kind == usual[name]
+            expected = f"{' or '.join(meant) or usual[name]}, as the spec says"
+            yield Answer((node,), judged(right, _place(name, library), expected))
+
+
+def _usual_types(seen: Seen) -> dict[str, str]:
+    found: dict[str, Counter[str]] = {}
+    for _, name, library, _ in _placed(seen):
+        found.setdefault(name, Counter())[library.filesystem_type or ""] += 1
+    return {name: counter.most_common(1)[0][0] for name, counter in found.items()}
+
+
+@PLACEMENT.check(
+    "library-other-server",
+    "error",
+    "a node has a library from another server than the other nodes",
+    reason="What a job writes there is not seen by the other nodes.",
+    source="proc(5), /proc/self/mountinfo",
+    remedy="compare the lines of /etc/fstab, correct the one that differs, and mount again",
+)
+def _other_server(seen: Seen) -> Iterator[Answer]:
+    sources: dict[str, dict[str, str]] = {}
+    for node, name, library, filesystem in _placed(seen):
+        if not isinstance(filesystem, LocalFileSystem) and _is_served(library):
+            sources.setdefault(name, {})[node] = library.source or ""
+    for name, found in sources.items():
+        usual = Counter(found.values()).most_common(1)[0][0]
+        for node, source in found.items():
+            text = f"library {name} is mounted from {source}"
+            yield Answer((node,), judged(source == usual, text, f"{usual}, as on most nodes"))
+
+
+@PLACEMENT.check(
+    "library-not-mounted",
+    "error",
+    "the file system of a library is not mounted on a node",
+    reason="Jobs write into the directory below the missing mount: they fill the system's own disk, and what "
+    "they wrote vanishes when the mount comes back.",
+    source="mount(8); hier(7)",
+    remedy="mount it (mount MOUNTPOINT; systemctl start gridwright-scratch for an array of local disks)",
+)
+def _not_mounted(seen: Seen) -> Iterator[Answer]:
+    for node, name, library, filesystem in _placed(seen):
+        own = not isinstance(filesystem, LocalFileSystem) or filesystem.disks is not None
+        expected = f"a mount at {filesystem.path}"
+        if not own or (seen.spec is not None and seen.spec.is_bought and not seen.several):
+            yield Answer((node,), idle(f"library {name}: a directory of the node will do", expected))
+            continue
+        text = f"library {name} ({library.path}) is below the mount {library.mount_point}"
+        yield Answer((node,), judged(library.mount_point != "/", text, expected))
+
+
+@PLACEMENT.library_check(
+    "library-on-root",
+    "info",
+    "a library lies on the root file system of a node",
+    reason="It competes with the system for one disk; when jobs fill it, the node itself stops working.",
+    source="hier(7); journald.conf(5), SystemKeepFree",
+    remedy="give the library a disk of its own, or silence this with the reason",
+)
+def _on_root(library: LibraryFacts) -> Verdict:
+    if library.mount_point is None:
+        return idle("not known", "a disk of its own")
+    found = f"mounted at {library.mount_point}"
+    return judged(library.mount_point != "/", found, "a disk of its own")
+
+
+@PLACEMENT.check(
+    "libraries-together",
+    "warning",
+    "libraries that the spec has on different file systems share one",
+    reason="Work on the shared file system by mistake takes bandwidth from data, and crosses the network.",
+    source="002.rec.saswork; 002.rec.sasdata_high; docs/papers.md",
+    remedy="mount the file system of each library, or correct the spec",
+)
+def _together(seen: Seen) -> Iterator[Answer]:
+    expected = "each file system of the spec on its own device"
+    places: dict[tuple[str, str | None, str | None], dict[str, str]] = {}
+    for node, name, library, filesystem in _placed(seen):
+        place = (node, library.mount_point, library.source)
+        places.setdefault(place, {})[name] = _file_system_name(seen, filesystem)
+    for (node, point, source), systems in places.items():
+        text = ", ".join(f"{system} ({name})" for name, system in sorted(systems.items()))
+        right = len(set(systems.values())) == 1
+        yield Answer((node,), judged(right, f"{text} on {source} at {point}", expected))
+
+
+def _file_system_name(seen: Seen, filesystem: FileSystem) -> str:
+    named = seen.spec.filesystems if seen.spec else {}
+    return next((name for name, each in named.items() if each is filesystem), filesystem.type)
+
+
+@PLACEMENT.check(
+    "work-over-network",
+    "info",
+    "work or util lie behind the network",
+    reason="Every temporary table and every spill of a sort crosses the network, at 100 to 125 MB/s for each "
+    "core; disks in the node do not share it with data.",
+    source="002.rec.saswork; 002.rec.utilloc",
+    remedy="put work and util on disks of the nodes, or prove that the shared file system delivers both",
+)
+def _over_network(seen: Seen) -> Iterator[Answer]:
+    for node, name, library, _ in _placed(seen):
+        if name in ("work", "util"):
+            yield Answer(
+                (node,), judged(not _is_served(library), _place(name, library), "a disk of the node")
+            )
+
+
+@PLACEMENT.check(
+    "data-on-one-node",
+    "warning",
+    "data lie on disks of single nodes though the grid has several",
+    reason="What a job writes on one node is not there for a job on the next one.",
+    source="docs/grid-spec.md, libraries.data",
+    remedy="put data on a file system that all nodes mount",
+)
+def _data_alone(seen: Seen) -> Iterator[Answer]:
+    for node, name, library, _ in _placed(seen):
+        if name != "data":
+            continue
+        if not seen.several:
+            yield Answer((node,), idle(f"{_place(name, library)}; the grid has one node"))
+            continue
+        yield Answer((node,), judged(_is_served(library), _place(name, library), "one that all nodes mount"))

@@ -1,0 +1,174 @@
+"""Checks of what several nodes share: trials between pairs of them, and the word of the servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gridwright.doctor.check import Answer, Topic, Verdict, idle, judged
+from gridwright.doctor.observation import Seen
+from gridwright.doctor.probes.findings import Trial
+from gridwright.spec.filesystems import LocalFileSystem
+
+SHARED = Topic("Shared file systems")
+
+
+def _tried(seen: Seen, trial: Trial, expected: str) -> Iterator[Answer]:
+    """What pairs found in a trial; wrong ones name both nodes."""
+    pairs = seen.pairs
+    if pairs is None:
+        yield Answer(
+            tuple(seen.facts), idle("not tried: no file system is shared by several nodes", expected)
+        )
+        return
+    for each in pairs.tried:
+        if each.trial == trial:
+            text = f"file system {each.filesystem}: {each.wrong or expected}"
+            yield Answer(each.nodes, judged(each.wrong is None, text, expected))
+    for nodes, why in pairs.untried.items():
+        yield Answer(nodes, idle(f"not tried to the end: {why}", expected))
+
+
+@SHARED.check(
+    "pair-untried",
+    "warning",
+    "two nodes could not try a file system together",
+    reason="Whether they see the same data and keep out each other's locks is not known.",
+    source="docs/doctor.md, Trials between nodes",
+    remedy="see whether both nodes answer quickly, and run gridwright doctor again",
+)
+def _untried(seen: Seen) -> Iterator[Answer]:
+    expected = "all trials end"
+    if seen.pairs is None:
+        yield Answer(
+            tuple(seen.facts), idle("not tried: no file system is shared by several nodes", expected)
+        )
+        return
+    for nodes, why in seen.pairs.untried.items():
+        yield Answer(nodes, judged(False, why, expected))
+    ended = {each.nodes for each in seen.pairs.tried} - set(seen.pairs.untried)
+    yield Answer(tuple(sorted({node for pair in ended for node in pair})), judged(True, expected, expected))
+
+
+@SHARED.check(
+    "not-seen-by-others",
+    "error",
+    "a node does not see what another made on a shared file system",
+    reason="Each has a file system of its own in its place: jobs on one miss the data of the other.",
+    source="docs/doctor.md, Trials between nodes",
+    remedy="compare findmnt on both nodes, and mount the same file system",
+)
+def _same(seen: Seen) -> Iterator[Answer]:
+    return _tried(seen, "seen", "a directory that one node makes is there on the other")
+
+
+@SHARED.check(
+    "read-after-write",
+    "error",
+    "a node reads old data after another wrote and closed a file",
+    reason="A job that is started after another ended may read what was there before.",
+    source="nfs(5), Close-to-open cache consistency; Lustre Operations Manual, Lustre features",
+    remedy="mount without nocto and without long attribute caches (actimeo); see clocks and server health",
+)
+def _read(seen: Seen) -> Iterator[Answer]:
+    return _tried(seen, "read", "what was written and closed is read elsewhere at once")
+
+
+@SHARED.check(
+    "rename-unseen",
+    "error",
+    "a node does not see a file that another put in the place of an old one",
+    reason="Programs put new files in place by renaming: others would go on reading the old one.",
+    source="rename(2); nfs(5), lookupcache",
+    remedy="mount with lookupcache=none, or with a shorter acdirmax",
+)
+def _rename(seen: Seen) -> Iterator[Answer]:
+    return _tried(seen, "rename", "a renamed file is seen elsewhere at once")
+
+
+@SHARED.check(
+    "flock-alone",
+    "error",
+    "flock locks of one node do not keep out another",
+    reason="Two nodes write one table at the same time and destroy it.",
+    source="002.rec.flock; mount.lustre(8), localflock; nfs(5), local_lock",
+    remedy="mount with cluster-wide locks: Lustre with -o flock (not localflock), NFS with local_lock=none",
+)
+def _flock(seen: Seen) -> Iterator[Answer]:
+    return _tried(seen, "flock", "a lock of one node keeps out the other")
+
+
+@SHARED.check(
+    "fcntl-alone",
+    "error",
+    "fcntl locks of one node do not keep out another",
+    reason="Two nodes write one table at the same time and destroy it.",
+    source="fcntl(2); mount.lustre(8), localflock; nfs(5), local_lock",
+    remedy="mount with cluster-wide locks: Lustre with -o flock (not localflock), NFS with local_lock=none",
+)
+def _fcntl(seen: Seen) -> Iterator[Answer]:
+    return _tried(seen, "fcntl", "a lock of one node keeps out the other")
+
+
+@SHARED.check(
+    "append-torn",
+    "warning",
+    "records that two nodes append to one file are lost or torn",
+    reason="Logs that several nodes append to lose lines. NFS cannot append atomically; Lustre and local "
+    "file systems can.",
+    source="open(2), O_APPEND: NFS",
+    remedy="give each node a log of its own where the file system is NFS; else see the health of the servers",
+)
+def _append(seen: Seen) -> Iterator[Answer]:
+    return _tried(seen, "append", "all records are there and whole")
+
+
+@SHARED.check(
+    "filesystem-silent",
+    "error",
+    "the servers of a file system do not answer",
+    reason="What every node reads and writes depends on it.",
+    source="docs/filesystems.md",
+    remedy="see whether its servers run",
+)
+def _servers(seen: Seen) -> Iterator[Answer]:
+    expected = "all of it serves"
+    yield from _clients(seen, expected)
+    for name, said in seen.filesystems.items():
+        if isinstance(said, str):
+            yield Answer((), judged(False, f"file system {name}: {said}", expected))
+        else:
+            words = (
+                f"its servers found {len(said)} things wrong"
+                if said
+                else "its servers answer, and find nothing"
+            )
+            yield Answer((), Verdict(True, f"file system {name}: {words}", expected))
+
+
+def _clients(seen: Seen, expected: str) -> Iterator[Answer]:
+    """What nodes, as clients, could tell of file systems that they were asked about."""
+    for node, facts in seen.facts.items():
+        for name in facts.health:
+            words = (
+                f"{len(facts.health[name])} things are wrong with it"
+                if facts.health[name]
+                else "nothing wrong"
+            )
+            yield Answer((node,), Verdict(True, f"file system {name}: {words}", expected))
+        for section, why in facts.unknown.items():
+            name = section.removeprefix("health:")
+            if name == section or seen.spec is None or name not in seen.spec.filesystems:
+                continue
+            text = f"file system {name}: {why}"
+            looked_at = _can_be_looked_at(seen, node, name)
+            yield Answer((node,), judged(False, text, expected) if looked_at else idle(text, expected))
+
+
+def _can_be_looked_at(seen: Seen, node: str, filesystem: str) -> bool:
+    """Whether a library of a shared file system answers: where none does, a check of its own says so."""
+    spec = seen.spec
+    if spec is None or isinstance(spec.filesystems[filesystem], LocalFileSystem):
+        return False
+    found = seen.facts[node].libraries
+    names = [name for name, each in spec.libraries.items() if each.filesystem == filesystem and name in found]
+    return any(not found[name].hangs and found[name].missing is None for name in names)

@@ -1,0 +1,257 @@
+"""One check for each row of the tuning table: whether nodes are set as it says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
+
+from gridwright.doctor.check import Answer, Topic, Verdict, idle, judged
+from gridwright.doctor.checks.tuned_values import fits, shown
+from gridwright.doctor.facts.node_facts import DiskFacts, MountFacts, NodeFacts
+from gridwright.doctor.observation import Seen
+from gridwright.errors import Level
+from gridwright.setup.tuning import Kind, NodeSize, Role, TuningRow, Value, tuning_rows, wanted
+
+ASKED_KINDS = ("sysctl", "sysfs", "limit", "lustre-client", "lustre-server", "scale", "service")
+"""Kinds whose settings a node looks up by their keys; of disks, mounts and tuned it tells anyway."""
+_ROLES: frozenset[Role] = frozenset({"compute"})
+"""Of the nodes of a spec: servers of file systems and head nodes are no groups of it."""
+_SETUP = "gridwright setup (--check --diff shows what it would change)"
+_LOCAL = frozenset({"xfs", "ext4"})
+_WHERE: Mapping[Kind, str] = {
+    "sysctl": "sysctl",
+    "sysfs": "/sys/",
+    "limit": "limit",
+    "block": "queue",
+    "mount": "mount option",
+    "tuned": "tuned",
+    "lustre-client": "lctl",
+    "lustre-server": "lctl",
+    "scale": "mmlsconfig",
+    "service": "service",
+}
+
+
+def settings_asked() -> dict[str, list[str]]:
+    """The keys of the table, by kind, for the request to nodes."""
+    asked: dict[str, list[str]] = {}
+    for row in tuning_rows():
+        if row.kind == "service":
+            asked.setdefault("service", []).extend(_units(row))
+        elif row.kind in ASKED_KINDS:
+            asked.setdefault(row.kind, []).append(row.key)
+    return {kind: sorted(set(keys)) for kind, keys in asked.items()}
+
+
+@cache
+def tuning_topic() -> Topic:
+    """The checks of all rows, in the order of the table."""
+    topic = Topic("Tuning")
+    for row in tuning_rows():
+        reason = f"{row.reason} {row.corrected}" if row.corrected else row.reason
+        topic.check(
+            row.name,
+            _level(row),
+            f"{_setting(row)} is not as the tuning table has it",
+            reason=reason,
+            source=row.source,
+            remedy=f"set it on all nodes: {_SETUP}",
+        )(partial(_answers, row))
+    return topic
+
+
+def _level(row: TuningRow) -> Level:
+    """Never an error: a grid that is not tuned works, and what fails then has a check of its own."""
+    return "warning" if row.level == "error" else row.level
+
+
+def _setting(row: TuningRow) -> str:
+    joint = "" if _WHERE[row.kind].endswith("/") else " "
+    return f"{_WHERE[row.kind]}{joint}{row.key}"
+
+
+def _units(row: TuningRow) -> list[str]:
+    if row.key in ("time-sync", "host-name"):
+        return []
+    return [row.key]
+
+
+def _answers(row: TuningRow, seen: Seen) -> Iterator[Answer]:
+    # Nodes come in few sizes, and a formula is dear to work out.
+    values = {size: wanted(row, size) for size in {_size(facts) for facts in seen.facts.values()}}
+    for node, facts in seen.facts.items():
+        value = values[_size(facts)]
+        expected = _expected(row, value)
+        why_not = _why_not(row, facts, seen)
+        if why_not is not None:
+            yield Answer((node,), idle(why_not, expected))
+            continue
+        for verdict in _JUDGES.get(row.kind, _asked)(row, value, facts, seen):
+            remedy = _remedy(row, value)
+            yield Answer((node,), Verdict(verdict.ok, verdict.found, expected, verdict.applies, remedy))
+
+
+def _size(facts: NodeFacts) -> NodeSize:
+    cores = facts.processors.cores if facts.processors else facts.cpus
+    return NodeSize(facts.memory_bytes, cores, facts.cpus)
+
+
+def _expected(row: TuningRow, value: Value) -> str:
+    words = {"equal": "", "at-least": " at least", "at-most": " at most", "one-of": "", "absent": " not set"}
+    if row.compare == "absent":
+        return f"{row.key}{words['absent']}"
+    bound = f", or what the disk can ({row.bounded_by})" if row.bounded_by else ""
+    if row.key == value:
+        return _setting(row)
+    return f"{_setting(row)} = {shown(value)}{words[row.compare]}{bound}"
+
+
+def _remedy(row: TuningRow, value: Value) -> str | None:
+    """What sets it now; None where nothing short of the playbook does."""
+    if row.kind == "sysctl" and not isinstance(value, list):
+        quoted = f"'{value}'" if " " in str(value) else str(value)
+        return f"until the next start: sysctl -w {row.key}={quoted}; for good: {_SETUP}"
+    if row.kind == "sysfs" and "*" not in row.key:
+        return f"until the next start: echo {shown(value)} > /sys/{row.key}; for good: {_SETUP}"
+    if row.key == "host-name":
+        return "have /etc/hosts or DNS give the node's real address for its name, not 127.0.1.1"
+    return None
+
+
+def _why_not(row: TuningRow, facts: NodeFacts, seen: Seen) -> str | None:
+    """Why a row is not for a node; None where it is."""
+    if not _ROLES & set(row.roles):
+        return f"for {' and '.join(row.roles)} nodes only"
+    if seen.spec is not None and seen.spec.provider == "lab" and row.kind != "mount":
+        return "nodes of a lab share this machine's kernel and settings"
+    kernel = facts.system.kernel if facts.system else ""
+    if row.since and _older(kernel, row.since):
+        return f"from {row.since} on; here is {kernel}"
+    if row.until and not _older(kernel, row.until):
+        return f"until {row.until}; {row.absent or ''}".rstrip("; ")
+    types = {mount.type for mount in facts.mounts or ()}
+    if row.filesystems and not types & set(row.filesystems):
+        return f"no {' or '.join(row.filesystems)} is mounted"
+    return None
+
+
+def _older(kernel: str, release: str) -> bool:
+    """Whether a kernel is older than a release such as `Linux 5.0`; other releases say nothing of it."""
+    found = re.fullmatch(r"Linux (\d+)\.(\d+)", release)
+    running = re.match(r"(\d+)\.(\d+)", kernel)
+    if not found or not running:
+        return False
+    return (int(running[1]), int(running[2])) < (int(found[1]), int(found[2]))
+
+
+Judge = Callable[[TuningRow, Value, NodeFacts, Seen], Iterator[Verdict]]
+
+
+def _asked(row: TuningRow, value: Value, facts: NodeFacts, seen: Seen) -> Iterator[Verdict]:
+    """A setting that the node looked up by its key."""
+    settings = facts.settings.get(row.kind)
+    if settings is None:
+        yield idle(f"not known: {facts.unknown.get(f'settings:{row.kind}', 'the node does not tell')}")
+        return
+    found = settings.get(row.key)
+    if found is None:
+        yield idle(f"there is no {_setting(row)} here. {row.absent or ''}".strip())
+    elif found.startswith("?"):
+        yield idle(f"not known: {found[1:]}")
+    else:
+        yield judged(fits(found, value, row.compare), f"{_setting(row)} = {found}", "")
+
+
+def _block(row: TuningRow, value: Value, facts: NodeFacts, seen: Seen) -> Iterator[Verdict]:
+    disks = [disk for disk in facts.disks or () if disk.size_bytes and _is_for(row, disk)]
+    if not disks:
+        yield idle(f"no disks of that kind ({', '.join(row.media or ['any'])})")
+    for disk in disks:
+        yield _of_disk(row, value, disk)
+
+
+def _is_for(row: TuningRow, disk: DiskFacts) -> bool:
+    """Whether a row is for a disk; an array reads ahead, and the queues are those of its members."""
+    if disk.members and row.key != "read_ahead_kb":
+        return False
+    return not row.media or disk.medium in row.media
+
+
+def _of_disk(row: TuningRow, value: Value, disk: DiskFacts) -> Verdict:
+    found = disk.queue.get(row.key)
+    if found is None:
+        return idle(f"{disk.name} has no {row.key}. {row.absent or ''}".strip())
+    most = disk.queue.get(row.bounded_by) if row.bounded_by else None
+    right = fits(found, value, row.compare) or (most is not None and found == most)
+    if row.key == "nr_requests" and disk.queue.get("scheduler") == "none":
+        return idle(f"{disk.name} has no scheduler. {row.absent or ''}".strip())
+    return judged(right, f"{disk.name}: {row.key} = {found}", "")
+
+
+def _mount(row: TuningRow, value: Value, facts: NodeFacts, seen: Seen) -> Iterator[Verdict]:
+    mounts = [mount for mount in facts.mounts or () if _is_tuned(row, mount, facts)]
+    if not mounts:
+        yield idle(f"no library or array lies on {' or '.join(row.filesystems or ['such a file system'])}")
+    for mount in mounts:
+        options = dict(each.partition("=")[::2] for each in mount.options.split(","))
+        found = options.get(row.key)
+        if row.compare == "absent":
+            text = f"{mount.mount_point}: {row.key} is {'set' if found is not None else 'not set'}"
+            yield judged(found is None, text, "")
+            continue
+        text = f"{mount.mount_point}: {row.key} is not set"
+        if found is not None:
+            text = f"{mount.mount_point}: {row.key}{f'={found}' if found else ''}"
+        yield judged(found is not None and fits(found or row.key, value, row.compare), text, "")
+
+
+def _is_tuned(row: TuningRow, mount: MountFacts, facts: NodeFacts) -> bool:
+    """Of local file systems those that libraries or arrays lie on: the system's own are not ours to tune."""
+    if row.filesystems and mount.type not in row.filesystems:
+        return False
+    ours = {library.mount_point for library in facts.libraries.values()} - {"/"}
+    if facts.scratch:
+        ours |= set(facts.scratch.mounted)
+    return mount.type not in _LOCAL or mount.mount_point in ours
+
+
+def _tuned(row: TuningRow, value: Value, facts: NodeFacts, seen: Seen) -> Iterator[Verdict]:
+    if facts.tuned is None:
+        yield idle(f"tuned keeps no profile here. {row.absent or ''}".strip())
+    else:
+        yield judged(fits(facts.tuned, value, row.compare), f"profile {facts.tuned}", "")
+
+
+def _service(row: TuningRow, value: Value, facts: NodeFacts, seen: Seen) -> Iterator[Verdict]:
+    if row.key == "time-sync":
+        yield _time_sync(facts)
+    elif row.key == "host-name":
+        yield _host_name(facts, seen)
+    else:
+        yield from _asked(row, value, facts, seen)
+
+
+def _time_sync(facts: NodeFacts) -> Verdict:
+    if facts.clock is None:
+        return idle("not known")
+    if facts.system and facts.system.container and not facts.clock.keepers:
+        return idle("in a container: its clock is that of the machine below it")
+    keepers = ", ".join(facts.clock.keepers)
+    right = bool(facts.clock.keepers) or facts.clock.synchronised
+    return judged(right, keepers or ("synchronised" if right else "no time service runs"), "")
+
+
+def _host_name(facts: NodeFacts, seen: Seen) -> Verdict:
+    if facts.names is None:
+        return idle(f"not known: {facts.unknown.get('names', '')}")
+    found = (
+        f"{facts.names.host}: {', '.join(facts.names.addresses) or facts.names.unresolved or 'no address'}"
+    )
+    if not seen.several:
+        return idle(f"{found}; no other node asks for it")
+    reached = [each for each in facts.names.addresses if not each.startswith(("127.", "::1"))]
+    return judged(bool(reached), found, "")
+
+
+_JUDGES: Mapping[Kind, Judge] = {"block": _block, "mount": _mount, "tuned": _tuned, "service": _service}

@@ -1,0 +1,175 @@
+"""Looks up the facts of a node, on it: `python -m gridwright.doctor.facts.gather` reads a request.
+
+Request (JSON on stdin): `{"libraries": {name: directory}, "settings": {kind: [key]}, "filesystems": {name:
+fields}}`; kinds are those of the tuning table, fields those of the grid spec. Nothing is changed but for
+empty files in each library, which are removed at once: they are the test of whether it can be written to and
+locked. What may hang, may be secret, or fails is looked at in a child of its own, all at the same time.
+Nothing is imported that is slow to start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gridwright import __version__
+from gridwright.doctor.facts import clock as clock_facts
+from gridwright.doctor.facts import (
+    commands,
+    disks,
+    health,
+    kernel_log,
+    libraries,
+    machine,
+    mounted,
+    network,
+    scratch,
+    services,
+    settings,
+)
+from gridwright.doctor.facts.bounded import Hangs, Looker, look, look_at_all
+
+LOOK_S = 4.0
+"""How long a file system may take to answer before it counts as hanging."""
+HEALTH_S = 6.0
+"""How long the servers of a shared file system may take for their word."""
+
+
+_SECTIONS: Mapping[str, Looker] = {
+    "system": machine.system,
+    "names": machine.names,
+    "processors": machine.processors,
+    "memory": machine.memory,
+    "disks": disks.disks,
+    "arrays": disks.arrays,
+    "interfaces": network.interfaces,
+    "clock": clock_facts.clock,
+    "kernel_log": kernel_log.kernel_log,
+    "services": services.services,
+    "scratch": scratch.scratch,
+}
+_SETTINGS = {
+    "sysctl": settings.sysctl,
+    "sysfs": settings.sysfs,
+    "limit": settings.limit,
+    "service": commands.unit,
+    "lustre-client": commands.lustre,
+    "lustre-server": commands.lustre,
+    "scale": commands.scale,
+}
+_LIBRARY, _LOCKS, _MOUNT, _SETTING, _HEALTH = "library:", "locks:", "mount:", "settings:", "health:"
+
+
+def gather(
+    paths: Mapping[str, str],
+    wanted: Mapping[str, Iterable[str]] | None = None,
+    filesystems: Mapping[str, Mapping[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """Look at this node, its libraries, settings by kind, and file systems of the spec, as plain data.
+
+    Takes LOOK_S where something hangs, and HEALTH_S where servers do not answer.
+    """
+    try:
+        mounts = look(mounted.mounted, LOOK_S)
+    except (Hangs, OSError):
+        mounts = []
+    lookers = _lookers(paths, wanted or {}, filesystems or {}, mounts)
+    shared = [name for name, each in (filesystems or {}).items() if each.get("type") != "local"]
+    longer = {_HEALTH + name: HEALTH_S for name in shared}
+    seen = look_at_all(lookers, LOOK_S, longer)
+    return {
+        "hostname": socket.gethostname(),
+        "version": __version__,
+        "time": time.time(),
+        "cpus": os.cpu_count() or 1,
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "libraries": {name: _library(path, name, seen) for name, path in paths.items()},
+        "mounts": [{**mount, **_usage(seen[_MOUNT + mount["mount_point"]])} for mount in mounts],
+        "tuned": settings.tuned()["profile"],
+        "settings": _of_kind(seen, _SETTING),
+        "health": _of_kind(seen, _HEALTH),
+        "unknown": {name: _why(each) for name, each in seen.items() if isinstance(each, Exception)},
+        **{name: seen[name] for name in _SECTIONS if not isinstance(seen[name], Exception)},
+    }
+
+
+def _lookers(
+    paths: Mapping[str, str],
+    wanted: Mapping[str, Iterable[str]],
+    filesystems: Mapping[str, Mapping[str, Any]],
+    mounts: Iterable[Mapping[str, Any]],
+) -> dict[str, Looker]:
+    """What to look at, each with its name."""
+    lookers: dict[str, Looker] = dict(_SECTIONS)
+    for name, path in paths.items():
+        lookers[_LIBRARY + name] = partial(libraries.library, Path(path))
+        lookers[_LOCKS + name] = partial(libraries.locks, Path(path))
+    for mount in mounts:
+        lookers[_MOUNT + mount["mount_point"]] = partial(mounted.usage, mount["mount_point"])
+    for kind, keys in wanted.items():
+        if kind in _SETTINGS:
+            lookers[_SETTING + kind] = partial(settings.values, _SETTINGS[kind], list(keys))
+    for name, described in filesystems.items():
+        lookers[_HEALTH + name] = partial(health.health, described)
+    return lookers
+
+
+def _of_kind(seen: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    return {
+        name.removeprefix(kind): found
+        for name, found in seen.items()
+        if name.startswith(kind) and not isinstance(found, Exception)
+    }
+
+
+def _why(error: Exception) -> str:
+    return str(error.strerror) if isinstance(error, OSError) and error.strerror else str(error)
+
+
+def gather_library(path: Path) -> dict[str, Any]:
+    """Look at a library, in a child: a mount that hangs hangs only that."""
+    lookers: dict[str, Looker] = {
+        _LIBRARY: partial(libraries.library, path),
+        _LOCKS: partial(libraries.locks, path),
+    }
+    return _library(str(path), "", look_at_all(lookers, LOOK_S))
+
+
+def _library(path: str, name: str, seen: Mapping[str, Any]) -> dict[str, Any]:
+    found, locks = seen[_LIBRARY + name], seen[_LOCKS + name]
+    if isinstance(found, Hangs):
+        return {"path": path, "hangs": True}
+    if isinstance(found, OSError):
+        return {"path": path, "missing": found.strerror}
+    if found["refused"] or isinstance(locks, OSError):
+        locks = None
+    elif isinstance(locks, Hangs):
+        locks = {"flock": "no answer", "fcntl": "no answer"}
+    return {"path": path, **found, "locks": locks}
+
+
+def _usage(seen: Any) -> dict[str, Any]:  # noqa: ANN401 - plain data or an error
+    if isinstance(seen, Hangs):
+        return {"hangs": True}
+    if isinstance(seen, OSError):
+        # A mount below a directory that is closed to us is nothing to worry about.
+        return {} if isinstance(seen, PermissionError) else {"broken": seen.strerror}
+    return dict(seen)
+
+
+def main() -> None:
+    """Answer one request."""
+    request = json.loads(sys.stdin.read())
+    facts = gather(request["libraries"], request.get("settings"), request.get("filesystems"))
+    print(json.dumps(facts))  # noqa: T201 - the answer
+
+
+if __name__ == "__main__":
+    main()

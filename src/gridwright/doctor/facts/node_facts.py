@@ -1,0 +1,207 @@
+"""Facts of a node as those who judge them have them; `gather` looks them up on the node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from gridwright.doctor.facts.gather import gather, gather_library
+from gridwright.errors import Level
+
+
+class LibraryFacts(BaseModel):
+    """What a node sees of a library; None where it could not be looked at."""
+
+    path: str
+    hangs: bool = False
+    missing: str | None = None
+    """Why it cannot be looked at, such as `No such file or directory`."""
+    refused: str | None = None
+    """Why it cannot be written to."""
+    read_only: bool | None = None
+    filesystem_type: str | None = None
+    source: str | None = None
+    mount_point: str | None = None
+    device: str | None = None
+    """The kernel's name of its disk."""
+    options: str | None = None
+    total_bytes: int | None = None
+    available_bytes: int | None = None
+    inodes: int | None = None
+    inodes_free: int | None = None
+    file_times_off_s: float | None = None
+    locks: dict[str, str | None] | None = None
+    """`flock` and `fcntl`: None where they exclude, else what is wrong; None as a whole where not tried."""
+
+
+class SystemFacts(BaseModel):
+    """Kernel, release and identity."""
+
+    kernel: str
+    architecture: str
+    release: str | None = None
+    identity: str | None = None
+    container: bool = False
+    selinux: str = "off"
+    root: bool = False
+
+
+class NameFacts(BaseModel):
+    """What the host name resolves to."""
+
+    host: str
+    addresses: list[str]
+    unresolved: str | None = None
+
+
+class ProcessorFacts(BaseModel):
+    """Physical cores, hardware threads of each, and processors that are off."""
+
+    cores: int
+    threads_per_core: int
+    offline: str | None = None
+
+
+class MemoryFacts(BaseModel):
+    """In bytes."""
+
+    total_bytes: int
+    available_bytes: int
+    swap_bytes: int
+    swap_used_bytes: int
+
+
+class DiskFacts(BaseModel):
+    """A disk or an array, and the settings of its queue."""
+
+    name: str
+    medium: str
+    model: str | None = None
+    size_bytes: int = 0
+    queue: dict[str, str] = Field(default_factory=dict)
+    members: list[str] = Field(default_factory=list)
+
+
+class ArrayFacts(BaseModel):
+    """An md array; `missing` members where its level can miss some."""
+
+    name: str
+    level: str | None = None
+    state: str | None = None
+    wanted: int | None = None
+    missing: int | None = None
+    action: str | None = None
+    members: list[str] = Field(default_factory=list)
+    faulty: list[str] = Field(default_factory=list)
+
+
+class MountFacts(BaseModel):
+    """A mount that holds data; sizes in bytes, None where it could not be asked."""
+
+    mount_point: str
+    source: str
+    type: str
+    options: str
+    local: bool
+    hangs: bool = False
+    broken: str | None = None
+    total_bytes: int | None = None
+    available_bytes: int | None = None
+    used_bytes: int | None = None
+    inodes: int | None = None
+    inodes_free: int | None = None
+
+
+class InterfaceFacts(BaseModel):
+    """A network interface; None where it has no speed of its own."""
+
+    name: str
+    real: bool
+    default: bool
+    up: bool
+    bytes_per_s: int | None = None
+    mtu: int | None = None
+    counters: dict[str, int] = Field(default_factory=dict)
+
+
+class ClockFacts(BaseModel):
+    """Whether it is kept right, and by which services."""
+
+    synchronised: bool
+    keepers: list[str]
+
+
+class Trouble(BaseModel):
+    """A kind of trouble in the kernel's log."""
+
+    count: int
+    last: str
+
+
+class ServiceFacts(BaseModel):
+    """Units of systemd."""
+
+    failed: list[str]
+
+
+class ScratchFacts(BaseModel):
+    """Arrays that the scratch unit is to keep mounted, by mount point: whether each is."""
+
+    mounted: dict[str, bool]
+
+
+class HealthFinding(BaseModel):
+    """What a node found of a file system, as gridwright.errors.Finding has it."""
+
+    level: Level
+    name: str
+    text: str
+    remedy: str
+
+
+class NodeFacts(BaseModel):
+    """What a node tells of itself; None for what it could not tell, and `unknown` says why."""
+
+    hostname: str
+    version: str
+    time: float
+    cpus: int
+    """Logical ones."""
+    memory_bytes: int
+    libraries: dict[str, LibraryFacts]
+    system: SystemFacts | None = None
+    names: NameFacts | None = None
+    processors: ProcessorFacts | None = None
+    memory: MemoryFacts | None = None
+    disks: list[DiskFacts] | None = None
+    arrays: list[ArrayFacts] | None = None
+    mounts: list[MountFacts] | None = None
+    interfaces: list[InterfaceFacts] | None = None
+    clock: ClockFacts | None = None
+    kernel_log: dict[str, Trouble] | None = None
+    services: ServiceFacts | None = None
+    scratch: ScratchFacts | None = None
+    health: dict[str, list[HealthFinding]] = Field(default_factory=dict)
+    """By file system of the spec: what this node, as its client, finds wrong with it."""
+    tuned: str | None = None
+    settings: dict[str, dict[str, str | None]] = Field(default_factory=dict)
+    """By kind, then key: None where there is no such setting, `?` and why where it may not be read."""
+    unknown: dict[str, str] = Field(default_factory=dict)
+    """By section."""
+
+
+def node_facts(
+    paths: Mapping[str, str],
+    wanted: Mapping[str, Iterable[str]] | None = None,
+    filesystems: Mapping[str, Mapping[str, Any]] | None = None,
+) -> NodeFacts:
+    """Facts of this node; see `gather`."""
+    return NodeFacts.model_validate(gather(paths, wanted, filesystems))
+
+
+def library_facts(path: Path) -> LibraryFacts:
+    """Look at a library, in a child: a mount that hangs hangs only that."""
+    return LibraryFacts.model_validate(gather_library(path))

@@ -1,0 +1,54 @@
+"""What was seen of the nodes of a grid: all that checks judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gridwright.doctor.facts.node_facts import NodeFacts
+from gridwright.doctor.probes.findings import PairFindings
+from gridwright.errors import Finding
+from gridwright.spec.model import GridSpec, NodeGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """What a scheduler takes a node for: physical cores, and memory in bytes."""
+
+    cores: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen of the nodes of a grid, or of this machine alone."""
+
+    spec: GridSpec | None
+    facts: Mapping[str, NodeFacts]
+    silent: Mapping[str, str]
+    """Nodes that did not answer, and what there was instead."""
+    clock_offsets_s: Mapping[str, float]
+    """How far the clock of a node is from that of the machine which asked, as far as is certain."""
+    down: Mapping[str, str] = field(default_factory=dict)
+    """Nodes that the scheduler gives no jobs, and its word for why."""
+    promised: Mapping[str, Promised] = field(default_factory=dict)
+    scheduler_silent: str | None = None
+    """Why the scheduler says nothing of nodes, where it does not answer."""
+    pairs: PairFindings | None = None
+    """What pairs of nodes found of file systems that they share; None where they were not asked."""
+    filesystems: Mapping[str, Sequence[Finding] | str] = field(default_factory=dict)
+    """Of each file system that was asked: what is wrong with it, or why it does not answer."""
+
+    @property
+    def several(self) -> bool:
+        """Whether the grid has more than one node."""
+        return len(self.facts) + len(self.silent) > 1
+
+    def group_of(self, node: str) -> NodeGroup | None:
+        """The group of the spec that a node is of, by the names that the spec gives, or by its own."""
+        if self.spec is None:
+            return None
+        if self.spec.is_one_machine and len(self.spec.nodes) == 1:
+            return next(iter(self.spec.nodes.values()))
+        # A site's Slurm may know more nodes of a group than the grid has.
+        return self.spec.group_of(node) or self.spec.nodes.get(node.rstrip("0123456789"))

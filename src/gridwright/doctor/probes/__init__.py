@@ -1,0 +1,1 @@
+"""Nodes that try the file systems they share, two at a time."""

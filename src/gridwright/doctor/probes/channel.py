@@ -1,0 +1,125 @@
+"""A node's part in trials, as the one who orders has it: answers come in bounded time, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+PROBES = (sys.executable, "-P", "-m", "gridwright.doctor.probes.node")
+START_S = 8.0
+"""For the connection and the start of a program on a node that is busy."""
+ORDER_S = 4.0
+"""For one order: what takes longer on a shared file system hangs."""
+_END_S = 2.0
+"""For a part to take away what it made."""
+
+
+class NoAnswer(Exception):
+    """A part did not answer, or ended; the text says how."""
+
+
+class Refused(Exception):
+    """A part could not do what it was told; the text is the system's."""
+
+
+class Channel:
+    """One node's part, at the end of a command line that runs it."""
+
+    def __init__(self, node: str, command: Sequence[str]) -> None:
+        self.node = node
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            )
+        except OSError as error:
+            raise NoAnswer(f"{command[0]} cannot be started: {error.strerror}") from error
+        self._read = b""
+        self.clock_off_s: float | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def ready(self) -> None:
+        """Wait until the part has started. Raises NoAnswer."""
+        self._answer(START_S)
+
+    def ask(self, **order: object) -> Any:  # noqa: ANN401 - plain data
+        """Give an order and have its answer. Raises NoAnswer and Refused."""
+        self.tell(**order)
+        return self.told()
+
+    def tell(self, **order: object) -> None:
+        """Give an order; `told` has its answer. Raises NoAnswer."""
+        assert self._process.stdin is not None  # noqa: S101 - it was asked for
+        try:
+            self._process.stdin.write(json.dumps(order).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise NoAnswer(self._last_words()) from error
+
+    def told(self) -> Any:  # noqa: ANN401 - plain data
+        """The answer to an order. Raises NoAnswer and Refused."""
+        answer = self._answer(ORDER_S)
+        if "error" in answer:
+            raise Refused(str(answer["error"]))
+        return answer.get("value")
+
+    def compare_clocks(self) -> None:
+        """See how far the node's clock is from ours, beyond the time of the question. Raises NoAnswer."""
+        before = time.time()
+        theirs = float(self.ask(do="time"))
+        self.clock_off_s = min(theirs - before, 0.0) + max(theirs - time.time(), 0.0)
+
+    def close(self) -> None:
+        """Have the part end and take away what it made; kill it where it does not."""
+        with contextlib.suppress(OSError):
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for stream in (self._process.stdout, self._process.stderr):
+            if stream is not None:
+                stream.close()
+
+    def _answer(self, seconds: float) -> Mapping[str, Any]:
+        deadline = time.monotonic() + seconds
+        assert self._process.stdout is not None  # noqa: S101 - it was asked for
+        pipe = self._process.stdout.fileno()
+        while True:
+            # What a login prints on its way is no answer.
+            while b"\n" in self._read:
+                line, _, self._read = self._read.partition(b"\n")
+                with contextlib.suppress(ValueError):
+                    answer = json.loads(line)
+                    if isinstance(answer, dict):
+                        return answer
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([pipe], [], [], left)[0]:
+                raise NoAnswer(f"{self.node} has not answered for {seconds:.0f} s")
+            chunk = os.read(pipe, 1 << 16)
+            if not chunk:
+                raise NoAnswer(self._last_words())
+            self._read += chunk
+
+    def _last_words(self) -> str:
+        assert self._process.stderr is not None  # noqa: S101 - it was asked for
+        pipe = self._process.stderr.fileno()
+        said = os.read(pipe, 4096) if select.select([pipe], [], [], 0.2)[0] else b""
+        lines = said.decode(errors="replace").strip().splitlines()
+        return f"{self.node}: {lines[-1][:200]}" if lines else f"{self.node}: its part ended"

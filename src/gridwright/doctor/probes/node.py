@@ -1,0 +1,206 @@
+"""A node's part in trials of a shared file system: `python -m gridwright.doctor.probes.node`.
+
+It reads orders, one JSON document a line, and answers each with one; whoever orders brings two nodes' parts
+into step, so that no part waits for a file of the other. All it makes is in one directory of the library,
+which goes when the orders end, however they end. Only the standard library is imported: it has to start fast.
+
+Orders, by `do`: `begin` (directory, mark, owner), `see`, `write` (name, text), `read` (name), `put` (name,
+text: a new file under that name), `lock`, `unlock` (kind, name), `try` (kind, name), `append` (name, who,
+records), `count` (name), `time`, `end`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+PREFIX = ".gridwright-probe-"
+STALE_S = 600.0
+"""A directory of trials that is older was left by a machine that stopped."""
+RECORD_BYTES = 512
+Order = Mapping[str, Any]
+
+
+class Probe:
+    """The state of a part: its directory and the files that it holds locked."""
+
+    def __init__(self) -> None:
+        self._place: Path | None = None
+        self._owner = False
+        self._locked: dict[str, int] = {}
+
+    def obey(self, order: Order) -> Any:  # noqa: ANN401 - plain data
+        """Carry out an order; returns plain data. Raises OSError, and LookupError for what is no order."""
+        orders: dict[str, Callable[[Order], Any]] = {
+            "begin": self._begin,
+            "see": lambda _: self._there().is_dir(),
+            "write": self._write,
+            "read": lambda order: self._file(order).read_text(),
+            "put": self._put,
+            "lock": self._lock,
+            "unlock": self._unlock,
+            "try": self._try,
+            "append": self._append,
+            "count": self._count,
+            "time": lambda _: time.time(),
+        }
+        return orders[order["do"]](order)
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        for file in self._locked.values():
+            os.close(file)
+        self._locked.clear()
+        if self._owner and self._place is not None:
+            shutil.rmtree(self._place, ignore_errors=True)
+            self._owner = False
+
+    def _begin(self, order: Order) -> bool:
+        library = Path(order["directory"])
+        place = library / f"{PREFIX}{order['mark']}"
+        if order["owner"]:
+            _remove_stale(library)
+            place.mkdir(mode=0o700)
+            self._owner = True
+        self._place = place
+        return True
+
+    def _there(self) -> Path:
+        if self._place is None:
+            raise LookupError("no directory was begun")
+        return self._place
+
+    def _file(self, order: Order) -> Path:
+        return self._there() / Path(order["name"]).name
+
+    def _write(self, order: Order) -> bool:
+        with self._file(order).open("w") as file:
+            file.write(order["text"])
+        return True
+
+    def _put(self, order: Order) -> bool:
+        path = self._file(order)
+        beside = path.with_suffix(".new")
+        with beside.open("w") as file:
+            file.write(order["text"])
+            file.flush()
+            os.fsync(file.fileno())
+        beside.rename(path)
+        return True
+
+    def _lock(self, order: Order) -> bool:
+        file = os.open(self._file(order), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._locked[order["kind"]] = file
+        _take(order["kind"], file)
+        return True
+
+    def _unlock(self, order: Order) -> bool:
+        # Closing lets go of both kinds (flock(2), fcntl(2)).
+        os.close(self._locked.pop(order["kind"]))
+        return True
+
+    def _try(self, order: Order) -> bool:
+        """Whether the lock was free; it is given back at once."""
+        file = os.open(self._file(order), os.O_RDWR | os.O_CLOEXEC)
+        try:
+            _take(order["kind"], file)
+        except BlockingIOError:
+            return False
+        except PermissionError:
+            # EACCES is the other word for a lock that is held (fcntl(2)).
+            return False
+        finally:
+            os.close(file)
+        return True
+
+    def _append(self, order: Order) -> bool:
+        file = os.open(self._file(order), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            for number in range(order["records"]):
+                os.write(file, record(order["who"], number))
+            os.fsync(file)
+        finally:
+            os.close(file)
+        return True
+
+    def _count(self, order: Order) -> dict[str, int]:
+        return count_records(self._file(order).read_bytes())
+
+
+def record(who: str, number: int) -> bytes:
+    """A record of fixed length that tells who wrote it, and ends where it should."""
+    head = f"{who} {number} "
+    return (head + "." * (RECORD_BYTES - 1 - len(head)) + "\n").encode()
+
+
+def count_records(data: bytes) -> dict[str, int]:
+    """Whole records by who wrote them, and under the empty name what is torn."""
+    found: dict[str, int] = {"": 0}
+    for start in range(0, len(data), RECORD_BYTES):
+        words = data[start : start + RECORD_BYTES].decode(errors="replace").split(" ")
+        whole = len(words) == 3 and words[1].isdigit() and words[2].strip(".") == "\n"
+        if whole and data[start : start + RECORD_BYTES] == record(words[0], int(words[1])):
+            found[words[0]] = found.get(words[0], 0) + 1
+        else:
+            found[""] += 1
+    return found
+
+
+def _take(kind: str, file: int) -> None:
+    (fcntl.flock if kind == "flock" else fcntl.lockf)(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _remove_stale(library: Path) -> None:
+    for path in library.glob(f"{PREFIX}*"):
+        try:
+            if time.time() - path.lstat().st_mtime > STALE_S:
+                shutil.rmtree(path, ignore_errors=True)
+        except OSError:
+            continue
+
+
+def _stop(*_: object) -> None:
+    sys.exit(0)
+
+
+def main() -> None:
+    """Obey orders until they end."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, _stop)
+    probe = Probe()
+    try:
+        _say({"ready": socket.gethostname()})
+        for line in sys.stdin:
+            order = json.loads(line)
+            if order["do"] == "end":
+                break
+            try:
+                _say({"value": probe.obey(order)})
+            except OSError as error:
+                _say({"error": error.strerror or str(error), "errno": error.errno})
+            except (LookupError, TypeError) as error:
+                _say({"error": f"{type(error).__name__}: {error}", "errno": None})
+    except BrokenPipeError:
+        pass
+    finally:
+        probe.close()
+        # Whoever ordered may be gone: what is left in the buffer has no reader.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _say(what: Mapping[str, Any]) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""Pairs of nodes that try the file systems they share: every node takes part, in bounded time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from gridwright.doctor.observation import Seen
+from gridwright.doctor.probes.channel import PROBES, Channel, NoAnswer, Refused
+from gridwright.doctor.probes.findings import PairFindings, Tried
+from gridwright.doctor.probes.trials import trials
+from gridwright.spec.filesystems import LocalFileSystem
+
+Attach = Callable[[str, Sequence[str]], Sequence[str]]
+"""The command line that runs a command on a node from here, with its streams."""
+AT_ONCE = 24
+"""Pairs at a time: two connections each, below the 64 of ClusterShell."""
+BUDGET_S = 30.0
+"""For all pairs; those that had no turn by then are told as not tried."""
+LINKED = 64
+"""Up to so many nodes each one is in two pairs, so that all see one file system if each pair does."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    filesystem: str
+    directory: Path
+    nodes: tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Outcome:
+    nodes: tuple[str, str]
+    tried: list[Tried] = field(default_factory=list)
+    clocks: dict[str, float] = field(default_factory=dict)
+    untried: str | None = None
+
+
+def probe_pairs(seen: Seen, attach: Attach) -> PairFindings | None:
+    """Have pairs of nodes try each shared file system; None where no two nodes share one."""
+    pairs = [pair for name in seen.spec.filesystems for pair in _pairs_of(seen, name)] if seen.spec else []
+    if not pairs:
+        return None
+    deadline = time.monotonic() + BUDGET_S
+    with ThreadPoolExecutor(min(AT_ONCE, len(pairs))) as pool:
+        outcomes = list(pool.map(lambda pair: _try(pair, attach, deadline), pairs))
+    clocks: dict[str, float] = {}
+    for outcome in outcomes:
+        clocks |= outcome.clocks
+    return PairFindings(
+        tuple(each for outcome in outcomes for each in outcome.tried),
+        {outcome.nodes: outcome.untried for outcome in outcomes if outcome.untried is not None},
+        clocks,
+    )
+
+
+def _pairs_of(seen: Seen, filesystem: str) -> list[_Pair]:
+    """Neighbours by name, for a file system that is shared; one library stands for it."""
+    spec = seen.spec
+    if spec is None or isinstance(spec.filesystems[filesystem], LocalFileSystem):
+        return []
+    library = next((name for name, each in spec.libraries.items() if each.filesystem == filesystem), None)
+    if library is None:
+        return []
+    nodes = [
+        node
+        for node, facts in seen.facts.items()
+        if (found := facts.libraries.get(library)) is not None
+        and not (found.hangs or found.missing or found.refused)
+    ]
+    return [_Pair(filesystem, spec.library_directory(library), pair) for pair in pairs(nodes)]
+
+
+def pairs(nodes: Sequence[str]) -> list[tuple[str, str]]:
+    """Neighbours, so that each node is in a pair; of few nodes all neighbours, as a chain."""
+    chain = list(pairwise(nodes))
+    # Pairs without a node in common first: they do not wait for each other's machines.
+    apart, links = chain[::2], chain[1::2]
+    return apart + (links if len(nodes) <= LINKED or not links else links[-1:] * (len(nodes) % 2))
+
+
+def _try(pair: _Pair, attach: Attach, deadline: float) -> _Outcome:
+    outcome = _Outcome(pair.nodes)
+    if time.monotonic() > deadline:
+        outcome.untried = f"no turn within {BUDGET_S:.0f} s"
+        return outcome
+    try:
+        with (
+            Channel(pair.nodes[0], attach(pair.nodes[0], PROBES)) as one,
+            Channel(pair.nodes[1], attach(pair.nodes[1], PROBES)) as two,
+        ):
+            for part in (one, two):
+                part.ready()
+                part.compare_clocks()
+                outcome.clocks[part.node] = part.clock_off_s or 0.0
+            for tried in trials(pair.filesystem, pair.directory, one, two):
+                outcome.tried.append(tried)
+    except (NoAnswer, Refused) as error:
+        outcome.untried = str(error)
+    return outcome

@@ -1,0 +1,133 @@
+"""Results of checks out of what was seen: nodes that came out alike are one result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from gridwright.doctor.check import Answer, Check, CheckResult, Verdict
+from gridwright.doctor.observation import Seen
+from gridwright.errors import Finding, Level
+
+MOST_RESULTS = 12
+"""Of one check that came out wrong: from then on nodes that differ in a figure only are put together."""
+_SHOWN = 3
+_ORDER: Mapping[Level, int] = {"error": 0, "warning": 1, "info": 2}
+
+
+def results_of(seen: Seen, checks: Iterable[Check]) -> list[CheckResult]:
+    """Every check, wrong ones first and the gravest of them; each at least once."""
+    found = [result for check in checks for result in _results(check, seen)] + _told(seen)
+    silence = seen.spec.silence if seen.spec else {}
+    found = [
+        replace(each, silenced=silence[each.name]) if not each.ok and each.name in silence else each
+        for each in found
+    ]
+    return sorted(found, key=lambda each: (each.ok, each.silenced is not None, _ORDER[each.level]))
+
+
+def counts(result: CheckResult) -> bool:
+    """Whether it is wrong, and the spec does not silence it."""
+    return not result.ok and result.silenced is None
+
+
+@dataclass(slots=True)
+class _Group:
+    verdict: Verdict
+    nodes: dict[str, None] = field(default_factory=dict)
+    texts: dict[str, None] = field(default_factory=dict)
+
+    def add(self, answer: Answer) -> None:
+        self.nodes.update(dict.fromkeys(answer.nodes))
+        self.texts[answer.verdict.found] = None
+
+    @property
+    def found(self) -> str:
+        shown = list(self.texts)
+        more = len(shown) - _SHOWN
+        return "; ".join(shown[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _results(check: Check, seen: Seen) -> list[CheckResult]:
+    answers = list(check.answers(seen))
+    wrong = _grouped(answer for answer in answers if not answer.verdict.ok)
+    right = [answer for answer in answers if answer.verdict.ok and answer.verdict.applies]
+    unjudged = [answer for answer in answers if answer.verdict.ok and not answer.verdict.applies]
+    groups = [*wrong, *_together(right), *_together(unjudged)]
+    if not groups:
+        groups = [_Group(Verdict(True, "", "", applies=False), texts={"nothing to look at": None})]
+    return [_result(check, group) for group in groups]
+
+
+def _grouped(answers: Iterable[Answer]) -> list[_Group]:
+    """Equal verdicts together; where there are too many, all that expect the same."""
+    groups: dict[tuple[str, ...], _Group] = {}
+    known = list(answers)
+    for answer in known:
+        verdict = answer.verdict
+        key = (verdict.found, verdict.expected, verdict.remedy or "")
+        groups.setdefault(key, _Group(verdict)).add(answer)
+    if len(groups) <= MOST_RESULTS:
+        return list(groups.values())
+    joined: dict[str, _Group] = {}
+    for answer in known:
+        plain = replace(answer.verdict, remedy=None)
+        joined.setdefault(answer.verdict.expected, _Group(plain)).add(answer)
+    return list(joined.values())
+
+
+def _together(answers: Sequence[Answer]) -> list[_Group]:
+    """What is right is one result, whatever its figures."""
+    if not answers:
+        return []
+    group = _Group(answers[0].verdict)
+    for answer in answers:
+        group.add(answer)
+    return [group]
+
+
+def _result(check: Check, group: _Group) -> CheckResult:
+    verdict = group.verdict
+    return CheckResult(
+        name=check.name,
+        level=check.level,
+        nodes=tuple(group.nodes),
+        found=group.found,
+        expected=verdict.expected,
+        reason=check.reason,
+        source=check.source,
+        remedy=verdict.remedy or check.remedy,
+        ok=verdict.ok,
+        applies=verdict.applies,
+    )
+
+
+def _told(seen: Seen) -> list[CheckResult]:
+    """What the servers of file systems found themselves, and what nodes found as their clients."""
+    found = [
+        _from_servers(name, finding, ())
+        for name, said in seen.filesystems.items()
+        if not isinstance(said, str)
+        for finding in said
+    ]
+    by_nodes: dict[tuple[str, Finding], list[str]] = {}
+    for node, facts in seen.facts.items():
+        for name, findings in facts.health.items():
+            for each in findings:
+                finding = Finding(each.level, each.name, each.text, each.remedy)
+                by_nodes.setdefault((name, finding), []).append(node)
+    return found + [_from_servers(*key, tuple(nodes)) for key, nodes in by_nodes.items()]
+
+
+def _from_servers(name: str, finding: Finding, nodes: tuple[str, ...]) -> CheckResult:
+    return CheckResult(
+        name=finding.name,
+        level=finding.level,
+        nodes=nodes,
+        found=f"file system {name}: {finding.text}",
+        expected="all of it serves",
+        reason="What every node reads and writes depends on it.",
+        source="docs/filesystems.md",
+        remedy=finding.remedy,
+        ok=False,
+    )

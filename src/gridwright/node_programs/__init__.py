@@ -1,0 +1,1 @@
+"""Programs that nodes run without Gridwright: each is shipped as one file."""

@@ -1,0 +1,217 @@
+"""Carrying a plan out, step by step as it was printed, and seeing afterwards that it came true."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gridwright.node_programs.scratch.commands import run
+from gridwright.node_programs.scratch.configuration import ArrayWish, Configuration, DirectoryWish
+from gridwright.node_programs.scratch.content import END_BYTES
+from gridwright.node_programs.scratch.disks import BlockDevices, Disk
+from gridwright.node_programs.scratch.kernel_log import disk_errors
+from gridwright.node_programs.scratch.machine import Roots, identity
+from gridwright.node_programs.scratch.plans import ArrayPlan
+from gridwright.node_programs.scratch.problems import ScratchError, Trouble
+from gridwright.node_programs.scratch.state import State, write_state
+from gridwright.node_programs.scratch.steps import Step
+
+_TRIES = 4
+"""udev looks at every device that was just written to; what it holds is busy for a moment."""
+_PAUSE_S = 1.0
+_LOCK_S = 10.0
+_BLKRRPART = 0x125F
+"""Read the partition table again (include/uapi/linux/fs.h)."""
+_GOES_ON = "mend what it says, then start again: systemctl restart gridwright-scratch; it goes on from there"
+
+
+@dataclass
+class Hands:
+    """What carries out steps on this machine."""
+
+    configuration: Configuration
+    state: State
+    roots: Roots = field(default_factory=Roots)
+
+    def array(self, plan: ArrayPlan, tell: Callable[[Step, float], None]) -> None:
+        """All steps of one array; `tell` hears of each that is done, and its seconds. Raises ScratchError."""
+        with contextlib.ExitStack() as locks:
+            locked: set[str] = set()
+            for number, step in enumerate(plan.steps, 1):
+                begun = time.monotonic()
+                if not step.quiet and locked:
+                    locks.close()
+                    locked.clear()
+                for path in step.quiet:
+                    if path not in locked:
+                        locks.enter_context(_kept_from_udev(path))
+                        locked.add(path)
+                self._step(plan.wish, step, f"step {number} of {len(plan.steps)}")
+                tell(step, time.monotonic() - begun)
+
+    def _step(self, wish: ArrayWish, step: Step, which: str) -> None:
+        try:
+            self._guard(step)
+            if step.argv:
+                _command(step)
+            else:
+                self._own(wish, step)
+        except OSError as error:
+            disks = ", ".join(f"{disk.path} (serial {disk.serial})" for disk in step.destroys)
+            where = disks or step.device or str(self.configuration.state_file)
+            reason = error.strerror or str(error)
+            what = f"array {wish.name}: {which}, {step.text()}: {where}: {reason}"
+            raise ScratchError(Trouble(what, _GOES_ON)) from None
+        except ScratchError as error:
+            told = [
+                Trouble(f"array {wish.name}: {which}, {each.what}", each.remedy) for each in error.troubles
+            ]
+            raise ScratchError(*told) from None
+
+    def _guard(self, step: Step) -> None:
+        """The disks are still those that were planned with: names move when disks come and go."""
+        if not step.destroys:
+            return
+        now = {disk.path: disk for disk in BlockDevices(self.roots.sysfs, self.roots.proc).disks()}
+        for disk in step.destroys:
+            found = now.get(disk.path)
+            if found is None or (found.serial, found.bytes) != (disk.serial, disk.bytes):
+                raise ScratchError(Trouble(f"{disk.path} is another disk now", _GOES_ON))
+            if found.used:
+                raise ScratchError(Trouble(f"{disk.path} is {found.used} now", "unmount it"))
+
+    def _own(self, wish: ArrayWish, step: Step) -> None:
+        """What is no command. Raises OSError."""
+        if step.action in ("intend", "record") and step.build is not None:
+            keep = self.state.with_intent if step.action == "intend" else self.state.with_made
+            state = keep(step.build)
+            write_state(self.configuration.state_file, state)
+            self.state = state
+        elif step.action == "wipe":
+            wipe_ends(step.destroys[0])
+        elif step.action == "tune":
+            # What a kernel has no place for is slower, not wrong.
+            with contextlib.suppress(OSError):
+                Path(step.device).write_text(step.value)
+        elif step.action == "mount-point":
+            make_mount_point(Path(step.device))
+        elif step.action == "directories":
+            make_directories(wish)
+
+
+def _command(step: Step) -> None:
+    """Run it, again for a few seconds while a device is busy. Raises ScratchError."""
+    begun = time.monotonic()
+    for attempt in range(_TRIES):
+        ended = run(step.argv, step.limit_s)
+        if ended.well:
+            return
+        if ended.status is None or "busy" not in ended.output.lower() or attempt == _TRIES - 1:
+            break
+        time.sleep(_PAUSE_S)
+    said = "".join(f"; kernel: {line}" for line in disk_errors((disk.name for disk in step.destroys), begun))
+    disks = "".join(f"; {disk.path} has serial {disk.serial}" for disk in step.destroys)
+    hint = {
+        "mount": "if its file system is damaged: it is scratch, make it anew with --wipe for each disk",
+        "create": _GOES_ON,
+        "format": "see dmesg for the disk that failed; " + _GOES_ON,
+    }
+    raise ScratchError(Trouble(f"{ended}{said}{disks}", hint.get(step.action, _GOES_ON)))
+
+
+@contextlib.contextmanager
+def _kept_from_udev(path: str) -> Iterator[None]:
+    """Udev leaves a disk alone that somebody has locked (systemd, Locking Block Device Access)."""
+    disk = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        deadline = time.monotonic() + _LOCK_S
+        while True:
+            try:
+                fcntl.flock(disk, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError as error:
+                # It only spares a race: without the lock, a busy disk is tried again.
+                if error.errno != errno.EWOULDBLOCK or time.monotonic() > deadline:
+                    break
+            time.sleep(0.1)
+        yield
+    finally:
+        os.close(disk)
+
+
+def wipe_ends(disk: Disk) -> None:
+    """Overwrite both ends with zeros, the tail first: a half wiped disk is still known as somebody's.
+
+    An exclusive open fails while anything uses the disk. Raises OSError.
+    """
+    opened = os.open(disk.path, os.O_WRONLY | os.O_EXCL | os.O_CLOEXEC)
+    try:
+        size = os.lseek(opened, 0, os.SEEK_END)
+        length = min(END_BYTES, size)
+        places = [size - length, 0]
+        if disk.content.md is not None and disk.content.md.data_offset < size - length:
+            places.insert(0, disk.content.md.data_offset)
+        for place in places:
+            _zero(opened, place, length)
+        os.fsync(opened)
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(opened, _BLKRRPART)
+    finally:
+        os.close(opened)
+
+
+def _zero(opened: int, start: int, length: int) -> None:
+    piece = bytes(1 << 20)
+    at = start
+    while at < start + length:
+        at += os.pwrite(opened, piece[: start + length - at], at)
+
+
+def make_mount_point(path: Path) -> None:
+    """Make the directory without any permission, so that only a mount makes it usable. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.is_dir():
+        path.mkdir(mode=0o700)
+        path.chmod(0)
+
+
+def make_directories(wish: ArrayWish) -> None:
+    """Owner and mode of root and directories, made where they are missing; no symbolic link is followed."""
+    root = os.open(wish.mount_point, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        _own_directory(root, wish.root)
+        for each in wish.directories:
+            opened = _opened_below(root, Path(each.path).parts)
+            try:
+                _own_directory(opened, each)
+            finally:
+                os.close(opened)
+    finally:
+        os.close(root)
+
+
+def _opened_below(root: int, parts: Sequence[str]) -> int:
+    """Go down one name at a time, so that nobody can lead root elsewhere."""
+    current = os.dup(root)
+    for part in parts:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(part, 0o755, dir_fd=current)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            following = os.open(part, flags, dir_fd=current)
+        finally:
+            os.close(current)
+        current = following
+    return current
+
+
+def _own_directory(opened: int, wish: DirectoryWish) -> None:
+    owner, group = identity(wish.owner), identity(wish.group, group=True)
+    os.fchown(opened, -1 if owner is None else owner, -1 if group is None else group)
+    os.fchmod(opened, wish.mode)

@@ -1,0 +1,172 @@
+"""The command itself: `scratch.pyz`, and `gridwright node scratch`."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gridwright.node_programs.scratch.alone import alone, interruptible
+from gridwright.node_programs.scratch.apply import Hands
+from gridwright.node_programs.scratch.configuration import CONFIGURATION, Configuration, read_configuration
+from gridwright.node_programs.scratch.machine import Machine, Roots, found_disks, observe
+from gridwright.node_programs.scratch.planning import plan as planned
+from gridwright.node_programs.scratch.planning import short_of_disks
+from gridwright.node_programs.scratch.plans import MOUNTED, Plan
+from gridwright.node_programs.scratch.problems import FAILED, WRONG_INPUT, Interrupted, ScratchError, Trouble
+from gridwright.node_programs.scratch.report import (
+    Outcome,
+    complain,
+    document,
+    failure,
+    other_lines,
+    plan_lines,
+    say,
+)
+from gridwright.node_programs.scratch.state import State, read_state
+
+LOCK = Path("/run/lock/gridwright-scratch.lock")
+_LOOK_AGAIN_S = 0.5
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the user asks for."""
+
+    config: Path = CONFIGURATION
+    dry_run: bool = False
+    json: bool = False
+    wipe: tuple[str, ...] = ()
+    roots: Roots = field(default_factory=Roots)
+    lock: Path = LOCK
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status."""
+    parser = argparse.ArgumentParser(
+        prog="scratch",
+        description="Stripe, format and mount the disks of the instance store, as FILE has it. "
+        "Disks that hold anything it did not make are left alone.",
+    )
+    parser.add_argument("--config", type=Path, default=CONFIGURATION, metavar="FILE", help="the wish")
+    parser.add_argument("--dry-run", action="store_true", help="print the plan, and do nothing")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument(
+        "--wipe", action="append", default=[], metavar="DISK", help="overwrite this disk, whatever it holds"
+    )
+    given = parser.parse_args(arguments)
+    return run(Order(given.config, given.dry_run, given.json, tuple(given.wipe)))
+
+
+def run(order: Order) -> int:
+    """Carry out an order and say what became of it; the exit status."""
+    try:
+        with interruptible():
+            return _run(order)
+    except ScratchError as error:
+        complain(error.troubles)
+        if order.json:
+            say(failure(error.troubles))
+        return error.status
+    except Interrupted as error:
+        trouble = Trouble(str(error), "what was begun is finished at the next start")
+        complain([trouble])
+        if order.json:
+            say(failure([trouble]))
+        return error.status
+
+
+def _run(order: Order) -> int:
+    configuration = read_configuration(order.config)
+    if os.geteuid() != 0:
+        raise ScratchError(Trouble("only root can look at disks", "run it with sudo"))
+    with alone(order.lock, "another one is at work on the disks"):
+        state = read_state(configuration.state_file)
+        _wait_for_disks(configuration, state, order)
+        machine = observe(configuration, order.roots)
+        plan = _plan(configuration, state, machine, order)
+        outcomes = [Outcome(each) for each in plan.arrays]
+        if not order.json:
+            _print(plan, machine, order)
+        complain([*plan.troubles, *(trouble for array in plan.arrays for trouble in array.troubles)])
+        if not order.dry_run and not plan.troubles:
+            _carry_out(configuration, state, outcomes, order)
+    if order.json:
+        say(document(outcomes, plan, machine, dry=order.dry_run))
+    return _status(plan, outcomes)
+
+
+def _plan(configuration: Configuration, state: State, machine: Machine, order: Order) -> Plan:
+    now = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0).isoformat()  # noqa: UP017 - 3.9
+    wipe = [os.path.realpath(path) for path in order.wipe]
+    return planned(configuration, state, machine, wipe, lambda: str(uuid.uuid4()), now)
+
+
+def _wait_for_disks(configuration: Configuration, state: State, order: Order) -> None:
+    """Early in a boot disks are still being found; give those that are expected their time."""
+    deadline = time.monotonic() + (0 if order.dry_run else configuration.wait_seconds)
+    told = ""
+    while time.monotonic() < deadline:
+        why = short_of_disks(configuration, state, found_disks(configuration, order.roots)[1])
+        if not why:
+            return
+        if why != told and not order.json:
+            say(f"waiting up to {configuration.wait_seconds:.0f} s: {why}")
+        told = why
+        time.sleep(_LOOK_AGAIN_S)
+
+
+def _print(plan: Plan, machine: Machine, order: Order) -> None:
+    for array in plan.arrays:
+        for line in plan_lines(array):
+            say(line)
+    if order.dry_run or any(array.case != MOUNTED for array in plan.arrays):
+        for line in other_lines(plan, machine):
+            say(line)
+
+
+def _carry_out(configuration: Configuration, state: State, outcomes: Sequence[Outcome], order: Order) -> None:
+    """Each array for itself: one that fails does not keep the others from being mounted."""
+    hands = Hands(configuration, state, order.roots)
+    for outcome in outcomes:
+        begun = time.monotonic()
+        try:
+            hands.array(outcome.plan, outcome.tell)
+        except ScratchError as error:
+            outcome.troubles = error.troubles
+        if outcome.done and not outcome.troubles:
+            outcome.troubles = _not_come_true(configuration, hands.state, outcome, order)
+        if outcome.troubles:
+            complain(outcome.troubles)
+        elif outcome.done and not order.json:
+            wish = outcome.plan.wish
+            say(f"array {wish.name} is mounted on {wish.mount_point} ({time.monotonic() - begun:.1f} s)")
+
+
+def _not_come_true(
+    configuration: Configuration, state: State, outcome: Outcome, order: Order
+) -> tuple[Trouble, ...]:
+    """Look again and plan again: where there is anything left to do, it did not come out as planned."""
+    after = _plan(configuration, state, observe(configuration, order.roots), Order())
+    name = outcome.plan.wish.name
+    again = next((each for each in after.arrays if each.wish.name == name), None)
+    if again is None:
+        return after.troubles
+    left = [step.text() for step in again.steps if step.action != "tune"]
+    troubles = list(again.troubles)
+    if left:
+        troubles.append(
+            Trouble(f"array {name} did not come out as planned: {'; '.join(left)} is still to be done")
+        )
+    return tuple(troubles)
+
+
+def _status(plan: Plan, outcomes: Sequence[Outcome]) -> int:
+    if plan.troubles:
+        return WRONG_INPUT if any("--wipe" in trouble.what for trouble in plan.troubles) else FAILED
+    return 0 if all(outcome.well for outcome in outcomes) else FAILED

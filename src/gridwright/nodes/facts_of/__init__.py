@@ -1,4 +1,0 @@
-"""What a node tells of itself, a module a topic; each looks, changes nothing, and returns plain data.
-
-A look raises OSError where it may not look, and may hang: `gridwright.nodes.facts` calls each in a child.
-"""

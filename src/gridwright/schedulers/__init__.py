@@ -1,0 +1,1 @@
+"""Jobs and what starts them: the protocol of schedulers, and one package for each."""

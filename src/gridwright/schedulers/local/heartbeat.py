@@ -1,0 +1,110 @@
+"""There is a runner wherever there is work: each command sees to that, and starts one if none is there.
+
+A runner holds an exclusive flock on a file. The lock belongs to the open file, which the runner gets from
+the command that starts it, so it is never free in between; and it is shared with each child until that
+has become its job, so a free lock also says that no child of a dead runner is about to become one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from gridwright.errors import environment_error
+
+LOCK = "runner.lock"
+BELL = "runner.wake"
+OUTPUT = "runner.log"
+_LONGEST_OUTPUT = 1 << 20
+
+
+def lock_runner(state: Path) -> int | None:
+    """Take the place of the runner; the file that holds it, or None where there is one. Raises OSError."""
+    lock = os.open(state / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    if take(lock):
+        return lock
+    os.close(lock)
+    return None
+
+
+def take(lock: int) -> bool:
+    """Lock an open file; false where another has it. Does nothing where it is locked already."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def release(lock: int) -> None:
+    """Unlock an open file, for all processes that share it."""
+    fcntl.flock(lock, fcntl.LOCK_UN)
+
+
+def see_to_runner(state: Path) -> None:
+    """Wake the runner, or start one. Raises GridwrightError (status ENVIRONMENT)."""
+    try:
+        wake(state)
+        lock = lock_runner(state)
+        if lock is None:
+            return
+        try:
+            _start(state, lock)
+        finally:
+            os.close(lock)
+    except OSError as error:
+        raise environment_error(
+            f"the runner of the jobs cannot be started: {error.strerror}",
+            where=str(error.filename or state),
+            remedy="the jobs are kept; see what is said, and run gridwright jobs",
+        ) from error
+
+
+def wake(state: Path) -> None:
+    """Have the runner look for what is new, if one listens."""
+    with contextlib.suppress(OSError):
+        bell = os.open(state / BELL, os.O_WRONLY | os.O_NONBLOCK)
+        with contextlib.suppress(OSError):
+            os.write(bell, b"!")
+        os.close(bell)
+
+
+def hang_bell(state: Path) -> int | None:
+    """What `wake` rings; None where the file system has no named pipes: the runner looks each second."""
+    with contextlib.suppress(FileExistsError, OSError):
+        os.mkfifo(state / BELL, 0o600)
+    try:
+        # Open for writing, too: else it would be at its end whenever a command closes it.
+        return os.open(state / BELL, os.O_RDWR | os.O_NONBLOCK)
+    except OSError:
+        return None
+
+
+def _start(state: Path, lock: int) -> None:
+    # A command may be part of a job, of which the runner is none.
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GRIDWRIGHT_")}
+    path = state / OUTPUT
+    with contextlib.suppress(OSError):
+        if path.stat().st_size > _LONGEST_OUTPUT:
+            path.unlink()
+    output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    command = [sys.executable, "-P", "-m", "gridwright.schedulers.local.runner", str(state), str(lock)]
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd="/",
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            pass_fds=[lock],
+        )
+    finally:
+        os.close(output)
+    # It outlives this command, which is no reason for a warning.
+    process.returncode = 0

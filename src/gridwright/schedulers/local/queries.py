@@ -1,0 +1,177 @@
+"""What the store says of jobs: rows as `Job`, and the state of affairs that decisions are made from."""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gridwright.errors import ExitStatus, GridwrightError, Problem
+from gridwright.schedulers.job import Job, JobState
+from gridwright.schedulers.local.names import ALONE, Key, parse_identifier
+from gridwright.schedulers.local.policy import Capacity, Claim, Demand, Held
+from gridwright.schedulers.local.site import Site
+from gridwright.schedulers.local.store import Store
+
+_AT_ONCE = 500
+"""Identifiers in one query: SQLite takes 999 values in old releases (SQLITE_MAX_VARIABLE_NUMBER)."""
+# The indexed condition stands beside the one that is meant: else SQLite would not use the index.
+_JOB = """
+SELECT t.job, t.idx, j.name, t.state, j.queue, j.user, j.cores, j.memory, t.exit_status, t.signal, t.reason,
+    j.submitted, t.started, t.ended, t.attempt, j.is_null
+FROM tasks t JOIN jobs j ON j.id = t.job
+"""
+
+
+def find_keys(store: Store, identifiers: Collection[str]) -> list[Key]:
+    """Read identifiers of jobs that are there. Raises GridwrightError (INPUT) with all that are not."""
+    keys = {text: parse_identifier(text) for text in identifiers}
+    problems = [key for key in keys.values() if isinstance(key, Problem)]
+    found = [key for key in keys.values() if isinstance(key, Key)]
+    known: set[int] = set()
+    for part in _parts(sorted({key.job for key in found})):
+        query = f"SELECT id FROM jobs WHERE id IN ({_marks(part)})"  # noqa: S608 - question marks only
+        known.update(row[0] for row in store.all(query, part))
+    elements = {
+        key
+        for key in found
+        if key.element != ALONE
+        and key.job in known
+        and store.one("SELECT 1 FROM tasks WHERE job=? AND idx=?", key) is None
+    }
+    for key in found:
+        if key.job not in known:
+            remedy = "gridwright jobs --all lists those that are remembered"
+            problems.append(Problem(what=f"there is no job {key}", remedy=remedy))
+        elif key in elements:
+            problems.append(Problem(what=f"job {key.job} has no element {key.element}"))
+    if problems:
+        raise GridwrightError(*problems, status=ExitStatus.INPUT)
+    return found
+
+
+def read_jobs(store: Store, keys: Collection[Key] | None) -> list[Job]:
+    """Jobs, elements of arrays singly, in the order of their numbers. None: all."""
+    if keys is None:
+        return [_job(store, row) for row in store.all(f"{_JOB} ORDER BY t.job, t.idx")]
+    wanted = sorted({key.job for key in keys})
+    whole = {key.job for key in keys if key.element == ALONE}
+    rows: list[Any] = []
+    for part in _parts([job for job in wanted if job in whole]):
+        rows += store.all(f"{_JOB} WHERE t.job IN ({_marks(part)})", part)
+    for key in keys:
+        if key.job not in whole:
+            rows += store.all(f"{_JOB} WHERE t.job=? AND t.idx=?", key)
+    return [_job(store, row) for row in sorted(rows, key=lambda row: (row[0], row[1]))]
+
+
+def _parts(values: Sequence[int]) -> Iterable[Sequence[int]]:
+    return (values[at : at + _AT_ONCE] for at in range(0, len(values), _AT_ONCE))
+
+
+def _marks(values: Sequence[int]) -> str:
+    return ",".join("?" * len(values))
+
+
+def _job(store: Store, row: Any) -> Job:  # noqa: ANN401 - a row of SQLite
+    key = Key(row[0], row[1])
+    started = row[12] is not None
+    return Job(
+        id=str(key),
+        name=os.fsdecode(row[2]),
+        state=JobState(row[3]),
+        queue=row[4],
+        user=row[5],
+        cores=row[6],
+        memory_bytes=row[7],
+        exit_status=row[8],
+        signal=row[9],
+        reason=row[10],
+        node=socket.gethostname() if started else None,
+        submitted=row[11],
+        started=row[12],
+        ended=row[13],
+        restarts=row[14],
+        log=None if row[15] else store.log_of(key),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Affairs:
+    """What runs, what waits, and what waits for others: all that a decision depends on."""
+
+    capacity: Capacity
+    running: Sequence[Held]
+    claims: Sequence[Claim]
+    """In the order of rank."""
+    waits_for: dict[int, list[Key]]
+    """Jobs that others have to complete before: not among the claims."""
+
+
+def capacity_of(site: Site) -> Capacity:
+    """What there is for jobs."""
+    limits = {name: queue.cores for name, queue in site.queues.items()}
+    return Capacity(site.cores, site.memory_bytes, limits)
+
+
+def demand_of(site: Site, cores: int, memory: int, queue: str, exclusive: bool) -> Demand:
+    """What a job takes; one that wants no other beside it takes all of the machine."""
+    if exclusive:
+        return Demand(site.cores, site.memory_bytes, queue, cores)
+    return Demand(cores, memory, queue, cores)
+
+
+def affairs(store: Store, site: Site, now: float) -> Affairs:
+    """Read what a decision at `now` (seconds since 1970) depends on."""
+    running = [
+        Held(
+            (-priority, job),
+            demand_of(site, *demand),
+            math.inf if limit is None else (started or now) + limit,
+        )
+        for job, priority, limit, started, *demand in store.all(
+            "SELECT j.id, j.priority, j.time_limit, t.started, j.cores, j.memory, j.queue, j.is_exclusive "
+            "FROM tasks t JOIN jobs j ON j.id=t.job "
+            "WHERE t.state IN ('waiting', 'running') AND t.state='running'"
+        )
+    ]
+    claims = [
+        Claim((-priority, job), demand_of(site, *demand), math.inf if limit is None else limit, count)
+        for job, priority, limit, count, *demand in store.all(
+            "SELECT j.id, j.priority, j.time_limit, COUNT(*), j.cores, j.memory, j.queue, j.is_exclusive "
+            "FROM tasks t JOIN jobs j ON j.id=t.job "
+            "WHERE t.state IN ('waiting', 'running') AND t.state='waiting' "
+            "GROUP BY j.id ORDER BY -j.priority, j.id"
+        )
+    ]
+    waits = unmet(store)
+    return Affairs(capacity_of(site), running, [each for each in claims if each.job not in waits], waits)
+
+
+def unmet(store: Store) -> dict[int, list[Key]]:
+    """The jobs that waiting jobs wait for, as far as those have not completed."""
+    found: dict[int, list[Key]] = {}
+    known: dict[Key, bool] = {}
+    for job, *on in store.all(
+        "SELECT d.job, d.on_job, d.on_idx FROM dependencies d WHERE d.job IN (SELECT t.job FROM tasks t "
+        "WHERE t.state IN ('waiting', 'running') AND t.state='waiting')"
+    ):
+        key = Key(*on)
+        if key not in known:
+            known[key] = progress(store, key) == (0, None)
+        if not known[key]:
+            found.setdefault(job, []).append(key)
+    return found
+
+
+def progress(store: Store, key: Key) -> tuple[int, str | None]:
+    """Of a job that others wait for: how many tasks have not completed, and a final state among them."""
+    left, failed = store.one(
+        "SELECT COUNT(*), MAX(CASE WHEN state NOT IN ('waiting', 'running') THEN state END) "
+        "FROM tasks WHERE state<>'completed' AND job=? AND idx BETWEEN ? AND ?",
+        key.tasks,
+    )
+    return int(left), failed

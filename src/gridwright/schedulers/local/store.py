@@ -1,0 +1,178 @@
+"""The store of the local scheduler: one SQLite file, which any process may open and any may be killed at.
+
+Changes are transactions of a write-ahead log: what is committed survives the death of all processes.
+Commands also wait for the disk (`synchronous=FULL`), so that a submitted job survives a power cut; the
+runner does not, and after one some jobs may be found to have been running that had ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from gridwright.errors import GridwrightError, environment_error
+from gridwright.schedulers.local.names import Key
+from gridwright.schedulers.local.schema import TABLES, VERSION
+from gridwright.schedulers.local.site import Site
+
+FILE = "jobs.sqlite"
+LOGS = "logs"
+CREATION_LOCK = "store.lock"
+BUSY_S = 20.0
+"""How long a command waits for others to finish with the store: they take milliseconds."""
+
+
+class Store:
+    """An open store. Raises GridwrightError (status ENVIRONMENT) where the file does not do."""
+
+    def __init__(self, state: Path, *, durable: bool = True, busy_s: float = BUSY_S) -> None:
+        """Open the store in a state directory, or make it; `durable` waits for the disk."""
+        self.state = state
+        self.logs = f"{state / LOGS}/"
+        self._durable = durable
+        try:
+            state.mkdir(parents=True, exist_ok=True, mode=0o700)
+            (state / LOGS).mkdir(exist_ok=True, mode=0o700)
+            # The environments of jobs are in it: nobody else is to read them, not for a moment.
+            os.close(os.open(state / FILE, os.O_RDWR | os.O_CREAT, 0o600))
+        except OSError as error:
+            raise environment_error(
+                f"the state directory cannot be used: {error.strerror}",
+                where=str(error.filename or state),
+                remedy="name one of your own in the grid spec, such as state: /var/tmp/grid-state",
+            ) from error
+        with self.speaking():
+            self._connection = sqlite3.connect(
+                state / FILE, timeout=busy_s, isolation_level=None, check_same_thread=False
+            )
+            self._prepare()
+            self.identity = str(self.setting("identity"))
+
+    def _prepare(self) -> None:
+        (version,) = self.one("PRAGMA user_version")
+        if version == 0:
+            version = self._create()
+        if version != VERSION:
+            raise environment_error(
+                f"the jobs in it were kept by another release of Gridwright (format {version})",
+                where=str(self.state / FILE),
+                remedy="use that release until they have ended, or name another state directory in the spec",
+            )
+        self._connection.execute(f"PRAGMA synchronous={'FULL' if self._durable else 'NORMAL'}")
+
+    def _create(self) -> int:
+        """Make the tables, unless another process was faster; the version of what is there then."""
+        lock = os.open(self.state / CREATION_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            (version,) = self.one("PRAGMA user_version")
+            if version == 0:
+                self._connection.execute("PRAGMA journal_mode=WAL")
+                with self.changing():
+                    for statement in _statements(TABLES):
+                        self._connection.execute(statement)
+                    self.put_setting("identity", secrets.token_hex(6))
+                    self.put_setting("cancellations", 0)
+                    self._connection.execute(f"PRAGMA user_version={VERSION:d}")
+                return VERSION
+            return int(version)
+        finally:
+            os.close(lock)
+
+    def close(self) -> None:
+        """Close it; nothing is lost without."""
+        self._connection.close()
+
+    @contextlib.contextmanager
+    def speaking(self) -> Iterator[None]:
+        """Turn what SQLite raises into a message."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._failure(error) from error
+
+    def _failure(self, error: sqlite3.Error) -> GridwrightError:
+        locked = "locked" in str(error)
+        return environment_error(
+            f"the jobs of the grid cannot be read or written: {error}",
+            where=str(self.state / FILE),
+            remedy="another process holds it: find it with fuser, and try again"
+            if locked
+            else "see that its disk has room and that the file is yours; it must not be edited",
+        )
+
+    @contextlib.contextmanager
+    def changing(self) -> Iterator[None]:
+        """One transaction: all of it, or nothing."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def change(self, statement: str, values: Sequence[Any] = ()) -> int:
+        """Run one statement; how many rows it changed."""
+        return self._connection.execute(statement, values).rowcount
+
+    def change_many(self, statement: str, rows: Iterator[Sequence[Any]]) -> None:
+        """Run one statement for each row of values."""
+        self._connection.executemany(statement, rows)
+
+    def insert(self, statement: str, values: Sequence[Any]) -> int:
+        """Insert a row; its number."""
+        return int(self._connection.execute(statement, values).lastrowid or 0)
+
+    def all(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+        """All rows of a query."""
+        return self._connection.execute(statement, values).fetchall()
+
+    def one(self, statement: str, values: Sequence[Any] = ()) -> Any:  # noqa: ANN401 - what a column holds
+        """The first row of a query, or None."""
+        return self._connection.execute(statement, values).fetchone()
+
+    def setting(self, name: str) -> Any:  # noqa: ANN401
+        """A value that stays; None where there is none."""
+        row = self.one("SELECT value FROM settings WHERE name=?", (name,))
+        return None if row is None else row[0]
+
+    def put_setting(self, name: str, value: str | int) -> None:
+        """Keep a value."""
+        self.change("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))
+
+    def site(self) -> Site | None:
+        """What jobs may use, as the last command had it."""
+        text = self.setting("site")
+        return None if text is None else Site.from_json(text)
+
+    def changed_by_others(self) -> int:
+        """A number that changes when another process has changed something (PRAGMA data_version)."""
+        (version,) = self.one("PRAGMA data_version")
+        return int(version)
+
+    def has_unfinished(self) -> bool:
+        """Whether a job waits or runs."""
+        query = "SELECT 1 FROM tasks WHERE state IN ('waiting', 'running') LIMIT 1"
+        return self.one(query) is not None
+
+    def log_of(self, key: Key) -> str:
+        """The file with what a job printed."""
+        return f"{self.logs}{key}.log"
+
+
+def _statements(script: str) -> Iterator[str]:
+    """The statements of a script: `executescript` would commit in between."""
+    pending = ""
+    for line in script.splitlines(keepends=True):
+        pending += line
+        if sqlite3.complete_statement(pending):
+            yield pending
+            pending = ""

@@ -1,0 +1,184 @@
+"""Puts requests into the store: checked, with defaults filled in, all in one transaction."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gridwright.errors import GridwrightError, Problem, nearest
+from gridwright.schedulers.job import JobRequest
+from gridwright.schedulers.local.names import ALONE, HIGHEST_INDEX, Key, parse_identifier
+from gridwright.schedulers.local.schema import has_nul, pack, pack_mapping
+from gridwright.schedulers.local.site import Site
+from gridwright.schedulers.local.store import Store
+from gridwright.units import format_bytes
+
+_INSERT_JOB = """
+INSERT INTO jobs (name, command, directory, environment, libraries, cores, memory, queue, priority,
+    time_limit, is_array, is_restarted, is_kept, is_exclusive, is_null, user, submitted)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A request with all defaults filled in."""
+
+    request: JobRequest
+    queue: str
+    memory_bytes: int
+    time_limit_s: float | None
+    after: Sequence[Key]
+
+
+def check_requests(requests: Sequence[JobRequest], site: Site, store: Store) -> list[Checked]:
+    """Hold requests against what there is. Raises GridwrightError (status INPUT) with all problems."""
+    problems: list[Problem] = []
+    checked = [_check(request, site, store, problems) for request in requests]
+    if problems:
+        # Requests that are alike have the same problems.
+        raise GridwrightError(*dict.fromkeys(problems))
+    return checked
+
+
+def _check(request: JobRequest, site: Site, store: Store, problems: list[Problem]) -> Checked:
+    queue = request.queue if request.queue is not None else site.default_queue
+    problems += _wrong_words(request)
+    problems += _wrong_array(request)
+    limits = site.queues.get(queue)
+    if limits is None:
+        near = nearest(queue, site.queues)
+        remedy = f"{f'did you mean {near}? ' if near else ''}queues: {', '.join(site.queues)}"
+        problems.append(Problem(what=f"the grid has no queue {queue!r}", where="queue", remedy=remedy))
+    most = site.cores
+    place = "this machine gives jobs"
+    if limits is not None and limits.cores is not None and limits.cores < most:
+        most, place = limits.cores, f"queue {queue} gives its jobs"
+    if not 1 <= request.cores <= most:
+        what = f"{request.cores} cores are asked for, and {place} {most}"
+        problems.append(Problem(what=what, where="cores", remedy=f"ask for 1 to {most}"))
+    memory = request.memory_bytes
+    if memory is None:
+        memory = site.share_of_memory(max(1, request.cores))
+    elif not 1 <= memory <= site.memory_bytes:
+        there = format_bytes(site.memory_bytes)
+        what = f"{format_bytes(memory)} of memory are asked for, and this machine gives jobs {there}"
+        problems.append(Problem(what=what, where="memory", remedy=f"ask for {there} at most"))
+    if request.node is not None and request.node != socket.gethostname():
+        what = f"the grid has no node {request.node!r}"
+        problems.append(Problem(what=what, where="node", remedy=f"its only node is {socket.gethostname()}"))
+    longest = limits.time_s if limits else None
+    time_s = request.time_limit_s if request.time_limit_s is not None else longest
+    if time_s is not None and time_s <= 0:
+        what = f"a time of {time_s:g} s is asked for"
+        problems.append(Problem(what=what, where="time", remedy="ask for a time above 0"))
+    if time_s is not None and longest is not None and time_s > longest:
+        what = f"a time of {time_s:g} s is asked for, and queue {queue} gives a job {longest:g} s"
+        problems.append(Problem(what=what, where="time", remedy=f"ask for {longest:g}s at most"))
+    return Checked(request, queue, memory, time_s, _dependencies(request, store, problems))
+
+
+def _wrong_words(request: JobRequest) -> Iterator[Problem]:
+    if not request.command:
+        yield Problem(what="there is no command", where="command", remedy="write it after --")
+    elif not request.command[0]:
+        yield Problem(what="the program has an empty name", where="command", remedy="write the program")
+    named = {
+        "command": request.command,
+        "directory": [request.directory],
+        "environment": [*request.environment, *request.environment.values()],
+        "name": [request.name],
+        "libraries": list(request.libraries.values()),
+    }
+    for where, words in named.items():
+        if has_nul(words):
+            yield Problem(what="a NUL character cannot be handed on", where=where, remedy="leave it out")
+    if wrong := next((name for name in request.environment if not name or "=" in name), None):
+        yield Problem(what=f"{wrong!r} is no name of a variable", where="environment", remedy="leave it out")
+
+
+def _wrong_array(request: JobRequest) -> Iterator[Problem]:
+    if request.array is None:
+        return
+    indices = list(request.array)
+    if not indices:
+        yield Problem(what="the array has no element", where="array", remedy="write one such as 1-100")
+    elif min(indices) < 0 or max(indices) > HIGHEST_INDEX:
+        wrong = min(indices) if min(indices) < 0 else max(indices)
+        yield Problem(
+            what=f"{wrong} is no index", where="array", remedy=f"indices go from 0 to {HIGHEST_INDEX}"
+        )
+    elif len(set(indices)) < len(indices):
+        twice = next(index for index in indices if indices.count(index) > 1)
+        yield Problem(what=f"index {twice} is there twice", where="array", remedy="write each index once")
+
+
+def _dependencies(request: JobRequest, store: Store, problems: list[Problem]) -> list[Key]:
+    found: dict[Key, None] = {}
+    for text in request.after:
+        key = parse_identifier(text)
+        if isinstance(key, Problem):
+            problems.append(Problem(what=key.what, where="after", remedy=key.remedy))
+        elif not exists(store, key):
+            remedy = "gridwright jobs --all lists those that are remembered"
+            problems.append(Problem(what=f"there is no job {key}", where="after", remedy=remedy))
+        else:
+            found[key] = None
+    return list(found)
+
+
+def exists(store: Store, key: Key) -> bool:
+    """Whether a job is remembered. An array is, by its own number or that of an element."""
+    if key.element == ALONE:
+        return store.one("SELECT 1 FROM jobs WHERE id=?", (key.job,)) is not None
+    return store.one("SELECT 1 FROM tasks WHERE job=? AND idx=?", key) is not None
+
+
+def insert(store: Store, checked: Sequence[Checked], site: Site) -> list[str]:
+    """Put requests into the store, within a transaction; their identifiers."""
+    return [str(_insert(store, each, site)) for each in checked]
+
+
+def _insert(store: Store, checked: Checked, site: Site) -> int:
+    request = checked.request
+    job = store.insert(
+        _INSERT_JOB,
+        (
+            os.fsencode(request.name or Path(request.command[0]).name),
+            pack(request.command),
+            os.fsencode(request.directory),
+            pack_mapping(request.environment),
+            pack_mapping(request.libraries),
+            request.cores,
+            checked.memory_bytes,
+            checked.queue,
+            site.queues[checked.queue].priority,
+            checked.time_limit_s,
+            request.array is not None,
+            request.restart,
+            request.keep,
+            request.exclusive,
+            request.null,
+            user_name(),
+            time.time(),
+        ),
+    )
+    store.change_many(
+        "INSERT INTO dependencies VALUES (?, ?, ?)", ((job, key.job, key.element) for key in checked.after)
+    )
+    indices = [ALONE] if request.array is None else request.array
+    store.change_many("INSERT INTO tasks (job, idx) VALUES (?, ?)", ((job, index) for index in indices))
+    return job
+
+
+def user_name() -> str:
+    """Who runs this process."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

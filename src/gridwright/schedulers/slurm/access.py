@@ -1,0 +1,36 @@
+"""What every call to a Slurm needs: the spec, the tools, the directories; and scancel, which many need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gridwright.errors import ExitStatus, GridwrightError
+from gridwright.schedulers.slurm.places import Places
+from gridwright.schedulers.slurm.tools import Tools
+from gridwright.spec.model import GridSpec
+
+_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What every call of sbatch needs."""
+
+    spec: GridSpec
+    tools: Tools
+    places: Places
+    options: Sequence[str]
+    """Those of the spec, one a word."""
+
+
+def scancel(site: Site, targets: Sequence[str]) -> None:
+    """Cancel jobs by Slurm's numbers; those that have ended stay so. Raises GridwrightError (ENVIRONMENT)."""
+    for first in range(0, len(targets), _AT_ONCE):
+        command = ["scancel", "-Q", *targets[first : first + _AT_ONCE]]
+        try:
+            site.tools.query(command)
+        except GridwrightError as error:
+            # It fails where one of the jobs has ended meanwhile.
+            if error.status is not ExitStatus.INPUT:
+                raise

@@ -1,0 +1,353 @@
+"""`slurm.conf` and its companions, out of a grid spec and the facts of its nodes; reads and writes nothing.
+
+Every line that is not Slurm's default says why it is there; the sources are slurm.conf(5), cgroup.conf(5) and
+slurmdbd.conf(5) of the releases named in `site.py`, and what was measured in a lab with 22.05.8.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from gridwright.errors import Finding
+from gridwright.schedulers.slurm.node_facts import MIB, NodeFacts, node_line
+from gridwright.schedulers.slurm.partitions import partition_lines, queue_findings
+from gridwright.schedulers.slurm.site import Cgroups, SlurmSite
+from gridwright.spec.model import GridSpec
+
+DIRECTORY = PurePosixPath("/etc/slurm")
+"""Where Slurm looks for its configuration."""
+STATE = PurePosixPath("/var/lib/slurm/slurmctld")
+"""Where slurmctld keeps its state, without a backup controller."""
+SPOOL = PurePosixPath("/var/lib/slurm/slurmd")
+"""Where slurmd keeps the scripts of jobs that run on its node."""
+LOGS = PurePosixPath("/var/log/slurm")
+USER = "slurm"
+"""The account of slurmctld and slurmdbd."""
+MOST_JOBS = 200_000
+MOST_ELEMENTS = 100_001
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A line `name=value`, and above it why."""
+
+    name: str
+    value: object
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Settings under a heading."""
+
+    heading: str
+    settings: Sequence[Setting]
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmConfiguration:
+    """Files by the name they have in /etc/slurm, and what the user should know of them."""
+
+    files: Mapping[str, str]
+    findings: Sequence[Finding]
+
+
+def slurm_configuration(spec: GridSpec, site: SlurmSite) -> SlurmConfiguration:
+    """The files of a Slurm for this grid. The same arguments give the same bytes."""
+    files = {
+        "slurm.conf": _text("slurm.conf", spec, _sections(spec, site), _node_lines(spec, site)),
+        "cgroup.conf": _text("cgroup.conf", spec, [_cgroup(site)]),
+    }
+    if spec.scheduler.accounting == "slurmdbd":
+        files["slurmdbd.conf"] = _text("slurmdbd.conf", spec, [_database(site)])
+    return SlurmConfiguration(files, queue_findings(spec.scheduler.queues, site.nodes))
+
+
+def state_location(spec: GridSpec, site: SlurmSite) -> PurePosixPath:
+    """Where slurmctld keeps its state: on the shared file system where a backup controller must find it."""
+    return PurePosixPath(site.state) / "slurmctld" if spec.scheduler.backup_controller else STATE
+
+
+def completed_jobs(spec: GridSpec, site: SlurmSite) -> PurePosixPath:
+    """The file with a line for each job that ended, which `sacct -c` reads."""
+    directory = PurePosixPath(site.state) / "slurmctld" if spec.scheduler.backup_controller else LOGS
+    return directory / "jobcomp.log"
+
+
+def _text(name: str, spec: GridSpec, sections: Iterable[Section], lines: Iterable[str] = ()) -> str:
+    parts = [
+        f"# {name} of grid {spec.name}, written by Gridwright from its grid spec.",
+        "# It may be edited; render or set up again from the grid spec, and it is written anew.",
+    ]
+    if name != "slurmdbd.conf":
+        parts.append("# It must be the same on all nodes.")
+    for section in sections:
+        parts += ["", f"# {section.heading}"]
+        for setting in section.settings:
+            parts += [f"# {each}" for each in textwrap.wrap(setting.why, 100)]
+            parts.append(f"{setting.name}={setting.value}")
+    return "\n".join([*parts, *lines]) + "\n"
+
+
+def _sections(spec: GridSpec, site: SlurmSite) -> list[Section]:
+    return [
+        _identity(spec, site),
+        _files(spec, site),
+        _time_outs(spec, site),
+        _scheduling(site),
+        _processes(site),
+        _accounting(spec, site),
+    ]
+
+
+def _identity(spec: GridSpec, site: SlurmSite) -> Section:
+    settings = [Setting("ClusterName", spec.name), Setting("SlurmctldHost", site.controller)]
+    if spec.scheduler.backup_controller:
+        settings.append(Setting("SlurmctldHost", site.backup, "Takes over when the first does not answer."))
+    settings += [
+        Setting("SlurmUser", USER),
+        Setting("AuthType", "auth/munge"),
+        Setting(
+            "AuthInfo",
+            f"cred_expire={site.timing.credential}",
+            "The job of a node that failed starts elsewhere no sooner than so many seconds after: until "
+            "then the credential of its first start is valid. By default 120.",
+        ),
+        Setting("SlurmctldPort", 6817),
+        Setting("SlurmdPort", 6818),
+    ]
+    return Section("Who is who", settings)
+
+
+def _files(spec: GridSpec, site: SlurmSite) -> Section:
+    shared = spec.scheduler.backup_controller
+    settings = [
+        Setting(
+            "StateSaveLocation",
+            state_location(spec, site),
+            "Queued jobs: on the shared file system, where the backup controller finds them."
+            if shared
+            else "Queued jobs: survive a restart of slurmctld. Back it up with the controller.",
+        ),
+        Setting("SlurmdSpoolDir", SPOOL),
+        Setting("SlurmctldLogFile", LOGS / "slurmctld.log"),
+        Setting("SlurmdLogFile", LOGS / "slurmd.log"),
+        Setting("SlurmctldPidFile", "/run/slurmctld.pid"),
+        Setting("SlurmdPidFile", "/run/slurmd.pid"),
+    ]
+    if site.declared:
+        settings.append(Setting("MailProg", "/bin/true", "Nodes of a lab have no mail."))
+    return Section("Files", settings)
+
+
+def _time_outs(spec: GridSpec, site: SlurmSite) -> Section:
+    timing = site.timing
+    settings = [
+        Setting(
+            "SlurmdTimeout",
+            timing.node_down,
+            "A node that has not answered for so many seconds is down, and its jobs start elsewhere.",
+        ),
+        Setting(
+            "MessageTimeout",
+            timing.message,
+            "A dead node is found no sooner than this allows. Below 4, healthy nodes go down when "
+            "slurmctld starts anew.",
+        ),
+        Setting("ReturnToService", 2, "A node that answers again gets jobs again, without an administrator."),
+        Setting(
+            "InactiveLimit",
+            timing.inactive,
+            "The allocation of an srun or salloc that is gone, with its node for instance, ends after so "
+            "many seconds.",
+        ),
+        Setting(
+            "KillWait",
+            timing.kill,
+            "A job over its time has so many seconds to remove its work directories.",
+        ),
+        Setting(
+            "UnkillableStepTimeout",
+            max(180, 5 * timing.message),
+            "Processes that wait for a file system cannot be killed: a server that fails over takes "
+            "minutes, and must not take the nodes out of service.",
+        ),
+    ]
+    if spec.scheduler.backup_controller:
+        settings.append(
+            Setting("SlurmctldTimeout", timing.controller, "The backup takes over after so many seconds.")
+        )
+    return Section("Time-outs, in seconds", settings)
+
+
+def _scheduling(site: SlurmSite) -> Section:
+    return Section(
+        "Scheduling",
+        [
+            Setting("SchedulerType", "sched/backfill"),
+            Setting(
+                "SchedulerParameters",
+                "batch_sched_delay=0,sched_min_interval=0,default_queue_depth=1000,"
+                "bf_interval=5,bf_max_job_test=1000,bf_continue",
+                "A job starts as soon as it fits: no pause after a submission, a backfill every 5 s, and "
+                "many queued jobs looked at.",
+            ),
+            Setting("SelectType", "select/cons_tres"),
+            Setting(
+                "SelectTypeParameters",
+                "CR_Core_Memory,CR_LLN",
+                "Jobs share nodes. What is given out is cores (a CPU below is a physical core, never a "
+                "thread of one) and memory. The next job goes to the least loaded node: jobs wait for "
+                "I/O, and each node brings a network and a client of its own.",
+            ),
+            Setting(
+                "PriorityType",
+                "priority/basic",
+                "Within a queue, first come, first served; queues: see the end.",
+            ),
+            Setting(
+                "DefMemPerCPU",
+                default_memory_mib(site.nodes),
+                "A job that names no memory gets, for each core, the share of a core in MiB.",
+            ),
+            Setting("EnforcePartLimits", "ALL", "A job that can never run is refused when it is submitted."),
+            Setting(
+                "JobRequeue", 1, "The job of a node that fails starts again, unless it says --no-requeue."
+            ),
+            Setting("MaxJobCount", MOST_JOBS, "Room for workloads of many small jobs."),
+            Setting("MaxArraySize", MOST_ELEMENTS),
+            Setting("MinJobAge", 600, "Ended jobs can be asked for so many seconds."),
+            Setting(
+                "PropagateResourceLimits",
+                "NONE",
+                "Jobs have the limits of their node, not those of the shell that submitted them.",
+            ),
+            Setting("MpiDefault", "none", "Jobs that use MPI say so: srun --mpi."),
+        ],
+    )
+
+
+def _processes(site: SlurmSite) -> Section:
+    if site.cgroups is Cgroups.NONE:
+        settings = [
+            Setting("ProctrackType", "proctrack/linuxproc", "The nodes have no control groups."),
+            Setting("JobAcctGatherType", "jobacct_gather/linux"),
+            Setting(
+                "JobAcctGatherFrequency",
+                "task=2",
+                "Every 2 s a job's memory is looked at, and a job over its own is ended.",
+            ),
+            Setting("JobAcctGatherParams", "OverMemoryKill"),
+        ]
+    else:
+        settings = [
+            Setting("ProctrackType", "proctrack/cgroup", "No process of a job outlives it."),
+            Setting(
+                "TaskPlugin",
+                "task/cgroup" if site.declared else "task/cgroup,task/affinity",
+                "The kernel keeps jobs to their memory: see cgroup.conf. No binding to cores: nodes of a "
+                "lab share those of one machine."
+                if site.declared
+                else "The kernel keeps jobs to their cores and memory: see cgroup.conf.",
+            ),
+        ]
+    if site.declared:
+        settings.append(
+            Setting("SlurmdParameters", "config_overrides", "Nodes have the cores and memory written below.")
+        )
+    return Section("Processes of jobs", settings)
+
+
+def _accounting(spec: GridSpec, site: SlurmSite) -> Section:
+    if spec.scheduler.accounting == "slurmdbd":
+        settings = [
+            Setting("AccountingStorageType", "accounting_storage/slurmdbd"),
+            Setting("AccountingStorageHost", site.controller),
+        ]
+        if site.cgroups is not Cgroups.NONE:
+            settings += [
+                Setting("JobAcctGatherType", "jobacct_gather/cgroup"),
+                Setting("JobAcctGatherFrequency", "task=30"),
+            ]
+        return Section("Accounting: slurmdbd, see slurmdbd.conf", settings)
+    why = "A line for each job that ended; read it with sacct -c."
+    return Section(
+        "Accounting",
+        [
+            Setting("JobCompType", "jobcomp/filetxt", why),
+            Setting("JobCompLoc", completed_jobs(spec, site)),
+        ],
+    )
+
+
+def default_memory_mib(nodes: Sequence[NodeFacts]) -> int:
+    """The smallest share of memory that a core has, over all nodes, in MiB."""
+    return max(1, min(node.memory_bytes // max(1, node.usable_cores) // MIB for node in nodes))
+
+
+def _node_lines(spec: GridSpec, site: SlurmSite) -> Iterator[str]:
+    yield ""
+    yield "# Nodes: CPUs are physical cores, RealMemory is what jobs may use, in MiB."
+    alike: dict[NodeFacts, list[str]] = {}
+    for node in site.nodes:
+        alike.setdefault(replace(node, name=""), []).append(node.name)
+    for facts, names in alike.items():
+        yield node_line(facts, names, site.declared)
+    yield ""
+    yield "# Queues: jobs of the one with the higher PriorityTier start first. MaxTime in minutes."
+    yield from partition_lines(spec.scheduler.queues, site.nodes)
+
+
+def _cgroup(site: SlurmSite) -> Section:
+    if site.cgroups is Cgroups.NONE:
+        if site.release >= (24, 5):
+            return Section("The nodes have no control groups", [Setting("CgroupPlugin", "disabled")])
+        why = "A name must be here, or slurmd of this release does not start; nothing of it is used."
+        return Section("The nodes have no control groups", [Setting("CgroupPlugin", "cgroup/v1", why)])
+    settings = [
+        Setting("CgroupPlugin", f"cgroup/{site.cgroups}"),
+        Setting(
+            "ConstrainRAMSpace", "yes", "A job over its memory is ended by the kernel: state OUT_OF_MEMORY."
+        ),
+    ]
+    if site.swap_limits:
+        settings += [
+            Setting("ConstrainSwapSpace", "yes", "It must not swap either: all jobs would wait with it."),
+            Setting("AllowedSwapSpace", 0),
+        ]
+    if site.declared:
+        why = "Nodes of a lab share the cores of one machine."
+        settings.append(Setting("ConstrainCores", "no", why))
+    else:
+        settings.append(Setting("ConstrainCores", "yes"))
+    if site.cgroups is Cgroups.V2 and not site.systemd:
+        settings.append(Setting("IgnoreSystemd", "yes", "No systemd runs on the nodes."))
+        # Releases before 23.02 have this under another name: cgroup.conf(5) of 22.05, CgroupAutomount.
+        name = "EnableControllers" if site.release >= (23, 2) else "CgroupAutomount"
+        settings.append(Setting(name, "yes"))
+    return Section("What keeps jobs to what they asked for", settings)
+
+
+def _database(site: SlurmSite) -> Section:
+    return Section(
+        "On the controller only; owned by slurm, mode 0600",
+        [
+            Setting("AuthType", "auth/munge"),
+            Setting("DbdHost", site.controller),
+            Setting("SlurmUser", USER),
+            Setting("LogFile", LOGS / "slurmdbd.log"),
+            Setting("PidFile", "/run/slurmdbd.pid"),
+            Setting("StorageType", "accounting_storage/mysql"),
+            Setting(
+                "StorageHost",
+                "localhost",
+                "MariaDB on the same node, which knows user slurm by the socket: no password is needed. For "
+                "a database elsewhere name its host, and add StoragePass here, in this file only.",
+            ),
+            Setting("StorageUser", USER),
+            Setting("StorageLoc", "slurm_acct_db"),
+        ],
+    )

@@ -1,0 +1,209 @@
+"""How a job has ended, out of a row of Slurm's queue or of its accounting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gridwright.schedulers.job import JobState
+from gridwright.schedulers.slurm.accounting import PastRow
+from gridwright.schedulers.slurm.dependencies import dependency
+from gridwright.schedulers.slurm.job_name import Tag
+from gridwright.schedulers.slurm.places import Places
+from gridwright.schedulers.slurm.queue_row import QueueRow, decode_end
+from gridwright.schedulers.slurm.record import Record
+from gridwright.schedulers.slurm.record_rows import WHOLE, Ended, Submission
+from gridwright.schedulers.slurm.words import job_state, reason
+
+_BY_ITSELF = (JobState.COMPLETED, JobState.FAILED)
+BY_DEPENDENCY = "a job that it waited for did not complete"
+_UNTOLD = ("", "None", "NonZeroExitCode", "TimeLimit", "OutOfMemory", "(null)")
+"""Reasons that say no more than the state."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Where:
+    """Where and when a job ran."""
+
+    node: str | None = None
+    queue: str | None = None
+    started: float | None = None
+    ended: float | None = None
+
+
+def ended_by_queue(submission: Submission, element: int, row: QueueRow, cancelled: bool) -> Ended | None:
+    """What became of a job in the queue; None where it has not ended."""
+    state = job_state(row.words)
+    if not state.state.final:
+        return None
+    return _ended(
+        submission,
+        element,
+        state.state,
+        status=(row.exit_status, row.signal) if row.node is not None else (None, None),
+        sentence=_sentence(submission, state.sentence, row.reason, state.state, cancelled),
+        # Slurm gives a job that was cancelled while it waited the time of that as its start.
+        where=_Where(row.node, row.partition, row.started if row.node is not None else None, row.ended),
+        restarts=row.restarts,
+    )
+
+
+def ended_by_accounting(submission: Submission, element: int, row: PastRow, cancelled: bool) -> Ended | None:
+    """What became of a job that the queue has forgotten; None where it has not ended by the accounting."""
+    state = job_state((row.word,))
+    if not state.state.final:
+        return None
+    return _ended(
+        submission,
+        element,
+        state.state,
+        status=(row.exit_status, row.signal),
+        sentence=_sentence(submission, state.sentence, "", state.state, cancelled),
+        where=_Where(row.node, row.partition, row.started if row.node is not None else None, row.ended),
+        restarts=0,
+    )
+
+
+def ended_otherwise(submission: Submission, element: int, state: JobState, sentence: str) -> Ended:
+    """What became of a job that Slurm does not know."""
+    return _ended(
+        submission,
+        element,
+        state,
+        status=(None, None),
+        sentence=sentence,
+        where=_Where(),
+        restarts=0,
+    )
+
+
+def ended_by_script(
+    places: Places, submission: Submission, element: int, begun: Mapping[str, int]
+) -> Ended | None:
+    """What became of a job by its own script; None where that has not written it down.
+
+    `begun` has the last run of each job: see Places.
+    """
+    run = last_run(submission.tag, element, begun)
+    status = places.run_status(run) if run is not None else None
+    if run is None or status is None:
+        return None
+    return _ended(
+        submission,
+        element,
+        JobState.COMPLETED if status == 0 else JobState.FAILED,
+        status=decode_end(status, 0),
+        sentence=None,
+        where=_Where(ended=places.run_ended(run)),
+        restarts=int(run.rpartition(".")[2]),
+    )
+
+
+def corrected(places: Places, submission: Submission, end: Ended) -> Ended:
+    """The end of a job whose node failed, as Slurm has it, and whose script wrote down that it had ended.
+
+    A slurmctld that was killed comes back with jobs as running that have ended meanwhile, and does not find
+    them on their nodes.
+    """
+    if end.state is not JobState.NODE_FAILED:
+        return end
+    run = f"{_job(submission.tag, end.element)}.{end.restarts - submission.interruptions}"
+    status = places.run_status(run)
+    if status is None:
+        return end
+    exit_status, signal = decode_end(status, 0)
+    return replace(
+        end,
+        state=JobState.COMPLETED if status == 0 else JobState.FAILED,
+        exit_status=exit_status,
+        signal=signal,
+        reason=None,
+        ended=places.run_ended(run),
+    )
+
+
+def _job(tag: Tag, element: int) -> str:
+    return f"{tag}" if element == WHOLE else f"{tag}_{element}"
+
+
+def last_run(tag: Tag, element: int, begun: Mapping[str, int]) -> str | None:
+    """The name of the file of the last run of a job; None where it has not begun."""
+    job = _job(tag, element)
+    return f"{job}.{begun[job]}" if job in begun else None
+
+
+def write_ends(record: Record, submissions: Sequence[Submission], ends: Sequence[Ended]) -> None:
+    """Write down ends, and which of them may have left private directories behind."""
+    if not ends:
+        return
+    of = {each.token: each.request for each in submissions}
+    sweep = [
+        each
+        for each in ends
+        if may_leave_directories(each)
+        and each.token in of
+        and not of[each.token].keep
+        and {"work", "util"} & of[each.token].libraries.keys()
+    ]
+    by_dependency = [each for each in ends if each.reason == BY_DEPENDENCY and each.token in of]
+    record.end([each for each in ends if each not in by_dependency], sweep=sweep)
+    named = []
+    for each in by_dependency:
+        # Which one is known now, also where it ended at the same time.
+        culprit = dependency(record, of[each.token].after).doomed
+        sentence = f"job {culprit}, which it waited for, did not complete"
+        named.append(replace(each, reason=sentence) if culprit else each)
+    record.end(named, sweep=[])
+
+
+def may_leave_directories(ended: Ended) -> bool:
+    """Whether its script may have been killed before it removed the private directories."""
+    return ended.state not in _BY_ITSELF or ended.signal is not None
+
+
+def _ended(
+    submission: Submission,
+    element: int,
+    state: JobState,
+    *,
+    status: tuple[int | None, int | None],
+    sentence: str | None,
+    where: _Where,
+    restarts: int,
+) -> Ended:
+    exit_status, signal = status
+    if state is JobState.COMPLETED:
+        exit_status, signal = 0, None
+    elif state is JobState.NODE_FAILED or exit_status == 0:
+        # Slurm has 0 for a job that was ended before its command was, too.
+        exit_status = None
+    return Ended(
+        token=submission.token,
+        element=element,
+        state=state,
+        exit_status=exit_status,
+        signal=signal,
+        reason=sentence,
+        node=where.node,
+        queue=where.queue or submission.request.queue,
+        started=where.started,
+        ended=where.ended,
+        restarts=submission.interruptions + restarts,
+        attempt=submission.attempt,
+    )
+
+
+def _sentence(
+    submission: Submission, of_state: str, slurms: str, state: JobState, cancelled: bool
+) -> str | None:
+    if submission.doomed is not None:
+        return f"job {submission.doomed}, which it waited for, did not complete"
+    if of_state:
+        return of_state
+    if state is JobState.CANCELLED:
+        if cancelled:
+            return "its user cancelled it"
+        by_dependency = slurms.startswith("Dependency") or (not slurms and submission.request.after)
+        return BY_DEPENDENCY if by_dependency else "it was cancelled in Slurm"
+    untold = state is not JobState.FAILED or slurms in _UNTOLD
+    return None if untold else reason(slurms).sentence

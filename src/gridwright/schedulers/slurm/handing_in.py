@@ -1,0 +1,124 @@
+"""Handing jobs in: sbatch, tried again without ever having a job twice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gridwright.errors import ExitStatus, GridwrightError, Problem
+from gridwright.schedulers.slurm.access import Site, scancel
+from gridwright.schedulers.slurm.cluster import Cluster
+from gridwright.schedulers.slurm.job_name import Tag
+from gridwright.schedulers.slurm.job_script import exported, given_environment, script_arguments
+from gridwright.schedulers.slurm.numbers import goes_back, use_up_numbers
+from gridwright.schedulers.slurm.queue import MANY, by_tag, read_queue
+from gridwright.schedulers.slurm.record import Record
+from gridwright.schedulers.slurm.record_rows import WHOLE
+from gridwright.schedulers.slurm.submission import Handing, parse_answer, sbatch_arguments
+from gridwright.schedulers.slurm.tools import ANSWER_S, PATIENCE_S, Refused
+from gridwright.schedulers.slurm.words import Refusal
+
+LEASE_S = 2 * PATIENCE_S + 3 * ANSWER_S
+"""How long a submission is left to the process that hands it in: longer than that takes at worst."""
+
+
+def hand_in(site: Site, record: Record, cluster: Cluster, handing: Handing) -> tuple[Tag, int]:
+    """Hand in one job; its attempt and Slurm's number. Bounded by LEASE_S.
+
+    Where it is not clear whether slurmctld has taken it, the queue is asked. A job that is not in there gets
+    a fence, so that it does not begin should the request arrive late, and goes in as the next attempt. So
+    does one with a number that was another's already: see numbers.
+    Raises GridwrightError: INPUT where Slurm refuses it, ENVIRONMENT where nobody answers.
+    """
+    give_up = time.monotonic() + PATIENCE_S
+    wait_s = 0.2
+    stepped = False
+    while True:
+        try:
+            number = _sbatch(site, record, cluster, handing)
+        except Refused as refused:
+            refusal = refused.refusal
+        else:
+            if stepped or not goes_back(record, number) or not _taken_back(site, handing.tag, number):
+                return handing.tag, number
+            use_up_numbers(site, record)
+            stepped, refusal = True, Refusal("away", "slurmctld has lost jobs", "", "")
+            handing = _next_attempt(site, record, handing, refusal)
+            continue
+        if refusal.kind not in ("away", "unclear"):
+            raise site.tools.error(refusal, "sbatch")
+        if refusal.kind == "unclear":
+            rows = by_tag(read_queue(site.tools, MANY)).get(handing.tag, [])
+            if rows:
+                return handing.tag, rows[0].job_id
+            handing = _next_attempt(site, record, handing, refusal)
+        if time.monotonic() + wait_s > give_up:
+            raise _kept(site.tools.error(refusal, "sbatch"))
+        time.sleep(wait_s)
+        wait_s = min(2.0, wait_s * 2)
+
+
+def _taken_back(site: Site, tag: Tag, number: int) -> bool:
+    """Whether a job that got a number which was another's could be cancelled before it began."""
+    site.places.fence(tag)
+    if any(job.partition("_")[0] == str(tag) for job in site.places.runs_begun()):
+        site.places.lift_fence(tag)
+        return False
+    scancel(site, [str(number)])
+    return True
+
+
+def _next_attempt(site: Site, record: Record, handing: Handing, refusal: Refusal) -> Handing:
+    site.places.fence(handing.tag)
+    tag = record.claim(handing.tag, time.time() + LEASE_S)
+    if tag is None:
+        raise _kept(site.tools.error(refusal, "sbatch"))
+    return replace(handing, tag=tag)
+
+
+def _kept(error: GridwrightError) -> GridwrightError:
+    first = error.problems[0]
+    return GridwrightError(
+        Problem(
+            what=f"{first.what}; the job is kept, and the next command of Gridwright hands it in",
+            where=first.where,
+            remedy=first.remedy,
+        ),
+        status=ExitStatus.ENVIRONMENT,
+    )
+
+
+def _sbatch(site: Site, record: Record, cluster: Cluster, handing: Handing) -> int:
+    request, scheduler = handing.request, site.spec.scheduler
+    environment = given_environment(request)
+    known = record.by_token(handing.tag.token)
+    command = [
+        *sbatch_arguments(
+            handing,
+            cluster=cluster,
+            partition=request.queue or scheduler.partition,
+            account=scheduler.account,
+            logs=site.places.logs,
+            options=site.options,
+        ),
+        str(site.places.script),
+        *script_arguments(
+            request,
+            state=site.places.base,
+            tag=handing.tag,
+            identifier=(known.identifier or "") if known is not None else "",
+            environment=environment,
+        ),
+    ]
+    answer = site.tools.once(command, stdin=exported(environment))
+    try:
+        return parse_answer(answer.stdout)
+    except (ValueError, IndexError):
+        printed = answer.stdout.decode(errors="replace").strip()
+        raise Refused(Refusal("unclear", "sbatch printed no number of a job", "", printed)) from None
+
+
+def elements_of(elements: Sequence[int]) -> Sequence[int] | None:
+    """Indices for sbatch; None where the job is no array."""
+    return None if WHOLE in elements else elements

@@ -1,0 +1,201 @@
+"""What a job runs on its node: one text for all jobs, its arguments, and its environment.
+
+Nothing that a user wrote ever becomes part of a shell's text. The command travels as the script's own
+arguments, which sbatch hands on as they are, and the environment as `NAME=value` with a NUL after each
+(sbatch --export-file), so every byte arrives. There is no Python in it: a job costs two small processes more
+than a bare one, mkdir and rm, and a file of a few bytes that says that it runs and how it ended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gridwright.schedulers.job import JobRequest
+from gridwright.schedulers.slurm.job_name import Tag
+
+SCRIPT = r"""#!/bin/sh
+# A job of Gridwright. Slurm runs this on the node; its arguments are
+#   STATE TAG ID KEEP DIRECTORY WORK UTIL COMMAND [ARGUMENT]...
+# STATE    directory of this user's jobs, the same on all nodes
+# TAG      which submission and which attempt this is
+# ID       the job's identifier where it is not Slurm's, else empty
+# KEEP     1 where the private directories stay
+# WORK UTIL  directories of the libraries, empty where the grid has none
+state=$1 tag=$2 id=$3 keep=$4 directory=$5 work=$6 util=$7
+shift 7
+
+# The controller had lost this attempt, and it was handed in again: it must not run twice.
+[ -e "$state/fences/$tag" ] && exit 0
+[ -n "$SLURM_ARRAY_TASK_ID" ] && tag=${tag}_$SLURM_ARRAY_TASK_ID
+
+# What the shell says of the end of the command does not belong into its log.
+exec 3>&2 2>/dev/null
+# A controller that was killed may start a run again that it has forgotten: it is there already, and
+# is still going on where it has no status yet.
+run=$state/runs/$tag.${SLURM_RESTART_COUNT:-0}
+set -C
+if ! true >"$run" && [ -e "$run" ]; then
+    read -r status <"$run"
+    exit "${status:-75}"
+fi
+set +C
+
+trap 'ended=143' TERM
+trap : HUP INT QUIT USR1 USR2
+
+if [ -n "$SLURM_ARRAY_TASK_ID" ]; then
+    GRIDWRIGHT_ARRAY_INDEX=$SLURM_ARRAY_TASK_ID
+    GRIDWRIGHT_JOB_ID=${id:-$SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
+    export GRIDWRIGHT_ARRAY_INDEX
+else
+    GRIDWRIGHT_JOB_ID=${id:-$SLURM_JOB_ID}
+fi
+if [ -n "$SLURM_MEM_PER_NODE" ] && [ "$SLURM_MEM_PER_NODE" -gt 0 ]; then
+    GRIDWRIGHT_MEMORY_BYTES=$((SLURM_MEM_PER_NODE * 1048576))
+elif [ -n "$SLURM_MEM_PER_CPU" ] && [ "$SLURM_MEM_PER_CPU" -gt 0 ]; then
+    GRIDWRIGHT_MEMORY_BYTES=$((SLURM_MEM_PER_CPU * SLURM_CPUS_ON_NODE * 1048576))
+else
+    while read -r key value _; do
+        [ "$key" = MemTotal: ] && GRIDWRIGHT_MEMORY_BYTES=$((value * 1024)) && break
+    done </proc/meminfo
+fi
+export GRIDWRIGHT_JOB_ID GRIDWRIGHT_MEMORY_BYTES
+
+# Directories of jobs that were killed on this node, where the head node does not see them.
+left=$state/leftovers/$SLURMD_NODENAME
+if [ -e "$left" ] && command -p mv -- "$left" "$left.$tag"; then
+    while IFS= read -r each; do
+        command -p rm -rf -- "$each"
+    done <"$left.$tag"
+    command -p rm -f -- "$left.$tag"
+fi
+
+private=gridwright-$tag.${SLURM_RESTART_COUNT:-0}
+[ -n "$work" ] && GRIDWRIGHT_WORK=$work/$private && export GRIDWRIGHT_WORK
+[ -n "$util" ] && GRIDWRIGHT_UTIL=$util/$private && export GRIDWRIGHT_UTIL
+if [ -n "$work$util" ]; then
+    command -p mkdir -p -m 700 -- ${work:+"$GRIDWRIGHT_WORK"} ${util:+"$GRIDWRIGHT_UTIL"} 2>&3 || exit 1
+fi
+
+if ! cd -- "$directory" 2>&3; then
+    ended=1
+fi
+if [ -n "$ended" ]; then
+    status=$ended
+else
+    (exec 2>&3 3>&-; exec "$@")
+    status=$?
+fi
+
+if [ -n "$work$util" ] && [ "$keep" != 1 ]; then
+    cd /
+    command -p rm -rf -- ${work:+"$GRIDWRIGHT_WORK"} ${util:+"$GRIDWRIGHT_UTIL"} 2>&3
+fi
+printf '%s\n' "$status" >"$run"
+exit "$status"
+"""
+"""The text of the script, for every job the same; a POSIX shell runs it, dash or bash."""
+
+REPEATED = 75
+"""Exit status of the script where the same run goes on elsewhere: EX_TEMPFAIL of sysexits.h."""
+
+_HELD_BY_A_SHELL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OF_THE_SHELL = frozenset({"BASHOPTS", "IFS", "LINENO", "OPTIND", "PPID", "PS1", "PS2", "PS4", "SHELLOPTS"})
+"""Variables that a shell makes its own or that change what it does: they go round it."""
+_GIVEN = frozenset(
+    f"GRIDWRIGHT_{name}"
+    for name in ("DATA", "WORK", "UTIL", "JOB_ID", "CORES", "MEMORY_BYTES", "ARRAY_INDEX")
+)
+"""Variables that say what a job has; those of a job that submits another are not the other's."""
+
+_LONGEST_STRING = 131_071
+"""Linux takes no longer argument and no longer variable (MAX_ARG_STRLEN, execve(2)); bytes, less the NUL."""
+_LONGEST_TOGETHER = 1_900_000
+"""Bytes of arguments and environment together: a quarter of the usual stack limit, 8 MiB, less some room."""
+
+
+def script_file(directory: Path) -> Path:
+    """The script as a file in `directory`, made when it is not there; its name holds a hash of the text."""
+    digest = hashlib.sha256(SCRIPT.encode()).hexdigest()[:12]
+    path = directory / f"job-{digest}.sh"
+    if not path.exists():
+        part = path.with_suffix(f".{os.getpid()}")
+        part.write_text(SCRIPT)
+        part.chmod(0o755)
+        part.replace(path)
+    return path
+
+
+def given_environment(request: JobRequest) -> dict[str, str]:
+    """All variables of the job but those that are only known on its node.
+
+    What says something of the job that submits (SLURM_…, GRIDWRIGHT_WORK and the like) is not handed on.
+    """
+    environment = {
+        name: value
+        for name, value in request.environment.items()
+        if name not in _GIVEN and not name.startswith(("SLURM_", "SLURMD_"))
+    }
+    environment["GRIDWRIGHT_CORES"] = str(request.cores)
+    if data := request.libraries.get("data"):
+        environment["GRIDWRIGHT_DATA"] = data
+    return environment
+
+
+def exported(environment: Mapping[str, str]) -> bytes:
+    """The environment as sbatch --export-file reads it."""
+    return b"".join(
+        os.fsencode(f"{name}={value}") + b"\0" for name, value in environment.items() if not _goes_round(name)
+    )
+
+
+def script_arguments(
+    request: JobRequest, *, state: Path, tag: Tag, identifier: str, environment: Mapping[str, str]
+) -> list[str]:
+    """The arguments of the script. `identifier` is empty where Slurm's is the job's."""
+    command = list(request.command)
+    if round_the_shell := [f"{name}={value}" for name, value in environment.items() if _goes_round(name)]:
+        # To env, a command with = in its name would be one more variable; to nice it is not.
+        between = ["nice", "-n", "0", "--"] if "=" in command[0] else []
+        command = ["/usr/bin/env", "--", *round_the_shell, *between, *command]
+    libraries = request.libraries
+    return [
+        str(state),
+        str(tag),
+        identifier,
+        "1" if request.keep else "0",
+        request.directory,
+        libraries.get("work", ""),
+        libraries.get("util", ""),
+        *command,
+    ]
+
+
+def what_is_too_long(request: JobRequest) -> str | None:
+    """What of a request no process could be started with, in words; None where all is well."""
+    together = 0
+    strings: Sequence[tuple[str, str]] = [
+        *((f"argument {number}", each) for number, each in enumerate(request.command)),
+        *((f"variable {name}", f"{name}={value}") for name, value in request.environment.items()),
+    ]
+    for what, text in strings:
+        length = len(os.fsencode(text))
+        together += length + 9
+        if length > _LONGEST_STRING:
+            return f"{what} has {length} bytes, and Linux takes no more than {_LONGEST_STRING}"
+    if together > _LONGEST_TOGETHER:
+        return f"arguments and environment have {together} bytes, and Linux takes no more than about 2 MiB"
+    return None
+
+
+def private_prefix(tag: Tag, index: int | None) -> str:
+    """How the names of a job's private directories begin; the number of the restart follows."""
+    return f"gridwright-{tag}." if index is None else f"gridwright-{tag}_{index}."
+
+
+def _goes_round(name: str) -> bool:
+    return name in _OF_THE_SHELL or _HELD_BY_A_SHELL.fullmatch(name) is None

@@ -1,0 +1,93 @@
+"""Queues of a grid spec as partitions of Slurm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gridwright.errors import Finding
+from gridwright.schedulers.slurm.node_facts import NodeFacts, fold
+from gridwright.spec.scheduler import Queue
+
+
+@dataclass(frozen=True, slots=True)
+class CoreLimit:
+    """How a partition is kept to a number of cores: some nodes, and on each no more than `per_node` cores."""
+
+    nodes: tuple[str, ...]
+    per_node: int
+    cores: int
+    """What its jobs can use at the same time: never more than was allowed."""
+
+
+def core_limit(nodes: Sequence[NodeFacts], allowed: int) -> CoreLimit:
+    """The nodes and the cores of each that come nearest to `allowed` cores in all, and do not exceed it.
+
+    Slurm without its database has no limit for all jobs of a partition (GrpTRES is of a QOS, and those are
+    kept in the database); MaxCPUsPerNode limits what all jobs of a partition use of each node
+    (slurm.conf(5)). Among equally near choices, the one with most cores on a node is taken: the widest
+    job fits.
+    """
+    best = CoreLimit((), 0, 0)
+    widest = max(node.usable_cores for node in nodes)
+    for per_node in range(min(allowed, widest), 0, -1):
+        names, total = [], 0
+        for node in nodes:
+            cores = min(per_node, node.usable_cores)
+            if total + cores <= allowed:
+                names.append(node.name)
+                total += cores
+        if total > best.cores:
+            best = CoreLimit(tuple(names), per_node, total)
+        if best.cores == allowed:
+            break
+    return best
+
+
+def partition_lines(queues: Mapping[str, Queue], nodes: Sequence[NodeFacts]) -> Iterable[str]:
+    """One line of `slurm.conf` for each queue; the first is the default."""
+    everywhere = sum(node.usable_cores for node in nodes)
+    for number, (name, queue) in enumerate(queues.items()):
+        on, per_node = [node.name for node in nodes], None
+        if queue.cores is not None and queue.cores < everywhere:
+            limit = core_limit(nodes, queue.cores)
+            on, per_node = list(limit.nodes), limit.per_node
+        parts = [
+            f"PartitionName={name}",
+            f"Nodes={fold(on)}",
+            f"Default={'YES' if number == 0 else 'NO'}",
+            f"PriorityTier={queue.priority}",
+            f"MaxTime={'INFINITE' if queue.time is None else math.ceil(queue.time / 60)}",
+        ]
+        if per_node is not None:
+            parts.append(f"MaxCPUsPerNode={per_node}")
+        yield " ".join([*parts, "State=UP"])
+
+
+def queue_findings(queues: Mapping[str, Queue], nodes: Sequence[NodeFacts]) -> list[Finding]:
+    """What of the queues Slurm cannot keep exactly."""
+    everywhere = sum(node.usable_cores for node in nodes)
+    findings = []
+    for name, queue in queues.items():
+        if queue.cores is None or queue.cores >= everywhere:
+            continue
+        limit = core_limit(nodes, queue.cores)
+        if limit.cores == queue.cores and len(limit.nodes) == len(nodes):
+            continue
+        less = (
+            ""
+            if limit.cores == queue.cores
+            else f", {limit.cores} of the {queue.cores} cores that it may use"
+        )
+        findings.append(
+            Finding(
+                "warning",
+                "queue-on-fewer-nodes",
+                f"queue {name} gets {limit.per_node} cores on each of {fold(limit.nodes)}{less}: "
+                "Slurm without its database limits a queue by nodes only",
+                "Write cores as a multiple of the number of nodes; or keep accounting in slurmdbd, and limit "
+                f"the partition by a QOS: sacctmgr add qos {name} set GrpTRES=cpu={queue.cores}",
+            )
+        )
+    return findings

@@ -1,0 +1,127 @@
+"""Where a user's jobs of a grid keep what they need: below the state directory, the same on all nodes."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from gridwright.errors import environment_error
+from gridwright.schedulers.slurm.job_name import Tag
+from gridwright.schedulers.slurm.job_script import script_file
+
+KEPT_S = 86_400.0
+"""How long traces of runs are kept."""
+
+
+def this_user() -> str:
+    """The name of the user that runs this; the number where it has none."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The directories of one user: a record of one's own keeps users of a shared file system apart."""
+
+    base: Path
+
+    @property
+    def record(self) -> Path:
+        """The record of submissions."""
+        return self.base / "slurm.sqlite"
+
+    @property
+    def logs(self) -> Path:
+        """A file for each job, with what it printed."""
+        return self.base / "logs"
+
+    @property
+    def fences(self) -> Path:
+        """A file for each attempt that must not begin any more."""
+        return self.base / "fences"
+
+    @property
+    def leftovers(self) -> Path:
+        """A file for each node, with directories to be removed there."""
+        return self.base / "leftovers"
+
+    @property
+    def script(self) -> Path:
+        """The script that runs jobs."""
+        return script_file(self.base)
+
+    def fence(self, tag: Tag) -> None:
+        """Keep an attempt from beginning, should Slurm have it after all. A job that has begun goes on."""
+        with (self.fences / str(tag)).open("w") as file:
+            file.flush()
+            os.fsync(file.fileno())
+
+    def lift_fence(self, tag: Tag) -> None:
+        """Let an attempt begin after all."""
+        (self.fences / str(tag)).unlink(missing_ok=True)
+
+    @property
+    def runs(self) -> Path:
+        """A file for each run of a job: empty from its begin to its end, then with the exit status."""
+        return self.base / "runs"
+
+    def runs_begun(self) -> dict[str, int]:
+        """The last run of each job that has begun, by what its files' names have before the number."""
+        last: dict[str, int] = {}
+        for each in self.runs.iterdir():
+            job, _, number = each.name.rpartition(".")
+            if number.isdigit():
+                last[job] = max(last.get(job, 0), int(number))
+        return last
+
+    def run_status(self, name: str) -> int | None:
+        """The exit status of a run; None while it has none."""
+        try:
+            text = (self.runs / name).read_text(errors="replace")
+        except OSError:
+            return None
+        return int(text) if text.endswith("\n") and text.strip().isdigit() else None
+
+    def run_ended(self, name: str) -> float | None:
+        """When a run wrote its status; seconds since 1970."""
+        try:
+            return (self.runs / name).stat().st_mtime
+        except OSError:
+            return None
+
+    def tidy(self, live: Collection[str], now: float) -> None:
+        """Remove the files of runs and fences of the day before, but for the `live` tokens.
+
+        Not sooner: a slurmctld that was killed may bring back what ended shortly before, and the script is
+        to know that it ran.
+        """
+        for directory in (self.runs, self.fences):
+            for each in directory.iterdir():
+                token = each.name.partition(".")[0]
+                if token not in live and now - each.stat().st_mtime > KEPT_S:
+                    each.unlink(missing_ok=True)
+
+
+def make_places(state: Path) -> Places:
+    """The directories of this user, made where they are not there. Raises GridwrightError (ENVIRONMENT)."""
+    shared = state / "slurm"
+    places = Places(shared / this_user())
+    try:
+        if not shared.is_dir():
+            shared.mkdir(parents=True, exist_ok=True)
+            # Other users of the grid have directories of their own beside this one, as in /tmp.
+            shared.chmod(0o1777)
+        for each in (places.base, places.logs, places.runs, places.fences, places.leftovers):
+            each.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise environment_error(
+            f"the state directory cannot be used: {error.strerror}",
+            where=str(error.filename or state),
+            remedy="make it, writable for all who submit jobs, or name another with state: in the spec",
+        ) from error
+    return places

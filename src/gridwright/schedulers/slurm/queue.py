@@ -1,0 +1,45 @@
+"""The queue as Slurm has it now: one call of squeue for all jobs of this user, also those ended lately."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gridwright.errors import GridwrightError, environment_error
+from gridwright.schedulers.slurm.job_name import Tag, tag_of
+from gridwright.schedulers.slurm.queue_row import QueueRow
+from gridwright.schedulers.slurm.squeue_json import parse_squeue_json
+from gridwright.schedulers.slurm.squeue_text import SQUEUE_FORMAT, parse_squeue_text
+from gridwright.schedulers.slurm.tools import NoAnswer, Tools
+
+MANY = 100
+"""From so many jobs on, text is asked for: see squeue_text."""
+_WHOSE = ["--me", "-a", "-t", "all"]
+
+
+def read_queue(tools: Tools, expected: int) -> list[QueueRow]:
+    """All jobs of this user; `expected` is about how many. Raises GridwrightError (ENVIRONMENT)."""
+    if expected < MANY:
+        try:
+            return parse_squeue_json(tools.query(["squeue", *_WHOSE, "--json"]))
+        except NoAnswer:
+            raise
+        except (GridwrightError, ValueError):
+            # Built without JSON, or a form that is newer than this release: the text form is older than both.
+            pass
+    try:
+        return parse_squeue_text(tools.query(["squeue", *_WHOSE, "-h", "-O", SQUEUE_FORMAT]))
+    except ValueError as error:
+        raise environment_error(
+            f"squeue printed what cannot be read: {error}",
+            where=tools.head.name,
+            remedy="see squeue --version: releases 22.05 to 24.11 are known",
+        ) from error
+
+
+def by_tag(rows: Iterable[QueueRow]) -> dict[Tag, list[QueueRow]]:
+    """Rows of ours, by the submission and the attempt that they belong to."""
+    found: dict[Tag, list[QueueRow]] = {}
+    for row in rows:
+        if (tag := tag_of(row.name)) is not None:
+            found.setdefault(tag, []).append(row)
+    return found

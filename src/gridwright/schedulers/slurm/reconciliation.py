@@ -1,0 +1,239 @@
+"""Our record held against Slurm, at the start of every call: what ended, what nobody handed in, what is back.
+
+slurmctld saves its state every few seconds. Killed in between, it forgets jobs that sbatch had an answer
+for (see losses), brings back jobs that had ended or were cancelled, and gives numbers of lost jobs to
+others. So a job is known by the token in its name; what has ended in our record stays so, and is cancelled
+when Slurm brings it back; what was cancelled is cancelled again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gridwright.schedulers.slurm.access import Site, scancel
+from gridwright.schedulers.slurm.accounting import read_past
+from gridwright.schedulers.slurm.cluster import read_cluster
+from gridwright.schedulers.slurm.collisions import drained_nodes, may_be_refused, resume, was_refused
+from gridwright.schedulers.slurm.ends import (
+    corrected,
+    ended_by_accounting,
+    ended_by_queue,
+    last_run,
+    write_ends,
+)
+from gridwright.schedulers.slurm.job_name import Tag, slurm_name
+from gridwright.schedulers.slurm.losses import Absent, note_orphans, settle_absent
+from gridwright.schedulers.slurm.numbers import NUMBER
+from gridwright.schedulers.slurm.queue import by_tag, read_queue
+from gridwright.schedulers.slurm.queue_row import QueueRow
+from gridwright.schedulers.slurm.record import Record
+from gridwright.schedulers.slurm.record_rows import WHOLE, Ended, Submission
+from gridwright.schedulers.slurm.submission import job_label
+from gridwright.schedulers.slurm.words import job_state
+
+_JUST_NOW_S = 3.0
+_SEEN_EVERY_S = 20.0
+"""How often it is written down that Slurm told of a job: less often than any sensible MinJobAge."""
+
+
+@dataclass
+class Standing:
+    """The jobs that have not ended, as Slurm has them."""
+
+    live: list[Submission] = field(default_factory=list)
+    rows: Mapping[Tag, Sequence[QueueRow]] = field(default_factory=dict)
+
+    def has(self, submission: Submission) -> bool:
+        """Whether Slurm's number of a submission is its own: seen in the queue, or given to it just now."""
+        return bool(self.rows.get(submission.tag)) or time.time() - submission.seen < _JUST_NOW_S
+
+    def row(self, submission: Submission, element: int) -> QueueRow | None:
+        """The row of a job in the queue."""
+        for row in self.rows.get(submission.tag, ()):
+            if element == WHOLE if row.indices is None else element in row.indices:
+                return row
+        return None
+
+
+def reconcile(site: Site, record: Record) -> Standing:
+    """Bring the record up to date and hand in what Slurm has lost. Raises GridwrightError (ENVIRONMENT)."""
+    live = record.live()
+    if not live:
+        return Standing()
+    began = time.time()
+    queue = read_queue(site.tools, sum(len(each.elements) for each in live))
+    rows = by_tag(queue)
+    live = _adopt(record, live, rows)
+    standing = Standing(live, rows)
+    refused = _refused(site, record, standing)
+    missing = _write_ends(site, record, standing, refused)
+    numbers = [f"{row.job_id}" for row in queue if row.name == NUMBER and row.words[0] == "PENDING"]
+    scancel(site, numbers + _to_cancel(record, standing, began))
+    absent, complete = _ask_accounting(site, record, standing, missing)
+    absent += _quiet(record, standing, refused)
+    if absent:
+        settle_absent(site, record, absent, complete=complete)
+    if refused:
+        note_orphans(site, record, refused)
+        resume(site.tools, drained_nodes(site.tools))
+    _note_seen(record, standing, began)
+    return Standing(record.live(), rows)
+
+
+def _adopt(
+    record: Record, live: Sequence[Submission], rows: Mapping[Tag, Sequence[QueueRow]]
+) -> list[Submission]:
+    """Write down the numbers of jobs whose sbatch had an answer that nobody read."""
+    found = [
+        (each.tag, rows[each.tag][0].job_id) for each in live if each.slurm_id is None and rows.get(each.tag)
+    ]
+    if not found:
+        return list(live)
+    record.accepted(found)
+    return record.live()
+
+
+def _refused(site: Site, record: Record, standing: Standing) -> dict[str, set[int]]:
+    """Elements of which Slurm started a run twice, by token: see collisions."""
+    begun: dict[str, int] | None = None
+    refused: dict[str, set[int]] = {}
+    for submission in standing.live:
+        ended, cancelled = record.ended(submission.token), record.cancelled(submission.token)
+        found = {
+            element: row
+            for element, row in _placed(standing.rows.get(submission.tag, ())).items()
+            if element not in ended and may_be_refused(row, cancelled=element in cancelled)
+        }
+        if not found:
+            continue
+        begun = site.places.runs_begun() if begun is None else begun
+        drained = drained_nodes(site.tools) if submission.orphaned_until is None else None
+        elements = {
+            element
+            for element, row in found.items()
+            if was_refused(site.places, last_run(submission.tag, element, begun), row, drained)
+        }
+        if elements:
+            refused[submission.token] = elements
+    return refused
+
+
+def _quiet(record: Record, standing: Standing, refused: Mapping[str, set[int]]) -> list[Absent]:
+    """Refused elements to be settled: those of arrays of which no other element is to come any more.
+
+    A next attempt is one of a whole submission.
+    """
+    found = []
+    for submission in standing.live:
+        elements = refused.get(submission.token)
+        if elements and set(submission.elements) - elements <= record.ended(submission.token).keys():
+            found.append(Absent(submission, tuple(sorted(elements)), alone=False, refused=True))
+    return found
+
+
+def _write_ends(
+    site: Site, record: Record, standing: Standing, refused: Mapping[str, set[int]]
+) -> dict[str, tuple[int, ...]]:
+    """Write down what has ended by the queue; elements that the queue does not have, by token."""
+    ends: list[Ended] = []
+    missing: dict[str, tuple[int, ...]] = {}
+    now = time.time()
+    for submission in standing.live:
+        if submission.slurm_id is None and submission.held(now):
+            continue
+        known, cancelled = record.ended(submission.token), record.cancelled(submission.token)
+        placed = _placed(standing.rows.get(submission.tag, ()))
+        lost = []
+        for element in submission.elements:
+            if element in known or element in refused.get(submission.token, ()):
+                continue
+            if element not in placed:
+                lost.append(element)
+            elif end := ended_by_queue(submission, element, placed[element], element in cancelled):
+                ends.append(corrected(site.places, submission, end))
+        if lost:
+            missing[submission.token] = tuple(lost)
+    write_ends(record, standing.live, ends)
+    return missing
+
+
+def _placed(rows: Sequence[QueueRow]) -> dict[int, QueueRow]:
+    """Rows by element. An element that was requeued can be in two, and the one that has not ended counts."""
+    placed: dict[int, QueueRow] = {}
+    for row in rows:
+        for element in (WHOLE,) if row.indices is None else row.indices:
+            if element not in placed or not job_state(row.words).state.final:
+                placed[element] = row
+    return placed
+
+
+def _to_cancel(record: Record, standing: Standing, began: float) -> list[str]:
+    """What a restarted slurmctld brought back, by its numbers: earlier attempts, ended and cancelled jobs."""
+    live = {each.token: each for each in standing.live}
+    targets: list[str] = []
+    for tag, rows in standing.rows.items():
+        submission = live.get(tag.token) or record.by_token(tag.token)
+        if submission is None:
+            continue
+        cancelled, ended = record.cancelled(tag.token), record.ended(tag.token)
+        for row in rows:
+            state = job_state(row.words)
+            if state.state.final or "COMPLETING" in row.words:
+                continue
+            for element in (WHOLE,) if row.indices is None else row.indices:
+                known = ended.get(element)
+                if (
+                    tag.attempt < submission.attempt
+                    or element in cancelled
+                    or (known is not None and known.recorded < began)
+                ):
+                    targets.append(f"{row.job_id}" if element == WHOLE else f"{row.job_id}_{element}")
+    return targets
+
+
+def _ask_accounting(
+    site: Site, record: Record, standing: Standing, missing: Mapping[str, tuple[int, ...]]
+) -> tuple[list[Absent], bool]:
+    """Write down what has ended by the accounting; what it does not know, and whether it is complete."""
+    if not missing:
+        return [], True
+    chosen = [each for each in standing.live if each.token in missing]
+    cluster = read_cluster(site.tools, record)
+    since = min(each.submitted for each in chosen)
+    past = read_past(
+        site.tools,
+        cluster.config,
+        {each.tag: slurm_name(job_label(each.request), each.tag) for each in chosen},
+        since,
+    )
+    adopted = {tag: row.job_id for (tag, _), row in past.rows.items()}
+    record.accepted(
+        [(each.tag, adopted[each.tag]) for each in chosen if each.slurm_id is None and each.tag in adopted]
+    )
+    ends: list[Ended] = []
+    absent: list[Absent] = []
+    for submission in chosen:
+        cancelled = record.cancelled(submission.token)
+        lost = []
+        for element in missing[submission.token]:
+            row = past.rows.get((submission.tag, element))
+            if row is None:
+                lost.append(element)
+            elif end := ended_by_accounting(submission, element, row, element in cancelled):
+                ends.append(corrected(site.places, submission, end))
+        if lost:
+            absent.append(Absent(submission, tuple(lost), not standing.rows.get(submission.tag)))
+    write_ends(record, standing.live, ends)
+    return absent, past.complete
+
+
+def _note_seen(record: Record, standing: Standing, began: float) -> None:
+    stale = [
+        each.token
+        for each in standing.live
+        if standing.rows.get(each.tag) and began - each.seen > _SEEN_EVERY_S
+    ]
+    if stale:
+        record.saw(stale)

@@ -1,0 +1,317 @@
+"""Our own record of what was handed to Slurm: an SQLite file, one for each user of a grid.
+
+A submission is written here before sbatch is called, its identifier after; what became of each job is written
+once and never asked again. Every process of Gridwright may be killed at any moment, and several may use the
+file at the same time: each change is one transaction, and who hands in a submission holds it by name
+until a time.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from gridwright.errors import environment_error
+from gridwright.schedulers.job import JobRequest
+from gridwright.schedulers.slurm.job_name import Tag
+from gridwright.schedulers.slurm.record_rows import (
+    Ended,
+    Submission,
+    ended_of,
+    request_text,
+    submission_of,
+    this_process,
+)
+
+_NUMBERS_S = 86_400.0
+"""How long Slurm's numbers are kept."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS submission (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    token TEXT NOT NULL UNIQUE,
+    attempt INTEGER NOT NULL DEFAULT 0,
+    identifier TEXT UNIQUE,
+    slurm_id INTEGER,
+    request TEXT NOT NULL,
+    doomed TEXT,
+    submitted REAL NOT NULL,
+    seen REAL NOT NULL,
+    owner TEXT,
+    lease REAL NOT NULL DEFAULT 0,
+    orphaned_until REAL,
+    interruptions INTEGER NOT NULL DEFAULT 0,
+    live INTEGER NOT NULL DEFAULT 1
+);
+CREATE INDEX IF NOT EXISTS live_submission ON submission (live) WHERE live = 1;
+CREATE TABLE IF NOT EXISTS ended (
+    token TEXT NOT NULL,
+    element INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    exit_status INTEGER,
+    signal INTEGER,
+    reason TEXT,
+    node TEXT,
+    queue TEXT,
+    started REAL,
+    ended REAL,
+    restarts INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    recorded REAL NOT NULL,
+    PRIMARY KEY (token, element)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS cancelled (
+    token TEXT NOT NULL,
+    element INTEGER NOT NULL,
+    PRIMARY KEY (token, element)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS leftover (
+    token TEXT NOT NULL,
+    element INTEGER NOT NULL,
+    node TEXT,
+    PRIMARY KEY (token, element)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS number (slurm_id INTEGER NOT NULL, elements INTEGER NOT NULL, given REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, text TEXT NOT NULL, read REAL NOT NULL);
+"""
+
+
+class Record:
+    """The record, open. Raises GridwrightError (ENVIRONMENT) where the file cannot be used."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with self._explained():
+            self._base = sqlite3.connect(path, timeout=20.0, isolation_level=None)
+            self._base.row_factory = sqlite3.Row
+            if not self._base.execute("PRAGMA user_version").fetchone()[0]:
+                path.chmod(0o600)
+                self._base.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = 1; COMMIT;")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._base.close()
+
+    def __enter__(self) -> Record:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise environment_error(
+                f"the record of jobs cannot be used: {error}",
+                where=str(self._path),
+                remedy="see that the state directory is writable, has room and knows locks (flock)",
+            ) from error
+
+    @contextmanager
+    def _change(self) -> Iterator[sqlite3.Connection]:
+        with self._explained():
+            self._base.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._base
+            except BaseException:
+                self._base.execute("ROLLBACK")
+                raise
+            self._base.execute("COMMIT")
+
+    def _read(self, query: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        with self._explained():
+            return self._base.execute(query, parameters).fetchall()
+
+    def intend(self, intents: Iterable[tuple[str, JobRequest, str | None]], lease: float) -> None:
+        """Write down what is about to be handed in: token, request, and the dependency that dooms it."""
+        now = time.time()
+        with self._change() as base:
+            base.executemany(
+                "INSERT INTO submission (token, request, doomed, submitted, seen, owner, lease)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (token, request_text(request), doomed, now, now, this_process(), lease)
+                    for token, request, doomed in intents
+                ],
+            )
+
+    def accepted(self, answers: Iterable[tuple[Tag, int]]) -> dict[str, str]:
+        """Write down Slurm's numbers, by attempt; identifiers by token.
+
+        A number that another submission is known by, since Slurm has used it twice, gets an addition.
+        """
+        identifiers = {}
+        with self._change() as base:
+            base.execute("DELETE FROM number WHERE given < ?", (time.time() - _NUMBERS_S,))
+            for tag, slurm_id in answers:
+                row = base.execute(
+                    "SELECT * FROM submission WHERE token = ? AND attempt = ?",
+                    (tag.token, tag.attempt),
+                ).fetchone()
+                if row is None:
+                    continue
+                identifier = row["identifier"] or _free_identifier(base, slurm_id)
+                base.execute(
+                    "UPDATE submission SET slurm_id = ?, identifier = ?, owner = NULL, seen = ?"
+                    " WHERE token = ?",
+                    (slurm_id, identifier, time.time(), tag.token),
+                )
+                identifiers[tag.token] = identifier
+                array = submission_of(row).request.array
+                base.execute("INSERT INTO number VALUES (?, ?, ?)", (slurm_id, len(array or ()), time.time()))
+        return identifiers
+
+    def orphaned(self, token: str, until: float) -> None:
+        """Slurm lost a submission of which a job had begun."""
+        with self._change() as base:
+            base.execute("UPDATE submission SET orphaned_until = ? WHERE token = ?", (until, token))
+
+    def numbers(self, age_s: float, *, at_least: int) -> tuple[int, int]:
+        """Of Slurm's numbers from `at_least` on, given within `age_s` seconds: the highest, and the elements.
+
+        0 for none; elements are those of arrays.
+        """
+        (row,) = self._read(
+            "SELECT coalesce(max(slurm_id), 0) AS highest, coalesce(sum(elements), 0) AS elements FROM number"
+            " WHERE given > ? AND slurm_id >= ?",
+            (time.time() - age_s, at_least),
+        )
+        return row["highest"], row["elements"]
+
+    def claim(self, tag: Tag, lease: float, *, interrupted: bool = False) -> Tag | None:
+        """Take over a submission for its next attempt; None where another process was quicker."""
+        with self._change() as base:
+            done = base.execute(
+                "UPDATE submission SET attempt = attempt + 1, slurm_id = NULL, orphaned_until = NULL,"
+                " interruptions = interruptions + ?, owner = ?, lease = ?, seen = ?"
+                " WHERE token = ? AND attempt = ? AND live = 1",
+                (int(interrupted), this_process(), lease, time.time(), tag.token, tag.attempt),
+            )
+            return Tag(tag.token, tag.attempt + 1) if done.rowcount == 1 else None
+
+    def released(self, tokens: Iterable[str]) -> None:
+        """Let go of submissions that were not handed in: the next command does it."""
+        with self._change() as base:
+            base.executemany("UPDATE submission SET owner = NULL WHERE token = ?", [(t,) for t in tokens])
+
+    def withdraw(self, tokens: Iterable[str]) -> None:
+        """Forget submissions that were refused, or that their user gave up before he knew of them."""
+        with self._change() as base:
+            base.executemany("DELETE FROM submission WHERE token = ?", [(token,) for token in tokens])
+
+    def saw(self, tokens: Iterable[str]) -> None:
+        """Slurm told of these just now."""
+        now = time.time()
+        with self._change() as base:
+            base.executemany("UPDATE submission SET seen = ? WHERE token = ?", [(now, t) for t in tokens])
+
+    def end(self, ends: Iterable[Ended], *, sweep: Iterable[Ended] = ()) -> None:
+        """Write down what became of jobs. What is written already stays: a job ends once."""
+        now = time.time()
+        names = [each.name for each in fields(Ended)]
+        with self._change() as base:
+            touched = set()
+            for each in ends:
+                values = {name: getattr(each, name) for name in names} | {"recorded": now}
+                base.execute(
+                    f"INSERT OR IGNORE INTO ended ({', '.join(names)})"  # noqa: S608
+                    f" VALUES ({', '.join(f':{name}' for name in names)})",
+                    values,
+                )
+                touched.add(each.token)
+            base.executemany(
+                "INSERT OR IGNORE INTO leftover (token, element, node) VALUES (?, ?, ?)",
+                [(each.token, each.element, each.node) for each in sweep],
+            )
+            for token in touched:
+                _close(base, token)
+
+    def cancel(self, elements: Iterable[tuple[str, int]]) -> None:
+        """Write down that a user cancelled jobs, before Slurm is told: it may forget."""
+        with self._change() as base:
+            base.executemany("INSERT OR IGNORE INTO cancelled VALUES (?, ?)", list(elements))
+
+    def cancelled(self, token: str) -> set[int]:
+        """Elements of a submission that its user cancelled."""
+        rows = self._read("SELECT element FROM cancelled WHERE token = ?", (token,))
+        return {row["element"] for row in rows}
+
+    def live(self) -> list[Submission]:
+        """Submissions that have jobs which have not ended, in order."""
+        return [
+            submission_of(row)
+            for row in self._read("SELECT * FROM submission WHERE live = 1 ORDER BY number")
+        ]
+
+    def all(self) -> list[Submission]:
+        """All submissions, in order."""
+        return [submission_of(row) for row in self._read("SELECT * FROM submission ORDER BY number")]
+
+    def by_identifier(self, identifier: str) -> Submission | None:
+        """The submission that users know by an identifier."""
+        rows = self._read("SELECT * FROM submission WHERE identifier = ?", (identifier,))
+        return submission_of(rows[0]) if rows else None
+
+    def by_token(self, token: str) -> Submission | None:
+        """The submission of a token."""
+        rows = self._read("SELECT * FROM submission WHERE token = ?", (token,))
+        return submission_of(rows[0]) if rows else None
+
+    def identifiers(self) -> list[str]:
+        """All identifiers that users may know."""
+        return [
+            row[0] for row in self._read("SELECT identifier FROM submission WHERE identifier IS NOT NULL")
+        ]
+
+    def ended(self, token: str) -> dict[int, Ended]:
+        """What became of the jobs of a submission, by element."""
+        found = self._read("SELECT * FROM ended WHERE token = ?", (token,))
+        return {row["element"]: ended_of(row) for row in found}
+
+    def leftovers(self) -> list[tuple[str, int, str | None]]:
+        """Jobs whose private directories may be there still: token, element, node."""
+        return [tuple(row) for row in self._read("SELECT token, element, node FROM leftover")]
+
+    def swept(self, elements: Iterable[tuple[str, int]]) -> None:
+        """Their private directories are gone."""
+        with self._change() as base:
+            base.executemany("DELETE FROM leftover WHERE token = ? AND element = ?", list(elements))
+
+    def fact(self, name: str, age_s: float) -> str | None:
+        """What was kept under a name; None where it is older than `age_s` seconds."""
+        rows = self._read("SELECT text, read FROM fact WHERE name = ?", (name,))
+        return rows[0]["text"] if rows and 0 <= time.time() - rows[0]["read"] <= age_s else None
+
+    def keep_fact(self, name: str, text: str) -> None:
+        """Keep something that was read, to be read less often."""
+        with self._change() as base:
+            base.execute("INSERT OR REPLACE INTO fact VALUES (?, ?, ?)", (name, text, time.time()))
+
+
+def _close(base: sqlite3.Connection, token: str) -> None:
+    """A submission that has ended needs no query any more, and its environment need not stay on a disk."""
+    row = base.execute("SELECT * FROM submission WHERE token = ?", (token,)).fetchone()
+    if row is None:
+        return
+    count = base.execute("SELECT count(*) FROM ended WHERE token = ?", (token,)).fetchone()[0]
+    if count >= len(submission_of(row).elements):
+        text = json.dumps(json.loads(row["request"]) | {"environment": {}})
+        base.execute(
+            "UPDATE submission SET live = 0, owner = NULL, request = ? WHERE token = ?", (text, token)
+        )
+
+
+def _free_identifier(base: sqlite3.Connection, slurm_id: int) -> str:
+    taken = base.execute(
+        "SELECT count(*) FROM submission WHERE identifier = ? OR identifier GLOB ?",
+        (str(slurm_id), f"{slurm_id}-*"),
+    ).fetchone()[0]
+    return str(slurm_id) if taken == 0 else f"{slurm_id}-{taken + 1}"

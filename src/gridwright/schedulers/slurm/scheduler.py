@@ -1,0 +1,265 @@
+"""Slurm as a scheduler of a grid: its own tools, run on the head node, and a record of our own beside its."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from gridwright.errors import ExitStatus, GridwrightError, Problem, nearest
+from gridwright.schedulers.head_node import HeadNode
+from gridwright.schedulers.job import Explanation, Job, JobRequest, JobState, NodeState
+from gridwright.schedulers.slurm.access import Site, scancel
+from gridwright.schedulers.slurm.cluster import MIB, Cluster, read_cluster, read_nodes
+from gridwright.schedulers.slurm.dependencies import Dependency, dependency
+from gridwright.schedulers.slurm.ends import ended_otherwise, write_ends
+from gridwright.schedulers.slurm.explanation import explain_job
+from gridwright.schedulers.slurm.handing_in import LEASE_S, hand_in
+from gridwright.schedulers.slurm.job_name import Tag, new_token, split_identifier
+from gridwright.schedulers.slurm.listing import Element, job_of
+from gridwright.schedulers.slurm.options import sbatch_options
+from gridwright.schedulers.slurm.places import KEPT_S, make_places
+from gridwright.schedulers.slurm.reconciliation import Standing, reconcile
+from gridwright.schedulers.slurm.record import Record
+from gridwright.schedulers.slurm.record_rows import WHOLE, Submission
+from gridwright.schedulers.slurm.submission import Handing, memory_mib, request_problems
+from gridwright.schedulers.slurm.sweeping import sweep
+from gridwright.schedulers.slurm.tools import Tools
+from gridwright.schedulers.slurm.words import reason
+from gridwright.spec.model import GridSpec
+
+
+class SlurmScheduler:
+    """Implements grid.scheduler.Scheduler, whose comment has the failure contract.
+
+    `jobs` has the jobs that this user submitted through Gridwright with this state directory. A submission
+    that raised ENVIRONMENT is kept: the next call of any method hands it in, once. One that was
+    interrupted (KeyboardInterrupt) is taken back.
+    """
+
+    def __init__(self, spec: GridSpec, head: HeadNode, state: Path) -> None:
+        """`state` is the state directory of the grid: the same path here, on the head node and on all nodes.
+
+        Raises GridwrightError: INPUT for wrong scheduler.options, ENVIRONMENT where `state` cannot be used.
+        """
+        place = str(spec.file) if spec.file is not None else None
+        options = sbatch_options(spec.scheduler.options, place)
+        self._site = Site(spec, Tools(head), make_places(state), options)
+
+    @contextmanager
+    def _reconciled(self) -> Iterator[tuple[Record, Standing]]:
+        with Record(self._site.places.record) as record:
+            standing = reconcile(self._site, record)
+            sweep(self._site, record)
+            if record.fact("tidied", KEPT_S) is None:
+                self._site.places.tidy([each.token for each in standing.live], time.time())
+                record.keep_fact("tidied", "")
+            yield record, standing
+
+    def submit(self, requests: Sequence[JobRequest]) -> list[str]:
+        """Hand in jobs; see Scheduler. All or none: where one is refused, the others are taken back."""
+        if not requests:
+            return []
+        with self._reconciled() as (record, _):
+            dependencies = [dependency(record, request.after) for request in requests]
+            cluster = self._checked(record, requests, dependencies)
+            tokens = [new_token() for _ in requests]
+            intents = zip(tokens, requests, (each.doomed for each in dependencies), strict=True)
+            record.intend(intents, time.time() + LEASE_S * len(requests))
+            handings = [
+                Handing(
+                    request=request,
+                    tag=Tag(token, 0),
+                    elements=request.array,
+                    after=each.after,
+                    doomed=each.doomed is not None,
+                )
+                for token, request, each in zip(tokens, requests, dependencies, strict=True)
+            ]
+            identifiers = self._hand_in_all(record, cluster, handings)
+            return [identifiers[token] for token in tokens]
+
+    def _checked(
+        self, record: Record, requests: Sequence[JobRequest], dependencies: Sequence[Dependency]
+    ) -> Cluster:
+        """The cluster, when it could run all requests; else every problem at once."""
+        unknown = [name for each in dependencies for name in each.unknown]
+        default = self._site.spec.scheduler.partition
+        for fresh in (False, True):
+            cluster = read_cluster(self._site.tools, record, fresh=fresh)
+            problems = [found for each in requests for found in request_problems(each, cluster, default)]
+            if not problems:
+                break
+        problems += [_unknown(record, name) for name in unknown]
+        if problems:
+            raise GridwrightError(*dict.fromkeys(problems), status=ExitStatus.INPUT)
+        return cluster
+
+    def _hand_in_all(self, record: Record, cluster: Cluster, handings: Sequence[Handing]) -> dict[str, str]:
+        answers: list[tuple[Tag, int]] = []
+        tokens = [each.tag.token for each in handings]
+        try:
+            for handing in handings:
+                answers.append(hand_in(self._site, record, cluster, handing))
+        except (GridwrightError, KeyboardInterrupt) as error:
+            if isinstance(error, GridwrightError) and error.status is not ExitStatus.INPUT:
+                record.accepted(answers)
+                record.released(tokens)
+            else:
+                self._take_back(record, handings, answers)
+            raise
+        identifiers = record.accepted(answers)
+        doomed = {handing.tag.token for handing in handings if handing.doomed}
+        scancel(self._site, [str(number) for tag, number in answers if tag.token in doomed])
+        return identifiers
+
+    def _take_back(
+        self, record: Record, handings: Sequence[Handing], answers: Sequence[tuple[Tag, int]]
+    ) -> None:
+        for handing in handings[len(answers) :]:
+            self._site.places.fence(handing.tag)
+        scancel(self._site, [str(number) for _, number in answers])
+        record.withdraw([handing.tag.token for handing in handings])
+
+    def jobs(self, identifiers: Collection[str] | None = None) -> list[Job]:
+        """How jobs stand; see Scheduler. Raises GridwrightError (INPUT) with every unknown identifier."""
+        with self._reconciled() as (record, standing):
+            if identifiers is None:
+                chosen = [Element(each, number) for each in record.all() for number in each.elements]
+            else:
+                chosen = self._resolve(record, identifiers)
+            return self._jobs(record, standing, chosen)
+
+    def _jobs(self, record: Record, standing: Standing, chosen: Sequence[Element]) -> list[Job]:
+        live = {each.token: each for each in standing.live}
+        known: dict[str, tuple[Submission, dict[int, Job]]] = {}
+        found = []
+        cluster = read_cluster(self._site.tools, record) if live else None
+        for element in chosen:
+            token = element.submission.token
+            if element.submission.identifier is None:
+                continue
+            if token not in known:
+                submission = live.get(token) or record.by_token(token) or element.submission
+                memory = None
+                if cluster is not None and submission.live:
+                    memory = self._memory(submission.request, cluster)
+                known[token] = (
+                    submission,
+                    job_of(submission, record, standing, self._site.places, memory),
+                )
+            found.append(known[token][1][element.number])
+        return found
+
+    def _memory(self, request: JobRequest, cluster: Cluster) -> int | None:
+        partition = cluster.partition(request.queue or self._site.spec.scheduler.partition)
+        asked = memory_mib(request, cluster, partition)
+        if asked is None:
+            share = cluster.default_memory_per_core
+            return None if share is None else share * request.cores
+        return asked * MIB
+
+    def _resolve(self, record: Record, identifiers: Collection[str]) -> list[Element]:
+        found: list[Element] = []
+        problems: list[Problem] = []
+        for identifier in identifiers:
+            parts = split_identifier(identifier)
+            submission = record.by_identifier(parts[0]) if parts else None
+            if parts is None or submission is None:
+                problems.append(_unknown(record, identifier))
+            elif parts[1] is None:
+                found += [Element(submission, number) for number in submission.elements]
+            elif parts[1] in submission.elements:
+                found.append(Element(submission, parts[1]))
+            else:
+                problems.append(
+                    Problem(
+                        what=f"job {parts[0]} has no element {parts[1]}",
+                        remedy=f"see gridwright jobs {parts[0]}",
+                    )
+                )
+        if problems:
+            raise GridwrightError(*problems, status=ExitStatus.INPUT)
+        return list(dict.fromkeys(found))
+
+    def cancel(self, identifiers: Collection[str]) -> None:
+        """End jobs; see Scheduler. It is written down first: slurmctld may be killed and forget it."""
+        with self._reconciled() as (record, standing):
+            chosen = self._resolve(record, identifiers)
+            by_token: dict[str, list[int]] = {}
+            for each in chosen:
+                by_token.setdefault(each.submission.token, []).append(each.number)
+            targets: list[str] = []
+            for token, numbers in by_token.items():
+                submission = record.by_token(token)
+                if submission is None:
+                    continue
+                open_numbers = [each for each in numbers if each not in record.ended(token)]
+                record.cancel((token, each) for each in open_numbers)
+                if submission.slurm_id is None:
+                    self._site.places.fence(submission.tag)
+                    ends = [
+                        ended_otherwise(submission, each, JobState.CANCELLED, "its user cancelled it")
+                        for each in open_numbers
+                    ]
+                    write_ends(record, [submission], ends)
+                elif not standing.has(submission):
+                    # Its number may be another's by now; the next command cancels it should it be back.
+                    continue
+                elif WHOLE in numbers or set(numbers) == set(submission.elements):
+                    targets += [str(submission.slurm_id)] if open_numbers else []
+                else:
+                    targets += [f"{submission.slurm_id}_{each}" for each in open_numbers]
+            scancel(self._site, targets)
+
+    def explain(self, identifier: str) -> Explanation:
+        """Hold what a job needs against its queue and every node; of an array, the first that waits."""
+        with self._reconciled() as (record, standing):
+            chosen = self._resolve(record, [identifier])
+            jobs = self._jobs(record, standing, chosen)
+            waiting = [number for number, job in enumerate(jobs) if job.state is JobState.WAITING]
+            number = waiting[0] if waiting else 0
+            job, element = jobs[number], chosen[number]
+            cluster = read_cluster(self._site.tools, record, fresh=True)
+            submission = record.by_token(element.submission.token) or element.submission
+            row = standing.row(submission, element.number)
+            request = submission.request
+            name = row.partition if row is not None else request.queue or self._site.spec.scheduler.partition
+            return explain_job(
+                job,
+                request,
+                cluster,
+                reason=reason(row.reason) if row is not None else None,
+                memory_bytes=self._memory(request, cluster),
+                partition=cluster.partition(name),
+                dependencies=[(each, self._state_of(record, each)) for each in request.after],
+            )
+
+    def _state_of(self, record: Record, identifier: str) -> JobState | None:
+        """The end of a job, or of an array the worst; None while not all have ended."""
+        parts = split_identifier(identifier)
+        submission = record.by_identifier(parts[0]) if parts else None
+        if parts is None or submission is None:
+            return None
+        ended = record.ended(submission.token)
+        wanted = submission.elements if parts[1] is None else (parts[1],)
+        states = [ended[each].state for each in wanted if each in ended]
+        bad = [each for each in states if each is not JobState.COMPLETED]
+        if bad:
+            return bad[0]
+        return JobState.COMPLETED if len(states) == len(wanted) else None
+
+    def nodes(self) -> list[NodeState]:
+        """All nodes of this Slurm."""
+        return [node.state for node in read_nodes(self._site.tools).values()]
+
+
+def _unknown(record: Record, identifier: str) -> Problem:
+    near = nearest(identifier, record.identifiers())
+    return Problem(
+        what=f"there is no job {identifier}",
+        remedy=f"did you mean {near}?"
+        if near
+        else "gridwright jobs shows all; those of others and of sbatch are not in it",
+    )

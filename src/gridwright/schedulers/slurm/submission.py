@@ -1,0 +1,218 @@
+"""A request as a command of sbatch, and what must be wrong with it before Slurm is asked."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ClusterShell.NodeSet import NodeSet
+
+from gridwright.errors import Problem, nearest
+from gridwright.schedulers.job import JobRequest
+from gridwright.schedulers.slurm.cluster import MIB, Cluster, Node, Partition
+from gridwright.schedulers.slurm.job_name import Tag, fold_indices, slurm_name
+from gridwright.schedulers.slurm.job_script import what_is_too_long
+from gridwright.units import format_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handing:
+    """One call of sbatch."""
+
+    request: JobRequest
+    tag: Tag
+    elements: Sequence[int] | None
+    """Indices of the array that are still to run; None where it is no array."""
+    after: Sequence[str] = ()
+    """Slurm's numbers of the jobs that must complete first."""
+    doomed: bool = False
+    """Whether a job that it should wait for has failed already: it is handed in held, and cancelled."""
+
+
+def job_label(request: JobRequest) -> str:
+    """The name of a job: its own, or the last part of its program's path."""
+    return request.name or request.command[0].rstrip("/").rpartition("/")[2] or "job"
+
+
+def log_file(logs: Path, request: JobRequest, tag: Tag, element: int | None) -> Path:
+    """Where a job prints to."""
+    name = slurm_name(job_label(request), tag)
+    return logs / (f"{name}.log" if element is None else f"{name}_{element}.log")
+
+
+def sbatch_arguments(
+    handing: Handing,
+    *,
+    cluster: Cluster,
+    partition: str | None,
+    account: str | None,
+    logs: Path,
+    options: Sequence[str],
+) -> list[str]:
+    """The options of sbatch for a request. Those of the spec come first: of two, sbatch takes the latter."""
+    request = handing.request
+    name = slurm_name(job_label(request), handing.tag)
+    array = handing.elements is not None
+    log = f"{logs}/{name}{'_' if array else ''}".replace("%", "%%")
+    memory = memory_mib(request, cluster, cluster.partition(partition))
+    command = [
+        "sbatch",
+        *options,
+        "--parsable",
+        f"--job-name={name}",
+        f"--output={log}{'%a' if array else ''}.log",
+        "--open-mode=append",
+        "--input=/dev/null",
+        f"--chdir={request.directory if re.fullmatch(r'[!-~]+', request.directory) else '/'}",
+        "--nodes=1",
+        "--ntasks=1",
+        f"--cpus-per-task={request.cores}",
+        "--requeue" if request.restart else "--no-requeue",
+        "--export-file=/dev/stdin",
+    ]
+    if cluster.has_threads:
+        command.append("--threads-per-core=1")
+    if memory is not None:
+        command.append(f"--mem={memory}M")
+    if request.time_limit_s is not None:
+        command.append(f"--time={slurm_time(request.time_limit_s)}")
+    if array:
+        command.append(f"--array={fold_indices(handing.elements or ())}")
+    if handing.after:
+        command += [f"--dependency=afterok:{':'.join(handing.after)}", "--kill-on-invalid-dep=yes"]
+    if handing.doomed:
+        command.append("--hold")
+    for option, value in (("account", account), ("partition", partition), ("nodelist", request.node)):
+        if value is not None:
+            command.append(f"--{option}={value}")
+    if request.exclusive:
+        command.append("--exclusive")
+    return command
+
+
+def memory_mib(request: JobRequest, cluster: Cluster, partition: Partition | None) -> int | None:
+    """MiB to ask for. A request without memory gets the share of a node that its cores are of the node's.
+
+    0 is all of a node's. None leaves it to Slurm: it has a default, or does not give out memory.
+    """
+    if request.memory_bytes is not None:
+        return max(1, math.ceil(request.memory_bytes / MIB))
+    has_default = "DefMemPerCPU" in cluster.config or cluster.config.get("DefMemPerNode", "").isdigit()
+    if not cluster.shares_memory or has_default or (partition is not None and partition.has_default_memory):
+        return None
+    if request.exclusive:
+        return 0
+    nodes = [each for each in cluster.nodes_of(partition) if request.node in (None, each.state.name)]
+    fitting = [each for each in nodes if each.state.cores >= request.cores] or nodes
+    if not fitting:
+        return None
+    return max(1, min(each.memory_per_core for each in fitting) * request.cores // MIB)
+
+
+def slurm_time(seconds: float) -> str:
+    """A time limit as Slurm takes it; it counts in minutes, and rounds up."""
+    whole = max(1, math.ceil(seconds))
+    days, rest = divmod(whole, 86_400)
+    return f"{days}-{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+
+
+def request_problems(request: JobRequest, cluster: Cluster, default_partition: str | None) -> list[Problem]:
+    """What no node and no queue of this Slurm can give. Empty where it may be submitted."""
+    found = _own_problems(request, cluster)
+    label = job_label(request) if request.command else "job"
+    name = request.queue or default_partition
+    partition = cluster.partition(name)
+    if name is not None and partition is None:
+        near = nearest(name, cluster.partitions)
+        found.append(
+            Problem(
+                what=f"{label}: Slurm has no queue {name}",
+                remedy=f"did you mean {near}?" if near else f"queues: {', '.join(cluster.partitions)}",
+            )
+        )
+        return found
+    nodes = cluster.nodes_of(partition)
+    names = [each.state.name for each in nodes]
+    if request.node is not None and request.node not in names:
+        near, place = nearest(request.node, names), f"queue {partition.name}" if partition else "this grid"
+        found.append(
+            Problem(
+                what=f"{label}: {place} has no node {request.node}",
+                remedy=f"did you mean {near}?" if near else f"its nodes: {NodeSet.fromlist(names)}",
+            )
+        )
+        return found
+    nodes = [each for each in nodes if request.node in (None, each.state.name)]
+    return found + (_size_problems(request, label, partition, nodes) if nodes else [])
+
+
+def _own_problems(request: JobRequest, cluster: Cluster) -> list[Problem]:
+    if not request.command:
+        return [Problem(what="a job needs a command", remedy="write it after --")]
+    label, found = job_label(request), []
+    if request.null:
+        found.append(
+            Problem(
+                what=f"{label}: Slurm has no null jobs", remedy="use a spec with scheduler: {type: local}"
+            )
+        )
+    if request.cores < 1:
+        found.append(Problem(what=f"{label}: {request.cores} cores", remedy="ask for 1 core or more"))
+    if (too_long := what_is_too_long(request)) is not None:
+        found.append(Problem(what=f"{label}: {too_long}", remedy="put long text into a file"))
+    if request.array is not None:
+        highest = cluster.largest_array_index()
+        if not request.array:
+            found.append(Problem(what=f"{label}: its array has no index", remedy="write one, such as 1-100"))
+        elif min(request.array) < 0 or max(request.array) > highest:
+            found.append(
+                Problem(
+                    what=f"{label}: its array goes from {min(request.array)} to {max(request.array)},"
+                    f" and this Slurm allows 0 to {highest}",
+                    remedy="split it, or raise MaxArraySize in slurm.conf",
+                )
+            )
+    return found
+
+
+def _size_problems(
+    request: JobRequest, label: str, partition: Partition | None, nodes: Sequence[Node]
+) -> list[Problem]:
+    found = []
+    place = request.node or (f"queue {partition.name}" if partition else "this grid")
+    cores = max(each.state.cores for each in nodes)
+    if partition is not None and partition.cores_per_node is not None:
+        cores = min(cores, partition.cores_per_node)
+    if request.cores > cores:
+        found.append(
+            Problem(
+                what=f"{label}: {request.cores} cores, and no node of {place} has more than {cores}",
+                remedy=f"ask for {cores} cores or fewer",
+            )
+        )
+    memory = max(each.state.memory_bytes for each in nodes)
+    if request.memory_bytes is not None and request.memory_bytes > memory:
+        found.append(
+            Problem(
+                what=f"{label}: {format_bytes(request.memory_bytes)} of memory,"
+                f" and no node of {place} has more than {format_bytes(memory)}",
+                remedy=f"ask for {format_bytes(memory)} or less",
+            )
+        )
+    longest = partition.longest_s if partition is not None else None
+    if longest is not None and request.time_limit_s is not None and request.time_limit_s > longest:
+        found.append(
+            Problem(
+                what=f"{label}: {request.time_limit_s:.0f} s, and {place} lets jobs run for {longest:.0f} s",
+                remedy=f"ask for {longest:.0f} s or less, or name another queue",
+            )
+        )
+    return found
+
+
+def parse_answer(stdout: bytes) -> int:
+    """Slurm's number out of what sbatch --parsable prints: NUMBER or NUMBER;CLUSTER. Raises ValueError."""
+    return int(stdout.decode().strip().splitlines()[-1].partition(";")[0])

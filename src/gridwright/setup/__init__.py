@@ -1,0 +1,1 @@
+"""Sets nodes up: the tuning table, the playbook and its roles."""

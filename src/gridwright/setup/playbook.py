@@ -1,0 +1,232 @@
+"""The playbook of a grid as files: roles, inventory and variables, to be run by Ansible alone."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Any, cast
+
+from gridwright.filesystems.mount_entry import mount_entry
+from gridwright.setup.scratch_spec import scratch_configuration
+from gridwright.setup.tuning import tuning_rows
+from gridwright.spec.filesystems import LustreFileSystem, ScaleFileSystem
+from gridwright.spec.model import GridSpec
+
+GROUPS = ("compute", "storage", "head")
+"""Groups of the inventory: what a node is there for, as rows of the tuning table have it."""
+LOCAL: Mapping[str, str] = {
+    "ansible_connection": "local",
+    "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+}
+"""Variables of the machine that the playbook runs on, reached without ssh."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmPart:
+    """What the role slurm has to know; the configuration itself is rendered beside the playbook."""
+
+    nodes: tuple[str, ...]
+    """Nodes that run jobs."""
+    controllers: tuple[str, ...]
+    """The controller, then its backup."""
+    state: str
+    spool: str
+    logs: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hosts:
+    """Nodes by group, with the variables by which Ansible reaches each."""
+
+    groups: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
+
+    @classmethod
+    def named(cls, **groups: Iterable[str]) -> Hosts:
+        """Nodes that are reached by their names: `compute=["compute1"]`."""
+        return cls(groups={group: {name: {} for name in names} for group, names in groups.items()})
+
+    @classmethod
+    def this_machine(cls, name: str) -> Hosts:
+        """The machine that the playbook runs on, as a node that runs jobs."""
+        return cls(groups={"compute": {name: LOCAL}})
+
+    @property
+    def is_this_machine(self) -> bool:
+        """Whether there is no node that ssh would have to reach."""
+        reaches = [reach for group in self.groups.values() for reach in group.values()]
+        return bool(reaches) and all(reach == LOCAL for reach in reaches)
+
+    def names(self) -> tuple[str, ...]:
+        """Every node once, in the order of the groups."""
+        return tuple(
+            dict.fromkeys(name for group in GROUPS for name in self.groups.get(group, {})),
+        )
+
+
+_NOTHING: Mapping[str, str] = {}
+
+
+def playbook_files(
+    spec: GridSpec,
+    hosts: Hosts,
+    slurm: SlurmPart | None = None,
+    *,
+    sources: Mapping[str, str] = _NOTHING,
+    addresses: Mapping[str, str] = _NOTHING,
+) -> dict[str, str | bytes]:
+    """Every file of the playbook by its path; the same arguments give the same bytes.
+
+    `sources` is what clients mount of file systems that the spec names no source of, by file system; it may
+    be a Jinja expression that the playbook knows the value of. `addresses` are those of all machines by name,
+    where no DNS has them.
+    """
+    from gridwright.node_programs import claim_program
+    from gridwright.node_programs.scratch_program import build_zipapp, unit_file
+
+    files: dict[str, str | bytes] = {
+        "inventory.yml": inventory(hosts),
+        "group_vars/all.yml": variables(spec, slurm, sources=sources, addresses=addresses),
+        "tuning.yaml": resources.files("gridwright.setup").joinpath("tuning.yaml").read_text("utf-8"),
+        "roles/scratch/files/scratch.pyz": build_zipapp(),
+        "roles/scratch/files/gridwright-scratch.service": unit_file(),
+    }
+    if _claimed(spec, sources):
+        files["roles/claim/files/claim.pyz"] = claim_program.build_zipapp()
+        files["roles/claim/files/gridwright-claim.service"] = claim_program.unit_file()
+    files.update(_tree(resources.files("gridwright.setup").joinpath("ansible")))
+    return {name: files[name] for name in sorted(files)}
+
+
+def inventory(hosts: Hosts) -> str:
+    """inventory.yml: the groups, each with its nodes."""
+    groups = {
+        group: {"hosts": {name: dict(reach) or None for name, reach in hosts.groups.get(group, {}).items()}}
+        for group in GROUPS
+    }
+    return _INVENTORY + _yaml(groups)
+
+
+def variables(
+    spec: GridSpec,
+    slurm: SlurmPart | None,
+    *,
+    sources: Mapping[str, str] = _NOTHING,
+    addresses: Mapping[str, str] = _NOTHING,
+) -> str:
+    """group_vars/all.yml: what the grid spec says of its nodes."""
+    own_kernel = spec.provider != "lab"
+    content = {
+        "gridwright_grid": spec.name,
+        "gridwright_own_kernel": own_kernel,
+        "gridwright_mounts": _mounts(spec, sources) if own_kernel else [],
+        "gridwright_scratch": _scratch(spec) if own_kernel else {},
+        "gridwright_scale": [
+            str(each.path) for each in spec.filesystems.values() if isinstance(each, ScaleFileSystem)
+        ],
+        # A site that provides its own machines may have a Slurm of its own: it is asked for by name there.
+        "gridwright_slurm_configure": slurm is not None and spec.is_bought,
+        "gridwright_slurm": {} if slurm is None else _slurm(slurm),
+    }
+    # What only grids in a cloud have is left out elsewhere.
+    cloud = {
+        "gridwright_addresses": dict(addresses),
+        "gridwright_claims": _claimed(spec, sources),
+        "gridwright_lustre_servers": bool(_built(spec, sources)),
+    }
+    return _VARIABLES + _yaml(content | {name: value for name, value in cloud.items() if value})
+
+
+def _built(spec: GridSpec, sources: Mapping[str, str]) -> list[str]:
+    """Lustres whose servers are machines of the grid."""
+    return [
+        name
+        for name, each in spec.filesystems.items()
+        if name in sources and isinstance(each, LustreFileSystem) and each.source is None
+    ]
+
+
+def _claimed(spec: GridSpec, sources: Mapping[str, str]) -> list[str]:
+    """Groups of machines that claim their names, since an instance takes the place of another one there."""
+    replaced = spec.aws is not None and spec.aws.replace_nodes
+    groups = (("compute", replaced), ("storage", bool(_built(spec, sources))))
+    return [group for group, claims in groups if claims]
+
+
+def _mounts(spec: GridSpec, sources: Mapping[str, str]) -> list[dict[str, str]]:
+    entries = [
+        entry
+        for name, each in spec.filesystems.items()
+        if (entry := mount_entry(each, sources.get(name))) is not None
+    ]
+    return [
+        {
+            "source": entry.source,
+            "path": entry.mount_point,
+            "type": entry.type,
+            "options": entry.option_text,
+        }
+        for entry in entries
+    ]
+
+
+def _scratch(spec: GridSpec) -> dict[str, Any]:
+    """The wish of nodes.scratch.configuration; nothing where no file system lies on an instance store."""
+    wish = scratch_configuration(spec, read_ahead_kib=_read_ahead_kib())
+    return wish if wish["arrays"] else {}
+
+
+def _read_ahead_kib() -> int:
+    """Of the tuning table, so that array and member disks have the same."""
+    return cast("int", next(row.value for row in tuning_rows() if row.name == "block-read-ahead"))
+
+
+def _slurm(slurm: SlurmPart) -> dict[str, Any]:
+    return {
+        "nodes": list(slurm.nodes),
+        "controllers": list(slurm.controllers),
+        "state": slurm.state,
+        "spool": slurm.spool,
+        "logs": slurm.logs,
+    }
+
+
+def _tree(directory: Traversable, below: str = "") -> dict[str, str]:
+    files: dict[str, str] = {}
+    for each in directory.iterdir():
+        if each.is_dir():
+            if each.name != "__pycache__":
+                files.update(_tree(each, f"{below}{each.name}/"))
+        else:
+            files[below + each.name] = each.read_text("utf-8")
+    return files
+
+
+def _yaml(content: object) -> str:
+    from ruamel.yaml import YAML
+
+    yaml = YAML()
+    yaml.default_flow_style = False
+    yaml.indent(mapping=2, sequence=4, offset=2)  # as ansible-lint asks for
+    yaml.width = 110
+    text = io.StringIO()
+    # Plain data: what the spec has are classes of its own, which YAML would write as such.
+    yaml.dump(json.loads(json.dumps(content)), text)
+    return text.getvalue()
+
+
+_INVENTORY = """\
+# Nodes by what they are there for: compute runs jobs, storage serves file systems, head schedules. A node
+# may be in several groups. To reach one otherwise than by its name, write ansible_host, ansible_port and
+# ansible_user beside it, in an inventory of your own (ansible-playbook -i, gridwright setup --inventory).
+---
+"""
+_VARIABLES = """\
+# What the grid spec says of its nodes. What a site chooses beside it are the defaults of the roles, such as
+# lustre_client_repository and slurm_munge_key_file: write them into a file of your own, and name it with
+# ansible-playbook --extra-vars @FILE, or gridwright setup --variables FILE.
+---
+"""

@@ -1,0 +1,210 @@
+"""Sets nodes up: the playbook of the grid, run by Ansible in a directory of its own, with bounded time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from gridwright.errors import environment_error
+from gridwright.setup.outcome import NodeSetup, last_task, read_report
+
+LONGEST_S = 3 * 3600.0
+"""Whole run: two file systems on large disks, whose blocks mkfs discards first, and packages."""
+LONGEST_CHECK_S = 1200.0
+_SAY_EVERY_S = 15.0
+_LOOK_EVERY_S = 0.1
+_TO_STOP_S = 10.0
+"""Between the request to stop and SIGKILL: Ansible ends its tasks and the connections first."""
+_SHOWN_LINES = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetupRequest:
+    """What to run, and how nodes are reached."""
+
+    files: Mapping[str, str | bytes]
+    """The playbook; see nodes.playbook."""
+    check: bool
+    diff: bool = False
+    nodes: Sequence[str] = ()
+    """Names of nodes, or patterns of Ansible; empty for all."""
+    user: str | None = None
+    private_key: Path | None = None
+    inventory: Path | None = None
+    variables: Path | None = None
+    become: bool = True
+    """Whether tasks become root by sudo; not where the user is root already."""
+    ssh: Sequence[str] = ("ssh",)
+    """The command line that runs ssh where the nodes can be reached from."""
+    local: bool = False
+    """Whether the only node is this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetupResult:
+    """What became of the nodes."""
+
+    nodes: list[NodeSetup]
+
+    @property
+    def failed(self) -> bool:
+        """Whether any node was not set up."""
+        return any(node.state in ("failed", "unreachable", "unfinished") for node in self.nodes)
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was changed, or would be."""
+        return any(node.changes or node.state == "changed" for node in self.nodes)
+
+
+def set_up(request: SetupRequest, *, stop: threading.Event, say: Callable[[str], None]) -> SetupResult:
+    """Run the playbook; raises KeyboardInterrupt when `stop` is set, after Ansible has ended.
+
+    Raises GridwrightError (ENVIRONMENT) where Ansible cannot run at all, or takes too long; what fails on a
+    node is in the result.
+    """
+    with tempfile.TemporaryDirectory(prefix="gridwright-setup-") as name:
+        place = Path(name)
+        for path, content in request.files.items():
+            file = place / "playbook" / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content.encode() if isinstance(content, str) else content)
+        log = place / "ansible.log"
+        status = _run(request, place, log, stop, say)
+        nodes = read_report(_lines(place / "report"))
+        if stop.is_set():
+            raise KeyboardInterrupt
+        if not nodes or (status != 0 and not any(node.failures for node in nodes)):
+            raise environment_error(
+                f"ansible-playbook ended with status {status}:\n{_end_of(log)}",
+                where="ansible",
+                remedy="correct what it names; gridwright render writes the same playbook, to be run by hand",
+            )
+        return SetupResult(nodes)
+
+
+def command_line(request: SetupRequest, place: Path) -> list[str]:
+    """The call of ansible-playbook of this Python; `place` is the directory that everything is in."""
+    options = [
+        *(["--check"] if request.check else []),
+        *(["--diff"] if request.diff else []),
+        *(["--limit", ",".join(request.nodes)] if request.nodes else []),
+        *(["--user", request.user] if request.user else []),
+        *(["--private-key", str(request.private_key.absolute())] if request.private_key else []),
+        *["--inventory", str(request.inventory.absolute()) if request.inventory else "inventory.yml"],
+        *["--extra-vars", json.dumps({"gridwright_become": request.become})],
+        *(["--extra-vars", f"@{request.variables.absolute()}"] if request.variables else []),
+    ]
+    return [sys.executable, "-m", "ansible", "playbook", *options, "site.yml"]
+
+
+def environment(request: SetupRequest, place: Path) -> dict[str, str]:
+    """The environment of Ansible: no setting of it is the user's own, and nothing asks questions."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+    multiplexed = ["-oControlMaster=auto", "-oControlPersist=30s"]
+    # The directory of sockets of the ssh that runs elsewhere is not one that Ansible makes here.
+    socket = ["-oControlPath=/run/gridwright-%C"] if list(request.ssh) != ["ssh"] else []
+    options = ["-oBatchMode=yes", "-oServerAliveInterval=10", "-oServerAliveCountMax=3"]
+    return {
+        **kept,
+        "LC_ALL": "C.UTF-8",  # Ansible refuses to run in any other encoding
+        "PYTHONUNBUFFERED": "1",
+        "ANSIBLE_CONFIG": str(place / "playbook" / "ansible.cfg"),
+        "ANSIBLE_HOME": str(place / "home"),
+        "ANSIBLE_LOCAL_TEMP": str(place / "home" / "tmp"),
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_SSH_EXECUTABLE": str(place / "ssh"),
+        "ANSIBLE_SSH_ARGS": " ".join([*multiplexed, *socket, *options]),
+        "ANSIBLE_SSH_TRANSFER_METHOD": "piped",
+        "ANSIBLE_CALLBACK_PLUGINS": str(_callbacks()),
+        "ANSIBLE_CALLBACKS_ENABLED": "gridwright_report",
+        "GRIDWRIGHT_REPORT": str(place / "report"),
+        # An account without a home, such as that of a service, can look at what differs, too.
+        **({"ANSIBLE_REMOTE_TEMP": str(place / "home" / "remote")} if request.local else {}),
+    }
+
+
+def _run(
+    request: SetupRequest, place: Path, log: Path, stop: threading.Event, say: Callable[[str], None]
+) -> int:
+    ssh = place / "ssh"
+    ssh.write_text(f'#!/bin/sh\nexec {shlex.join(request.ssh)} "$@"\n')
+    ssh.chmod(0o700)
+    report = place / "report"
+    report.touch()
+    (place / "home" / "tmp").mkdir(parents=True)
+    longest = LONGEST_CHECK_S if request.check else LONGEST_S
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command_line(request, place),
+            cwd=place / "playbook",
+            env=environment(request, place),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # a terminal's Ctrl-C reaches us alone, and we tell Ansible
+        )
+        try:
+            return _wait(process, report, longest, stop, say)
+        finally:
+            _end(process)
+
+
+def _wait(
+    process: subprocess.Popen[bytes],
+    report: Path,
+    longest: float,
+    stop: threading.Event,
+    say: Callable[[str], None],
+) -> int:
+    started = said = time.monotonic()
+    while process.poll() is None:
+        now = time.monotonic()
+        if stop.wait(_LOOK_EVERY_S):
+            return -signal.SIGINT
+        if now - started > longest:
+            raise environment_error(
+                f"the playbook has not ended after {longest:.0f} s; it is in: {last_task(_lines(report))}",
+                remedy="see the nodes that are in it, then run gridwright setup again: it goes on from there",
+            )
+        if now - said > _SAY_EVERY_S:
+            said = now
+            say(f"after {now - started:.0f} s: {last_task(_lines(report)) or 'starting'}")
+    return process.returncode
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Leave nothing running: Ansible is asked, then its whole session is killed."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_TO_STOP_S)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _callbacks() -> Path:
+    with resources.as_file(resources.files("gridwright.setup").joinpath("ansible_report")) as directory:
+        return directory
+
+
+def _lines(report: Path) -> list[str]:
+    return report.read_text("utf-8", errors="replace").splitlines()
+
+
+def _end_of(log: Path) -> str:
+    lines = [line for line in log.read_text("utf-8", errors="replace").splitlines() if line.strip()]
+    return "\n".join(lines[-_SHOWN_LINES:])

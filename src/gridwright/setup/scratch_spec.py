@@ -1,0 +1,76 @@
+"""The wish for scratch storage of the nodes of a grid, out of its spec, as `scratch.configuration` has it."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from gridwright.errors import GridwrightError, Problem
+from gridwright.node_programs.scratch.configuration import READ_AHEAD_KIB, SCHEMA
+from gridwright.spec.filesystems import LocalFileSystem
+from gridwright.spec.model import GridSpec, LibraryName
+from gridwright.spec.storage import INSTANCE_STORE
+
+_LONGEST_NAME = 20
+"""What md keeps of a name behind `gridwright:` (scratch.configuration)."""
+_DIGITS = 6
+MODES: dict[LibraryName, str] = {"data": "0755", "work": "1777", "util": "1777"}
+"""All users write to work and util, and none may remove what is another's; data are root's until the site
+says otherwise."""
+
+
+def scratch_configuration(spec: GridSpec, *, read_ahead_kib: int = READ_AHEAD_KIB) -> dict[str, Any]:
+    """What /etc/gridwright/scratch.json holds on each compute node; plain data, without arrays where none is.
+
+    Each local file system on disks of an instance store becomes an array, and each library on it a directory.
+    Raises GridwrightError where two of them would each take all disks.
+    """
+    found = {
+        name: each
+        for name, each in spec.filesystems.items()
+        if isinstance(each, LocalFileSystem) and each.disks is not None and each.disks.type == INSTANCE_STORE
+    }
+    greedy = [name for name, each in found.items() if each.disks is not None and each.disks.count is None]
+    if len(greedy) > 1:
+        raise GridwrightError(
+            *(
+                Problem(
+                    f"file systems {' and '.join(greedy)} would each take all disks of the instance store",
+                    field=f"filesystems.{name}.disks.count",
+                    remedy="say how many disks each has, or put their libraries on one file system",
+                )
+                for name in greedy
+            )
+        )
+    arrays = [{**_array(spec, name, each), "read_ahead_kib": read_ahead_kib} for name, each in found.items()]
+    return {"schema": SCHEMA, "arrays": arrays}
+
+
+def _array(spec: GridSpec, name: str, filesystem: LocalFileSystem) -> dict[str, Any]:
+    below: dict[str, str] = {}
+    for library in spec.libraries:
+        if spec.libraries[library].filesystem == name:
+            directory = spec.library_directory(library).relative_to(filesystem.path)
+            # Two libraries may share a directory; the more open one decides.
+            below[directory.as_posix()] = max(MODES[library], below.get(directory.as_posix(), ""))
+    return {
+        "name": array_name(name),
+        "mount_point": str(filesystem.path),
+        "members": filesystem.disks.count if filesystem.disks is not None else None,
+        "chunk_bytes": int(filesystem.chunk),
+        "format": filesystem.format,
+        "owner": "root",
+        "group": "root",
+        "mode": below.pop(".", "0755"),
+        "directories": [
+            {"path": path, "owner": "root", "group": "root", "mode": mode} for path, mode in below.items()
+        ],
+    }
+
+
+def array_name(filesystem: str) -> str:
+    """The name of an array: the file system's; of a long one its beginning and a digest of the whole."""
+    if len(filesystem) <= _LONGEST_NAME:
+        return filesystem
+    digest = hashlib.sha256(filesystem.encode()).hexdigest()[:_DIGITS]
+    return f"{filesystem[: _LONGEST_NAME - _DIGITS - 1].rstrip('-')}-{digest}"

@@ -1,0 +1,138 @@
+"""A doctor's rounds over several nodes: what the nodes, the scheduler and the file system's servers say."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from gridwright.doctor.check import CheckResult
+from gridwright.doctor.examination import FACTS, TUNING_DRIFT, Rounds, examine, faults
+from gridwright.doctor.facts.node_facts import NodeFacts, node_facts
+from gridwright.doctor.file_system_health import health_of_filesystems
+from gridwright.doctor.observation import Seen
+from gridwright.errors import environment_error
+from gridwright.filesystems.commands import Output
+from gridwright.prove.check_event import check_event
+from gridwright.schedulers.head_node import Answer
+from tests.fixtures.lustre_node import printed
+from tests.support.doctor_grid import MACHINES, SPEC, node, sound
+from tests.support.lustre_files import Lfs
+
+
+def facts_of(*nodes: NodeFacts) -> dict[str, tuple[int, bytes, bytes] | None]:
+    return {each.hostname: (0, each.model_dump_json().encode(), b"") for each in nodes}
+
+
+class Grid:
+    """Nodes that answer with facts, and a master that does not answer, or cannot be asked."""
+
+    def __init__(self, answers: Mapping[str, tuple[int, bytes, bytes] | None]) -> None:
+        self.answers = answers
+        self.asked: list[Sequence[str]] = []
+        self.masters: list[Sequence[str]] = []
+        self.broken = False
+
+    def reach(
+        self, command: Sequence[str], stdin: bytes, seconds: float
+    ) -> Mapping[str, tuple[int, bytes, bytes] | None]:
+        request = json.loads(stdin)
+        assert request["libraries"] == {"data": "/mnt/grid/data"}
+        assert "vm.dirty_ratio" in request["settings"]["sysctl"]
+        assert 15 < seconds < 60
+        self.asked.append(command)
+        return self.answers
+
+    def run(self, command: Sequence[str], *, timeout_s: float = 30.0) -> Answer:
+        self.masters.append(command)
+        if self.broken:
+            raise environment_error("mfscli cannot be started: No such file", remedy="install it")
+        return Answer(1, b"", b"can't connect to master")
+
+    def rounds(self, down: Mapping[str, str] | None = None) -> Rounds:
+        return Rounds(self.reach, self.run, down or {})
+
+    def faults(self, down: Mapping[str, str] | None = None) -> list[CheckResult]:
+        return [each for each in examine(SPEC, self.rounds(down)) if not each.ok and each.level != "info"]
+
+
+def now(name: str, **changes: object) -> NodeFacts:
+    return node(name, sound(source="storage1:9421", **changes), time=time.time())
+
+
+def test_every_node_is_asked_in_one_go_and_the_master_that_they_mount() -> None:
+    grid = Grid(facts_of(now("compute1"), now("compute2")))
+    findings = grid.faults()
+    assert grid.asked == [FACTS]
+    assert grid.masters and "storage1" in grid.masters[0]
+    assert [each.name for each in findings] == ["master-silent"]
+    assert findings[0].nodes == () and findings[0].found.startswith("file system shared: ")
+
+
+def test_a_file_system_that_cannot_be_asked_is_a_finding() -> None:
+    grid = Grid(facts_of(now("compute1")))
+    grid.broken = True
+    (finding,) = grid.faults()
+    assert (finding.name, finding.level) == ("filesystem-silent", "error")
+    assert "mfscli cannot be started" in finding.found
+
+
+def test_a_node_that_the_scheduler_gives_no_jobs() -> None:
+    grid = Grid(facts_of(now("compute1"), now("compute2")))
+    findings = grid.faults({"compute2": "drained (bad disk)"})
+    (down,) = [each for each in findings if each.name == "node-down"]
+    assert (down.nodes, down.found) == (("compute2",), "its scheduler says drained (bad disk)")
+
+
+def test_the_event_of_a_finding_names_nodes_folded() -> None:
+    grid = Grid(facts_of(*(now(f"compute{n}", hangs=True) for n in range(1, 12))))
+    (hangs,) = [each for each in grid.faults() if each.name == "library-hangs"]
+    event = check_event(hangs)
+    assert event["event"] == "check"
+    assert len(event["nodes"]) == 11
+    assert event["text"].startswith("compute[1-11]: library data (/mnt/grid/data): does not answer")
+
+
+def test_facts_survive_the_way_from_a_node(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    facts = node_facts({"data": str(tmp_path / "data"), "work": str(tmp_path / "work")})
+    assert NodeFacts.model_validate_json(facts.model_dump_json()) == facts
+    assert facts.libraries["data"].refused is None
+    assert facts.libraries["work"].missing == "No such file or directory"
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"null", b"[1]"])
+def test_answers_that_are_no_facts_are_silence(text: bytes) -> None:
+    grid = Grid({"compute1": (0, text, b"")})
+    names = [each.name for each in grid.faults()]
+    assert "node-silent" in names
+
+
+def test_a_proof_has_one_line_for_all_settings_that_drifted() -> None:
+    spec = SPEC.model_copy(update={"provider": "local"})
+    drifted = now("compute1").model_copy(
+        update={"settings": {"sysctl": {"vm.swappiness": "60", "net.core.somaxconn": "128"}}}
+    )
+    found = examine(spec, Grid(facts_of(drifted)).rounds())
+    assert len([each for each in found if each.name.startswith("sysctl-") and not each.ok]) == 2
+    told = faults(found)
+    (drift,) = [each for each in told if each.name == TUNING_DRIFT]
+    assert (drift.level, drift.nodes) == ("warning", ("compute1",))
+    assert "sysctl-swappiness" in drift.found and "gridwright doctor" in drift.remedy
+    assert not any(each.name.startswith("sysctl-") for each in told)
+    assert not [each for each in faults(found, {TUNING_DRIFT: "known"}) if each.name == TUNING_DRIFT]
+
+
+def test_large_files_on_one_target_are_looked_for_where_the_file_system_answers() -> None:
+    path = "/mnt/grid/data/a"
+    on_one = Lfs(layouts={path: printed("205-getstripe-default")}, files={path: 2**35})
+    found = health_of_filesystems(Seen(MACHINES, {"compute1": now("compute1")}, {}, {}), on_one)
+    assert [getattr(each, "name", each) for each in found["shared"]] == ["single-target-files"]
+
+    hanging = Seen(MACHINES, {"compute1": now("compute1", hangs=True)}, {}, {})
+    assert health_of_filesystems(hanging, on_one) == {}
+    nothing = Lfs(refuses=Output(127, b"", b"lfs: not found"))
+    assert health_of_filesystems(Seen(MACHINES, {"compute1": now("compute1")}, {}, {}), nothing) == {}

@@ -1,0 +1,174 @@
+"""What a node tells of itself: facts that are so, and parsers of what the kernel and its tools print."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gridwright.doctor.examination import FACTS
+from gridwright.doctor.facts import clock, commands, disks, kernel_log, mounted, scratch, services, settings
+from gridwright.doctor.facts.libraries import library, locks
+from gridwright.doctor.facts.node_facts import NodeFacts, node_facts
+
+MOUNTINFO = """\
+22 28 0:20 / /proc rw,nosuid shared:12 - proc proc rw
+28 1 259:2 / / rw,relatime shared:1 - ext4 /dev/nvme0n1p2 rw,errors=remount-ro
+31 28 0:25 / /dev/shm rw shared:4 - tmpfs tmpfs rw
+36 28 0:44 / /tmp rw - tmpfs tmpfs rw,size=4g
+40 28 7:0 / /snap/core/1 ro - squashfs /dev/loop0 ro
+41 28 259:2 /home /home\\040of\\040all rw - ext4 /dev/nvme0n1p2 rw
+52 28 0:61 / /mnt/grid rw,noatime - lustre 10.0.0.1@tcp:/scratch rw,flock,lazystatfs
+53 28 0:62 / /mnt/home rw - nfs4 nfs1:/home rw,vers=4.2,hard
+garbage
+"""
+
+
+def test_this_machine_tells_of_itself(tmp_path: Path) -> None:
+    facts = node_facts({"data": str(tmp_path)}, {"sysctl": ["vm.swappiness", "no.such"], "limit": ["nofile"]})
+    assert facts.system is not None and facts.system.kernel == os.uname().release
+    assert facts.processors is not None and 1 <= facts.processors.cores <= facts.cpus
+    assert facts.memory is not None and facts.memory.total_bytes == pytest.approx(
+        facts.memory_bytes, rel=0.01
+    )
+    assert facts.settings["sysctl"]["vm.swappiness"] == Path("/proc/sys/vm/swappiness").read_text().strip()
+    assert facts.settings["sysctl"]["no.such"] is None
+    assert facts.libraries["data"].locks == {"flock": None, "fcntl": None}
+    assert facts.libraries["data"].read_only is False
+    assert any(mount.mount_point == "/" for mount in facts.mounts or ())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_node_answers_a_request_within_seconds_and_imports_nothing_slow(tmp_path: Path) -> None:
+    request = json.dumps({"libraries": {"data": str(tmp_path)}})
+    began = time.monotonic()
+    done = subprocess.run(FACTS, input=request, capture_output=True, text=True, timeout=60, check=True)
+    assert time.monotonic() - began < 20
+    assert NodeFacts.model_validate_json(done.stdout).libraries["data"].path == str(tmp_path)
+    look = "import sys, gridwright.doctor.facts.gather; print('pydantic' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", look], text=True) == "False\n"
+
+
+def test_files_of_a_library_have_the_time_of_this_node(tmp_path: Path) -> None:
+    assert library(tmp_path)["file_times_off_s"] == 0.0
+
+
+def test_locks_work_on_a_local_disk(tmp_path: Path) -> None:
+    assert locks(tmp_path) == {"flock": None, "fcntl": None}
+
+
+def test_mounts_that_hold_data_are_told_once_and_those_of_the_kernel_not() -> None:
+    found = mounted.data_mounts(MOUNTINFO.splitlines())
+    assert [(each["mount_point"], each["type"], each["local"]) for each in found] == [
+        ("/", "ext4", True),
+        ("/tmp", "tmpfs", True),
+        ("/mnt/grid", "lustre", False),
+        ("/mnt/home", "nfs4", False),
+    ]
+    assert found[2]["options"].split(",") == ["flock", "lazystatfs", "noatime", "rw"]
+    assert mounted.unescaped("/home\\040of\\040all") == "/home of all"
+
+
+@given(st.lists(st.text(max_size=80), max_size=8))
+def test_no_line_of_a_mount_table_breaks_the_look(lines: list[str]) -> None:
+    mounted.data_mounts(lines)
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("Out of memory: Killed process 12 (sas) total-vm:1kB", "memory-killed"),
+        ("EXT4-fs error (device nvme1n1): ext4_find_entry:1455: reading directory lblock 0", "disk-error"),
+        ('XFS (md0): metadata I/O error in "xlog_iodone" at daddr 0x40', "disk-error"),
+        ("critical medium error, dev sda, sector 123 op 0x0:(READ)", "disk-error"),
+        ("I/O error, dev nvme1n1, sector 65538 op 0x0:(READ) flags 0x8800", "disk-error"),
+        ("nvme nvme1: I/O 21 QID 3 timeout, aborting", "nvme-timeout"),
+        ("INFO: task sas:4242 blocked for more than 120 seconds.", "task-hung"),
+        ("mce: [Hardware Error]: Machine check events logged", "machine-check"),
+        ("nfs: server nfs1 not responding, still trying", "server-silent"),
+        (
+            "LustreError: 167-0: scratch-OST0000-osc: This client was evicted by scratch-OST0000",
+            "server-silent",
+        ),
+    ],
+)
+def test_the_kernels_words_for_trouble_are_known(line: str, kind: str) -> None:
+    assert kernel_log.digest([line, line]) == {kind: {"count": 2, "last": line}}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Memory cgroup out of memory: Killed process 1659 (python)",
+        "I/O error, dev loop0, sector 65538 op 0x0:(READ)",
+        "EXT4-fs (nvme0n1p2): mounted filesystem r/w with ordered data mode",
+        "nfs: server nfs1 OK",
+    ],
+)
+def test_what_is_no_trouble_is_passed_over(line: str) -> None:
+    assert kernel_log.digest([line]) == {}
+
+
+def test_only_the_kernel_itself_is_heard() -> None:
+    assert kernel_log.kernel_text("3,1234,5678,-;EXT4-fs error\n SUBSYSTEM=block") == "EXT4-fs error"
+    assert kernel_log.kernel_text("12,1234,5678,-;sas: EXT4-fs error") is None
+    assert kernel_log.kernel_text("no record") is None
+
+
+def test_values_of_lustre_are_put_together_without_the_servers_own_connections() -> None:
+    printed = (
+        "osc.scratch-OST0000-osc-ffff9d.max_dirty_mb=467\n"
+        "osc.scratch-OST0001-osc-ffff9d.max_dirty_mb=256\n"
+        "osc.scratch-OST0000-osc-MDT0000.max_dirty_mb=32\n"
+    )
+    assert commands.lustre_values(printed) == "256, 467"
+    assert commands.lustre_values("") is None
+
+
+def test_units_that_failed() -> None:
+    printed = "munge.service loaded failed failed MUNGE\nscratch.mount loaded failed failed /scratch\n\n"
+    assert services.failed_units(printed) == ["munge.service", "scratch.mount"]
+
+
+@pytest.mark.parametrize(
+    ("text", "word"), [("always [madvise] never", "madvise"), ("[none] mq-deadline", "none"), ("0", "0")]
+)
+def test_the_chosen_word_of_several(text: str, word: str) -> None:
+    assert settings.chosen(text) == word
+
+
+def test_settings_that_cannot_be_named_are_not_looked_up() -> None:
+    assert (
+        settings.values(settings.sysctl, ["../../etc/passwd", "net/ipv4/tcp_sack"])["../../etc/passwd"]
+        is None
+    )
+    assert settings.sysfs("../etc/hostname") is None
+    assert settings.limit("no such limit") is None
+    assert settings.limit("nofile hard") == settings.limit("hard nofile")
+
+
+def test_media_of_disks() -> None:
+    assert [disks.medium("nvme1n1", "0"), disks.medium("sda", "1"), disks.medium("vdb", "0")] == [
+        "nvme",
+        "rotational",
+        "ssd",
+    ]
+
+
+def test_mount_points_of_the_scratch_configuration() -> None:
+    text = json.dumps({"schema": 1, "arrays": [{"name": "work", "mount_point": "/scratch"}]})
+    assert scratch.mount_points(text) == ["/scratch"]
+    for broken in ("", "[]", '{"arrays": [{}]}'):
+        with pytest.raises(OSError, match="not understood"):
+            scratch.mount_points(broken)
+
+
+def test_the_clock_of_this_machine_is_told() -> None:
+    assert set(clock.clock()) == {"synchronised", "keepers"}

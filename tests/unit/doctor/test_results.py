@@ -1,0 +1,123 @@
+"""Results of checks: nodes that came out alike are one, the gravest come first, servers have their word."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gridwright.cli.prove.doctor_rounds import chosen_names, rounds_of
+from gridwright.cli.prove.doctor_show import document
+from gridwright.doctor.check import CheckResult
+from gridwright.doctor.checks import all_checks, needs_pairs
+from gridwright.doctor.facts.health import health
+from gridwright.doctor.file_system_health import asked_of_nodes
+from gridwright.doctor.results import results_of
+from gridwright.errors import Finding, GridwrightError
+from gridwright.spec import parse_spec
+from tests.support.doctor_grid import MACHINES, SPEC, grid, machine, node, results, sound
+
+EVICTED = {
+    "level": "error",
+    "name": "client-evicted",
+    "text": "evicted by scratch-OST0001",
+    "remedy": "see dmesg",
+}
+
+
+def by_name(found: list[CheckResult], name: str) -> list[CheckResult]:
+    return [each for each in found if each.name == name]
+
+
+def test_every_check_is_told_wrong_ones_first_and_the_gravest_of_them() -> None:
+    seen = grid(node("compute1"), node("compute2", sound(hangs=True, inodes_free=1)))
+    found = results(seen)
+    assert {each.name for each in found} == {check.name for check in all_checks()}
+    wrong = [each for each in found if not each.ok]
+    assert found[: len(wrong)] == wrong
+    levels = [each.level for each in wrong]
+    assert levels == sorted(levels, key=["error", "warning", "info"].index)
+
+
+def test_what_nodes_find_of_a_file_system_as_its_clients_is_told_under_its_own_name() -> None:
+    nodes = [machine(f"compute{n}", health={"shared": [EVICTED] if n < 3 else []}) for n in (1, 2, 3)]
+    (evicted,) = by_name(results(grid(*nodes, spec=MACHINES)), "client-evicted")
+    assert (evicted.ok, evicted.level, evicted.nodes) == (False, "error", ("compute1", "compute2"))
+    assert evicted.found == "file system shared: evicted by scratch-OST0001"
+
+
+def test_what_servers_find_themselves_is_told_too_and_can_be_silenced() -> None:
+    finding = Finding("warning", "data-undergoal", "3 chunks have fewer copies", "start the servers")
+    seen = replace(grid(node("compute1")), filesystems={"shared": [finding]})
+    (told,) = by_name(results(seen), "data-undergoal")
+    assert (told.ok, told.nodes, told.remedy) == (False, (), "start the servers")
+    silent = SPEC.model_copy(update={"silence": {"data-undergoal": "a server is away"}})
+    (told,) = by_name(results(replace(seen, spec=silent)), "data-undergoal")
+    assert told.silenced == "a server is away"
+
+
+def test_a_node_that_cannot_ask_a_file_system_is_named_unless_its_library_hangs() -> None:
+    unknown = {"health:shared": "lctl cannot be started: No such file or directory"}
+    (check,) = [each for each in all_checks() if each.name == "filesystem-silent"]
+    (told,) = results_of(grid(machine("compute1", unknown=unknown), spec=MACHINES), [check])
+    assert (told.ok, told.nodes) == (False, ("compute1",))
+    assert "lctl cannot be started" in told.found
+    hangs = {"data": sound(hangs=True), "work": sound()}
+    (told,) = results_of(grid(machine("compute1", unknown=unknown, libraries=hangs), spec=MACHINES), [check])
+    assert (told.ok, told.applies) == (True, False)
+
+
+def test_a_file_system_is_looked_at_as_the_spec_describes_it() -> None:
+    described = asked_of_nodes(MACHINES)
+    assert set(described) == {"shared", "disk"}
+    names = {each["name"] for each in health(described["shared"] | {"path": "/no/such/mount"})}
+    assert names == set()
+    assert set(asked_of_nodes(SPEC)) == set()
+
+
+def test_the_document_names_nodes_folded_and_is_met_where_no_error_counts() -> None:
+    refuses = sound(refused="Disk quota exceeded")
+    found = results(grid(*(node(f"compute{n}", refuses) for n in range(1, 17))))
+    written = document(found)
+    (wrong,) = [each for each in written["checks"] if not each["ok"] and each["level"] == "error"]
+    assert (wrong["name"], wrong["nodes"]) == ("library-refuses", "compute[1-16]")
+    assert (written["schema"], written["command"], written["met"]) == (1, "doctor", False)
+    silenced = [replace(each, silenced="a test") if not each.ok else each for each in found]
+    assert document(silenced)["met"] is True
+    assert {each["name"] for each in document(silenced)["silenced"]} >= {"library-refuses"}
+
+
+@pytest.mark.parametrize(
+    ("only", "needed"),
+    [((), True), (("flock-alone",), True), (("clock-apart",), True), (("disk-full",), False)],
+)
+def test_nodes_are_paired_only_for_checks_that_need_it(only: tuple[str, ...], needed: bool) -> None:
+    assert needs_pairs(only) is needed
+
+
+def test_a_set_of_nodes_is_chosen_in_the_grids_order() -> None:
+    names = [f"compute{n}" for n in range(1, 12)]
+    assert chosen_names(names, "compute[10-11,2]") == ["compute2", "compute10", "compute11"]
+    for wrong in ("compute[12-13]", "compute[", ""):
+        with pytest.raises(GridwrightError) as caught:
+            chosen_names(names, wrong)
+        assert caught.value.problems[0].where == "--nodes"
+
+
+SITE = """\
+nodes: {compute: {hosts: "node[1-2]"}}
+filesystems: {disk: {type: local, path: /data}}
+scheduler: {type: slurm}
+"""
+
+
+def test_named_nodes_are_looked_at_also_while_their_scheduler_is_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    rounds = rounds_of(parse_spec(SITE))
+    assert rounds is not None
+    assert rounds.scheduler_silent == "scontrol cannot be started: No such file or directory"
+
+    with pytest.raises(GridwrightError, match="scontrol cannot be started"):
+        rounds_of(parse_spec(SITE.replace('hosts: "node[1-2]"', "count: 2")))

@@ -1,0 +1,168 @@
+"""The program for nodes: one file, the same bytes for the same sources, Python 3.9 and nothing else."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import json
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from gridwright.errors import GridwrightError
+from gridwright.node_programs.scratch.configuration import WAIT_SECONDS, parse_configuration
+from gridwright.node_programs.scratch_program import PROGRAM, build_zipapp, unit_file
+from gridwright.setup.scratch_spec import array_name, scratch_configuration
+from gridwright.spec.load import parse_spec
+from tests.support.scratch_world import World, disk
+
+SOURCE = Path(__file__).parents[3] / "src" / "gridwright" / "node_programs" / "scratch"
+MODULES = sorted(SOURCE.glob("*.py"))
+
+
+def test_it_is_the_same_bytes_each_time() -> None:
+    assert build_zipapp() == build_zipapp()
+
+
+def test_it_runs_without_gridwright_and_says_what_is_wrong(tmp_path: Path) -> None:
+    program = tmp_path / "scratch.pyz"
+    program.write_bytes(build_zipapp())
+    with zipfile.ZipFile(program) as archive:
+        assert "gridwright/node_programs/scratch/instance_stores.json" in archive.namelist()
+    # -S: no site packages, so nothing of Gridwright but what is in the file.
+    argv = [sys.executable, "-I", "-S", str(program), "--config", str(tmp_path / "none.json"), "--json"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    document = json.loads(done.stdout)
+    assert (document["schema"], document["command"], document["ok"]) == (1, "node scratch", False)
+    assert "none.json: No such file or directory" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_it_runs_on_the_oldest_python(tmp_path: Path) -> None:
+    python = shutil.which("python3.9")
+    if python is None or subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode:
+        pytest.skip("not installed here: python3.9")
+    program = tmp_path / "scratch.pyz"
+    program.write_bytes(build_zipapp())
+    done = subprocess.run([python, "-I", program, "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "--wipe" in done.stdout
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.stem)
+def test_each_module_is_python_3_9_and_imports_the_standard_library_only(module: Path) -> None:
+    tree = ast.parse(module.read_text(), feature_version=(3, 9))
+    names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    names += [str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    for name in names:
+        ours = name.startswith("gridwright.node_programs.scratch.")
+        assert ours or name.split(".")[0] in sys.stdlib_module_names, name
+    # Annotations are not evaluated; what is evaluated must be there in 3.9.
+    assert module.name == "__init__.py" or "from __future__ import annotations" in module.read_text()
+    assert "slots=True" not in module.read_text()
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.Match)]
+
+
+def test_the_modules_are_found() -> None:
+    assert len(MODULES) > 12
+
+
+def unit() -> configparser.ConfigParser:
+    parsed = configparser.ConfigParser(strict=False, delimiters=("=",), interpolation=None)
+    parsed.optionxform = str  # type: ignore[assignment,method-assign]
+    parsed.read_string(unit_file())
+    return parsed
+
+
+def test_the_unit_starts_the_program_and_gives_it_time_for_two_arrays() -> None:
+    service = unit()["Service"]
+    assert service["ExecStart"].split()[:2] == ["/usr/bin/python3", str(PROGRAM)]
+    found = re.fullmatch(r"(\d+)min", service["TimeoutStartSec"])
+    assert found is not None
+    world = World.of([disk(name) for name in ("nvmea", "nvmeb")])
+    for step in world.plan().steps():
+        world.carry_out(step)
+    world.restart()
+    world.disks["nvmeb"] = disk("nvmeb", serial="replaced")
+    longest = sum(step.limit_s for step in world.plan().steps() if step.argv)
+    assert longest > 1000, "a rebuild that discards is the longest"
+    assert int(found[1]) * 60 > WAIT_SECONDS + 2 * longest
+
+
+def test_the_unit_keeps_the_mount_name_space_of_the_machine() -> None:
+    """Each of these gives a service a name space of its own: nobody else would see what it mounts."""
+    own = {
+        "PrivateTmp", "PrivateDevices", "PrivateMounts", "ProtectSystem", "ProtectHome", "ReadWritePaths",
+        "ProtectKernelTunables", "ProtectKernelModules", "ProtectControlGroups", "TemporaryFileSystem",
+    }  # fmt: skip
+    assert not own & set(unit()["Service"])
+
+
+def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("not installed here: systemd-analyze")
+    file = tmp_path / "gridwright-scratch.service"
+    file.write_text(unit_file().replace(f"/usr/bin/python3 {PROGRAM}", "/bin/true"))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(file)], capture_output=True, text=True, check=False
+    )
+    assert "gridwright-scratch" not in done.stderr, done.stderr
+
+
+SPEC = """
+name: grid
+provider: aws
+region: us-west-2
+nodes:
+  compute: {{instance: i3en.6xlarge, count: 2}}
+filesystems:
+{filesystems}
+libraries:
+  work: {{filesystem: {name}, path: SASWORK}}
+  util: {{filesystem: {name}, path: SASUTIL}}
+"""
+
+
+def spec_with(filesystems: str, name: str = "store") -> str:
+    return SPEC.format(filesystems=filesystems, name=name)
+
+
+def test_a_spec_becomes_a_wish_that_the_program_takes() -> None:
+    disks = "disks: {type: instance-store, count: 2}, chunk: 64 KiB"
+    text = spec_with(f"  store: {{type: local, path: /scratch, {disks}}}")
+    (array,) = parse_configuration(scratch_configuration(parse_spec(text))).arrays
+    assert (array.name, array.mount_point, array.members) == ("store", Path("/scratch"), 2)
+    assert (array.chunk_bytes, array.format, array.read_ahead_kib) == (65536, "xfs", 8192)
+    assert {(each.path, each.mode) for each in array.directories} == {
+        ("SASWORK", 0o1777),
+        ("SASUTIL", 0o1777),
+    }
+
+
+def test_block_volumes_are_no_scratch() -> None:
+    text = spec_with("  store: {type: local, path: /scratch, disks: {type: gp3, count: 2, size: 1 TiB}}")
+    assert scratch_configuration(parse_spec(text)) == {"schema": 1, "arrays": []}
+
+
+def test_two_file_systems_cannot_each_have_all_disks() -> None:
+    both = "\n".join(
+        f"  {name}: {{type: local, path: /{name}, disks: {{type: instance-store}}}}"
+        for name in ("store", "more")
+    )
+    with pytest.raises(GridwrightError, match="store and more would each take all disks"):
+        scratch_configuration(parse_spec(spec_with(both)))
+
+
+def test_long_names_stay_apart() -> None:
+    names = [f"a-very-long-name-of-a-file-system-{number}" for number in range(3)]
+    assert len({array_name(name) for name in names}) == 3
+    for name in [*names, "a" * 20, "x"]:
+        wish = {"schema": 1, "arrays": [{"name": array_name(name), "mount_point": "/x"}]}
+        assert parse_configuration(wish).arrays
+    assert array_name("store") == "store"

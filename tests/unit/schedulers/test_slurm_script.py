@@ -1,0 +1,373 @@
+"""The script that runs jobs, under the shells that /bin/sh is: what the command gets, and what is left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gridwright.schedulers.job import JobRequest
+from gridwright.schedulers.slurm.job_name import Tag
+from gridwright.schedulers.slurm.job_script import (
+    exported,
+    given_environment,
+    script_arguments,
+    script_file,
+    what_is_too_long,
+)
+
+SHELLS = [shell for shell in ("dash", "bash") if shutil.which(shell)]
+TAG = Tag("0123456789abcdef", 0)
+SLURMS = {
+    "SLURM_JOB_ID": "17",
+    "SLURM_MEM_PER_NODE": "20",
+    "SLURM_CPUS_ON_NODE": "2",
+    "SLURMD_NODENAME": "n1",
+}
+ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
+DUMP = [
+    "perl",
+    "-e",
+    'print join("\\0", @ARGV), "\\0\\1\\0"; open F, "/proc/self/environ"; local $/; print <F>',
+    "--",
+]
+"""Prints its arguments and its environment, each with a NUL behind."""
+
+
+@dataclass
+class Node:
+    """A node that runs the script as slurmd does."""
+
+    base: Path
+    shell: str
+    slurms: dict[str, str] = field(default_factory=lambda: dict(SLURMS))
+
+    def __post_init__(self) -> None:
+        for name in ("fences", "runs", "leftovers"):
+            (self.base / name).mkdir()
+
+    @property
+    def libraries(self) -> dict[str, str]:
+        return {name: str(self.base / "lib" / name) for name in ("data", "work", "util")}
+
+    def start(
+        self, *command: str, identifier: str = "", again: bool = False, **values: object
+    ) -> subprocess.Popen[bytes]:
+        for run in () if again else list((self.base / "runs").glob("*")):
+            run.unlink()
+        chosen = {"environment": ENVIRONMENT, "directory": "/", "libraries": self.libraries} | values
+        request = JobRequest(command=command, **chosen)  # type: ignore[arg-type]
+        environment = given_environment(request)
+        arguments = script_arguments(
+            request, state=self.base, tag=TAG, identifier=identifier, environment=environment
+        )
+        variables = exported(environment) + exported(self.slurms)
+        return subprocess.Popen(
+            [self.shell, str(script_file(self.base)), *arguments],
+            env=dict(part.split(b"=", 1) for part in variables.split(b"\0") if part),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def run(
+        self, *command: str, identifier: str = "", again: bool = False, **values: object
+    ) -> tuple[int, bytes]:
+        process = self.start(*command, identifier=identifier, again=again, **values)
+        out, _ = process.communicate(timeout=20)
+        return process.returncode, out
+
+    def dump(
+        self, arguments: Sequence[str], environment: Mapping[str, str] = ENVIRONMENT
+    ) -> tuple[list[bytes], dict[bytes, bytes]]:
+        status, out = self.run(*DUMP, *arguments, environment=environment)
+        assert status == 0, out
+        words, _, variables = out.partition(b"\0\1\0")
+        found = dict(part.split(b"=", 1) for part in variables.split(b"\0") if part)
+        return words.split(b"\0"), found
+
+    def private(self) -> list[str]:
+        return sorted(each.name for each in (self.base / "lib").glob("*/gridwright-*"))
+
+
+@pytest.fixture(params=SHELLS)
+def node(tmp_path: Path, request: pytest.FixtureRequest) -> Node:
+    return Node(tmp_path, request.param)
+
+
+def test_there_are_shells_to_test() -> None:
+    assert SHELLS
+
+
+HARD = [
+    "",
+    "a b",
+    "*",
+    "$HOME",
+    "`x`",
+    '"',
+    "'",
+    "\\",
+    "\n",
+    "-n",
+    "--",
+    "a=b",
+    "é",
+    os.fsdecode(b"\xff\xfe"),
+]
+
+
+def test_arguments_arrive_byte_for_byte(node: Node) -> None:
+    assert node.dump(HARD)[0] == [os.fsencode(each) for each in HARD]
+
+
+def test_the_environment_arrives_byte_for_byte(node: Node) -> None:
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "SPACE": " a  b ",
+        "LINES": "a\nb\n",
+        "QUOTES": "\"'`$(id)",
+        "BYTES": os.fsdecode(b"\xff\x80"),
+        "EMPTY": "",
+        "EQUALS": "a=b=",
+        "a.b-c": "a name that no shell has",
+        "BASH_FUNC_module%%": "() {  eval `x`\n}",
+        "IFS": "x",
+        "PS4": "y",
+        "SBATCH_QOS": "night",
+    }
+    _, found = node.dump(["x"], environment)
+    assert {name: found.get(os.fsencode(name)) for name in environment} == {
+        name: os.fsencode(value) for name, value in environment.items()
+    }
+
+
+BYTES = st.binary(max_size=20).map(lambda content: os.fsdecode(content.replace(b"\0", b"")))
+NAMES = st.text("abcXYZ_.-%09", min_size=1, max_size=9).filter(lambda name: name not in ("_",))
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    arguments=st.lists(BYTES, min_size=1, max_size=4), environment=st.dictionaries(NAMES, BYTES, max_size=4)
+)
+def test_any_bytes_arrive(node: Node, arguments: list[str], environment: dict[str, str]) -> None:
+    words, found = node.dump(arguments, environment | ENVIRONMENT)
+    assert words == [os.fsencode(each) for each in arguments]
+    for name, value in environment.items():
+        assert found[os.fsencode(name)] == os.fsencode(value)
+
+
+def test_a_program_with_an_equals_sign_is_no_variable(node: Node) -> None:
+    program = node.base / "a=b"
+    program.write_text("#!/bin/sh\necho ran\n")
+    program.chmod(0o755)
+    assert node.run(str(program), environment=ENVIRONMENT | {"odd.name": "x"}) == (0, b"ran\n")
+
+
+def test_what_says_something_of_the_job_that_submits_is_not_handed_on(node: Node) -> None:
+    outer = {"SLURM_ARRAY_TASK_ID": "9", "GRIDWRIGHT_ARRAY_INDEX": "9", "GRIDWRIGHT_WORK": "/other"}
+    _, found = node.dump(["x"], ENVIRONMENT | outer)
+    assert b"SLURM_ARRAY_TASK_ID" not in found
+    assert b"GRIDWRIGHT_ARRAY_INDEX" not in found
+    assert found[b"GRIDWRIGHT_WORK"] == os.fsencode(f"{node.base}/lib/work/gridwright-{TAG}.0")
+
+
+def test_a_command_is_never_a_builtin_of_the_shell(node: Node) -> None:
+    """The echo of dash would make a tabulator of \\t; the test of both has no --version."""
+    assert node.run("echo", "a\\tb") == (0, b"a\\tb\n")
+    status, out = node.run("test", "1", "-gt", "2")
+    assert (status, out) == (1, b"")
+    assert node.run("exit", "3")[0] == 127
+
+
+def test_a_job_knows_what_it_has(node: Node) -> None:
+    node.slurms |= {"SLURM_ARRAY_JOB_ID": "17", "SLURM_ARRAY_TASK_ID": "4", "SLURM_RESTART_COUNT": "2"}
+    _, found = node.dump(["x"])
+    ours = {name.decode(): value.decode() for name, value in found.items() if name.startswith(b"GRIDWRIGHT_")}
+    private = f"gridwright-{TAG}_4.2"
+    assert ours == {
+        "GRIDWRIGHT_DATA": f"{node.base}/lib/data",
+        "GRIDWRIGHT_WORK": f"{node.base}/lib/work/{private}",
+        "GRIDWRIGHT_UTIL": f"{node.base}/lib/util/{private}",
+        "GRIDWRIGHT_JOB_ID": "17_4",
+        "GRIDWRIGHT_ARRAY_INDEX": "4",
+        "GRIDWRIGHT_CORES": "1",
+        "GRIDWRIGHT_MEMORY_BYTES": str(20 * 2**20),
+    }
+    assert (node.base / "runs" / f"{TAG}_4.2").read_text() == "0\n"
+
+
+def test_memory_is_known_however_slurm_gives_it(node: Node) -> None:
+    words = ("sh", "-c", "echo $GRIDWRIGHT_MEMORY_BYTES")
+    node.slurms = {"SLURM_JOB_ID": "1", "SLURM_MEM_PER_CPU": "10", "SLURM_CPUS_ON_NODE": "3"}
+    assert node.run(*words) == (0, f"{30 * 2**20}\n".encode())
+    node.slurms = {"SLURM_JOB_ID": "1", "SLURM_MEM_PER_NODE": "0"}
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert int(node.run(*words)[1]) == pytest.approx(total, rel=0.05)
+
+
+def test_an_identifier_that_is_not_slurms_is_told(node: Node) -> None:
+    assert node.run("sh", "-c", "echo $GRIDWRIGHT_JOB_ID", identifier="12-2") == (0, b"12-2\n")
+
+
+@pytest.mark.parametrize("status", [0, 1, 3, 126, 255])
+def test_the_exit_status_is_kept(node: Node, status: int) -> None:
+    assert node.run("sh", "-c", f"exit {status}")[0] == status
+    assert (node.base / "runs" / f"{TAG}.0").read_text() == f"{status}\n"
+
+
+def test_a_signal_is_128_and_its_number_and_says_nothing_in_the_log(node: Node) -> None:
+    assert node.run("sh", "-c", "kill -9 $$") == (137, b"")
+    assert node.run("sh", "-c", "kill -15 $$") == (143, b"")
+
+
+def test_a_command_that_is_not_there_is_127_with_a_word_in_the_log(node: Node) -> None:
+    status, out = node.run("no-such-program")
+    assert status == 127
+    assert b"no-such-program" in out
+
+
+def test_private_directories_are_there_and_gone_after(node: Node) -> None:
+    status, out = node.run(
+        "sh", "-c", "touch $GRIDWRIGHT_WORK/a $GRIDWRIGHT_UTIL/b; stat -c %a $GRIDWRIGHT_WORK"
+    )
+    assert (status, out) == (0, b"700\n")
+    assert node.private() == []
+
+
+def test_private_directories_are_kept_where_asked(node: Node) -> None:
+    node.run("true", keep=True)
+    assert node.private() == [f"gridwright-{TAG}.0"] * 2
+
+
+def test_a_grid_without_work_and_util_has_no_private_directories(node: Node) -> None:
+    status, out = node.run("sh", "-c", "echo ${GRIDWRIGHT_WORK-none}", libraries={})
+    assert (status, out) == (0, b"none\n")
+    assert not (node.base / "lib").exists()
+
+
+def test_private_directories_that_cannot_be_made_fail_the_job(node: Node) -> None:
+    (node.base / "lib").write_text("a file")
+    status, out = node.run("echo", "ran")
+    assert status == 1
+    assert b"ran" not in out
+    assert b"mkdir" in out
+
+
+def test_a_directory_that_is_not_there_fails_the_job(node: Node) -> None:
+    """Slurm itself would start it in /tmp."""
+    status, out = node.run("echo", "ran", directory="/no/such place")
+    assert status == 1
+    assert b"ran" not in out
+    assert b"/no/such place" in out
+    assert node.private() == []
+
+
+def test_a_job_starts_where_it_should(node: Node) -> None:
+    place = node.base / "a b\nc"
+    place.mkdir()
+    assert node.run("pwd", directory=str(place)) == (0, f"{place}\n".encode())
+
+
+def test_an_attempt_with_a_fence_does_not_begin(node: Node) -> None:
+    (node.base / "fences" / str(TAG)).touch()
+    assert node.run("echo", "ran") == (0, b"")
+    assert list((node.base / "runs").iterdir()) == []
+
+
+def test_a_run_that_slurm_starts_again_after_its_end_ends_as_it_did(node: Node) -> None:
+    assert node.run("sh", "-c", "echo ran; exit 7") == (7, b"ran\n")
+    assert node.run("sh", "-c", "echo ran; exit 7", again=True) == (7, b"")
+
+
+def test_a_run_that_goes_on_elsewhere_is_not_run_twice(node: Node) -> None:
+    (node.base / "runs" / f"{TAG}.0").touch()
+    assert node.run("echo", "ran", again=True) == (75, b"")
+    node.slurms["SLURM_RESTART_COUNT"] = "1"
+    assert node.run("echo", "ran", again=True) == (0, b"ran\n"), "Slurm knows that it starts it again"
+
+
+def test_a_full_state_directory_does_not_keep_jobs_from_running(node: Node) -> None:
+    (node.base / "runs").rmdir()
+    assert node.run("echo", "ran") == (0, b"ran\n")
+
+
+def test_directories_left_on_the_node_are_removed_by_the_next_job(node: Node) -> None:
+    left, other = node.base / "disk" / "gridwright-x.0", node.base / "disk" / "other"
+    left.mkdir(parents=True)
+    other.mkdir()
+    (node.base / "leftovers" / "n1").write_text(f"{left}\n")
+    assert node.run("true")[0] == 0
+    assert not left.exists()
+    assert other.exists()
+    assert list((node.base / "leftovers").iterdir()) == []
+
+
+def test_a_job_that_is_ended_by_slurm_removes_its_directories_and_gets_one_signal(node: Node) -> None:
+    """Slurm signals every process of a job: shell and command."""
+    catches = (
+        "$| = 1; my $n = 0; $SIG{TERM} = sub { $n++ }; print qq(up\\n);"
+        " sleep 1; sleep 1; print qq($n\\n); exit 7"
+    )
+    process = node.start("perl", "-e", catches)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"up\n"
+    os.killpg(process.pid, signal.SIGTERM)
+    out = process.communicate(timeout=20)[0]
+    assert (process.returncode, out) == (7, b"1\n")
+    assert node.private() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGUSR1, signal.SIGTERM])
+def test_a_signal_to_the_shell_alone_does_not_end_the_job_without_cleaning_up(
+    node: Node, number: signal.Signals
+) -> None:
+    process = node.start("sh", "-c", "echo up; sleep 0.4")
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(number)
+    process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert node.private() == []
+
+
+def test_a_command_has_the_usual_signals(node: Node) -> None:
+    """A command in the background of a shell would ignore SIGINT."""
+    status, out = node.run("sh", "-c", "grep SigIgn /proc/$$/status")
+    assert status == 0
+    assert int(out.split()[1], 16) & (1 << (signal.SIGINT - 1) | 1 << (signal.SIGQUIT - 1)) == 0
+
+
+def test_the_script_costs_little(node: Node) -> None:
+    """Twenty times the few milliseconds that it takes: what matters is that no interpreter is started."""
+    began = time.monotonic()
+    for _ in range(10):
+        assert node.run("true")[0] == 0
+    assert (time.monotonic() - began) / 10 < 0.2
+
+
+def test_the_script_is_one_file_for_all_jobs(tmp_path: Path) -> None:
+    assert script_file(tmp_path) == script_file(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+    assert os.access(script_file(tmp_path), os.X_OK)
+
+
+def test_what_linux_cannot_start_is_refused_in_words() -> None:
+    def of(**values: object) -> str | None:
+        chosen = {"command": ["a"], "environment": {}} | values
+        return what_is_too_long(JobRequest(directory="/", **chosen))  # type: ignore[arg-type]
+
+    assert of() is None
+    assert "argument 1 has 200000 bytes" in (of(command=["a", "x" * 200_000]) or "")
+    assert "variable LONG" in (of(environment={"LONG": "x" * 200_000}) or "")
+    assert "about 2 MiB" in (of(command=["a", *["x" * 100_000] * 30]) or "")

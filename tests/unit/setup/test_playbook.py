@@ -1,0 +1,207 @@
+"""The playbook of a grid: its files, its inventory and its variables, out of the spec."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from gridwright.node_programs import claim_program
+from gridwright.node_programs.scratch.configuration import parse_configuration
+from gridwright.node_programs.scratch_program import build_zipapp
+from gridwright.setup.playbook import GROUPS, Hosts, SlurmPart, playbook_files
+from gridwright.spec import GridSpec, parse_spec
+
+GRID = """
+provider: aws
+region: us-east-1
+nodes:
+  compute: {count: 2, instance: i3en.12xlarge}
+filesystems:
+  scratch:
+    {type: local, path: /scratch, disks: {type: instance-store, count: 4}, chunk: 256 KiB, format: ext4}
+  volume: {type: local, path: /volume, disks: {type: gp3, count: 1, size: 1 TiB}}
+  data: {type: nfs, server: nas1, export: /export/grid, path: /data, connections: 4}
+  lustre: {type: lustre, source: "10.0.0.1@tcp:/fs1", path: /lustre}
+libraries:
+  data: {filesystem: data}
+  work: {filesystem: scratch}
+  util: {filesystem: scratch}
+scheduler: {type: slurm}
+"""
+LAB = """
+provider: lab
+nodes: {compute: {count: 2}}
+filesystems:
+  scratch: {type: local, path: /scratch, disks: {type: instance-store, count: 2}}
+scheduler: {type: ssh}
+"""
+HOSTS = Hosts.named(compute=["compute1", "compute2"], head=["controller"])
+SLURM = SlurmPart(
+    nodes=("compute1", "compute2"), controllers=("controller",), state="/s", spool="/p", logs="/l"
+)
+
+
+def content(files: dict[str, str | bytes], path: str) -> Any:
+    text = files[path]
+    assert isinstance(text, str)
+    return YAML(typ="safe").load(text)
+
+
+@pytest.fixture(scope="module")
+def spec() -> GridSpec:
+    return parse_spec(GRID)
+
+
+@pytest.fixture(scope="module")
+def files(spec: GridSpec) -> dict[str, str | bytes]:
+    return playbook_files(spec, HOSTS, SLURM)
+
+
+def test_the_same_spec_gives_the_same_bytes(spec: GridSpec, files: dict[str, str | bytes]) -> None:
+    assert playbook_files(spec, HOSTS, SLURM) == files
+    assert list(files) == sorted(files)
+
+
+def test_every_role_is_there_whole(files: dict[str, str | bytes]) -> None:
+    roles = {path.split("/")[1] for path in files if path.startswith("roles/")}
+    assert roles == {
+        *("base", "scratch", "nfs_client", "lustre_client", "spectrum_scale_client", "slurm"),
+        *("claim", "lustre_server"),
+    }
+    for role in roles:
+        assert {f"roles/{role}/{part}/main.yml" for part in ("defaults", "meta", "tasks")} <= set(files)
+    assert files["roles/scratch/files/scratch.pyz"] == build_zipapp()
+    assert not any("__pycache__" in path or path.endswith(".pyc") for path in files)
+
+
+def test_nodes_are_in_the_groups_that_rows_are_for(files: dict[str, str | bytes]) -> None:
+    inventory = content(files, "inventory.yml")
+    assert set(inventory) == set(GROUPS)
+    assert {group: list(each["hosts"]) for group, each in inventory.items()} == {
+        "compute": ["compute1", "compute2"],
+        "storage": [],
+        "head": ["controller"],
+    }
+
+
+def test_this_machine_is_reached_without_ssh(spec: GridSpec) -> None:
+    hosts = Hosts.this_machine("here")
+    inventory = content(playbook_files(spec, hosts), "inventory.yml")
+    assert inventory["compute"]["hosts"]["here"]["ansible_connection"] == "local"
+    assert hosts.is_this_machine
+    assert not HOSTS.is_this_machine
+    assert not Hosts().is_this_machine
+
+
+def test_disks_of_the_instance_store_become_a_wish_that_the_program_takes(
+    files: dict[str, str | bytes],
+) -> None:
+    wish = content(files, "group_vars/all.yml")["gridwright_scratch"]
+    (array,) = parse_configuration(json.loads(json.dumps(wish))).arrays
+    assert (array.name, str(array.mount_point), array.members) == ("scratch", "/scratch", 4)
+    assert (array.chunk_bytes, array.format, array.read_ahead_kib) == (256 * 1024, "ext4", 8192)
+    directories = {each.path: oct(each.mode) for each in array.directories}
+    assert directories == {"util": "0o1777", "work": "0o1777"}
+
+
+def test_what_others_serve_is_mounted(files: dict[str, str | bytes]) -> None:
+    mounts = content(files, "group_vars/all.yml")["gridwright_mounts"]
+    assert [(each["type"], each["source"], each["path"]) for each in mounts] == [
+        ("nfs", "nas1:/export/grid", "/data"),
+        ("lustre", "10.0.0.1@tcp:/fs1", "/lustre"),
+    ]
+    assert "nconnect=4" in mounts[0]["options"]
+    assert "flock" in mounts[1]["options"].split(",")
+
+
+def test_slurm_is_configured_where_gridwright_makes_the_nodes(files: dict[str, str | bytes]) -> None:
+    variables = content(files, "group_vars/all.yml")
+    assert variables["gridwright_slurm_configure"] is True
+    assert variables["gridwright_slurm"]["controllers"] == ["controller"]
+    own = parse_spec(
+        "nodes: {compute: {hosts: 'node[1-2]'}}\nscheduler: {type: slurm}\n"
+        "filesystems: {disk: {type: local, path: /data}}\n"
+    )
+    assert (
+        content(playbook_files(own, HOSTS, SLURM), "group_vars/all.yml")["gridwright_slurm_configure"]
+        is False
+    )
+
+
+def test_nodes_of_a_lab_leave_the_kernel_and_the_disks_of_their_machine_alone() -> None:
+    variables = content(playbook_files(parse_spec(LAB), HOSTS), "group_vars/all.yml")
+    assert variables["gridwright_own_kernel"] is False
+    assert variables["gridwright_scratch"] == {}
+    assert variables["gridwright_mounts"] == []
+
+
+CLOUD = """
+provider: aws
+region: us-east-1
+aws: {zone: us-east-1a, ssh_from: [203.0.113.0/24], images: {storage: ami-0123456789abcdef0}}
+nodes:
+  compute: {count: 2, instance: m5n.8xlarge}
+filesystems:
+  bought: {type: fsx-lustre, capacity: 2.4 TiB, path: /bought}
+  built:
+    type: lustre
+    path: /built
+    oss: {instance: c6in.8xlarge, count: 2, disks: {type: gp3, count: 2, size: 250 GiB}}
+    mds: {instance: m7a.2xlarge, count: 1, disks: {type: gp3, count: 1, size: 100 GiB}}
+  theirs: {type: lustre, source: "10.0.0.1@tcp:/fs1", path: /theirs}
+libraries:
+  data: {filesystem: bought}
+  work: {filesystem: built}
+  util: {filesystem: theirs}
+scheduler: {type: slurm}
+"""
+SOURCES = {"bought": "{{ gridwright_sources['bought'] }}", "built": "10.20.64.10@tcp:/built"}
+ADDRESSES = {"compute1": "10.20.128.16", "built-oss1": "10.20.64.11"}
+
+
+def cloud_files(text: str = CLOUD) -> dict[str, str | bytes]:
+    return playbook_files(parse_spec(text), HOSTS, SLURM, sources=SOURCES, addresses=ADDRESSES)
+
+
+def test_what_the_provider_knows_the_source_of_is_mounted() -> None:
+    mounts = content(cloud_files(), "group_vars/all.yml")["gridwright_mounts"]
+    assert [(each["type"], each["source"], each["path"]) for each in mounts] == [
+        ("lustre", "{{ gridwright_sources['bought'] }}", "/bought"),
+        ("lustre", "10.20.64.10@tcp:/built", "/built"),
+        ("lustre", "10.0.0.1@tcp:/fs1", "/theirs"),
+    ]
+    assert {each["options"] for each in mounts} == {"flock,noatime,_netdev"}
+
+
+def test_machines_that_are_replaced_claim_their_names() -> None:
+    files = cloud_files()
+    variables = content(files, "group_vars/all.yml")
+    assert variables["gridwright_claims"] == ["compute", "storage"]
+    assert variables["gridwright_lustre_servers"] is True
+    assert variables["gridwright_addresses"] == ADDRESSES
+    assert files["roles/claim/files/claim.pyz"] == claim_program.build_zipapp()
+    kept = content(cloud_files(CLOUD.replace("aws: {", "aws: {replace_nodes: false, ")), "group_vars/all.yml")
+    assert kept["gridwright_claims"] == ["storage"]
+
+
+def test_grids_outside_of_a_cloud_have_nothing_of_it(files: dict[str, str | bytes]) -> None:
+    """`files` is of a provider's grid without section aws; a lab and a site have neither."""
+    for given in (files, playbook_files(parse_spec(LAB), HOSTS)):
+        variables = content(given, "group_vars/all.yml")
+        assert not {"gridwright_claims", "gridwright_addresses", "gridwright_lustre_servers"} & set(variables)
+        assert "roles/claim/files/claim.pyz" not in given
+
+
+def test_servers_of_the_grid_s_own_lustre_do_not_mount_it(files: dict[str, str | bytes]) -> None:
+    tasks = {task["name"]: task for task in content(files, "site.yml")[1]["tasks"]}
+    assert tasks["Mount Lustre"]["when"].endswith("and not gridwright_serves_lustre")
+    assert tasks["Serve Lustre"]["when"] == "gridwright_serves_lustre"
+    assert "'compute' in group_names" in tasks["Make scratch storage"]["when"]
+
+
+def test_no_secret_is_rendered(files: dict[str, str | bytes]) -> None:
+    assert not any("munge.key" in path for path in files)
+    assert content(files, "roles/slurm/defaults/main.yml")["slurm_munge_key_file"] == ""
