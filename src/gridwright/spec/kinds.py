@@ -1,4 +1,4 @@
-"""Kinds that a grid spec can name, of file systems, providers and schedulers: built in, or of a site's package."""
+"""Kinds that a grid spec can name (file systems, providers, schedulers), built in or of a site's package."""
 
 from __future__ import annotations
 
