@@ -14,25 +14,26 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "units": frozenset(),
     "errors": frozenset(),
     "machine": frozenset(),
-    "spec": frozenset(),
-    "catalog": frozenset(),
-    "filesystems": frozenset({"spec", "catalog"}),
+    "yamltext": frozenset(),
+    "spec": frozenset({"yamltext"}),
+    "catalog": frozenset({"yamltext"}),
+    "filesystems": frozenset({"yamltext", "spec", "catalog"}),
     "model": frozenset({"spec", "catalog", "filesystems", "runs", "_native"}),
     "plan": frozenset({"spec", "catalog", "filesystems", "model"}),
     "node_programs": frozenset(),
     "setup": frozenset({"spec", "catalog", "filesystems", "node_programs"}),
     "doctor": frozenset({"spec", "catalog", "filesystems", "setup", "schedulers", "grid", "node_programs"}),
-    "schedulers": frozenset({"spec"}),
+    "schedulers": frozenset({"yamltext", "spec"}),
     "grid": frozenset({"spec", "schedulers"}),
     "runs": frozenset({"spec"}),
     "iotest": frozenset({"spec", "filesystems", "grid", "schedulers", "runs", "_native"}),
-    "workload": frozenset({"spec", "filesystems", "grid", "schedulers", "runs"}),
+    "workload": frozenset({"yamltext", "spec", "filesystems", "grid", "schedulers", "runs"}),
     "prove": frozenset({"spec", "doctor", "grid", "schedulers", "iotest", "workload", "runs", "report"}),
     "report": frozenset({"runs", "model", "plan"}),
     "repository": frozenset({"spec"}),
     "monitor": frozenset({"spec", "filesystems", "grid", "runs"}),
     "providers": frozenset(
-        {"spec", "catalog", "filesystems", "model", "setup", "node_programs", "schedulers"}
+        {"yamltext", "spec", "catalog", "filesystems", "model", "setup", "node_programs", "schedulers"}
     ),
 }
 """Every room also imports units, errors and machine; cli imports all."""

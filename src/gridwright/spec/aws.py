@@ -10,8 +10,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 
-from gridwright.spec.fields import Change, FieldError, SpecModel, Update
-from gridwright.spec.source import show
+from gridwright.spec.fields import Change, SpecModel, Update
+from gridwright.yamltext.fields import FieldError
+from gridwright.yamltext.source import show
 
 NETWORK = "10.20.0.0/16"
 """Of a grid that names none."""

@@ -12,11 +12,11 @@ from typing import Any
 
 from gridwright.errors import nearest
 from gridwright.spec.crosscheck_cloud import KEY, Path, cloud_problems
-from gridwright.spec.fields import FieldError
 from gridwright.spec.findings import KNOWN
 from gridwright.spec.hosts import MOST_HOSTS, expand_hosts
 from gridwright.spec.lab import CONTROLLER, STORAGE
-from gridwright.spec.source import show
+from gridwright.yamltext.fields import FieldError
+from gridwright.yamltext.source import show
 
 ROLES = ("data", "work", "util")
 """The libraries a grid can have."""

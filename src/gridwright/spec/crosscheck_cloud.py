@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gridwright.spec.aws import NETWORK, SUBNETS, default_subnets
-from gridwright.spec.fields import FieldError
 from gridwright.spec.lab import CONTROLLER
-from gridwright.spec.source import show
+from gridwright.yamltext.fields import FieldError
+from gridwright.yamltext.source import show
 
 Path = tuple[str, ...]
 KEY = "[key]"

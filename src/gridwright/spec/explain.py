@@ -11,11 +11,11 @@ from pydantic import ValidationError
 from gridwright.errors import Problem, nearest
 from gridwright.spec.crosscheck import ROLES
 from gridwright.spec.crosscheck_cloud import KEY
-from gridwright.spec.document import Document, Entry
 from gridwright.spec.fields import SpecModel
 from gridwright.spec.model import PROVIDERS
-from gridwright.spec.source import SourceText, sentence, show
 from gridwright.spec.structure import field_at, model_at
+from gridwright.yamltext.document import Document, Entry
+from gridwright.yamltext.source import SourceText, sentence, show
 
 Path = tuple[str, ...]
 

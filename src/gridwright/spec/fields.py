@@ -25,28 +25,21 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
-from gridwright.spec.source import show
 from gridwright.units import (
     CORE_RATE_PATTERN,
-    DURATION_PATTERN,
     HOURS_PER_MONTH,
-    RATE_PATTERN,
     SIZE_PATTERN,
     TEBIBYTE_RATE_PATTERN,
     Bytes,
     Rate,
     UnitError,
-    parse_duration,
 )
-
-
-class FieldError(ValueError):
-    """A value that a field refuses: `text` says why, `remedy` what to write instead."""
-
-    def __init__(self, text: str, remedy: str) -> None:
-        super().__init__(f"{text}; {remedy}")
-        self.text = text
-        self.remedy = remedy
+from gridwright.yamltext.fields import Duration as Duration  # noqa: PLC0414
+from gridwright.yamltext.fields import FieldError as FieldError  # noqa: PLC0414
+from gridwright.yamltext.fields import Size as Size  # noqa: PLC0414
+from gridwright.yamltext.fields import TotalRate as TotalRate  # noqa: PLC0414
+from gridwright.yamltext.fields import read_size, read_total_rate
+from gridwright.yamltext.source import show
 
 
 class Change(StrEnum):
@@ -117,13 +110,6 @@ def _core_rate(value: object) -> Rate:
     return rate
 
 
-def _total_rate(value: object) -> Rate:
-    rate = value if isinstance(value, Rate) else Rate.parse(value)
-    if rate.per_core or rate.bytes_per_s == 0:
-        raise UnitError(f"{show(str(rate))} is not a rate in all, above 0", "write a rate such as 500 MB/s")
-    return rate
-
-
 def _tebibyte_rate(value: object) -> int:
     """Whole bytes per second for each TiB."""
     example = "write what each TiB delivers, such as 200 MB/s/TiB"
@@ -131,7 +117,7 @@ def _tebibyte_rate(value: object) -> int:
     rate, slash, unit = text.rpartition("/")
     if not slash or unit.strip() != "TiB":
         raise UnitError(f"{show(value)} is not a rate per TiB", example)
-    return _total_rate(rate).bytes_per_s
+    return read_total_rate(rate).bytes_per_s
 
 
 def _budget(value: object) -> float:
@@ -142,14 +128,6 @@ def _budget(value: object) -> float:
     if not float(found[1]) > 0:
         raise FieldError(f"{show(value)} buys nothing", "write a budget above 0, such as 40 USD/h")
     return float(found[1]) / (HOURS_PER_MONTH if found[2] == "month" else 1)
-
-
-def _duration(value: object) -> float:
-    """Seconds above 0."""
-    seconds = float(value) if isinstance(value, float) else parse_duration(str(value))
-    if not seconds > 0:
-        raise FieldError(f"{show(value)} is no length of time", "write a time such as 8h, 30m or 90s")
-    return seconds
 
 
 def _fsx_capacity(value: object) -> Bytes:
@@ -163,14 +141,7 @@ def _fsx_capacity(value: object) -> Bytes:
     if found and (Fraction(found[1]) * 1000) % FSX_STEP_GIB == 0 and Fraction(found[1]) > 0:
         return Bytes(Fraction(found[1]) * 1000 * 2**30)
     # What lies between two steps is refused with both of them where the catalogue is known.
-    return Bytes(math.ceil(Fraction(found[1]) * 2**40)) if found else _size(value)
-
-
-def _size(value: object) -> Bytes:
-    size = Bytes.parse(value)
-    if size == 0:
-        raise UnitError("a capacity of 0 holds nothing", "remove the field, or write a size such as 12 TiB")
-    return size
+    return Bytes(math.ceil(Fraction(found[1]) * 2**40)) if found else read_size(value)
 
 
 def _chunk(value: object) -> Bytes:
@@ -289,14 +260,6 @@ CoreRate = Annotated[
 ]
 """A Rate per physical core."""
 
-TotalRate = Annotated[
-    Rate,
-    PlainValidator(_total_rate),
-    PlainSerializer(str, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": RATE_PATTERN, "examples": ["500 MB/s"]}),
-]
-"""A Rate in all, above 0."""
-
 TebibyteRate = Annotated[
     int,
     PlainValidator(_tebibyte_rate),
@@ -312,22 +275,6 @@ Budget = Annotated[
     WithJsonSchema({"type": "string", "pattern": f"^{_BUDGET}$", "examples": ["40 USD/h"]}),
 ]
 """USD per hour, above 0."""
-
-Duration = Annotated[
-    float,
-    PlainValidator(_duration),
-    PlainSerializer(lambda seconds: f"{seconds:.12g}s", return_type=str),
-    WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN, "examples": ["8h"]}),
-]
-"""Seconds above 0."""
-
-Size = Annotated[
-    Bytes,
-    PlainValidator(_size),
-    PlainSerializer(str, return_type=str),
-    WithJsonSchema({"type": ["string", "integer"], "pattern": SIZE_PATTERN, "examples": ["12 TiB"]}),
-]
-"""A size above 0 bytes."""
 
 ChunkSize = Annotated[
     Bytes,

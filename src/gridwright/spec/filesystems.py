@@ -20,7 +20,6 @@ from gridwright.spec.fields import (
     ChunkSize,
     Directory,
     ExportPath,
-    FieldError,
     FsxCapacity,
     HostName,
     LustreSource,
@@ -36,6 +35,7 @@ from gridwright.spec.registry import Registry
 from gridwright.spec.repository import Repository
 from gridwright.spec.storage import MOST_SERVERS, Delivery, Disks, Servers
 from gridwright.units import Bytes
+from gridwright.yamltext.fields import FieldError
 
 
 class FileSystem(SpecModel):

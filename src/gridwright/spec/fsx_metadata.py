@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import PlainValidator, WithJsonSchema
 
 from gridwright.errors import nearest
-from gridwright.spec.fields import FieldError
-from gridwright.spec.source import show
+from gridwright.yamltext.fields import FieldError
+from gridwright.yamltext.source import show
 
 ON_OFFER = (1_500, 3_000, 6_000, 12_000)
 """Operations per second, and multiples of the last (FSx API reference, LustreMetadataConfiguration)."""

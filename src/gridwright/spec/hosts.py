@@ -7,8 +7,9 @@ from typing import Annotated
 
 from pydantic import PlainValidator, WithJsonSchema
 
-from gridwright.spec.fields import HOST_PATTERN, FieldError
-from gridwright.spec.source import show
+from gridwright.spec.fields import HOST_PATTERN
+from gridwright.yamltext.fields import FieldError
+from gridwright.yamltext.source import show
 
 MOST_HOSTS = 10_000
 """Most names in one set; a longer one is a slip of the pen."""

@@ -8,8 +8,8 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar, cast
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem, nearest
-from gridwright.spec.fields import FieldError
-from gridwright.spec.source import show
+from gridwright.yamltext.fields import FieldError
+from gridwright.yamltext.source import show
 
 K = TypeVar("K")
 

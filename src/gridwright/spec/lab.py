@@ -7,9 +7,10 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from gridwright.spec.fields import Change, FieldError, Size, SpecModel, Update
-from gridwright.spec.source import show
+from gridwright.spec.fields import Change, SpecModel, Update
 from gridwright.units import Bytes
+from gridwright.yamltext.fields import FieldError, Size
+from gridwright.yamltext.source import show
 
 CONTROLLER = "controller"
 """The node of a lab that the scheduler runs on."""

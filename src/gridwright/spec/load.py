@@ -8,10 +8,10 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from gridwright.errors import GridwrightError, Problem, input_error, nearest
-from gridwright.spec.document import compose
 from gridwright.spec.explain import empty_values, explain
 from gridwright.spec.model import GridSpec
-from gridwright.spec.source import SourceText, show
+from gridwright.yamltext.document import compose
+from gridwright.yamltext.source import SourceText, show
 
 MAX_BYTES = 256 * 1024
 """Largest grid spec that is read. A spec has a few kB, and the YAML parser reads about 250 kB in a second."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gridwright.errors import Problem
-from gridwright.spec.document import compose
 from gridwright.spec.model import GridSpec
-from gridwright.spec.source import SourceText, sentence
+from gridwright.yamltext.document import compose
+from gridwright.yamltext.source import SourceText, sentence
 
 
 def problem_at(spec: GridSpec, path: tuple[str, ...], what: str, remedy: str) -> Problem:

@@ -18,18 +18,7 @@ from pydantic_core import InitErrorDetails
 
 from gridwright.spec.aws import Aws
 from gridwright.spec.crosscheck import MAX_NODES, cross_problems, fill_defaults
-from gridwright.spec.fields import (
-    Change,
-    CoreRate,
-    Directory,
-    FieldError,
-    Name,
-    Reason,
-    Size,
-    SpecModel,
-    Subdirectory,
-    Update,
-)
+from gridwright.spec.fields import Change, CoreRate, Directory, Name, Reason, SpecModel, Subdirectory, Update
 from gridwright.spec.filesystems import AnyFileSystem, FileSystem
 from gridwright.spec.findings import KNOWN
 from gridwright.spec.hosts import HostSet, expand_hosts
@@ -37,6 +26,7 @@ from gridwright.spec.lab import Lab
 from gridwright.spec.registry import Registry
 from gridwright.spec.requirements import Requirements
 from gridwright.spec.scheduler import Scheduler, choices
+from gridwright.yamltext.fields import FieldError, Size
 
 LibraryName = Literal["data", "work", "util"]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 from gridwright.errors import nearest
-from gridwright.spec.fields import FieldError
-from gridwright.spec.source import show
+from gridwright.yamltext.fields import FieldError
+from gridwright.yamltext.source import show
 
 T = TypeVar("T")
 

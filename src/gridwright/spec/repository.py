@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from gridwright.spec.fields import Change, FieldError, SpecModel, Update
-from gridwright.spec.source import show
+from gridwright.spec.fields import Change, SpecModel, Update
+from gridwright.yamltext.fields import FieldError
+from gridwright.yamltext.source import show
 
 BUCKET_PATTERN = r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()/-]{0,900})?$"
 """A bucket's name (Amazon S3 User Guide, bucket naming rules) and a prefix."""

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gridwright.spec.fields import Budget, Change, Size, SpecModel, Update
+from gridwright.spec.fields import Budget, Change, SpecModel, Update
+from gridwright.yamltext.fields import Size
 
 _READ = Update(Change.LIVE, "only planning reads it")
 

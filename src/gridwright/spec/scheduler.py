@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from gridwright.spec.fields import Change, Duration, Name, SpecModel, Update
+from gridwright.spec.fields import Change, Name, SpecModel, Update
 from gridwright.spec.registry import Registry
+from gridwright.yamltext.fields import Duration
 
 SCHEDULERS: Registry[str] = Registry("scheduler")
 """Schedulers that a spec can name, with what they are."""

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gridwright.spec.fields import Change, Size, SpecModel, TotalRate, Update
+from gridwright.spec.fields import Change, SpecModel, Update
+from gridwright.yamltext.fields import Size, TotalRate
 
 INSTANCE_STORE = "instance-store"
 """The `type` of disks that belong to the machine itself, and are empty after it was stopped."""

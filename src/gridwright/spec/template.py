@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import resources
 
 from gridwright.errors import input_error
-from gridwright.spec.fields import FieldError
 from gridwright.spec.model import PROVIDERS
+from gridwright.yamltext.fields import FieldError
 
 
 def init_text(provider: str = "local") -> str:

@@ -18,10 +18,10 @@ from pydantic import (
 )
 
 from gridwright.errors import GridwrightError, Problem, input_error, nearest
-from gridwright.spec.document import Document, Node, compose
-from gridwright.spec.source import SourceText, show
 from gridwright.units import Bytes, UnitError, parse_duration
 from gridwright.workload.programs import registry
+from gridwright.yamltext.document import Document, Node, compose
+from gridwright.yamltext.source import SourceText, show
 
 BUILT_IN = ("quick", "mixed-30", "mixed-20")
 MAX_STREAMS = 4096

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
 from gridwright.spec import GridSpec, parse_spec
-from gridwright.spec.fields import FieldError
 from gridwright.spec.hosts import MOST_HOSTS, expand_hosts
+from gridwright.yamltext.fields import FieldError
 
 SITE = """\
 nodes:

@@ -100,8 +100,8 @@ def _rounds(
 def chosen_names(names: Collection[str], chosen: str) -> list[str]:
     """The nodes of a set, in the grid's order. Raises GridwrightError (INPUT)."""
     from gridwright.schedulers.slurm.node_facts import fold
-    from gridwright.spec.fields import FieldError
     from gridwright.spec.hosts import expand_hosts
+    from gridwright.yamltext.fields import FieldError
 
     try:
         wanted = expand_hosts(chosen)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gridwright.errors import Problem
-from gridwright.spec.source import SourceText, show
+from gridwright.yamltext.source import SourceText, show
 
 _TAB_INDENT = re.compile(r"^ *\t[ \t]*(?=[^\s#])", re.MULTILINE)
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gridwright.errors import Problem
-from gridwright.spec.scalars import Scalar, ambiguity, resolve
-from gridwright.spec.source import SourceText, show
-from gridwright.spec.syntax import syntax_problems
+from gridwright.yamltext.scalars import Scalar, ambiguity, resolve
+from gridwright.yamltext.source import SourceText, show
+from gridwright.yamltext.syntax import syntax_problems
 
 MAX_DEPTH = 24
 """Levels of nesting; a spec has four."""

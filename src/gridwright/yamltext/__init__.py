@@ -1,0 +1,1 @@
+"""YAML that people write: positions of all values, and all problems at once, each with line and caret."""
