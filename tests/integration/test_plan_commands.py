@@ -112,10 +112,11 @@ def test_a_disk_that_refuses_the_page_is_a_failure_of_the_environment(
 
 
 def test_a_reader_that_goes_away_is_no_missed_requirement(gridwright: Command, tmp_path: Path) -> None:
+    """Whether the reader goes before the last line is written is chance; neither way is it status 1."""
     script = f"{GRIDWRIGHT} plan {REQUIREMENTS} | head -1; echo status ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout.splitlines()[-1] == "status 0", done.stdout
-    assert "Traceback" not in done.stderr
+    assert done.stdout.splitlines()[-1] in {"status 0", "status 3"}, done.stdout
+    assert done.stderr in {"", "error: stdout: cannot be written: Broken pipe\n"}
 
 
 def test_a_design_written_away_from_its_catalogue_says_so(gridwright: Command, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import sys
 from collections.abc import Sequence
 from typing import Annotated, cast
@@ -17,6 +17,7 @@ from gridwright.cli.build.render import render
 from gridwright.cli.build.setup import setup
 from gridwright.cli.build.status import status
 from gridwright.cli.build.up import up
+from gridwright.cli.output import Answer, Output
 from gridwright.cli.plan.catalog import catalog
 from gridwright.cli.plan.check import check
 from gridwright.cli.plan.explain import explain
@@ -30,6 +31,7 @@ from gridwright.cli.prove.prove import prove
 from gridwright.cli.prove.report import report
 from gridwright.cli.prove.runs import runs
 from gridwright.cli.prove.workload import workload
+from gridwright.cli.streams import protect_streams
 from gridwright.cli.work.cancel import cancel
 from gridwright.cli.work.jobs import jobs
 from gridwright.cli.work.logs import logs
@@ -102,8 +104,10 @@ app.command()(report)
 def run() -> None:
     """Run the command line; the only place where errors become exit statuses."""
     arguments = with_default_workload(with_default_longest(sys.argv[1:]))
+    protect_streams()
     try:
         status = app(args=arguments, prog_name="gridwright", standalone_mode=False)
+        sys.stdout.flush()
     except _UsageError as error:
         error.show()
         print_json_problems([Problem(what=error.format_message())], command=arguments)
@@ -115,10 +119,6 @@ def run() -> None:
         sys.exit(error.status)
     except KeyboardInterrupt:
         sys.exit(ExitStatus.INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of stdout went away (`| head`): nothing is wrong, nothing more can be said.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(ExitStatus.DONE)
     sys.exit(status if isinstance(status, int) else ExitStatus.DONE)
 
 
@@ -148,13 +148,10 @@ def print_json_problems(problems: Sequence[Problem], *, command: Sequence[str]) 
     ours = list(command)
     if "--json" not in ours[: ours.index("--") if "--" in ours else len(ours)]:
         return
-    import json
     from dataclasses import asdict
 
-    document = {
-        "schema": 1,
-        "command": next((word for word in command if not word.startswith("-")), None),
-        "ok": False,
-        "problems": [asdict(problem) for problem in problems],
-    }
-    typer.echo(json.dumps(document, indent=2))
+    verb = next((word for word in command if not word.startswith("-")), None)
+    refusal = {"ok": False, "problems": [asdict(problem) for problem in problems]}
+    # Where stdout takes nothing, stderr has said what is wrong.
+    with contextlib.suppress(GridwrightError):
+        Output(verb, json=True).show(Answer(document=lambda: refusal, text=str))

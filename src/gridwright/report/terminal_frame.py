@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -13,18 +13,18 @@ _PLAIN_WIDTH = 120
 """Columns of a table that goes to a pipe or a file."""
 
 
-class _Console(Console):
-    """A console whose reader may go away (`| head`) without that being a failure of the command."""
-
-    def on_broken_pipe(self) -> None:
-        """Have the command line end as it does for other output; rich would exit with status 1."""
-        raise BrokenPipeError
-
-
 def terminal_console() -> Console:
     """The console; plain and of a fixed width where it is no terminal."""
-    console = _Console(highlight=False)
-    return console if console.is_terminal else _Console(highlight=False, width=_PLAIN_WIDTH, no_color=True)
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH, no_color=True)
+
+
+def terminal_text(write: Callable[[Console], None]) -> str:
+    """What `write` prints on the console, as text to be printed there later."""
+    console = terminal_console()
+    with console.capture() as captured:
+        write(console)
+    return captured.get()
 
 
 def framed_table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:

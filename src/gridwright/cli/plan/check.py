@@ -20,9 +20,11 @@ def check(
 
     Example: gridwright check grid.yaml
     """
+    from gridwright.cli.output import Answer, Output
     from gridwright.errors import GridwrightError
     from gridwright.spec import all_findings, load_spec, warn
 
+    output = Output("check", json=as_json)
     try:
         spec = load_spec(file)
         if spec.is_placed and spec.is_bought:
@@ -30,13 +32,17 @@ def check(
     except GridwrightError as error:
         if not as_json:
             raise
-        _print_json(file, ok=False, problems=error.problems)
+        problems = error.problems
+        output.show(Answer(document=lambda: _document(file, ok=False, problems=problems), text=str))
         raise typer.Exit(int(error.status)) from None
     findings = warn(spec)
-    if as_json:
-        _print_json(file, ok=True, findings=findings)
-    else:
-        typer.echo("\n".join(_summary(file, spec, findings, len(all_findings(spec)) - len(findings))))
+    silenced = len(all_findings(spec)) - len(findings)
+    output.show(
+        Answer(
+            document=lambda: _document(file, ok=True, findings=findings),
+            text=lambda: "\n".join(_summary(file, spec, findings, silenced)),
+        )
+    )
 
 
 def _check_catalogue(spec: "GridSpec") -> None:
@@ -46,14 +52,11 @@ def _check_catalogue(spec: "GridSpec") -> None:
     check_against_catalogue(spec)
 
 
-def _print_json(file: Path, ok: bool, **items: "Sequence[Finding | Problem]") -> None:
-    import json
+def _document(file: Path, *, ok: bool, **items: "Sequence[Finding | Problem]") -> dict[str, object]:
     from dataclasses import asdict
 
-    document: dict[str, object] = {"schema": 1, "command": "check", "file": str(file), "ok": ok}
-    for name, values in items.items():
-        document[name] = [asdict(value) for value in values]
-    typer.echo(json.dumps(document, indent=2))
+    lists = {name: [asdict(value) for value in values] for name, values in items.items()}
+    return {"file": str(file), "ok": ok, **lists}
 
 
 def _summary(file: Path, spec: "GridSpec", findings: "list[Finding]", silenced: int) -> list[str]:

@@ -1,0 +1,66 @@
+"""How a verb prints its result: as text for people, or as one JSON document."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+SCHEMA = 1
+"""Version of all documents; it rises when a key changes its meaning."""
+
+
+class Result(Protocol):
+    """What a command found or did, which can be read in two ways."""
+
+    def document(self) -> Mapping[str, Any]:
+        """The result in plain values, without the keys `schema` and `command`."""
+
+    def text(self) -> str:
+        """The result for people, on one line or several; may be empty."""
+
+
+class Answer:
+    """A result that is put together where it is printed; only what is asked for is made."""
+
+    def __init__(self, *, document: Callable[[], Mapping[str, Any]], text: Callable[[], str]) -> None:
+        self.document = document
+        self.text = text
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Standard output of one command, such as `status` or `runs list`."""
+
+    command: str | None
+    """None where the user named none."""
+    json: bool = False
+    """Whether to print one JSON document, and nothing else."""
+
+    def show(self, result: Result, *, following: str = "", indent: int | None = 2) -> None:
+        """Print a result, and in text the command or file to go on with.
+
+        Raises GridwrightError (status ENVIRONMENT) where standard output takes no more.
+        """
+        if self.json:
+            import json
+
+            document = {"schema": SCHEMA, "command": self.command, **result.document()}
+            self.write(json.dumps(document, indent=indent))
+            return
+        self.write(result.text())
+        if following:
+            self.write(f"\nnext: {following}")
+
+    def note(self, text: str) -> None:
+        """Print a line that goes with the result: on stderr where stdout is for the document alone."""
+        stream = sys.stderr if self.json else sys.stdout
+        stream.write(f"{text}\n")
+        stream.flush()
+
+    def write(self, text: str) -> None:
+        """Print text as it is, ended by a newline; empty text prints nothing."""
+        if text:
+            sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+            sys.stdout.flush()
