@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from gridwright import __version__
-from gridwright.iotest.coordinator import Fleet, GridNode, Limits
+from gridwright.grid.nodes import GridNode
+from gridwright.iotest.coordinator import Fleet, Limits
 from gridwright.iotest.engine import Phase, PhasePlan, StreamPlan
 from gridwright.iotest.node_worker import facts
 from gridwright.iotest.options import IotestOptions, LibraryTarget, NullVolume

@@ -20,7 +20,8 @@ from typing import Any
 import psutil
 
 from gridwright.errors import ExitStatus
-from gridwright.iotest.coordinator import Fleet, GridNode, Limits
+from gridwright.grid.nodes import GridNode
+from gridwright.iotest.coordinator import Fleet, Limits
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.recorded import record_iotest
 from gridwright.runs.directory import RunDirectory

@@ -40,10 +40,10 @@ class GridRuns:
         facts = {"state": str(place / "state")}
         if nodes is not None:
             known = {"control": str(self.control), "pretended": nodes}
-            self.grid = OnGrid("tests.support.pretend_grid", facts | known, list(nodes), 4)
+            self.grid = OnGrid(facts | known, list(nodes), 4, agent="tests.support.pretend_grid")
         else:
             spec = {"spec_text": SPEC.format(place=place), "spec_file": None}
-            self.grid = OnGrid("gridwright.cli.prove.workload_agent", facts | spec, ["here"], 2)
+            self.grid = OnGrid(facts | spec, ["here"], 2)
         self.events: list[Event] = []
         self.stop = threading.Event()
         self.when: list[tuple[Callable[[Event], bool], Callable[[], None]]] = []

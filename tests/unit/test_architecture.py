@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "setup": frozenset({"spec", "catalog", "filesystems", "node_programs"}),
     "doctor": frozenset({"spec", "catalog", "filesystems", "setup", "schedulers", "grid", "node_programs"}),
     "schedulers": frozenset({"yamltext", "spec"}),
-    "grid": frozenset({"spec", "schedulers"}),
+    "grid": frozenset({"spec", "filesystems", "schedulers", "providers"}),
     "runs": frozenset({"spec"}),
     "iotest": frozenset({"spec", "filesystems", "grid", "schedulers", "runs", "_native"}),
     "workload": frozenset({"yamltext", "spec", "filesystems", "grid", "schedulers", "runs"}),

@@ -1,4 +1,4 @@
-"""The grid whose jobs a verb is about, and its scheduler."""
+"""The grid that a verb is about."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import typer
 from gridwright.cli.spec_file import load_placed
 
 if TYPE_CHECKING:
-    from gridwright.schedulers.scheduler import Scheduler
-    from gridwright.spec import GridSpec
+    from gridwright.grid.grid import Grid
 
 GridFile = Annotated[
     Path | None,
@@ -23,10 +22,8 @@ JobName = Annotated[str, typer.Argument(metavar="JOB", help="A job such as 17, o
 JobNames = Annotated[list[str], typer.Argument(metavar="JOB...", help="Jobs such as 17, or elements: 17_3.")]
 
 
-def open_grid(file: Path | None) -> tuple[GridSpec, Scheduler]:
-    """Load a grid spec, and reach its scheduler. Raises GridwrightError."""
-    from gridwright.providers import head_node
-    from gridwright.schedulers.opening import open_scheduler
+def open_grid(file: Path | None) -> Grid:
+    """Load a grid spec, and open its grid. Raises GridwrightError."""
+    from gridwright.grid.grid import Grid
 
-    spec = load_placed(file)
-    return spec, open_scheduler(spec, head_node(spec))
+    return Grid.open(load_placed(file))

@@ -33,13 +33,6 @@ def load_placed(file: Path | None) -> GridSpec:
     return spec
 
 
-def load_for_this_node(file: Path | None) -> GridSpec:
-    """Load the spec of a grid to measure from the machine that runs the command. Raises GridwrightError."""
-    spec = load_placed(file)
-    note_this_machine(spec)
-    return spec
-
-
 def note_this_machine(spec: GridSpec) -> None:
     """Say on stderr that a grid from elsewhere is measured on the machine that runs the command."""
     if spec.provider != "local":

@@ -6,95 +6,72 @@ import json
 import socket
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from pydantic import ValidationError
 
+from gridwright.doctor.access import NodeAccess
 from gridwright.doctor.check import CheckResult
 from gridwright.doctor.checks import all_checks
 from gridwright.doctor.checks.tuning import settings_asked, tuning_topic
 from gridwright.doctor.facts.gather import LOOK_S
 from gridwright.doctor.facts.node_facts import NodeFacts, node_facts
 from gridwright.doctor.file_system_health import asked_of_nodes, health_of_filesystems
-from gridwright.doctor.observation import Promised, Seen
+from gridwright.doctor.observation import Seen
 from gridwright.doctor.probes.findings import PairFindings
-from gridwright.doctor.probes.pairs import Attach, probe_pairs
+from gridwright.doctor.probes.pairs import probe_pairs
 from gridwright.doctor.results import counts, results_of
 from gridwright.filesystems.commands import run_here
-from gridwright.filesystems.health import Run
+from gridwright.schedulers.head_node import Answer
 from gridwright.spec.model import GridSpec
 
 FACTS = (sys.executable, "-P", "-m", "gridwright.doctor.facts.gather")
 ANSWER_S = 15.0
 """For a node that is slow to start a program, beyond the time that its looks may take."""
 
-NodeAnswer = tuple[int, bytes, bytes]
-"""Exit status, output, errors."""
 
-
-Reach = Callable[[Sequence[str], bytes, float], Mapping[str, NodeAnswer | None]]
-"""Runs a command with an input on all nodes, each within some seconds; None where one is silent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rounds:
-    """How a grid of several nodes is reached."""
-
-    reach: Reach
-    run: Run
-    """On the head node."""
-    down: Mapping[str, str] = field(default_factory=dict)
-    """Nodes that the scheduler gives no jobs, and its word for why."""
-    attach: Attach | None = None
-    """The command line that runs a command on a node from here; None: no trials of pairs."""
-    promised: Mapping[str, Promised] = field(default_factory=dict)
-    """What the scheduler takes each node for."""
-    scheduler_silent: str | None = None
-    """Why it says nothing, where it does not answer."""
-
-
-def examine(spec: GridSpec | None, rounds: Rounds | None, *, pairs: bool = False) -> list[CheckResult]:
-    """Every check of the nodes of a grid and of what they share; without `rounds`, of this node.
+def examine(spec: GridSpec | None, access: NodeAccess | None, *, pairs: bool = False) -> list[CheckResult]:
+    """Every check of the nodes of a grid and of what they share; without `access`, of this node.
 
     `pairs`: nodes also try their shared file systems together. Takes LOOK_S where something hangs, and never
     hangs itself.
     """
-    return results_of(see(spec, rounds, pairs=pairs), all_checks())
+    return results_of(see(spec, access, pairs=pairs), all_checks())
 
 
-def see(spec: GridSpec | None, rounds: Rounds | None, *, pairs: bool) -> Seen:
+def see(spec: GridSpec | None, access: NodeAccess | None, *, pairs: bool) -> Seen:
     """Look at all that the checks judge."""
     libraries = {str(name): str(spec.library_directory(name)) for name in spec.libraries} if spec else {}
     filesystems = asked_of_nodes(spec) if spec else {}
-    if rounds is None:
+    if access is None:
         facts = node_facts(libraries, settings_asked(), filesystems)
         seen = Seen(spec, {socket.gethostname(): facts}, {}, {})
         return replace(seen, filesystems=health_of_filesystems(seen, run_here)) if spec else seen
     if spec is None:
-        raise ValueError("rounds are made over the nodes of a spec")
+        raise ValueError("nodes are those of a spec")
     before = time.time()
     request = {"libraries": libraries, "settings": settings_asked(), "filesystems": filesystems}
-    answers = rounds.reach(FACTS, json.dumps(request).encode(), ANSWER_S + LOOK_S)
+    answers = access.reach(FACTS, json.dumps(request).encode(), ANSWER_S + LOOK_S)
     seen = seen_of(spec, answers, before, time.time())
-    tried = probe_pairs(seen, rounds.attach) if pairs and rounds.attach else None
+    tried = probe_pairs(seen, access.attach) if pairs and access.attach else None
     return replace(
         seen,
-        down=rounds.down,
-        promised=rounds.promised,
-        scheduler_silent=rounds.scheduler_silent,
+        down=access.down,
+        promised=access.promised,
+        scheduler_silent=access.scheduler_silent,
         pairs=tried,
         clock_offsets_s=_clocks(seen.clock_offsets_s, tried),
-        filesystems=health_of_filesystems(seen, rounds.run),
+        filesystems=health_of_filesystems(seen, access.run),
     )
 
 
 def _clocks(offsets: Mapping[str, float], tried: PairFindings | None) -> Mapping[str, float]:
-    """By the round, or closer by the trials, whose questions are answered within milliseconds."""
+    """By the answers, or closer by the trials, whose questions are answered within milliseconds."""
     return {**offsets, **(tried.clock_offsets_s if tried else {})}
 
 
-def seen_of(spec: GridSpec, answers: Mapping[str, NodeAnswer | None], before: float, after: float) -> Seen:
+def seen_of(spec: GridSpec, answers: Mapping[str, Answer | None], before: float, after: float) -> Seen:
     """Sort answers into facts and silence; a clock that is right lies between `before` and `after`."""
     facts: dict[str, NodeFacts] = {}
     silent: dict[str, str] = {}
@@ -102,11 +79,10 @@ def seen_of(spec: GridSpec, answers: Mapping[str, NodeAnswer | None], before: fl
         if answer is None:
             silent[node] = "no answer in time"
             continue
-        status, out, error = answer
         try:
-            facts[node] = NodeFacts.model_validate_json(out)
+            facts[node] = NodeFacts.model_validate_json(answer.stdout)
         except ValidationError:
-            silent[node] = _last_line(error) or f"exit status {status} and no facts"
+            silent[node] = _last_line(answer.stderr) or f"exit status {answer.status} and no facts"
     offsets = {node: _outside(each.time, before, after) for node, each in facts.items()}
     return Seen(spec, facts, silent, offsets)
 

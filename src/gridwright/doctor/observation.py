@@ -8,15 +8,8 @@ from dataclasses import dataclass, field
 from gridwright.doctor.facts.node_facts import NodeFacts
 from gridwright.doctor.probes.findings import PairFindings
 from gridwright.errors import Finding
+from gridwright.grid.nodes import Promised
 from gridwright.spec.model import GridSpec, NodeGroup
-
-
-@dataclass(frozen=True, slots=True)
-class Promised:
-    """What a scheduler takes a node for: physical cores, and memory in bytes."""
-
-    cores: int
-    memory_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

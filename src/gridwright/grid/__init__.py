@@ -1,1 +1,1 @@
-"""Jobs on the nodes of a grid, and the schedulers that start them."""
+"""The grid as it runs: its head node, its scheduler, its nodes, and how a program is run on them."""

@@ -22,8 +22,9 @@ from typing import Self, TypeVar
 
 from gridwright import __version__
 from gridwright.errors import Finding, GridwrightError, environment_error
+from gridwright.grid.launching import NodeLauncher
+from gridwright.grid.nodes import GridNode
 from gridwright.iotest.clock import LIMIT_S
-from gridwright.iotest.node_launcher import NodeLauncher
 from gridwright.iotest.remote_node import NodeFailed, RemoteNode, read_message
 from gridwright.iotest.wire import SECRET_BYTES, Handshake, Opener, Sealer, WireError, nonce, text_of
 
@@ -31,16 +32,6 @@ WORKER = "gridwright.iotest.node_worker"
 _OTHER_FILES = 256
 """Files that a command has open beside the connections of nodes."""
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, slots=True)
-class GridNode:
-    """A node to test: its name, and the physical cores that jobs may use; None: those it has."""
-
-    name: str
-    cores: int | None = None
-    absent: str | None = None
-    """Why it cannot be tested, as its scheduler says: it is not asked then."""
 
 
 @dataclass(frozen=True, slots=True)

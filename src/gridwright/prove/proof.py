@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridwright.doctor.examination import Rounds, examine, faults
+from gridwright.doctor.access import NodeAccess
+from gridwright.doctor.examination import examine, faults
 from gridwright.errors import ExitStatus, input_error
 from gridwright.iotest.coordinator import Fleet
 from gridwright.iotest.options import IotestOptions
@@ -47,7 +48,7 @@ class Displays:
 class Places:
     """Where each part runs; None, as a whole or for a part, is this machine."""
 
-    doctor: Rounds | None = None
+    doctor: NodeAccess | None = None
     iotest: Fleet | None = None
     workload: OnGrid | None = None
 
@@ -113,8 +114,10 @@ def prove(
     return Proof(run.path, write_report(run.path), results, run.record.status, _status(ended, results))
 
 
-def _examine(spec: GridSpec, run: RunDirectory, displays: Sequence[Observer], rounds: Rounds | None) -> None:
-    for fault in faults(examine(spec, rounds), spec.silence):
+def _examine(
+    spec: GridSpec, run: RunDirectory, displays: Sequence[Observer], access: NodeAccess | None
+) -> None:
+    for fault in faults(examine(spec, access), spec.silence):
         event = check_event(fault)
         for observer in (run, *displays):
             observer.take(event)

@@ -20,20 +20,21 @@ from gridwright.workload.options import WorkloadOptions, plan_request
 from gridwright.workload.step_log import write_step_log
 
 _AGENT = "gridwright.workload.agent"
+_GRID_AGENT = "gridwright.workload.grid_process"
 
 
 @dataclass(frozen=True, slots=True)
 class OnGrid:
     """What makes a run of the workload one on the nodes of a grid."""
 
-    agent: str
-    """The module of its agent, a `GridAgent` with the scheduler of the grid."""
     facts: Mapping[str, Any]
-    """What that agent needs to know of the grid; `state` is its state directory."""
+    """What its agent needs to know of the grid; `state` is its state directory."""
     nodes: Sequence[str]
     """Names of the nodes that are up."""
     cores: int
     """Of the smallest of them."""
+    agent: str = _GRID_AGENT
+    """The module of its agent, a `GridAgent` with the scheduler of the grid."""
 
 
 def run_workload(

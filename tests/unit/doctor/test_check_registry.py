@@ -12,10 +12,11 @@ import pytest
 from gridwright.doctor.check import Check
 from gridwright.doctor.checks import all_checks
 from gridwright.doctor.facts.node_facts import NodeFacts
-from gridwright.doctor.observation import Promised, Seen
+from gridwright.doctor.observation import Seen
 from gridwright.doctor.probes.findings import PairFindings, Trial, Tried
 from gridwright.doctor.reference import findings, refreshed
 from gridwright.doctor.results import results_of
+from gridwright.grid.nodes import Promised
 from gridwright.spec import parse_spec
 from tests.support.doctor_grid import GIB, MACHINES, card, grid, machine, mount, sound
 

@@ -1,4 +1,4 @@
-"""A doctor's rounds over several nodes: what the nodes, the scheduler and the file system's servers say."""
+"""A doctor's look at several nodes: what the nodes, the scheduler and the file system's servers say."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from gridwright.doctor.access import NodeAccess
 from gridwright.doctor.check import CheckResult
-from gridwright.doctor.examination import FACTS, TUNING_DRIFT, Rounds, examine, faults
+from gridwright.doctor.examination import FACTS, TUNING_DRIFT, examine, faults
 from gridwright.doctor.facts.node_facts import NodeFacts, node_facts
 from gridwright.doctor.file_system_health import health_of_filesystems
 from gridwright.doctor.observation import Seen
@@ -23,22 +24,20 @@ from tests.support.doctor_grid import MACHINES, SPEC, node, sound
 from tests.support.lustre_files import Lfs
 
 
-def facts_of(*nodes: NodeFacts) -> dict[str, tuple[int, bytes, bytes] | None]:
-    return {each.hostname: (0, each.model_dump_json().encode(), b"") for each in nodes}
+def facts_of(*nodes: NodeFacts) -> dict[str, Answer | None]:
+    return {each.hostname: Answer(0, each.model_dump_json().encode(), b"") for each in nodes}
 
 
 class Grid:
     """Nodes that answer with facts, and a master that does not answer, or cannot be asked."""
 
-    def __init__(self, answers: Mapping[str, tuple[int, bytes, bytes] | None]) -> None:
+    def __init__(self, answers: Mapping[str, Answer | None]) -> None:
         self.answers = answers
         self.asked: list[Sequence[str]] = []
         self.masters: list[Sequence[str]] = []
         self.broken = False
 
-    def reach(
-        self, command: Sequence[str], stdin: bytes, seconds: float
-    ) -> Mapping[str, tuple[int, bytes, bytes] | None]:
+    def reach(self, command: Sequence[str], stdin: bytes, seconds: float) -> Mapping[str, Answer | None]:
         request = json.loads(stdin)
         assert request["libraries"] == {"data": "/mnt/grid/data"}
         assert "vm.dirty_ratio" in request["settings"]["sysctl"]
@@ -52,11 +51,11 @@ class Grid:
             raise environment_error("mfscli cannot be started: No such file", remedy="install it")
         return Answer(1, b"", b"can't connect to master")
 
-    def rounds(self, down: Mapping[str, str] | None = None) -> Rounds:
-        return Rounds(self.reach, self.run, down or {})
+    def access(self, down: Mapping[str, str] | None = None) -> NodeAccess:
+        return NodeAccess(self.reach, self.run, down or {})
 
     def faults(self, down: Mapping[str, str] | None = None) -> list[CheckResult]:
-        return [each for each in examine(SPEC, self.rounds(down)) if not each.ok and each.level != "info"]
+        return [each for each in examine(SPEC, self.access(down)) if not each.ok and each.level != "info"]
 
 
 def now(name: str, **changes: object) -> NodeFacts:
@@ -106,7 +105,7 @@ def test_facts_survive_the_way_from_a_node(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"null", b"[1]"])
 def test_answers_that_are_no_facts_are_silence(text: bytes) -> None:
-    grid = Grid({"compute1": (0, text, b"")})
+    grid = Grid({"compute1": Answer(0, text, b"")})
     names = [each.name for each in grid.faults()]
     assert "node-silent" in names
 
@@ -116,7 +115,7 @@ def test_a_proof_has_one_line_for_all_settings_that_drifted() -> None:
     drifted = now("compute1").model_copy(
         update={"settings": {"sysctl": {"vm.swappiness": "60", "net.core.somaxconn": "128"}}}
     )
-    found = examine(spec, Grid(facts_of(drifted)).rounds())
+    found = examine(spec, Grid(facts_of(drifted)).access())
     assert len([each for each in found if each.name.startswith("sysctl-") and not each.ok]) == 2
     told = faults(found)
     (drift,) = [each for each in told if each.name == TUNING_DRIFT]

@@ -6,14 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from gridwright.cli.prove.doctor_rounds import chosen_names, rounds_of
 from gridwright.cli.prove.doctor_show import document
+from gridwright.doctor.access import access_to
 from gridwright.doctor.check import CheckResult
 from gridwright.doctor.checks import all_checks, needs_pairs
 from gridwright.doctor.facts.health import health
 from gridwright.doctor.file_system_health import asked_of_nodes
 from gridwright.doctor.results import results_of
 from gridwright.errors import Finding, GridwrightError
+from gridwright.grid.grid import Grid
+from gridwright.grid.nodes import names_in_set
 from gridwright.spec import parse_spec
 from tests.support.doctor_grid import MACHINES, SPEC, grid, machine, node, results, sound
 
@@ -97,10 +99,10 @@ def test_nodes_are_paired_only_for_checks_that_need_it(only: tuple[str, ...], ne
 
 def test_a_set_of_nodes_is_chosen_in_the_grids_order() -> None:
     names = [f"compute{n}" for n in range(1, 12)]
-    assert chosen_names(names, "compute[10-11,2]") == ["compute2", "compute10", "compute11"]
+    assert names_in_set(names, "compute[10-11,2]", "--nodes") == ["compute2", "compute10", "compute11"]
     for wrong in ("compute[12-13]", "compute[", ""):
         with pytest.raises(GridwrightError) as caught:
-            chosen_names(names, wrong)
+            names_in_set(names, wrong, "--nodes")
         assert caught.value.problems[0].where == "--nodes"
 
 
@@ -115,9 +117,9 @@ def test_named_nodes_are_looked_at_also_while_their_scheduler_is_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
-    rounds = rounds_of(parse_spec(SITE))
-    assert rounds is not None
-    assert rounds.scheduler_silent == "scontrol cannot be started: No such file or directory"
+    access = access_to(Grid.open(parse_spec(SITE)))
+    assert access is not None
+    assert access.scheduler_silent == "scontrol cannot be started: No such file or directory"
 
     with pytest.raises(GridwrightError, match="scontrol cannot be started"):
-        rounds_of(parse_spec(SITE.replace('hosts: "node[1-2]"', "count: 2")))
+        access_to(Grid.open(parse_spec(SITE.replace('hosts: "node[1-2]"', "count: 2"))))

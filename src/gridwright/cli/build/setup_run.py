@@ -124,10 +124,9 @@ def _known_to_slurm(spec: GridSpec) -> list[str]:
     named = any(group.hosts is not None for group in spec.nodes.values())
     if named or spec.provider != "local" or spec.scheduler.type != "slurm":
         return []
-    from gridwright.providers import head_node
-    from gridwright.schedulers.opening import open_scheduler
+    from gridwright.grid.grid import Grid
 
-    return [node.name for node in open_scheduler(spec, head_node(spec)).nodes()]
+    return [node.name for node in Grid.open(spec).states]
 
 
 def _request(
@@ -152,11 +151,9 @@ def _request(
 
 
 def _ssh(spec: GridSpec) -> Sequence[str]:
-    if spec.provider != "lab":
-        return ("ssh",)
-    from gridwright.providers import head_node
+    from gridwright.grid.grid import Grid
 
-    return head_node(spec).argv(["ssh"])
+    return Grid.open(spec).head.argv(["ssh"])
 
 
 def _chosen(flags: SetupFlags, hosts: Hosts) -> Sequence[str]:

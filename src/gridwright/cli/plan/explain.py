@@ -18,7 +18,7 @@ def explain(job: JobName, grid: GridFile = None, json: Json = False) -> None:
 
     from gridwright.cli.grid_file import open_grid
 
-    _, scheduler = open_grid(grid)
+    scheduler = open_grid(grid).scheduler
     explanation = scheduler.explain(job)
     if json:
         document = {"schema": 1, "command": "explain", **asdict(explanation)}

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import typer
 
 from gridwright.cli.arguments import DEFAULT_SPEC, Reader
-from gridwright.cli.prove.doctor_rounds import rounds_of
 from gridwright.cli.prove.doctor_show import document, print_results
 from gridwright.cli.spec_file import load_placed, note_this_machine
 from gridwright.errors import ExitStatus, input_error, nearest
@@ -52,17 +51,19 @@ def _check_names(only: Sequence[str]) -> None:
 
 
 def _see(spec: GridSpec | None, nodes: str | None, only: Sequence[str]) -> Seen:
+    from gridwright.doctor.access import access_to
     from gridwright.doctor.checks import needs_pairs
     from gridwright.doctor.examination import see
+    from gridwright.grid.grid import Grid
 
-    rounds = rounds_of(spec, nodes) if spec is not None else None
-    if rounds is None and nodes is not None:
+    access = access_to(Grid.open(spec), nodes) if spec is not None else None
+    if access is None and nodes is not None:
         raise input_error(
             "this machine alone is looked at, and has no node set",
             where="--nodes",
             remedy="leave --nodes out, or name the spec of a grid of several nodes",
         )
-    return see(spec, rounds, pairs=needs_pairs(only))
+    return see(spec, access, pairs=needs_pairs(only))
 
 
 def _judge(seen: Seen, only: Sequence[str]) -> list[CheckResult]:

@@ -12,15 +12,14 @@ import typer
 
 from gridwright.cli.arguments import Reader
 from gridwright.cli.interrupt import stop_on_signals
-from gridwright.cli.prove.iotest_nodes import fleet_of
 from gridwright.cli.prove.progress import iotest_display
 from gridwright.cli.spec_file import load_placed, note_this_machine
 from gridwright.errors import ExitStatus, GridwrightError, input_error
 from gridwright.iotest.options import ENGINES, MIN_BLOCK, ON_NODE_FAILURE, PHASES, IotestOptions
 
 if TYPE_CHECKING:
+    from gridwright.grid.grid import Grid
     from gridwright.iotest.coordinator import Fleet
-    from gridwright.spec import GridSpec
 
 FORMATS = ("table", "iotest.sh")
 ALONE = "directory"
@@ -56,6 +55,7 @@ class IotestFlags:
 
 def run_iotest(flags: IotestFlags) -> ExitStatus:
     """Run the test and print its result; returns the exit status. Raises GridwrightError."""
+    from gridwright.grid.grid import Grid
     from gridwright.iotest.recorded import record_iotest
     from gridwright.iotest.targets import directory_target, library_targets
     from gridwright.report import terminal
@@ -71,7 +71,7 @@ def run_iotest(flags: IotestFlags) -> ExitStatus:
         targets = [directory_target(flags.directory, ALONE, requires)]
     else:
         spec = load_placed(flags.file)
-        fleet = fleet_to_test(spec, options)
+        fleet = fleet_to_test(Grid.open(spec), options)
         targets = library_targets(spec)
     run = RunDirectory.create(
         flags.runs,
@@ -107,11 +107,13 @@ def run_iotest(flags: IotestFlags) -> ExitStatus:
     return status
 
 
-def fleet_to_test(spec: GridSpec, options: IotestOptions) -> Fleet | None:
+def fleet_to_test(grid: Grid, options: IotestOptions) -> Fleet | None:
     """The nodes to test; None for this machine alone. Raises GridwrightError."""
-    fleet = fleet_of(spec)
+    from gridwright.iotest.fleet import fleet_of
+
+    fleet = fleet_of(grid)
     if fleet is None:
-        note_this_machine(spec)
+        note_this_machine(grid.spec)
         if options.pairs:
             raise input_error(
                 "--pairs lets each node read what another one wrote, and one node is tested",

@@ -12,18 +12,16 @@ import typer
 
 from gridwright.cli.arguments import Reader
 from gridwright.cli.interrupt import stop_on_signals
-from gridwright.cli.prove.doctor_rounds import rounds_of
 from gridwright.cli.prove.iotest_run import IotestFlags, fleet_to_test, read_options, typed_command
 from gridwright.cli.prove.progress import iotest_display
-from gridwright.cli.prove.workload_place import place_of
 from gridwright.cli.prove.workload_progress import workload_display
 from gridwright.cli.prove.workload_run import WorkloadFlags, read_workload_options
 from gridwright.cli.spec_file import load_placed, note_this_machine
 from gridwright.errors import ExitStatus
 
 if TYPE_CHECKING:
+    from gridwright.grid.grid import Grid
     from gridwright.prove.proof import Parts, Places, Proof
-    from gridwright.spec import GridSpec
 
 PARTS = ("doctor", "iotest", "workload")
 
@@ -38,11 +36,12 @@ def run_prove(
     json: bool,
 ) -> ExitStatus:
     """Prove the grid and print the verdict; returns the exit status. Raises GridwrightError."""
+    from gridwright.grid.grid import Grid
     from gridwright.prove.proof import Displays, prove
 
     parts = read_parts(iotest, workload, skip)
     spec = load_placed(file)
-    places = places_of(spec, parts)
+    places = places_of(Grid.open(spec), parts)
     with contextlib.ExitStack() as displays:
         shown = Displays(
             doctor=[],
@@ -76,16 +75,18 @@ def read_parts(iotest: IotestFlags, workload: WorkloadFlags, skip: Sequence[str]
     return reader.finish(Parts(doctor=doctor, iotest=None if "iotest" in skip else options, workload=mixed))
 
 
-def places_of(spec: GridSpec, parts: Parts) -> Places:
+def places_of(grid: Grid, parts: Parts) -> Places:
     """Where each part of a proof runs. Raises GridwrightError where the grid is not up."""
+    from gridwright.doctor.access import access_to
     from gridwright.prove.proof import Places
+    from gridwright.workload.on_grid import on_grid
 
-    if parts.iotest is None and spec.is_bought:
-        note_this_machine(spec)
+    if parts.iotest is None and grid.spec.is_bought:
+        note_this_machine(grid.spec)
     return Places(
-        doctor=rounds_of(spec) if parts.doctor else None,
-        iotest=fleet_to_test(spec, parts.iotest) if parts.iotest else None,
-        workload=place_of(spec) if parts.workload else None,
+        doctor=access_to(grid) if parts.doctor else None,
+        iotest=fleet_to_test(grid, parts.iotest) if parts.iotest else None,
+        workload=on_grid(grid) if parts.workload else None,
     )
 
 

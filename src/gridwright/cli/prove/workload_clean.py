@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from gridwright.cli.interrupt import stop_on_signals
-from gridwright.cli.prove.workload_place import load_with_place
+from gridwright.cli.prove.workload_run import load_with_place
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error
 
 if TYPE_CHECKING:

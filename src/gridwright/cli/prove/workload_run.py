@@ -11,13 +11,15 @@ import typer
 from gridwright.cli.arguments import DEFAULT_RUNS, Reader
 from gridwright.cli.interrupt import stop_on_signals
 from gridwright.cli.prove.iotest_run import typed_command
-from gridwright.cli.prove.workload_place import load_with_place
 from gridwright.cli.prove.workload_progress import workload_display
+from gridwright.cli.spec_file import load_placed, note_this_machine
 from gridwright.errors import ExitStatus, GridwrightError
 
 if TYPE_CHECKING:
     from gridwright.runs.records import Status
+    from gridwright.spec import GridSpec
     from gridwright.workload.options import WorkloadOptions
+    from gridwright.workload.session import OnGrid
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,18 @@ def run_workload_command(flags: WorkloadFlags) -> ExitStatus:
     if flags.profile is not None and ended == ExitStatus.DONE:
         status = write_profiles_after_run(flags.profile, run.record, result, status)
     return status
+
+
+def load_with_place(file: Path | None) -> tuple[GridSpec, OnGrid | None]:
+    """Load the spec of a grid to run the workload on, and how to run it there. Raises GridwrightError."""
+    from gridwright.grid.grid import Grid
+    from gridwright.workload.on_grid import on_grid
+
+    spec = load_placed(file)
+    place = on_grid(Grid.open(spec))
+    if place is None:
+        note_this_machine(spec)
+    return spec, place
 
 
 def status_of(ended: ExitStatus) -> Status:

@@ -19,7 +19,7 @@ def cancel(job: JobNames, grid: GridFile = None, json: Json = False) -> None:
     from gridwright.cli.grid_file import open_grid
     from gridwright.cli.work.jobs_table import fold, identifiers
 
-    _, scheduler = open_grid(grid)
+    scheduler = open_grid(grid).scheduler
     before = scheduler.jobs(job)
     scheduler.cancel(job)
     if json:

@@ -28,7 +28,7 @@ def show_jobs(grid: Path | None, only: Sequence[str] | None, *, everything: bool
     """Print the jobs once. Raises GridwrightError."""
     from gridwright.report.terminal_frame import terminal_console
 
-    _, scheduler = open_grid(grid)
+    scheduler = open_grid(grid).scheduler
     found = find(scheduler, only, everything=everything)
     if json:
         document = {"schema": 1, "command": "jobs", "jobs": [asdict(job) for job in found]}
@@ -45,7 +45,7 @@ def watch_jobs(grid: Path | None, only: Sequence[str] | None, *, everything: boo
 
     from gridwright.report.terminal_frame import terminal_console
 
-    _, scheduler = open_grid(grid)
+    scheduler = open_grid(grid).scheduler
     console = terminal_console()
     with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
         while True:

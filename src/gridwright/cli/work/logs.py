@@ -21,5 +21,5 @@ def logs(
     from gridwright.cli.grid_file import open_grid
     from gridwright.cli.work.logs_show import show_log
 
-    _, scheduler = open_grid(grid)
+    scheduler = open_grid(grid).scheduler
     show_log(scheduler, job, follow=follow)

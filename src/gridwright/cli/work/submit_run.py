@@ -40,9 +40,10 @@ class SubmitFlags:
 
 def run_submit(flags: SubmitFlags) -> None:
     """Submit and print the identifier. Raises GridwrightError with all problems at once."""
-    spec, scheduler = open_grid(flags.grid)
+    opened = open_grid(flags.grid)
+    scheduler = opened.scheduler
     reader = Reader()
-    request = reader.finish(read_request(flags, spec, reader))
+    request = reader.finish(read_request(flags, opened.spec, reader))
     try:
         (identifier,) = scheduler.submit([request])
     except GridwrightError as error:

@@ -20,7 +20,7 @@ _FIRST_S, _LONGEST_S, _GROWTH = 0.05, 2.0, 1.2
 
 def run_wait(grid: Path | None, identifiers: Sequence[str], *, json: bool) -> ExitStatus:
     """Wait, print how the jobs ended, and return the exit status. Raises GridwrightError."""
-    _, scheduler = open_grid(grid)
+    scheduler = open_grid(grid).scheduler
     ended = wait_for(scheduler, identifiers)
     completed = all(job.state is JobState.COMPLETED for job in ended)
     if json:

@@ -1,4 +1,4 @@
-"""How the worker of each node is started: by the scheduler, or through ssh where there is none."""
+"""How a program is started on each node: by the scheduler, or through ssh where there is none."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The process that runs the workload of a grid through its scheduler, for `gridwright workload`.
-
-It stands here, since only the command line knows all providers and schedulers.
-"""
+"""The process that runs the workload of a grid through its scheduler: it opens the grid itself."""
 
 from __future__ import annotations
 
@@ -26,14 +23,13 @@ def main() -> None:
 
 
 def _open_scheduler(request: dict[str, Any]) -> Scheduler:
-    from gridwright.providers import head_node
-    from gridwright.schedulers.opening import open_scheduler
+    from gridwright.grid.grid import Grid
     from gridwright.spec import parse_spec
 
     # The text as the command read it: the file may have been changed meanwhile.
     file = Path(request["spec_file"] or "grid.yaml")
     spec = parse_spec(request["spec_text"], str(file), file.absolute().parent)
-    return open_scheduler(spec, head_node(spec))
+    return Grid.open(spec).scheduler
 
 
 if __name__ == "__main__":

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.cli.prove.workload_place import load_with_place, place_of
+from gridwright.cli.prove.workload_run import load_with_place
 from gridwright.errors import ExitStatus, GridwrightError
+from gridwright.grid.grid import Grid
 from gridwright.schedulers import opening as schedulers
 from gridwright.schedulers.job import NodeState
 from gridwright.spec import parse_spec
+from gridwright.workload.on_grid import on_grid
 
 DISK = "filesystems: {disk: {type: local, path: /disk}}\nlibraries: {data: {}, work: {}, util: {}}\n"
 
@@ -32,7 +34,7 @@ class Nodes:
 
 
 def test_a_grid_of_one_machine_has_its_agent() -> None:
-    assert place_of(parse_spec(DISK)) is None
+    assert on_grid(Grid.open(parse_spec(DISK))) is None
 
 
 def test_a_grid_without_a_queue_is_refused_with_what_to_do(tmp_path: Path) -> None:
@@ -49,7 +51,7 @@ def test_a_grid_without_a_queue_is_refused_with_what_to_do(tmp_path: Path) -> No
 
 def test_launches_fit_the_smallest_node_that_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedulers, "open_scheduler", lambda _spec, _head: Nodes(a=8, b=4, c=0))
-    place = place_of(parse_spec(f"scheduler: {{type: slurm}}\nstate: /shared/state\n{DISK}"))
+    place = on_grid(Grid.open(parse_spec(f"scheduler: {{type: slurm}}\nstate: /shared/state\n{DISK}")))
     assert place is not None
     assert (place.nodes, place.cores) == (["a", "b"], 4)
     assert place.facts["state"] == "/shared/state"
@@ -59,6 +61,6 @@ def test_launches_fit_the_smallest_node_that_is_up(monkeypatch: pytest.MonkeyPat
 def test_a_grid_whose_nodes_are_down_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedulers, "open_scheduler", lambda _spec, _head: Nodes(a=0, b=0))
     with pytest.raises(GridwrightError) as raised:
-        place_of(parse_spec(f"scheduler: {{type: slurm}}\nstate: /shared/state\n{DISK}"))
+        on_grid(Grid.open(parse_spec(f"scheduler: {{type: slurm}}\nstate: /shared/state\n{DISK}")))
     assert raised.value.status == ExitStatus.ENVIRONMENT
     assert "a is down*; b is down*" in raised.value.problems[0].what

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import environment_error
-from gridwright.iotest import node_launcher
-from gridwright.iotest.node_launcher import SchedulerLauncher, SshLauncher
+from gridwright.grid import launching
+from gridwright.grid.launching import SchedulerLauncher, SshLauncher
 from gridwright.schedulers.head_node import Answer
 from gridwright.schedulers.job import Explanation, Job, JobRequest, JobState, NodeState
 from tests.support.command import wait_until
@@ -91,7 +91,7 @@ def test_a_job_that_waits_says_why(queue: Queue, launcher: SchedulerLauncher) ->
 def test_what_does_not_end_by_itself_is_cancelled(
     queue: Queue, launcher: SchedulerLauncher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_launcher, "END_S", 0.3)
+    monkeypatch.setattr(launching, "END_S", 0.3)
     queue.now("7", state=JobState.COMPLETED)
     launcher.stop()
     assert queue.cancelled == ["8"]

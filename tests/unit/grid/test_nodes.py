@@ -1,4 +1,4 @@
-"""Which nodes `gridwright iotest` tests, and what it refuses."""
+"""Which nodes of a grid `gridwright iotest` tests, and what it refuses."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from gridwright.cli.prove.iotest_nodes import chosen_nodes, fleet_of, named_nodes
 from gridwright.cli.prove.iotest_run import IotestFlags, run_iotest
 from gridwright.errors import ExitStatus, GridwrightError
+from gridwright.grid.grid import Grid
+from gridwright.grid.nodes import nodes_for_test, nodes_of_spec
+from gridwright.iotest.fleet import fleet_of
 from gridwright.schedulers.job import NodeState
 from gridwright.spec import parse_spec
 
@@ -42,11 +44,11 @@ def state(name: str, *, up: bool = True, free: int = 8) -> NodeState:
 
 
 def test_one_machine_is_tested_as_ever() -> None:
-    assert fleet_of(spec(scheduler="local", count=1)) is None
+    assert fleet_of(Grid.open(spec(scheduler="local", count=1))) is None
 
 
 def test_a_node_that_is_down_is_named_and_not_waited_for() -> None:
-    found = chosen_nodes(spec(), [state("n1"), state("n2", up=False)])
+    found = nodes_for_test(spec(), [state("n1"), state("n2", up=False)])
     assert [(node.name, node.cores) for node in found] == [("n1", 8), ("n2", 8)]
     assert found[0].absent is None
     assert found[1].absent == "its scheduler says that it is down* (Not responding)"
@@ -54,18 +56,18 @@ def test_a_node_that_is_down_is_named_and_not_waited_for() -> None:
 
 def test_of_a_larger_cluster_as_many_are_tested_as_the_grid_has() -> None:
     known = [state("n1", up=False), state("n2", free=0), state("n3"), state("n4")]
-    assert [node.name for node in chosen_nodes(spec(count=2), known)] == ["n3", "n4"]
-    assert [node.name for node in chosen_nodes(spec(count=3), known)] == ["n2", "n3", "n4"]
+    assert [node.name for node in nodes_for_test(spec(count=2), known)] == ["n3", "n4"]
+    assert [node.name for node in nodes_for_test(spec(count=3), known)] == ["n2", "n3", "n4"]
 
 
 def test_a_cluster_without_a_node_that_is_up_is_no_grid_to_test() -> None:
     with pytest.raises(GridwrightError, match="has no node that is up \\(n1 is down\\*\\)") as raised:
-        chosen_nodes(spec(), [state("n1", up=False)])
+        nodes_for_test(spec(), [state("n1", up=False)])
     assert raised.value.status == ExitStatus.ENVIRONMENT
 
 
 def test_without_a_queue_nodes_have_the_names_of_their_groups() -> None:
-    assert [node.name for node in named_nodes(spec(provider="lab", scheduler="ssh", count=3))] == [
+    assert [node.name for node in nodes_of_spec(spec(provider="lab", scheduler="ssh", count=3))] == [
         "compute1",
         "compute2",
         "compute3",

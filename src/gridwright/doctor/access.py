@@ -1,0 +1,59 @@
+"""How the doctor reaches the nodes of a grid, and what their scheduler says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from gridwright.doctor.probes.pairs import Attach
+from gridwright.filesystems.health import Run
+from gridwright.grid.grid import Grid
+from gridwright.grid.nodes import Promised, names_in_set
+from gridwright.schedulers.head_node import Answer
+
+Reach = Callable[[Sequence[str], bytes, float], Mapping[str, Answer | None]]
+"""Runs a command with an input on all nodes, each within some seconds; None where one is silent."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAccess:
+    """How the nodes to be looked at are reached."""
+
+    reach: Reach
+    run: Run
+    """On the head node."""
+    down: Mapping[str, str] = field(default_factory=dict)
+    """Nodes that the scheduler gives no jobs, and its word for why."""
+    attach: Attach | None = None
+    """The command line that runs a command on a node from here; None: no trials of pairs."""
+    promised: Mapping[str, Promised] = field(default_factory=dict)
+    """What the scheduler takes each node for."""
+    scheduler_silent: str | None = None
+    """Why it says nothing, where it does not answer."""
+
+
+def access_to(grid: Grid, chosen: str | None = None) -> NodeAccess | None:
+    """How to look at every node of a grid, or at those of a set such as `compute[1-4]`.
+
+    None where this machine is looked at. Raises GridwrightError: where the grid is not up (ENVIRONMENT), and
+    for nodes that it does not have (INPUT).
+    """
+    if grid.is_this_machine:
+        return None
+    known = grid.known()
+    names = list(known.names) if chosen is None else names_in_set(known.names, chosen, "--nodes")
+    return NodeAccess(
+        partial(_reach, grid, names),
+        grid.head.run,
+        {name: known.down[name] for name in names if name in known.down},
+        grid.attach,
+        known.promised,
+        known.scheduler_silent,
+    )
+
+
+def _reach(
+    grid: Grid, names: Sequence[str], command: Sequence[str], stdin: bytes, timeout_s: float
+) -> Mapping[str, Answer | None]:
+    return grid.ask(names, command, stdin=stdin, timeout_s=timeout_s)

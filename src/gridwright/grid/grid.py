@@ -1,0 +1,147 @@
+"""The grid as it runs, opened once for each command: all rooms reach nodes and scheduler through it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gridwright.errors import GridwrightError
+from gridwright.grid.nodes import (
+    GridNode,
+    KnownNodes,
+    known_nodes,
+    names_its_nodes,
+    nodes_for_test,
+    nodes_of_spec,
+    nodes_up,
+)
+from gridwright.schedulers.head_node import Answer, HeadNode
+from gridwright.schedulers.job import NodeState
+from gridwright.schedulers.scheduler import Scheduler
+from gridwright.spec.model import GridSpec
+
+if TYPE_CHECKING:
+    from gridwright.grid.launching import NodeLauncher
+
+_SSH = ("ssh", "-oBatchMode=yes", "-oConnectTimeout=5")
+_PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ")
+"""What a program on a node needs of our environment."""
+
+
+class Grid:
+    """A grid that was made: its head node, its scheduler and its nodes, each looked up when it is needed.
+
+    Failure contract. Opening fails of nothing. Everything else raises GridwrightError (status ENVIRONMENT)
+    where the grid is not up or its scheduler does not answer; it can be asked again then. What is asked of
+    several nodes is bounded in time for each of them, and a node that does not answer is named instead.
+    """
+
+    def __init__(self, spec: GridSpec) -> None:
+        self.spec = spec
+
+    @classmethod
+    def open(cls, spec: GridSpec) -> Grid:
+        """The grid of a spec."""
+        return cls(spec)
+
+    @property
+    def is_this_machine(self) -> bool:
+        """Whether there is no node to reach, so that this machine is what is looked at and tested."""
+        return self.spec.is_one_machine or self.spec.is_bought
+
+    @property
+    def has_queue(self) -> bool:
+        """Whether jobs can be handed in, so that its scheduler knows the nodes, too."""
+        return self.spec.scheduler.type != "ssh"
+
+    @cached_property
+    def head(self) -> HeadNode:
+        """Its head node. Raises GridwrightError."""
+        from gridwright.providers import head_node
+
+        return head_node(self.spec)
+
+    @cached_property
+    def scheduler(self) -> Scheduler:
+        """Its scheduler. Raises GridwrightError, with status INPUT where the grid has none."""
+        from gridwright.schedulers.opening import open_scheduler
+
+        return open_scheduler(self.spec, self.head)
+
+    @cached_property
+    def states(self) -> Sequence[NodeState]:
+        """Its nodes as the scheduler sees them. Raises GridwrightError."""
+        return self.scheduler.nodes()
+
+    @property
+    def state(self) -> Path:
+        """The directory of its queue and records, at the same path on all nodes."""
+        from gridwright.schedulers.state_directory import state_directory
+
+        return state_directory(self.spec)
+
+    def known(self) -> KnownNodes:
+        """All nodes, whether they are up or not, and what the scheduler says of them.
+
+        Raises GridwrightError where nobody says which nodes there are.
+        """
+        if not self.has_queue:
+            return KnownNodes([node.name for node in nodes_of_spec(self.spec)])
+        try:
+            return known_nodes(self.spec, self.states)
+        except GridwrightError as error:
+            if not names_its_nodes(self.spec):
+                raise
+            # Nodes are to be mended before their scheduler can be.
+            names = [node.name for node in nodes_of_spec(self.spec)]
+            return KnownNodes(names, scheduler_silent=error.problems[0].what)
+
+    def nodes(self) -> list[GridNode]:
+        """As many nodes as the spec has, those that are up and idle first; others say why they are absent.
+
+        Raises GridwrightError where none is up.
+        """
+        if not self.has_queue:
+            return nodes_of_spec(self.spec)
+        return nodes_for_test(self.spec, self.states)
+
+    def up(self) -> list[NodeState]:
+        """The nodes that take jobs. Raises GridwrightError where there is none."""
+        return nodes_up(self.spec, self.states)
+
+    def ask(
+        self, nodes: Collection[str], command: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 20.0
+    ) -> Mapping[str, Answer | None]:
+        """Run a command on nodes at once, and have each one's answer; None from one that is silent.
+
+        `timeout_s` holds for each node. Raises GridwrightError where the head node is not there.
+        """
+        from gridwright.grid.fanout import on_nodes
+
+        return on_nodes(self.head, nodes, command, stdin=stdin, timeout_s=timeout_s)
+
+    def attach(self, node: str, command: Sequence[str]) -> list[str]:
+        """The command line that runs a command on a node from here, with its streams."""
+        return self.head.argv([*_SSH, node, shlex.join(command)])
+
+    def launcher(self, nodes: Sequence[GridNode]) -> NodeLauncher:
+        """What starts a program on each of some nodes, and keeps an eye on it."""
+        from gridwright.grid.launching import SchedulerLauncher, SshLauncher
+
+        if not self.has_queue:
+            return SshLauncher(self.head)
+        return SchedulerLauncher(
+            self.scheduler,
+            directory="/",
+            environment={name: os.environ[name] for name in _PASSED_ON if name in os.environ},
+            cores={node.name: node.cores for node in nodes if node.cores},
+        )
+
+    def listen(self) -> tuple[socket.socket, str]:
+        """A TCP socket that listens, and the address that nodes reach it at. Raises GridwrightError."""
+        return self.head.listen()

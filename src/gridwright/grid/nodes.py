@@ -1,0 +1,129 @@
+"""The nodes of a grid: which they are, by the spec and by their scheduler, and sets of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gridwright.errors import environment_error, input_error, nearest
+from gridwright.schedulers.job import NodeState
+from gridwright.spec.model import GridSpec
+
+
+@dataclass(frozen=True, slots=True)
+class GridNode:
+    """A node that a program is to run on: its name, and the physical cores that jobs may use."""
+
+    name: str
+    cores: int | None = None
+    """None: those that it has."""
+    absent: str | None = None
+    """Why it cannot be used, as its scheduler says: it is not asked then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """What a scheduler takes a node for: physical cores, and memory in bytes."""
+
+    cores: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnownNodes:
+    """All nodes of a grid, and what its scheduler says of them."""
+
+    names: Sequence[str]
+    down: Mapping[str, str] = field(default_factory=dict)
+    """Nodes that the scheduler gives no jobs, and its word for why."""
+    promised: Mapping[str, Promised] = field(default_factory=dict)
+    scheduler_silent: str | None = None
+    """Why the scheduler says nothing of nodes, where it does not answer."""
+
+
+def nodes_of_spec(spec: GridSpec) -> list[GridNode]:
+    """The nodes of a grid by the names that its spec gives them."""
+    return [
+        GridNode(node, group.cores) for name, group in spec.nodes.items() for node in group.node_names(name)
+    ]
+
+
+def names_its_nodes(spec: GridSpec) -> bool:
+    """Whether the spec has the host name of every node."""
+    return all(group.hosts is not None for group in spec.nodes.values())
+
+
+def known_nodes(spec: GridSpec, states: Sequence[NodeState]) -> KnownNodes:
+    """The nodes of a grid whose scheduler has answered."""
+    names = (
+        [node.name for node in nodes_of_spec(spec)]
+        if names_its_nodes(spec)
+        else [node.name for node in states]
+    )
+    down = {node.name: node.standing for node in states if not node.up}
+    strange = set(names) - {node.name for node in states}
+    return KnownNodes(
+        names,
+        down | dict.fromkeys(strange, "that it does not know it"),
+        {node.name: Promised(node.cores, node.memory_bytes) for node in states if node.cores},
+    )
+
+
+def nodes_up(spec: GridSpec, states: Sequence[NodeState]) -> list[NodeState]:
+    """The nodes that are up, of those that a scheduler knows.
+
+    Raises GridwrightError (status ENVIRONMENT) where none is.
+    """
+    up = [node for node in states if node.up]
+    if not up:
+        why = "; ".join(f"{node.name} is {node.state}" for node in states[:4]) or "it knows none"
+        raise environment_error(
+            f"the scheduler of grid {spec.name} has no node that is up ({why})",
+            where=str(spec.file) if spec.file else None,
+            remedy="see why: gridwright status, or sinfo -R",
+        )
+    return up
+
+
+def nodes_for_test(spec: GridSpec, states: Sequence[NodeState]) -> list[GridNode]:
+    """The nodes that a scheduler knows; of a larger cluster as many as the grid has, idle ones first.
+
+    Raises GridwrightError (status ENVIRONMENT) where none of them is up.
+    """
+    nodes_up(spec, states)
+    ranked = sorted(states, key=lambda node: (not node.up, node.free_cores < node.cores))
+    chosen = {node.name for node in ranked[: spec.node_count()]}
+    return [
+        GridNode(node.name, node.cores or None, None if node.up else _absence(node))
+        for node in states
+        if node.name in chosen
+    ]
+
+
+def _absence(node: NodeState) -> str:
+    return f"its scheduler says that it is {node.standing}"
+
+
+def names_in_set(names: Collection[str], chosen: str, where: str) -> list[str]:
+    """The nodes of a set such as `compute[1-4]`, in the grid's order; `where` is what names the set.
+
+    Raises GridwrightError (INPUT) for a set that cannot be read, and for nodes that the grid does not have.
+    """
+    from gridwright.schedulers.slurm.node_facts import fold
+    from gridwright.spec.fields import FieldError
+    from gridwright.spec.hosts import expand_hosts
+
+    try:
+        wanted = expand_hosts(chosen)
+    except FieldError as error:
+        raise input_error(error.text, where=where, remedy="write a set such as compute[1-4]") from error
+    strange = [node for node in wanted if node not in names]
+    if strange:
+        near = nearest(strange[0], names)
+        known = f"the nodes are {fold(names)}"
+        raise input_error(
+            f"the grid has no node {', '.join(strange[:4])}",
+            where=where,
+            remedy=f"did you mean {near}? {known}" if near else known,
+        )
+    return [name for name in names if name in set(wanted)]
