@@ -44,12 +44,12 @@ def main() -> None:
     for _ in range(args.rounds):
         for name, command in COMMANDS.items():
             times[name].append(seconds(command))
-    base = times["python -c pass"]
+    bases = [times[name] for name in list(COMMANDS)[:2]]
     rows = [
         [
             name,
             spread([t * 1000 for t in runs]),
-            f"{median(a / b for a, b in zip(runs, base, strict=True)):.1f}",
+            *(f"{median(a / b for a, b in zip(runs, base, strict=True)):.2f}" for base in bases),
         ]
         for name, runs in times.items()
     ]
@@ -57,7 +57,7 @@ def main() -> None:
         [
             f"{datetime.now(UTC):%Y-%m-%d}, {machine()}; {args.rounds} rounds; median (minimum to maximum).",
             "",
-            markdown(["command", "ms", "times `python -c pass`"], rows),
+            markdown(["command", "ms", "times `python -c pass`", "times `import typer`"], rows),
         ]
     )
     print(text)

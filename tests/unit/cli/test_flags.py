@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from gridwright.cli.arguments import Reader
-from gridwright.cli.main import with_default_longest
-from gridwright.cli.prove.iotest import DEFAULT_UNTIL_STEADY
+from gridwright.cli.prove.iotest import DEFAULT_UNTIL_STEADY, with_default_longest
 from gridwright.cli.prove.iotest_run import IotestFlags, read_options
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.iotest import options

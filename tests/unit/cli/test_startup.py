@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from typing import Any
 
 import pytest
-import typer
+from typer.main import get_command
 
 from gridwright.cli.main import app
+from gridwright.cli.verbs import VERBS
 from tests.support.command import GRIDWRIGHT
 
 HEAVY = (
@@ -31,21 +34,16 @@ def test_the_command_line_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def verbs(app: typer.Typer, before: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Every command below `app`, groups included."""
-    found = []
-    for command in app.registered_commands:
-        name = command.name or (command.callback.__name__ if command.callback else "")
-        found.append((*before, name))
-    for group in app.registered_groups:
-        name = str(group.name)
-        assert group.typer_instance is not None
-        found += [(*before, name), *verbs(group.typer_instance, (*before, name))]
+def verbs(group: Any = None, before: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    """Every command below a group, groups included."""
+    found: dict[tuple[str, ...], Any] = {}
+    for name, command in getattr(group or get_command(app), "commands", {}).items():
+        found |= {(*before, name): command, **verbs(command, (*before, name))}
     return found
 
 
 def test_the_verbs_are_those_of_the_issue() -> None:
-    assert {" ".join(verb) for verb in verbs(app)} == {
+    assert {" ".join(verb) for verb in verbs()} == {
         "init",
         "check",
         "schema",
@@ -92,12 +90,49 @@ def test_the_verbs_are_those_of_the_issue() -> None:
     }
 
 
-@pytest.mark.parametrize("verb", [(), *verbs(app)], ids=" ".join)
-def test_every_command_has_help(verb: tuple[str, ...]) -> None:
-    done = subprocess.run([GRIDWRIGHT, *verb, "--help"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0
-    assert done.stderr == ""
-    assert done.stdout.startswith(f"Usage: gridwright {' '.join(verb)}".rstrip())
+def test_the_help_imports_no_verb() -> None:
+    code = (
+        "import sys, gridwright.cli.main as main\n"
+        "try: main.app(['--help'], standalone_mode=False)\n"
+        "finally: print([name for name in sys.modules if name.startswith('gridwright')], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    imported = {name.removeprefix("gridwright.") for name in ast.literal_eval(done.stderr)}
+    assert imported == {"gridwright", "cli", "cli.main", "cli.output", "cli.streams", "cli.verbs", "errors"}
+
+
+def test_the_help_shows_each_area_with_the_first_sentence_of_each_verb() -> None:
+    commands = {" ".join(verb): command for verb, command in verbs().items()}
+    for verbs_of_area in VERBS.values():
+        for verb, line in verbs_of_area.items():
+            assert " ".join(commands[verb].help.split("\n\n")[0].split()) == line
+    done = subprocess.run([GRIDWRIGHT, "--help"], capture_output=True, text=True, check=True)
+    shown = done.stdout[done.stdout.index("\nPlan:") :]
+    headings = [line.rstrip(":") for line in shown.splitlines() if line and not line.startswith(" ")]
+    assert headings == ["Plan", "Build", "Prove", "Work"]
+    assert (
+        shown.split()
+        == " ".join(
+            f"{area.capitalize()}: " + " ".join(f"{verb} {line}" for verb, line in found.items())
+            for area, found in VERBS.items()
+            if found
+        ).split()
+    )
+
+
+def test_a_verb_that_is_not_there_gets_the_nearest() -> None:
+    done = subprocess.run([GRIDWRIGHT, "statsu"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "No such command 'statsu'. Did you mean 'status'?" in done.stderr
+
+
+@pytest.mark.parametrize("verb", [(), *verbs()], ids=" ".join)
+def test_every_command_has_help(verb: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert app([*verb, "--help"], prog_name="gridwright", standalone_mode=False) == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert shown.out.startswith(f"Usage: gridwright {' '.join(verb)}".rstrip())
 
 
 def test_the_help_of_iotest_names_every_flag_of_the_contract() -> None:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from gridwright.cli.verbs import plain_app
+
 Grid = Annotated[
     Path | None,
     typer.Option(
@@ -17,11 +19,7 @@ Grid = Annotated[
 ]
 NodeName = Annotated[str, typer.Argument(metavar="NODE", help="A node, such as compute1.")]
 
-lab = typer.Typer(
-    help="Run commands on nodes of a lab, and make faults on purpose.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+lab = plain_app("Run commands on nodes of a lab, and make faults on purpose.", no_args_is_help=True)
 
 
 @lab.command("exec", context_settings={"allow_interspersed_args": False})

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import typer
-
 from gridwright.cli.build.node_claim import claim
 from gridwright.cli.build.node_scratch import scratch
+from gridwright.cli.verbs import plain_app
 
-node = typer.Typer(
-    help="Look after the node that the command is run on.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+node = plain_app("Look after the node that the command is run on.", no_args_is_help=True)
 node.command()(claim)
 node.command()(scratch)

@@ -19,7 +19,7 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Write over files t
 def render(
     out: Out, file: SpecFile = None, slurm: Slurm = "22.05", overwrite: Overwrite = False, json: Json = False
 ) -> None:
-    """Write what `up` would use: the playbook, the configuration of Slurm, a README with the next commands.
+    """Write what `up` would use: playbook, configuration of Slurm, a README with next commands.
 
     On AWS also two CloudFormation templates, the bundle that machines set themselves up from, and the bill.
 

@@ -39,7 +39,7 @@ def setup(  # noqa: PLR0913, PLR0917 - one for each flag
     slurm: Slurm = "22.05",
     json: Json = False,
 ) -> None:
-    """Set kernel, limits, disks, file systems and Slurm of the nodes; a second run changes nothing.
+    """Set kernel, limits, disks, file systems and Slurm of the nodes; once is enough.
 
     Runs, over ssh, the playbook that `gridwright render` writes. Exit status: 0 all nodes are as they should
     be, 1 with --check when something differs, 3 when a node failed or could not be reached.

@@ -8,7 +8,7 @@ from gridwright.cli.arguments import Json, SpecFile
 
 
 def status(file: SpecFile = None, json: Json = False) -> None:
-    """Show the nodes of a grid, what serves on them, its file systems, and in a cloud what it has cost.
+    """Show the nodes of a grid, what serves on them, its file systems and its cost.
 
     Without FILE and without a ./grid.yaml, the only lab there is. Exit status 3 where it is up and
     something of it does not serve.

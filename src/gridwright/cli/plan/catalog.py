@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from gridwright.cli.arguments import Json
+from gridwright.cli.verbs import plain_app
 
-catalog = typer.Typer(
-    help="Instance types, volumes, managed file systems and prices, each with source and date.",
+catalog = plain_app(
+    "Instance types, volumes, managed file systems and prices, each with source and date.",
     no_args_is_help=True,
-    rich_markup_mode=None,
 )
 
 Beside = Annotated[

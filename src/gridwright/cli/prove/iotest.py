@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from gridwright.cli.arguments import DEFAULT_RUNS, Json, RunsDirectory, SpecFile
+from gridwright.cli.verbs import plain_app
 
 DEFAULT_UNTIL_STEADY = "70m"
 
@@ -56,7 +58,28 @@ Format = Annotated[
 ]
 
 
-def iotest(  # noqa: PLR0913, PLR0917 - one parameter per flag of the contract
+iotest = plain_app()
+
+
+class _OptionalMax(TyperCommand):
+    """Gives `--until-steady` its default where no time follows it: typer has no optional values."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - a class that typer hides
+        return super().parse_args(ctx, with_default_longest(args))
+
+
+def with_default_longest(arguments: list[str]) -> list[str]:
+    """The arguments, each `--until-steady` with a time."""
+    return [
+        f"--until-steady={DEFAULT_UNTIL_STEADY}"
+        if argument == "--until-steady" and not follower[:1].isdigit()
+        else argument
+        for argument, follower in zip(arguments, [*arguments[1:], ""], strict=True)
+    ]
+
+
+@iotest.command(cls=_OptionalMax)
+def _iotest(  # noqa: PLR0913, PLR0917 - one parameter per flag of the contract
     file: SpecFile = None,
     directory: Directory = None,
     requires: Requires = None,

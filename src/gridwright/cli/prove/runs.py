@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from gridwright.cli.arguments import DEFAULT_RUNS, Json, RunName, RunsDirectory
+from gridwright.cli.verbs import plain_app
 
-runs = typer.Typer(help="List, show and compare past runs.", no_args_is_help=True, rich_markup_mode=None)
+runs = plain_app("List, show and compare past runs.", no_args_is_help=True)
 
 
 @runs.command("list")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from gridwright.cli.arguments import DEFAULT_RUNS, Json, RunName, RunsDirectory, SpecFile
+from gridwright.cli.verbs import plain_app
 
 Matrix = Annotated[
     str,
@@ -39,7 +41,16 @@ Profile = Annotated[
     ),
 ]
 
-workload = typer.Typer(no_args_is_help=False, rich_markup_mode=None, help="Run the mixed analytics workload.")
+
+class _RunByDefault(TyperGroup):
+    """Has `workload FILE` mean `workload run FILE`: typer has no group with a command of its own."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - a class that typer hides
+        named = bool(args) and args[0] in self.commands
+        return super().parse_args(ctx, args if named else ["run", *args])
+
+
+workload = plain_app("Run the mixed analytics workload.", cls=_RunByDefault)
 
 
 @workload.command("run")

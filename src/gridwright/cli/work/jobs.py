@@ -21,7 +21,9 @@ def jobs(
     watch: Annotated[bool, typer.Option("--watch", help="Show them again and again, until Ctrl-C.")] = False,
     json: Json = False,
 ) -> None:
-    """Show the jobs that wait, run, or ended within a day. Elements of an array that are alike share a line.
+    """Show the jobs that wait, run, or ended within a day.
+
+    Elements of an array that are alike share a line.
 
     Example: gridwright jobs --watch
     """

@@ -8,6 +8,7 @@ import typer
 
 from gridwright.cli.arguments import Json
 from gridwright.cli.grid_file import GridFile
+from gridwright.cli.verbs import plain_app
 
 Command = Annotated[
     list[str], typer.Argument(metavar="-- COMMAND...", help="Program and arguments, handed on as they are.")
@@ -38,7 +39,11 @@ Null = Annotated[
 ]
 
 
-def submit(  # noqa: PLR0913, PLR0917 - one argument a flag
+submit = plain_app()
+
+
+@submit.command(context_settings={"allow_interspersed_args": False})
+def _submit(  # noqa: PLR0913, PLR0917 - one argument a flag
     command: Command,
     grid: GridFile = None,
     cores: Cores = 1,

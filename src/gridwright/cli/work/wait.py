@@ -7,7 +7,9 @@ from gridwright.cli.grid_file import GridFile, JobNames
 
 
 def wait(job: JobNames, grid: GridFile = None, json: Json = False) -> int:
-    """Wait until jobs have ended. Exit status 0 when all completed, 1 when one did not.
+    """Wait until jobs have ended.
+
+    Exit status 0 when all completed, 1 when one did not.
 
     Example: gridwright wait 17 && gridwright logs 17
     """

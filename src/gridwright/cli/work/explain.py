@@ -9,7 +9,7 @@ from gridwright.cli.grid_file import GridFile, JobName
 
 
 def explain(job: JobName, grid: GridFile = None, json: Json = False) -> None:
-    """Say why a job waits: everything that it needs, what there is of it, and whether that fits.
+    """Say why a job waits: all that it needs, what there is of it, and whether that fits.
 
     Example: gridwright explain 17
     """

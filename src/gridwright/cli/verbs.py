@@ -1,0 +1,96 @@
+"""The verbs of `gridwright`, by area, and a command that imports one only when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+VERBS: Mapping[str, Mapping[str, str]] = {
+    "plan": {
+        "init": "Write a commented grid spec, to be edited.",
+        "check": "Validate a grid spec, and warn of what will hurt.",
+        "schema": "Print the JSON Schema of grid.yaml, for editors and other tools.",
+        "plan": "Search the catalogue for the cheapest grids that meet the requirements of FILE.",
+        "predict": "Predict what each library gives each core, what binds, and what it costs.",
+        "catalog": "Instance types, volumes, managed file systems and prices, each with source and date.",
+    },
+    "build": {
+        "render": "Write what `up` would use: playbook, configuration of Slurm, a README with next commands.",
+        "up": "Make the nodes of a grid, and wait until all their services serve.",
+        "setup": "Set kernel, limits, disks, file systems and Slurm of the nodes; once is enough.",
+        "status": "Show the nodes of a grid, what serves on them, its file systems and its cost.",
+        "down": "Take a grid down: all its nodes with their processes, jobs and logs.",
+        "lab": "Run commands on nodes of a lab, and make faults on purpose.",
+        "node": "Look after the node that the command is run on.",
+    },
+    "prove": {
+        "doctor": "Check this machine, or every node of a grid, and change nothing.",
+        "iotest": "Measure what each library gives each core, on all nodes of the grid at once.",
+        "workload": "Run the mixed analytics workload.",
+        "prove": "Test and judge a grid, and write it up.",
+        "runs": "List, show and compare past runs.",
+        "report": "Build the HTML report of a run again.",
+    },
+    "work": {
+        "submit": "Hand a job to the grid's scheduler, and print its number.",
+        "jobs": "Show the jobs that wait, run, or ended within a day.",
+        "logs": "Print what a job printed: its standard output and its standard error, as it came.",
+        "cancel": "End jobs, waiting or running; one that runs gets SIGTERM, and a moment later SIGKILL.",
+        "wait": "Wait until jobs have ended.",
+        "explain": "Say why a job waits: all that it needs, what there is of it, and whether that fits.",
+    },
+    "watch": {},
+    "data": {},
+}
+"""Area, verb, what it does. The verb `up` of area `build` is `up` in `gridwright.cli.build.up`: a function
+with the flags as parameters, or a `typer.Typer` of several commands."""
+
+
+class Verbs(TyperGroup):
+    """The command `gridwright`, whose help needs no verb to be imported."""
+
+    def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 - what typer hands on
+        super().__init__(**attributes)
+        self.commands = _Commands()  # type: ignore[assignment]
+
+    def format_commands(self, _ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - classes that typer hides
+        """Write the verbs with one line each, by area."""
+        for area, verbs in VERBS.items():
+            if verbs:
+                with formatter.section(area.capitalize()):
+                    formatter.write_dl([(f"{verb:<8}", line) for verb, line in verbs.items()])
+
+
+class _Commands(Mapping[str, Any]):
+    """The verbs by name; to look one up is to import it."""
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - the class of commands that typer hides
+        area = next((area for area, verbs in VERBS.items() if name in verbs), None)
+        if area is None:
+            raise KeyError(name)
+        attribute = name.replace("-", "_")
+        found = getattr(import_module(f"gridwright.cli.{area}.{attribute}"), attribute)
+        if not isinstance(found, typer.Typer):
+            function, found = found, plain_app()
+            found.command()(function)
+        command = get_command(found)
+        command.name = name
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return (verb for verbs in VERBS.values() for verb in verbs)
+
+    def __len__(self) -> int:
+        return sum(map(len, VERBS.values()))
+
+
+def plain_app(about: str | None = None, **settings: Any) -> typer.Typer:  # noqa: ANN401 - as typer has them
+    """One command or several, with plain help: rich's boxes would double the time to the first line."""
+    return typer.Typer(
+        help=about, rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False, **settings
+    )
