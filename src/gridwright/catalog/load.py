@@ -34,10 +34,10 @@ def load_catalog(beside: Path | None = None) -> Catalog:
         types, prices = refreshed.instances, refreshed.prices
     if beside is not None and (path := beside / "catalog.yaml").is_file():
         from gridwright.catalog.own import read_own
+        from gridwright.catalog.own_file import KnownNames
 
-        own = read_own(
-            path, Instances(rows, facts, types), _components(), tuple(read_service_prices({}).units)
-        )
+        known = KnownNames(Instances(rows, facts, types), _components(), tuple(read_service_prices({}).units))
+        own = read_own(path, known)
         types, prices = types | own.instances, _joined(prices, own.instance_prices)
         storage, services = own.storage_prices, own.service_prices
     of_storage = read_storage_prices(storage)

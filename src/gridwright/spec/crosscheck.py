@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gridwright.errors import nearest
-from gridwright.spec.crosscheck_cloud import KEY, Path, cloud_problems
+from gridwright.spec.crosscheck_cloud import Path, cloud_problems
 from gridwright.spec.findings import KNOWN
 from gridwright.spec.hosts import MOST_HOSTS, expand_hosts
 from gridwright.spec.lab import CONTROLLER, STORAGE
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.source import show
+from gridwright.yamltext.together import KEY
 
 ROLES = ("data", "work", "util")
 """The libraries a grid can have."""

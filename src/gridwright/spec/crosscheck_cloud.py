@@ -13,10 +13,9 @@ from gridwright.spec.aws import NETWORK, SUBNETS, default_subnets
 from gridwright.spec.lab import CONTROLLER
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.source import show
+from gridwright.yamltext.together import KEY
 
 Path = tuple[str, ...]
-KEY = "[key]"
-"""Last part of a path that means the key itself, as pydantic has it."""
 PROVIDERS_WITHOUT_AWS = ("local", "lab", "oci")
 SMALLEST_SUBNET = 28
 """Longest prefix of a subnet of a VPC (Amazon VPC user guide)."""

@@ -14,9 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     GetJsonSchemaHandler,
     PlainSerializer,
     PlainValidator,
@@ -40,6 +38,7 @@ from gridwright.yamltext.fields import Size as Size  # noqa: PLC0414
 from gridwright.yamltext.fields import TotalRate as TotalRate  # noqa: PLC0414
 from gridwright.yamltext.fields import read_size, read_total_rate
 from gridwright.yamltext.source import show
+from gridwright.yamltext.structure import Section
 
 
 class Change(StrEnum):
@@ -66,10 +65,8 @@ class Update:
         return {**handler(core_schema), "x-update-policy": self.change.value, "x-update-reason": self.because}
 
 
-class SpecModel(BaseModel):
-    """Base of all sections: unknown fields are refused, values are not converted, nothing changes later."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+class SpecModel(Section):
+    """Base of all sections of a grid spec, whose fields each declare what changing them does."""
 
 
 FSX_STEP_GIB = 1200

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -36,6 +36,7 @@ from gridwright.spec.repository import Repository
 from gridwright.spec.storage import MOST_SERVERS, Delivery, Disks, Servers
 from gridwright.units import Bytes
 from gridwright.yamltext.fields import FieldError
+from gridwright.yamltext.structure import Model
 
 
 class FileSystem(SpecModel):
@@ -51,6 +52,18 @@ class FileSystem(SpecModel):
         description="The directory under which nodes see it. "
         "A relative path starts at the directory of the grid spec."
     )
+
+    @classmethod
+    def variants(cls) -> Sequence[Model]:
+        """Every registered kind."""
+        return FILESYSTEMS.kinds() if cls is FileSystem else [cls]
+
+    @classmethod
+    def variant(cls, data: Mapping[str, Any]) -> Model:
+        """The kind that `type` names."""
+        kind = data.get("type")
+        known = cls is FileSystem and isinstance(kind, str) and kind in FILESYSTEMS.names()
+        return FILESYSTEMS.get(kind) if known else cls
 
 
 FILESYSTEMS: Registry[type[FileSystem]] = Registry("file system type")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from gridwright.errors import Problem
+from gridwright.spec.load import GRID_SPEC
 from gridwright.spec.model import GridSpec
 from gridwright.yamltext.document import compose
+from gridwright.yamltext.explain import position
 from gridwright.yamltext.source import SourceText, sentence
 
 
@@ -17,12 +19,4 @@ def problem_at(spec: GridSpec, path: tuple[str, ...], what: str, remedy: str) ->
     if not spec.source_text:
         return Problem(what=what, field=field, remedy=sentence(remedy))
     source = SourceText(str(spec.file or "grid.yaml"), spec.source_text)
-    document = compose(source)
-    entries = list(document.entries(path))
-    if not entries:
-        index = document.root.index if document.root else 0
-    elif len(entries) == len(path):
-        index = entries[-1].node.index
-    else:
-        index = entries[-1].key_index
-    return source.problem(index, what, remedy, field)
+    return source.problem(position(compose(source, GRID_SPEC), path), what, remedy, field)

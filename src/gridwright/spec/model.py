@@ -11,10 +11,8 @@ from pydantic import (
     Field,
     ModelWrapValidatorHandler,
     PrivateAttr,
-    ValidationError,
     model_validator,
 )
-from pydantic_core import InitErrorDetails
 
 from gridwright.spec.aws import Aws
 from gridwright.spec.crosscheck import MAX_NODES, cross_problems, fill_defaults
@@ -26,7 +24,8 @@ from gridwright.spec.lab import Lab
 from gridwright.spec.registry import Registry
 from gridwright.spec.requirements import Requirements
 from gridwright.spec.scheduler import Scheduler, choices
-from gridwright.yamltext.fields import FieldError, Size
+from gridwright.yamltext.fields import Size
+from gridwright.yamltext.together import validated_with
 
 LibraryName = Literal["data", "work", "util"]
 
@@ -244,23 +243,4 @@ class GridSpec(SpecModel):
         if isinstance(data, GridSpec):
             return data
         data = fill_defaults(data)
-        errors: list[InitErrorDetails] = []
-        spec: GridSpec | None = None
-        try:
-            spec = handler(data)
-        except ValidationError as error:
-            for each in error.errors(include_url=False):
-                detail = InitErrorDetails(type=each["type"], loc=each["loc"], input=each["input"])
-                if "ctx" in each:
-                    detail["ctx"] = each["ctx"]
-                errors.append(detail)
-        for path, problem in cross_problems(data):
-            if isinstance(problem, FieldError):
-                errors.append(
-                    InitErrorDetails(type="value_error", loc=path, input=None, ctx={"error": problem})
-                )
-            else:
-                errors.append(InitErrorDetails(type="missing", loc=(*path, problem), input=None))
-        if spec is None or errors:
-            raise ValidationError.from_exception_data(cls.__name__, errors)
-        return spec
+        return validated_with(cls, handler, data, cross_problems(data))

@@ -5,85 +5,79 @@ from __future__ import annotations
 import os
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, Strict, model_validator
 
-from gridwright.errors import GridwrightError, Problem, input_error, nearest
-from gridwright.units import Bytes, UnitError, parse_duration
+from gridwright.errors import input_error, nearest
 from gridwright.workload.programs import registry
-from gridwright.yamltext.document import Document, Node, compose
-from gridwright.yamltext.source import SourceText, show
+from gridwright.yamltext.fields import Duration, FieldError, Size
+from gridwright.yamltext.format import FileFormat
+from gridwright.yamltext.load import parse, read_file
+from gridwright.yamltext.source import show
+from gridwright.yamltext.structure import Section
 
 BUILT_IN = ("quick", "mixed-30", "mixed-20")
 MAX_STREAMS = 4096
-MAX_BYTES = 256 * 1024
+MATRIX = FileFormat(
+    name="matrix",
+    levels="six",
+    beginning="Begin with name: and streams:, as in docs/workload.md",
+    instead_of_nothing="Begin with name: and streams:, as in docs/workload.md",
+)
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
+_NAMES = "letters, digits, dots, - and _, at most 63"
 
-
-def _size(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    try:
-        return int(Bytes.parse(value))
-    except UnitError as error:
-        raise ValueError(f"{error.text}; {error.remedy}") from None
+_Item = TypeVar("_Item")
+# Strict models take no list for a tuple, and YAML has only lists.
+_List = Annotated[tuple[_Item, ...], Strict(False)]
 
 
 def _seconds(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    try:
-        return parse_duration(value)
-    except UnitError as error:
-        raise ValueError(f"{error.text}; {error.remedy}") from None
-
-
-_Item = TypeVar("_Item")
+    return float(value) if type(value) is int else value
 
 
 def _some(value: tuple[_Item, ...]) -> tuple[_Item, ...]:
     # Not min_length: that also complains of a list whose items are wrong.
     if not value:
-        raise ValueError("the list is empty: give it an entry, or remove it")
+        raise FieldError("the list is empty", "give it an entry, or remove it")
     return value
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Entry(_Strict):
+class Entry(Section):
     """One launch of a stream: a test by name, or a command of the user's own.
 
     `memory` in bytes, `time_limit` in seconds; None means as the scale has it.
     """
 
-    test: str | None = None
-    command: Annotated[tuple[str, ...], AfterValidator(_some)] | None = None
-    name: str | None = Field(default=None, pattern=_NAME)
-    cores: int | None = Field(default=None, ge=1, le=1024)
-    memory: Annotated[int, BeforeValidator(_size), Field(ge=1 << 20)] | None = None
-    time_limit: Annotated[float, BeforeValidator(_seconds), Field(gt=0)] | None = None
+    test: str | None = Field(default=None, description="The name of a test.")
+    command: Annotated[_List[str], AfterValidator(_some)] | None = Field(
+        default=None, description="The program and its arguments, each a text; put numbers in quotes."
+    )
+    name: str | None = Field(default=None, pattern=_NAME, description=f"A name for the command: {_NAMES}.")
+    cores: int | None = Field(default=None, ge=1, le=1024, description="How many cores it may use.")
+    memory: Annotated[Size, Field(ge=1 << 20)] | None = Field(
+        default=None, description="The memory that it may use, such as 2 GiB."
+    )
+    time_limit: Annotated[Duration, BeforeValidator(_seconds)] | None = Field(
+        default=None, description="How long it may run, such as 2h."
+    )
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Entry:
         if (self.test is None) == (self.command is None):
-            raise ValueError("a launch is either `test: NAME` or `command: [PROGRAM, ARGUMENT, ...]`")
+            raise FieldError(
+                "a launch is either `test: NAME` or `command: [PROGRAM, ARGUMENT, ...]`",
+                "write one of the two",
+            )
         if self.test is not None and self.test not in registry.NAMES:
             near = nearest(self.test, registry.NAMES)
             hint = f"did you mean {near}? " if near else ""
-            raise ValueError(f"no test is named {show(self.test)}; {hint}tests: {', '.join(registry.NAMES)}")
+            raise FieldError(
+                f"no test is named {show(self.test)}", f"{hint}Tests: {', '.join(registry.NAMES)}"
+            )
         if self.test is not None and self.name is not None:
-            raise ValueError("`name` goes with `command`: a test has its own")
+            raise FieldError("`name` goes with `command`: a test has its own", "remove the name")
         return self
 
     @property
@@ -96,20 +90,22 @@ def _entry(value: object) -> object:
     return {"test": value} if isinstance(value, str) else value
 
 
-Launches = Annotated[tuple[Annotated[Entry, BeforeValidator(_entry)], ...], AfterValidator(_some)]
+Launches = Annotated[_List[Annotated[Entry, BeforeValidator(_entry)]], AfterValidator(_some)]
 
 
-class Matrix(_Strict):
+class Matrix(Section):
     """Streams of launches that run back to back; streams run at once.
 
     `copies` is how many copies of the data there are: stream n reads copy n modulo that.
     """
 
-    name: str = Field(pattern=_NAME)
-    description: str = ""
-    source: str = ""
-    copies: int = Field(default=1, ge=1, le=64)
-    streams: Annotated[tuple[Launches, ...], AfterValidator(_some), Field(max_length=MAX_STREAMS)]
+    name: str = Field(pattern=_NAME, description=f"The name of the matrix: {_NAMES}.")
+    description: str = Field(default="", description="What it is for.")
+    source: str = Field(default="", description="Where it comes from.")
+    copies: int = Field(default=1, ge=1, le=64, description="How many copies of the data there are.")
+    streams: Annotated[_List[Launches], AfterValidator(_some), Field(max_length=MAX_STREAMS)] = Field(
+        description="Lists of launches that run back to back; the lists run at once."
+    )
 
     def with_streams(self, count: int) -> Matrix:
         """The matrix with another number of streams.
@@ -146,74 +142,10 @@ def load_matrix(name: str, flag: str = "--matrix") -> Matrix:
             where=flag,
             remedy=f"{f'did you mean {near}? ' if near else ''}use {', '.join(BUILT_IN)}, or a YAML file",
         )
-    try:
-        if not path.is_file():
-            raise input_error(
-                "no such file", where=name, remedy="give --matrix a file, or one of the built-in names"
-            )
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise input_error(f"cannot be read: {error.strerror}", where=name) from error
-    if len(content) > MAX_BYTES:
-        raise input_error(
-            f"larger than {MAX_BYTES // 1024} KiB", where=name, remedy="is this the right file?"
-        )
-    try:
-        return parse_matrix(content.decode(), name)
-    except UnicodeDecodeError:
-        raise input_error("is not UTF-8 text", where=name, remedy="is this the right file?") from None
+    content = read_file(path, MATRIX, lambda _: "give --matrix a file, or one of the built-in names")
+    return parse_matrix(content, name)
 
 
-def parse_matrix(text: str, source_name: str) -> Matrix:
+def parse_matrix(text: str | bytes, source_name: str) -> Matrix:
     """Read a matrix from text. Raises GridwrightError that carries every problem with its place."""
-    source = SourceText(source_name, text)
-    document = compose(source)
-    if document.problems or document.root is None:
-        raise GridwrightError(*(document.problems or [Problem("the matrix is empty", where=source_name)]))
-    try:
-        return Matrix.model_validate(document.root.plain())
-    except ValidationError as error:
-        details = [(_place(document, detail["loc"]), detail) for detail in error.errors(include_url=False)]
-        problems = [
-            source.problem(place, _message(dict(detail)), field=_path(detail["loc"]))
-            for place, detail in sorted(details, key=lambda each: each[0])
-        ]
-        raise GridwrightError(*dict.fromkeys(problems)) from None
-
-
-def _message(detail: dict[str, Any]) -> str:
-    if detail["type"] == "extra_forbidden":
-        allowed = Matrix.model_fields if len(detail["loc"]) == 1 else Entry.model_fields
-        near = nearest(str(detail["loc"][-1]), allowed)
-        hint = f"; did you mean {near}?" if near else ""
-        return f"{show(str(detail['loc'][-1]))} is not known here{hint}; allowed: {', '.join(allowed)}"
-    if detail["type"] == "value_error":
-        return str(detail["ctx"]["error"])
-    if detail["type"] == "missing":
-        return f"{detail['loc'][-1]} is missing"
-    if detail["type"] == "string_type" and isinstance(detail["input"], bool | int | float):
-        return f"must be text, and {show(detail['input'])} is given; put it in quotes"
-    return f"{detail['msg']}, and {show(detail['input'])} is given"
-
-
-def _path(place: tuple[int | str, ...]) -> str:
-    return ".".join(str(part) for part in place)
-
-
-def _place(document: Document, place: tuple[int | str, ...]) -> int:
-    """Where the value at a path begins, as far as the document goes."""
-    node: Node | None = document.root
-    index = node.index if node else 0
-    for part in place:
-        if node is None:
-            break
-        if isinstance(node.value, dict) and part in node.value:
-            entry = node.value[str(part)]
-            index, node = entry.key_index, entry.node
-        elif isinstance(node.value, list) and isinstance(part, int) and part < len(node.value):
-            node = node.value[part]
-            index = node.index
-        else:
-            break
-    return index
+    return parse(Matrix, MATRIX, text, source_name)[0]

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gridwright.errors import Problem
+from gridwright.yamltext.format import FileFormat
 from gridwright.yamltext.scalars import Scalar, ambiguity, resolve
 from gridwright.yamltext.source import SourceText, show
+from gridwright.yamltext.structure import FieldPath
 from gridwright.yamltext.syntax import syntax_problems
 
 MAX_DEPTH = 24
-"""Levels of nesting; a spec has four."""
-MAX_NODES = 10_000
-"""Nodes, with aliases expanded; a spec of a thousand nodes' groups has fewer."""
+"""Levels of nesting; no file that people write has half of it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -36,6 +36,15 @@ class Node:
     incomplete: bool = False
     weight: int = 1
     is_open: bool = False
+
+    def entry(self, part: str | int) -> Entry | None:
+        """The entry of that name of a mapping, or of that number of a list."""
+        if isinstance(self.value, dict):
+            return self.value.get(str(part))
+        if isinstance(self.value, list) and str(part).isdecimal() and int(part) < len(self.value):
+            node = self.value[int(part)]
+            return Entry(node.index, node)
+        return None
 
     def plain(self) -> Any:  # noqa: ANN401 - what YAML can hold
         """The value as dicts, lists and scalars; the depth limit makes the recursion safe."""
@@ -61,13 +70,13 @@ class Document:
     root: Node | None
     problems: list[Problem]
 
-    def entries(self, path: tuple[str, ...]) -> Iterator[Entry]:
-        """The entries along `path`, as far as the document goes."""
+    def entries(self, path: FieldPath) -> Iterator[Entry]:
+        """The entries along `path`, as far as the document goes; one of a list begins with its value."""
         node = self.root
         for part in path:
-            if node is None or not isinstance(node.value, dict) or part not in node.value:
+            entry = node.entry(part) if node else None
+            if entry is None:
                 return
-            entry = node.value[part]
             yield entry
             node = entry.node
 
@@ -90,6 +99,7 @@ class _TooMuchError(Exception):
 @dataclass(slots=True)
 class _Composer:
     source: SourceText
+    of: FileFormat
     problems: list[Problem] = field(default_factory=list)
     frames: list[_Frame] = field(default_factory=list)
     anchors: dict[str, Node] = field(default_factory=dict)
@@ -116,9 +126,8 @@ class _Composer:
             node = Node(index, {} if kind[0] == "M" else [], self.refuse_tag(event, index), is_open=True)
             self.budget(index, 1)
             if len(self.frames) >= MAX_DEPTH:
-                self.stop(
-                    index, f"more than {MAX_DEPTH} levels of nesting", "a grid spec needs four; remove some"
-                )
+                remedy = f"a {self.of.name} needs {self.of.levels}; remove some"
+                self.stop(index, f"more than {MAX_DEPTH} levels of nesting", remedy)
             self.frames.append(_Frame(node, event.anchor))
             if event.anchor:
                 self.anchors[event.anchor] = node
@@ -134,10 +143,11 @@ class _Composer:
             self.stop(
                 index,
                 "a second YAML document begins here",
-                "keep one grid spec in a file; remove the --- line",
+                f"keep one {self.of.name} in a file; remove the --- line",
             )
         if event.version or event.tags:
-            self.report(0, "a %YAML or %TAG directive is not used here", "remove it; grid specs are YAML 1.2")
+            remedy = f"remove it; a {self.of.name} is YAML 1.2"
+            self.report(0, "a %YAML or %TAG directive is not used here", remedy)
 
     def refuse_tag(self, event: Any, index: int) -> bool:  # noqa: ANN401
         if event.tag is not None:
@@ -174,10 +184,9 @@ class _Composer:
 
     def budget(self, index: int, nodes: int) -> None:
         self.count += nodes
-        if self.count > MAX_NODES:
-            self.stop(
-                index, f"more than {MAX_NODES} values, counting aliases", "a grid spec is small; remove some"
-            )
+        if self.count > self.of.max_values:
+            what = f"more than {self.of.max_values} values, counting aliases"
+            self.stop(index, what, f"a {self.of.name} is small; remove some")
 
     def at_key(self) -> bool:
         return (
@@ -215,6 +224,8 @@ class _Composer:
             return None
         if isinstance(node.value, str) and not node.doubtful:
             return node.value
+        if self.of.numbers_name and type(node.value) is int:
+            return str(node.value)
         if not node.doubtful:
             what = "a field has no name" if node.value is None else f"{show(node.value)} cannot be a name"
             self.report(index, what, "write a name that begins with a letter")
@@ -225,14 +236,14 @@ class _Composer:
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 
 
-def compose(source: SourceText) -> Document:
-    """Read `source`; never raises on its content.
+def compose(source: SourceText, of: FileFormat) -> Document:
+    """Read `source`, which is to be a file of that format; never raises on its content.
 
     A problem that ends the reading (broken syntax, a limit) leaves the root None, since what was
     read so far would only give misleading problems.
     """
     if found := _FORBIDDEN.search(source.text):
-        what = f"the character U+{ord(found[0]):04X} is not allowed in a grid spec"
+        what = f"the character U+{ord(found[0]):04X} is not allowed in a {of.name}"
         return Document(
             None,
             [source.problem(found.start(), what, "is this the right file? remove it or retype the line")],
@@ -240,7 +251,7 @@ def compose(source: SourceText) -> Document:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
-    composer = _Composer(source)
+    composer = _Composer(source, of)
     try:
         for event in YAML(typ="safe", pure=True).parse(source.text):
             composer.take(event)

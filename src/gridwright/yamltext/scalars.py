@@ -10,7 +10,7 @@ _NULL = ("", "~", "null", "Null", "NULL")
 _BOOLEAN = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
-# Python refuses to read integers of more than 4300 digits; nothing in a spec has more than 20.
+# Python refuses to read integers of more than 4300 digits; nothing that people write has more than 20.
 _MAX_DIGITS = 40
 
 _OLD_BOOLEAN = re.compile(r"yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF")
@@ -37,7 +37,7 @@ def resolve(text: str) -> Scalar:
 def ambiguity(text: str) -> tuple[str, str] | None:
     """What is doubtful in an unquoted scalar, and the remedy; None when all readers agree.
 
-    Readers of YAML 1.1 (most of them) and of YAML 1.2 differ on these, and a spec must mean the
+    Readers of YAML 1.1 (most of them) and of YAML 1.2 differ on these, and a file must mean the
     same to Gridwright, to an editor and to a script that reads it.
     """
     if _OLD_BOOLEAN.fullmatch(text):

@@ -1,4 +1,4 @@
-"""The text of a grid spec as the user sees it: lines, columns, and a line with a caret below."""
+"""The text of a file as the user sees it: lines, columns, and a line with a caret below."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def sentence(text: str) -> str:
 
 
 def show(value: object, limit: int = 60) -> str:
-    """A value of the spec for a message: text in quotes, on one line, cut where it gets long."""
+    """A value for a message: text in quotes, on one line, cut where it gets long."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:

@@ -12,7 +12,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 from gridwright.spec import init_text, parse_spec
-from gridwright.spec.load import MAX_BYTES, MAX_PROBLEMS
+from gridwright.spec.load import GRID_SPEC
+from gridwright.yamltext.load import MAX_PROBLEMS
 
 # The samples are data beside this file, and test directories are no packages.
 _found = importlib.util.spec_from_file_location("wrong_specs", Path(__file__).with_name("wrong_specs.py"))
@@ -132,7 +133,7 @@ def test_a_damaged_spec_raises_only_our_error(data: st.DataObject) -> None:
 def test_the_largest_junk_is_refused_in_seconds(unit: str) -> None:
     started = time.monotonic()
     with pytest.raises(GridwrightError):
-        parse_spec(unit * (MAX_BYTES // len(unit)))
+        parse_spec(unit * (GRID_SPEC.max_bytes // len(unit)))
     assert time.monotonic() - started < 20
 
 

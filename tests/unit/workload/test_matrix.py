@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
-from gridwright.workload.matrix import BUILT_IN, MAX_BYTES, Entry, Matrix, load_matrix, parse_matrix
+from gridwright.workload.matrix import BUILT_IN, MATRIX, Entry, Matrix, load_matrix, parse_matrix
 from gridwright.workload.programs import registry
 
 GOOD = "name: own\nstreams:\n  - [sort]\n"
@@ -103,23 +103,23 @@ def test_a_command_without_a_name_is_called_as_its_program() -> None:
 
 OWN = "name: own\nstreams:"
 WRONG = [
-    (f"{OWN}\n  - [sort, jion]\n", "3:12: ", '"jion"', "did you mean join?", "sort, "),
-    ("name: own\nstrems: 1\nstreams: [[sort]]\n", "2:1: ", '"strems"', "did you mean streams?"),
-    (f"{OWN} [[{{test: sort, memry: 1GiB}}]]\n", "2:25: ", '"memry"', "did you mean memory?"),
+    (f"{OWN}\n  - [sort, jion]\n", "3:12: ", '"jion"', "Did you mean join?", "sort, "),
+    ("name: own\nstrems: 1\nstreams: [[sort]]\n", "2:1: ", '"strems"', "Did you mean streams?"),
+    (f"{OWN} [[{{test: sort, memry: 1GiB}}]]\n", "2:25: ", '"memry"', "Did you mean memory?"),
     (f"{OWN} [[{{test: sort, command: [ls]}}]]\n", "2:12: ", "either `test: NAME` or"),
     (f"{OWN} [[{{memory: 1GiB}}]]\n", "2:12: ", "either `test: NAME` or"),
     (f"{OWN} [[{{test: sort, name: mine}}]]\n", "2:12: ", "`name` goes with `command`"),
-    (f"{OWN} [[{{test: sort, memory: 1 parsec}}]]\n", "2:25: ", "parsec"),
-    (f"{OWN} [[{{test: sort, memory: 1kB}}]]\n", "2:25: "),
-    (f"{OWN} [[{{test: sort, time_limit: 0s}}]]\n", "2:25: "),
-    (f"{OWN} [[{{test: sort, time_limit: soon}}]]\n", "2:25: ", "soon"),
-    (f"{OWN} [[{{test: sort, cores: 0}}]]\n", "2:25: ", "0 is given"),
-    (f"{OWN} [[{{command: []}}]]\n", "2:13: ", "the list is empty"),
-    (f"{OWN} [[{{command: [sleep, 5]}}]]\n", "2:30: ", "5 is given; put it in quotes"),
-    (f"{OWN} []\n", "2:1: ", "the list is empty"),
+    (f"{OWN} [[{{test: sort, memory: 1 parsec}}]]\n", "2:33: ", "parsec"),
+    (f"{OWN} [[{{test: sort, memory: 1kB}}]]\n", "2:33: ", "at least"),
+    (f"{OWN} [[{{test: sort, time_limit: 0s}}]]\n", "2:37: "),
+    (f"{OWN} [[{{test: sort, time_limit: soon}}]]\n", "2:37: ", "soon"),
+    (f"{OWN} [[{{test: sort, cores: 0}}]]\n", "2:32: ", "0 is given"),
+    (f"{OWN} [[{{command: []}}]]\n", "2:22: ", "the list is empty"),
+    (f"{OWN} [[{{command: [sleep, 5]}}]]\n", "2:30: ", "5 is given", "put numbers in quotes"),
+    (f"{OWN} []\n", "2:10: ", "the list is empty"),
     (f"{OWN} [[]]\n", "2:11: ", "the list is empty"),
-    (f"{OWN} [[sort]]\ncopies: 0\n", "3:1: "),
-    ("name: -x/\nstreams: [[sort]]\n", "1:1: "),
+    (f"{OWN} [[sort]]\ncopies: 0\n", "3:9: "),
+    ("name: -x/\nstreams: [[sort]]\n", "1:7: ", "at most 63"),
     ("streams: [[sort]]\n", "1:1: ", "name is missing"),
     ("name: own\n", "1:1: ", "streams is missing"),
     (f"{OWN} [[sort]\n", "2:"),
@@ -147,20 +147,20 @@ def test_all_problems_are_told_at_once_in_the_order_of_the_file() -> None:
         "name: own\nstrems: 1\ncopies: 0\nstreams:\n  - [srot]\n"
         "  - [{test: sort, memory: x}, {command: [ls], cores: 0}]\n"
     )
-    places = ["2:1", "3:1", "5:6", "6:19", "6:47"]
+    places = ["2:1", "3:9", "5:6", "6:27", "6:54"]
     assert [problem.split(": ")[0] for problem in problems] == [f"own.yaml:{place}" for place in places]
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(b"x" * (MAX_BYTES + 1), "larger than 256 KiB"), (b"name: \xff\xfe\n", "is not UTF-8 text")],
+    [(b"x" * (MATRIX.max_bytes + 1), "larger than 256 KiB"), (b"name: \xff\xfe\n", "is not UTF-8 text")],
 )
 def test_a_file_that_is_no_matrix(tmp_path: Path, content: bytes, words: str) -> None:
     file = tmp_path / "own.yaml"
     file.write_bytes(content)
     with pytest.raises(GridwrightError, match=words) as caught:
         load_matrix(str(file))
-    assert caught.value.problems[0].where == str(file)
+    assert (caught.value.problems[0].where or "").startswith(str(file))
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_a_file_that_is_no_matrix(tmp_path: Path, content: bytes, words: str) ->
         ("mixed30", "did you mean mixed-30"),
         ("quik", "did you mean quick"),
         ("missing.yaml", "no such file"),
-        ("/", "no such file"),
+        ("/", "a directory, and a matrix is a file"),
     ],
 )
 def test_a_name_that_is_none(name: str, words: str) -> None:

@@ -1,0 +1,98 @@
+"""The shape of a file, read from its models: which model and which field stand at a path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.fields import FieldInfo
+
+FieldPath = tuple[str | int, ...]
+"""Names of fields, and numbers of entries of lists."""
+
+
+class Section(BaseModel):
+    """Base of all sections: unknown fields are refused, values are not converted, nothing changes later."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    @classmethod
+    def variants(cls) -> Sequence[Model]:
+        """The models that this one stands for; itself, unless it is the base of several kinds."""
+        return [cls]
+
+    @classmethod
+    def variant(cls, data: Mapping[str, Any]) -> Model:
+        """The model of a section with these fields: itself, or the kind that the fields name."""
+        return cls
+
+
+Model: TypeAlias = type[Section]
+"""The model of a section."""
+
+
+def model_at(root: type[Section], path: FieldPath, data: Any) -> type[Section] | None:  # noqa: ANN401
+    """The model of the mapping at `path` of plain data whose model is `root`; None where there is none."""
+    annotation, _, value = _walk(root, path, data)
+    return _model(annotation, value)
+
+
+def field_at(root: type[Section], path: FieldPath, data: Any) -> FieldInfo | None:  # noqa: ANN401
+    """What is declared about the field at `path`; None for a name that the user chose or that is unknown."""
+    return _walk(root, path, data)[1]
+
+
+def section_below(annotation: Any) -> tuple[type[Section] | None, str]:  # noqa: ANN401
+    """The model that a field holds, and the placeholder of its names when it holds a mapping of them."""
+    annotation = _unwrapped(annotation)
+    if get_origin(annotation) is not Mapping:
+        return _model(annotation, None), ""
+    key, value = get_args(annotation)
+    model = _model(_unwrapped(value), None)
+    placeholder = model.__name__.lower() if model and get_origin(key) is Literal else "name"
+    return model, f"<{placeholder}>"
+
+
+def _walk(root: type[Section], path: FieldPath, data: Any) -> tuple[Any, FieldInfo | None, Any]:  # noqa: ANN401
+    """Type, declaration and value at `path`; None for what is not known."""
+    annotation: Any = root
+    info: FieldInfo | None = None
+    for part in path:
+        model = _model(annotation, data)
+        info = model.model_fields.get(str(part)) if model else None
+        annotation = _unwrapped(info.annotation) if info else None if model else _entry_type(annotation)
+        data = _entry(data, part)
+    return annotation, info, data
+
+
+def _model(annotation: Any, value: Any) -> type[Section] | None:  # noqa: ANN401
+    if not isinstance(annotation, type) or not issubclass(annotation, Section):
+        return None
+    return annotation.variant(value) if isinstance(value, Mapping) else annotation
+
+
+def _entry_type(annotation: Any) -> Any:  # noqa: ANN401
+    """The type of the values of a mapping or a list."""
+    arguments = get_args(annotation)
+    if get_origin(annotation) is Mapping:
+        return _unwrapped(arguments[1])
+    return _unwrapped(arguments[0]) if get_origin(annotation) in (list, tuple) else None
+
+
+def _entry(data: Any, part: str | int) -> Any:  # noqa: ANN401
+    if isinstance(data, Mapping):
+        return data.get(part)
+    return data[part] if isinstance(data, list) and isinstance(part, int) and part < len(data) else None
+
+
+def _unwrapped(annotation: Any) -> Any:  # noqa: ANN401
+    """The type itself, without what is said about it, and without None."""
+    while True:
+        if get_origin(annotation) is Annotated:
+            annotation = get_args(annotation)[0]
+        elif get_origin(annotation) in (UnionType, Union):
+            annotation = next(each for each in get_args(annotation) if each is not NoneType)
+        else:
+            return annotation
