@@ -57,7 +57,7 @@ class Grid:
     @property
     def has_queue(self) -> bool:
         """Whether jobs can be handed in, so that its scheduler knows the nodes, too."""
-        return self.spec.scheduler.type != "ssh"
+        return self.spec.scheduler.has_queue
 
     @cached_property
     def head(self) -> HeadNode:

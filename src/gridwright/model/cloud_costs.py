@@ -39,7 +39,7 @@ def _lines(spec: GridSpec, catalog: Catalog, machines: int, *, has_lustre: bool)
     assert aws is not None  # noqa: S101 - for mypy; the caller has looked
     hourly = catalog.services.usd
     beside = {"login node": aws.login.instance}
-    if spec.scheduler.type == "slurm":
+    if spec.scheduler.needs_head_node:
         beside["head node"] = aws.head.instance
     for what, instance in beside.items():
         yield Cost(f"{what} {instance}", _instance(catalog, instance, region))

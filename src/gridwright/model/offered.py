@@ -40,7 +40,7 @@ def named_types(site: Site) -> Iterator[Named]:
                     )
     if spec.aws is not None:
         yield Named(("aws", "login", "instance"), "the login node", spec.aws.login.instance)
-        if spec.scheduler.type == "slurm":
+        if spec.scheduler.needs_head_node:
             yield Named(("aws", "head", "instance"), "the head node", spec.aws.head.instance)
 
 

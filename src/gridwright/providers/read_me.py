@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from gridwright.schedulers.slurm.configuration import DIRECTORY, LOGS, SPOOL, USER, state_location
+from gridwright.schedulers.slurm.kind import KIND
 from gridwright.schedulers.slurm.node_facts import fold
 from gridwright.schedulers.slurm.site import SlurmSite
 from gridwright.spec.model import GridSpec
@@ -106,7 +107,7 @@ def _steps(spec: GridSpec, site: SlurmSite) -> Iterator[str]:
     names = fold(node.name for node in site.nodes)
     nodes = shlex.quote(names)  # a shell would take the brackets for a pattern of file names
     controllers = [site.controller]
-    if spec.scheduler.backup_controller and site.backup not in controllers:
+    if KIND.section(spec).backup_controller and site.backup not in controllers:
         controllers.append(site.backup)
     yield from [
         "## Setting it up by hand",
@@ -121,7 +122,7 @@ def _steps(spec: GridSpec, site: SlurmSite) -> Iterator[str]:
         *_block("The key of munge: a secret, the same on all nodes", *_key(nodes)),
         *_block("Directories and files", *_directories(spec, site, nodes)),
     ]
-    if spec.scheduler.accounting == "slurmdbd":
+    if KIND.section(spec).has_database:
         yield from _block("The database of ended jobs", *database_steps(spec))
     yield from [
         *_block(
@@ -141,9 +142,9 @@ def _block(comment: str, *commands: str) -> list[str]:
 
 
 def _install(spec: GridSpec, nodes: str) -> Iterator[str]:
-    database = " slurmdbd mariadb-server" if spec.scheduler.accounting == "slurmdbd" else ""
+    database = " slurmdbd mariadb-server" if KIND.section(spec).has_database else ""
     yield f"apt-get install -y slurmctld slurm-client munge clustershell{database}"
-    controller = " slurmctld" if spec.scheduler.backup_controller else ""
+    controller = " slurmctld" if KIND.section(spec).backup_controller else ""
     yield f"clush -w {nodes} apt-get install -y slurmd{controller} slurm-client munge"
 
 

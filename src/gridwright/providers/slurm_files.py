@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from gridwright.errors import Finding, GridwrightError
 from gridwright.schedulers.slurm.configuration import LOGS, SPOOL, slurm_configuration, state_location
+from gridwright.schedulers.slurm.kind import KIND, SlurmSection
 from gridwright.schedulers.slurm.node_facts import USABLE_PART, NodeFacts, node_facts
 from gridwright.schedulers.slurm.site import LAB, OLDEST, Cgroups, Release, SlurmSite
 from gridwright.schedulers.state_directory import state_directory
@@ -34,7 +35,7 @@ def slurm_files(
 
     Raises GridwrightError (status INPUT) for types that the catalogue does not know.
     """
-    if spec.scheduler.type != "slurm":
+    if not isinstance(spec.scheduler, SlurmSection):
         return SlurmFiles()
     site = slurm_site(spec, machine, cgroups=cgroups, release=release)
     configuration = slurm_configuration(spec, site)
@@ -44,7 +45,7 @@ def slurm_files(
 
 def _part(spec: GridSpec, site: SlurmSite) -> SlurmPart:
     controllers = [site.controller]
-    if spec.scheduler.backup_controller and site.backup not in controllers:
+    if KIND.section(spec).backup_controller and site.backup not in controllers:
         controllers.append(site.backup)
     return SlurmPart(
         nodes=tuple(node.name for node in site.nodes),

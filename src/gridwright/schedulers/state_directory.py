@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+from gridwright.schedulers import kind_of
 from gridwright.spec.model import GridSpec
 
 LABS = Path("/var/lib/gridwright/labs")
@@ -17,8 +17,4 @@ def state_directory(spec: GridSpec) -> Path:
         return spec.state
     if spec.provider == "lab":
         return LABS / spec.name / "state"
-    if spec.scheduler.type == "local":
-        base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-        return Path(base) / "gridwright" / spec.name
-    library = "data" if "data" in spec.libraries else next(iter(spec.libraries))
-    return spec.filesystem_of(library).path / ".gridwright"
+    return kind_of(spec.scheduler).state_directory(spec)

@@ -4,7 +4,7 @@ from gridwright.spec.filesystems import FILESYSTEMS, FileSystem, LocalFileSystem
 from gridwright.spec.findings import unsilenced
 from gridwright.spec.load import load_spec, parse_spec
 from gridwright.spec.model import PROVIDERS, GridSpec, Library, LibraryName, NodeGroup
-from gridwright.spec.scheduler import SCHEDULERS, Queue, Scheduler
+from gridwright.spec.scheduler import SCHEDULERS, Queue, SchedulerSection
 from gridwright.spec.schema import json_schema
 from gridwright.spec.template import init_text
 from gridwright.spec.warnings import all_findings, warn
@@ -20,7 +20,7 @@ __all__ = [
     "LocalFileSystem",
     "NodeGroup",
     "Queue",
-    "Scheduler",
+    "SchedulerSection",
     "all_findings",
     "init_text",
     "json_schema",

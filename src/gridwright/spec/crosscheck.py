@@ -15,6 +15,7 @@ from gridwright.spec.crosscheck_cloud import Path, cloud_problems
 from gridwright.spec.findings import KNOWN
 from gridwright.spec.hosts import MOST_HOSTS, expand_hosts
 from gridwright.spec.lab import CONTROLLER, STORAGE
+from gridwright.spec.scheduler import scheduler_kind_in
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.source import show
 from gridwright.yamltext.together import KEY
@@ -228,12 +229,12 @@ def _lab(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
                     "give the group another name, such as compute",
                 ),
             )
-    if _mapping(data, "scheduler").get("accounting") == "slurmdbd":
-        yield (
-            ("scheduler", "accounting"),
-            FieldError("a lab has no database that slurmdbd could use", "write jobcomp"),
-        )
-    if _mapping(data, "scheduler").get("type", "local") == "local":
+    kind = scheduler_kind_in(data)
+    if kind is None:
+        return
+    for place, problem in kind.lab_problems(_mapping(data, "scheduler")):
+        yield ("scheduler", *place), problem
+    if kind.spec_model.runs_on_one_machine:
         path = ("scheduler", "type") if "type" in _mapping(data, "scheduler") else ("scheduler",)
         yield (
             path,
@@ -260,7 +261,7 @@ def _lustre_without_servers(data: Mapping[str, Any]) -> Iterator[tuple[Path, Fie
 
 def _named_nodes(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
     """Hosts of groups: whether the provider lets a site name them, and whether they are counted right."""
-    provider = data.get("provider", "local")
+    provider, scheduler = data.get("provider", "local"), scheduler_kind_in(data)
     whose: dict[str, str] = {}
     for name, group in _mapping(data, "nodes").items():
         named = _named(group)
@@ -281,7 +282,7 @@ def _named_nodes(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
         if twice:
             problem = f"{show(twice[0])} is in group {whose[twice[0]]}, too"
             yield path, FieldError(problem, "name each node in one group")
-        if _mapping(data, "scheduler").get("type", "local") == "local":
+        if scheduler is not None and scheduler.spec_model.runs_on_one_machine:
             yield (
                 path,
                 FieldError(
@@ -292,7 +293,9 @@ def _named_nodes(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
 
 
 def _local_nodes(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
-    if data.get("provider", "local") != "local" or _mapping(data, "scheduler").get("type") == "slurm":
+    scheduler = scheduler_kind_in(data)
+    knows_nodes = scheduler is not None and scheduler.spec_model.knows_nodes
+    if data.get("provider", "local") != "local" or knows_nodes:
         return
     groups = _mapping(data, "nodes")
     if any(isinstance(group, Mapping) and "hosts" in group for group in groups.values()):

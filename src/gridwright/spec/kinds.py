@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
+from pydantic_core import CoreSchema, InitErrorDetails, core_schema
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem, nearest
+from gridwright.spec.fields import SpecModel
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.source import show
+from gridwright.yamltext.structure import Model
 
 K = TypeVar("K")
 
@@ -93,3 +99,84 @@ class KindRegistry(Generic[K]):
         if near:
             return f"did you mean {near}? In this release: {', '.join(known)}"
         return f"write {' or '.join(known)}"
+
+
+class HasSpecModel(Protocol):
+    """A kind that brings its own section of the grid spec."""
+
+    @property
+    def spec_model(self) -> type[SpecModel]:
+        """The model of the section; its `type` is the kind's name alone."""
+
+
+class KindSection(SpecModel):
+    """Base of sections whose `type` names a kind, which brings its own model.
+
+    What all kinds have in common is a class right below this one, with `registry`; the model of each kind
+    derives from that.
+    """
+
+    registry: ClassVar[KindRegistry[Any]]
+    default: ClassVar[str | None] = None
+    """The kind of a section without `type`; None where it must be written."""
+
+    @classmethod
+    def kind_in(cls, section: object) -> Any:  # noqa: ANN401 - each registry has its own kinds
+        """The kind of a section of plain data; None where that is not known."""
+        name = section.get("type", cls.default) if isinstance(section, Mapping) else None
+        try:
+            return None if name is None else cls.registry.get(name)
+        except (FieldError, GridwrightError):
+            return None
+
+    @classmethod
+    def variants(cls) -> list[Model]:
+        """The models of all kinds that can be imported."""
+        return [kind.spec_model for _, kind in cls.registry.kinds()] if cls._is_common() else [cls]
+
+    @classmethod
+    def variant(cls, data: Mapping[str, Any]) -> Model:
+        """The model of the kind that `type` names."""
+        kind = cls.kind_in(data) if cls._is_common() else None
+        return cls if kind is None else cast("HasSpecModel", kind).spec_model
+
+    @classmethod
+    def unknown_field(cls, name: str) -> tuple[str, str] | None:
+        """Where another kind has the field, that it does, and the remedy."""
+        others = [other for other, kind in cls.registry.kinds() if name in kind.spec_model.model_fields]
+        if not others:
+            return None
+        remedy = f"remove it, or write {' or '.join(f'{{type: {other}}}' for other in others)}"
+        return f"{name} belongs to {cls.registry.what} {' or '.join(others)}", remedy
+
+    @classmethod
+    def _is_common(cls) -> bool:
+        return "registry" in vars(cls)
+
+
+@dataclass(frozen=True)
+class OfItsKind:
+    """Metadata of a field that holds a section of some kind: the model that its `type` names checks it."""
+
+    common: type[KindSection]
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Hand a mapping to the model of its kind; the common one reports that there is no `type`."""
+        return core_schema.with_info_before_validator_function(self._checked, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """One of the registered kinds."""
+        return {"oneOf": [handler(model.__pydantic_core_schema__) for model in self.common.variants()]}
+
+    def _checked(self, value: object, info: core_schema.ValidationInfo) -> object:
+        name = value.get("type", self.common.default) if isinstance(value, Mapping) else None
+        if name is None:
+            return value
+        try:
+            kind = self.common.registry.get(name)
+        except FieldError as error:
+            detail = InitErrorDetails(type="value_error", loc=("type",), input=name, ctx={"error": error})
+            raise ValidationError.from_exception_data("type", [detail]) from None
+        return kind.spec_model.model_validate(value, context=info.context)

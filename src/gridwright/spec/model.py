@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -21,9 +21,9 @@ from gridwright.spec.filesystems import AnyFileSystem, FileSystem
 from gridwright.spec.findings import KNOWN
 from gridwright.spec.hosts import HostSet, expand_hosts
 from gridwright.spec.lab import Lab
-from gridwright.spec.registry import Registry
+from gridwright.spec.registry import Registry, choices
 from gridwright.spec.requirements import Requirements
-from gridwright.spec.scheduler import Scheduler, choices
+from gridwright.spec.scheduler import AnyScheduler, default_scheduler
 from gridwright.yamltext.fields import Size
 from gridwright.yamltext.together import validated_with
 
@@ -162,8 +162,8 @@ class GridSpec(SpecModel):
         description="The libraries data (permanent, shared), work (temporary tables) and util (spill of "
         "sorts and joins). By default all three, on the only file system, without requirements.",
     )
-    scheduler: Annotated[Scheduler, Update(Change.REBUILD, "queued jobs are lost")] = Field(
-        default_factory=Scheduler, description="What starts jobs on nodes."
+    scheduler: Annotated[AnyScheduler, Update(Change.REBUILD, "queued jobs are lost")] = Field(
+        default_factory=default_scheduler, description="What starts jobs on nodes."
     )
     state: Annotated[
         Directory | None, Update(Change.REBUILD, "queued jobs and their logs stay at the old place")
@@ -214,7 +214,7 @@ class GridSpec(SpecModel):
     def is_one_machine(self) -> bool:
         """Whether it has no node but the machine that Gridwright runs on."""
         named = any(group.hosts is not None for group in self.nodes.values())
-        return self.provider == "local" and self.scheduler.type == "local" and not named
+        return self.provider == "local" and self.scheduler.runs_on_one_machine and not named
 
     def filesystem_of(self, library: LibraryName) -> FileSystem:
         """The file system that a library lives on. Raises KeyError when the grid has no such library."""
@@ -238,9 +238,9 @@ class GridSpec(SpecModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _whole(cls, data: Any, handler: ModelWrapValidatorHandler[GridSpec]) -> GridSpec:  # noqa: ANN401
+    def _whole(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:  # noqa: ANN401
         """Check what spans several fields together with the fields, so that all problems come at once."""
-        if isinstance(data, GridSpec):
+        if isinstance(data, cls):
             return data
         data = fill_defaults(data)
         return validated_with(cls, handler, data, cross_problems(data))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from gridwright.errors import nearest
 from gridwright.yamltext.fields import FieldError
@@ -59,3 +59,12 @@ class Registry(Generic[T]):
             else:
                 choices += f" ({near} is not in this release)"
         raise FieldError(f"{show(name)} is no {self.what}", choices)
+
+
+def choices(registry: Registry[str]) -> Callable[[dict[str, Any]], None]:
+    """Put the names of a registry into the JSON Schema of a field, as they are when it is made."""
+
+    def put(schema: dict[str, Any]) -> None:
+        schema["enum"] = registry.names()
+
+    return put

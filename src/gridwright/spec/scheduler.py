@@ -1,87 +1,87 @@
-"""The scheduler of a grid spec: its kind, its queues, and what a Slurm of one's own is set up with."""
+"""The scheduler of a grid spec: what every kind has; each kind's own model lives in its package."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, ClassVar, Protocol, cast
 
-from pydantic import AfterValidator, Field
+from pydantic import Field, SerializeAsAny
 
 from gridwright.spec.fields import Change, Name, SpecModel, Update
-from gridwright.spec.registry import Registry
-from gridwright.yamltext.fields import Duration
+from gridwright.spec.kinds import KindRegistry, KindSection, OfItsKind
+from gridwright.yamltext.fields import Duration, FieldError
 
-SCHEDULERS: Registry[str] = Registry("scheduler")
-"""Schedulers that a spec can name, with what they are."""
-SCHEDULERS.register("local")("the scheduler built into Gridwright, for the machine that it runs on")
-SCHEDULERS.register("slurm")("Slurm")
-SCHEDULERS.register("ssh")("none: work of Gridwright's own is started on each node through ssh")
+REPLACED = Update(Change.REBUILD, "queued jobs are lost")
+"""What changing the kind of a scheduler does; each kind's `type` says so."""
+LATER_JOBS = Update(Change.LIVE, "jobs that are submitted later have it")
 
 
-def choices(registry: Registry[str]) -> Callable[[dict[str, Any]], None]:
-    """Put the names of a registry into the JSON Schema of a field, as they are when it is made."""
+class HasSchedulerSection(Protocol):
+    """What the spec needs of a kind of scheduler; all of it is `gridwright.schedulers.kind.SchedulerKind`."""
 
-    def put(schema: dict[str, Any]) -> None:
-        schema["enum"] = registry.names()
+    spec_model: type[SchedulerSection]
 
-    return put
-
-
-def _scheduler(name: str) -> str:
-    SCHEDULERS.get(name)
-    return name
+    def lab_problems(self, section: Mapping[str, Any]) -> Iterable[tuple[tuple[str, ...], FieldError]]:
+        """What of its section, as plain data, a lab cannot have."""
 
 
-_QUEUE = Update(Change.LIVE, "jobs that are submitted later have it")
-_CONFIGURED = Update(Change.LIVE, "Slurm reads its configuration again, jobs go on")
+SCHEDULERS: KindRegistry[HasSchedulerSection] = KindRegistry("scheduler", "gridwright.schedulers")
+"""Kinds of schedulers that a spec can name."""
 
 
 class Queue(SpecModel):
     """A queue of jobs (a partition, in Slurm)."""
 
-    priority: Annotated[int, _QUEUE] = Field(
+    priority: Annotated[int, LATER_JOBS] = Field(
         default=1, ge=0, le=65_533, description="Jobs of the queue with the higher priority start first."
     )
-    cores: Annotated[int | None, _QUEUE] = Field(
+    cores: Annotated[int | None, LATER_JOBS] = Field(
         default=None, ge=1, description="The most cores that its jobs may use at the same time."
     )
-    time: Annotated[Duration | None, _QUEUE] = Field(
+    time: Annotated[Duration | None, LATER_JOBS] = Field(
         default=None, description="The longest that a job may run, such as 8h. By default without limit."
     )
 
 
-class Scheduler(SpecModel):
-    """What starts jobs on nodes."""
+class SchedulerSection(KindSection):
+    """What starts jobs on nodes; a kind narrows `type`, adds its fields, and says what it can do."""
 
-    type: Annotated[str, AfterValidator(_scheduler), Update(Change.REBUILD, "queued jobs are lost")] = Field(
-        default="local",
-        description="The kind of scheduler: local is the one built into Gridwright, for one machine; slurm "
-        "is Slurm; ssh is none, and work of Gridwright's own is started through ssh.",
-        json_schema_extra=choices(SCHEDULERS),
-    )
-    queues: Annotated[Mapping[Name, Queue], _QUEUE] = Field(
+    registry = SCHEDULERS
+    default = "local"
+
+    runs_on_one_machine: ClassVar[bool] = False
+    """Whether it gives jobs to the machine that Gridwright runs on, and to no other."""
+    has_queue: ClassVar[bool] = True
+    """Whether users can hand in jobs."""
+    knows_nodes: ClassVar[bool] = False
+    """Whether it can tell which nodes there are, so that a site need not name them in the spec."""
+    needs_head_node: ClassVar[bool] = False
+    """Whether a service of its own runs on a machine beside the nodes."""
+
+    type: Annotated[str, REPLACED] = Field(description="The kind of scheduler, such as local.")
+    queues: Annotated[Mapping[Name, Queue], LATER_JOBS] = Field(
         default_factory=lambda: {"batch": Queue()},
         min_length=1,
         description="Queues by name; the first is the default. By default one, named batch. A Slurm "
         "that is there already has partitions of its own.",
     )
-    account: Annotated[str | None, _QUEUE] = Field(
-        default=None, description="The Slurm account that jobs are charged to, as sbatch --account has it."
-    )
-    partition: Annotated[str | None, _QUEUE] = Field(
-        default=None, description="The Slurm partition of jobs that name no queue."
-    )
-    options: Annotated[list[str], _QUEUE] = Field(
-        default_factory=list,
-        description="More options for every sbatch, one a line as typed, such as --qos=night.",
-    )
-    accounting: Annotated[Literal["jobcomp", "slurmdbd"], _CONFIGURED] = Field(
-        default="jobcomp",
-        description="Where Slurm keeps ended jobs: jobcomp is a file, slurmdbd a database with its daemon. "
-        "For a Slurm that Gridwright sets up.",
-    )
-    backup_controller: Annotated[bool, _CONFIGURED] = Field(
-        default=False,
-        description="Whether the first compute node takes over when the controller fails; Slurm then keeps "
-        "its state on the shared file system. For a Slurm that Gridwright sets up.",
-    )
+
+    @property
+    def starts_jobs_on_nodes(self) -> bool:
+        """Whether jobs that are handed in start on the nodes of the grid."""
+        return self.has_queue and not self.runs_on_one_machine
+
+
+def default_scheduler() -> SchedulerSection:
+    """The scheduler of a spec that has no section `scheduler`."""
+    name = SchedulerSection.default
+    return SCHEDULERS.get(name).spec_model.model_validate({"type": name})
+
+
+def scheduler_kind_in(data: Mapping[str, object]) -> HasSchedulerSection | None:
+    """The kind of scheduler that plain data of a spec name; None where that is not known."""
+    return cast("HasSchedulerSection | None", SchedulerSection.kind_in(data.get("scheduler", {})))
+
+
+AnyScheduler = Annotated[SerializeAsAny[SchedulerSection], OfItsKind(SchedulerSection)]
+"""A scheduler of any registered kind."""

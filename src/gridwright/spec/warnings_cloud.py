@@ -131,7 +131,7 @@ def _no_owner(spec: GridSpec) -> Iterator[Finding]:
 
 
 def _local_scheduler(spec: GridSpec) -> Iterator[Finding]:
-    if spec.aws is not None and spec.scheduler.type == "local":
+    if spec.aws is not None and spec.scheduler.runs_on_one_machine:
         yield _warning(
             "no-scheduler",
             "the local scheduler is of the machine that Gridwright runs on: nodes on AWS get no jobs from it",

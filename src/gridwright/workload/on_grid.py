@@ -13,7 +13,7 @@ def on_grid(grid: Grid) -> OnGrid | None:
     Raises GridwrightError: status INPUT for a grid without a queue, ENVIRONMENT where no node is up.
     """
     spec = grid.spec
-    if spec.scheduler.type == "local":
+    if spec.scheduler.runs_on_one_machine:
         return None
     if not grid.has_queue:
         raise input_error(

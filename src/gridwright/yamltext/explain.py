@@ -173,6 +173,8 @@ def _unknown(wrong: _Wrong) -> Message:
     owner = model_at(wrong.root, wrong.path[:-1], wrong.data)
     fields = list(owner.model_fields) if owner else []
     name = str(wrong.path[-1])
+    if owner and (known_elsewhere := owner.unknown_field(name)):
+        return known_elsewhere
     near = nearest(name, fields)
     place = _called(wrong.path[:-1]) if len(wrong.path) > 1 else f"a {wrong.of.name}"
     hint = f"Did you mean {near}? " if near else ""

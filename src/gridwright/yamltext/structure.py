@@ -28,6 +28,11 @@ class Section(BaseModel):
         """The model of a section with these fields: itself, or the kind that the fields name."""
         return cls
 
+    @classmethod
+    def unknown_field(cls, name: str) -> tuple[str, str] | None:
+        """What is wrong with a field that it does not have, and the remedy; None where nothing is known."""
+        return None
+
 
 Model: TypeAlias = type[Section]
 """The model of a section."""

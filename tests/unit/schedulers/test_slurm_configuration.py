@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
 from gridwright.schedulers.slurm.configuration import SlurmConfiguration, slurm_configuration
+from gridwright.schedulers.slurm.kind import KIND
 from gridwright.schedulers.slurm.node_facts import MIB, NodeFacts, fold, node_facts, parse_slurmd_facts
 from gridwright.schedulers.slurm.partitions import core_limit
 from gridwright.schedulers.slurm.site import (
@@ -185,8 +186,8 @@ def test_any_grid_has_a_configuration_that_can_be_read_back(
     several = {"SlurmctldHost", "NodeName", "PartitionName"}
     for file in read.values():
         assert [name for name, values in file.items() if len(values) > 1 and name not in several] == []
-    assert len(main["SlurmctldHost"]) == 1 + spec.scheduler.backup_controller
-    assert ("slurmdbd.conf" in read) == (spec.scheduler.accounting == "slurmdbd")
+    assert len(main["SlurmctldHost"]) == 1 + KIND.section(spec).backup_controller
+    assert ("slurmdbd.conf" in read) == (KIND.section(spec).has_database)
     assert int(main["MessageTimeout"][0]) >= 4
     assert [pairs(line)[""] for line in main["PartitionName"]] == list(spec.scheduler.queues)
     assert [pairs(line)["Default"] for line in main["PartitionName"]].count("YES") == 1

@@ -9,7 +9,6 @@ from gridwright.errors import GridwrightError
 from gridwright.spec import (
     FILESYSTEMS,
     PROVIDERS,
-    SCHEDULERS,
     GridSpec,
     init_text,
     load_spec,
@@ -142,7 +141,7 @@ def test_every_field_declares_itself(place: object) -> None:
     assert update.because
 
 
-@pytest.mark.parametrize("registry", [FILESYSTEMS, PROVIDERS, SCHEDULERS], ids=lambda each: each.what)
+@pytest.mark.parametrize("registry", [FILESYSTEMS, PROVIDERS], ids=lambda each: each.what)
 def test_registries_are_filled_and_refuse_a_second_entry(registry: Registry[object]) -> None:
     assert "local" in registry.names()
     with pytest.raises(ValueError, match="twice"):

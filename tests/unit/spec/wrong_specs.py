@@ -108,6 +108,7 @@ WRONG: dict[str, str | bytes] = {
     "provider_unknown": "provider: locl\n" + DISK,
     "provider_is_a_number": "provider: 3\n" + DISK,
     "scheduler_unknown": DISK + "scheduler: {type: slrum}\n",
+    "scheduler_with_a_field_of_another": DISK + "scheduler: {account: research}\n",
     "queue_time_without_unit": DISK + "scheduler: {queues: {night: {time: 8}}}\n",
     "queues_empty": DISK + "scheduler: {queues: {}}\n",
     "queue_name": DISK + "scheduler: {queues: {Night Jobs: {}}}\n",

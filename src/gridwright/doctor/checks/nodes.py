@@ -44,7 +44,7 @@ def _silent(seen: Seen) -> Iterator[Answer]:
 )
 def _down(seen: Seen) -> Iterator[Answer]:
     expected = "idle or at work"
-    if seen.spec is None or seen.spec.scheduler.type == "ssh":
+    if seen.spec is None or not seen.spec.scheduler.has_queue:
         yield Answer(tuple(seen.facts), idle("no scheduler is asked", expected))
         return
     if seen.scheduler_silent is not None:
@@ -65,7 +65,7 @@ def _down(seen: Seen) -> Iterator[Answer]:
     remedy="see whether slurmctld runs on the controller, and what its log says: systemctl status slurmctld",
 )
 def _scheduler(seen: Seen) -> Iterator[Answer]:
-    if seen.spec is None or seen.spec.scheduler.type == "ssh":
+    if seen.spec is None or not seen.spec.scheduler.has_queue:
         yield Answer((), idle("no scheduler is asked"))
     elif seen.scheduler_silent is not None:
         yield Answer((), judged(False, seen.scheduler_silent, "an answer"))

@@ -26,6 +26,7 @@ from gridwright.providers.aws.nat import add_way_out
 from gridwright.providers.aws.node_interfaces import NestedTemplate, add_node_interfaces, nested_templates
 from gridwright.providers.aws.template_limits import CountedTemplate
 from gridwright.providers.aws.user_data import BUNDLE_KEY, MUNGE_KEY, UserData, ready_id, user_data
+from gridwright.schedulers.slurm.kind import SlurmSection
 from gridwright.spec.model import GridSpec
 
 BUNDLE_PATTERN = r"bundles/[0-9a-f]{64}\.tar\.gz"
@@ -137,7 +138,7 @@ def _add_wait(template: Template, ready: str, layout: Layout) -> None:
 
 def _add_munge_key(template: Template, spec: GridSpec, layout: Layout) -> None:
     """The key by which nodes of Slurm trust each other: AWS makes it up, and only nodes can read it."""
-    if spec.scheduler.type != "slurm":
+    if not isinstance(spec.scheduler, SlurmSection):
         return
     secret = Secret(
         MUNGE_KEY,

@@ -172,7 +172,7 @@ def _grid_machines(
         address=subnets["public"][FIRST_ADDRESS],
         replaced=False,
     )
-    if spec.scheduler.type == "slurm":
+    if spec.scheduler.needs_head_node:
         yield Machine(
             name=CONTROLLER,
             role=Role.HEAD,

@@ -13,6 +13,7 @@ from gridwright.providers.aws.layout import Layout, Role, built_lustres
 from gridwright.providers.aws.names import GRID_TAG, grid_stack, logical_id, storage_stack
 from gridwright.providers.aws.node_interfaces import NestedTemplate
 from gridwright.providers.read_me import database_steps
+from gridwright.schedulers.slurm.kind import SlurmSection
 from gridwright.spec.filesystems import FsxLustreFileSystem
 from gridwright.spec.model import GridSpec
 
@@ -181,7 +182,7 @@ def _expect(spec: GridSpec, layout: Layout) -> Iterator[str]:
 
 
 def _database(spec: GridSpec) -> Iterator[str]:
-    if spec.scheduler.type == "slurm" and spec.scheduler.accounting == "slurmdbd":
+    if isinstance(spec.scheduler, SlurmSection) and spec.scheduler.has_database:
         yield from ["## The database of ended jobs", ""]
         yield from _paragraph("As root on the controller, in a copy of this directory:")
         yield from ["```sh", "apt-get install -y slurmdbd mariadb-server", *database_steps(spec), "```", ""]

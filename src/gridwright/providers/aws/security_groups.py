@@ -28,6 +28,7 @@ from gridwright.providers.aws.exports import exported
 from gridwright.providers.aws.layout import Layout, built_lustres
 from gridwright.providers.aws.names import Export, tags
 from gridwright.providers.aws.network import VPC
+from gridwright.schedulers.slurm.kind import SlurmSection
 from gridwright.spec.filesystems import FsxLustreFileSystem, LustreFileSystem, NfsFileSystem
 from gridwright.spec.model import GridSpec
 
@@ -161,11 +162,11 @@ def _administration(layout: Layout) -> Iterator[Allowed]:
 
 
 def _scheduler(spec: GridSpec) -> Iterator[Allowed]:
-    if spec.scheduler.type != "slurm":
+    if not isinstance(spec.scheduler, SlurmSection):
         return
     for group in (Group.LOGIN, Group.COMPUTE):
         yield Allowed(Group.HEAD, group, SLURMCTLD, "commands and nodes to slurmctld")
-        if spec.scheduler.accounting == "slurmdbd":
+        if spec.scheduler.has_database:
             yield Allowed(Group.HEAD, group, SLURMDBD, "commands to slurmdbd")
     for group in CLIENTS:
         yield Allowed(Group.COMPUTE, group, SLURMD, "slurmctld, srun and other nodes to slurmd")

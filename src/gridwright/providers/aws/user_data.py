@@ -14,6 +14,7 @@ from troposphere import AWSHelperFn, Base64, ImportValue, Ref, Sub
 
 from gridwright.providers.aws.layout import Layout, Machine, Role
 from gridwright.providers.aws.names import Export, fsx_export, storage_stack
+from gridwright.schedulers.slurm.kind import SlurmSection
 from gridwright.spec.filesystems import FsxLustreFileSystem
 from gridwright.spec.model import GridSpec
 
@@ -102,7 +103,7 @@ def claim_name(machine: Machine) -> str:
 
 def has_munge(spec: GridSpec, role: Role) -> bool:
     """Whether machines of a role take part in Slurm, and so need the key of munge."""
-    return spec.scheduler.type == "slurm" and not role.serves_lustre
+    return isinstance(spec.scheduler, SlurmSection) and not role.serves_lustre
 
 
 def exported(spec: GridSpec, name: str) -> ImportValue:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gridwright.errors import ExitStatus, GridwrightError
+from gridwright.schedulers.slurm.kind import KIND, SlurmSection
 from gridwright.schedulers.slurm.places import Places
 from gridwright.schedulers.slurm.tools import Tools
 from gridwright.spec.model import GridSpec
@@ -22,6 +23,11 @@ class Site:
     places: Places
     options: Sequence[str]
     """Those of the spec, one a word."""
+
+    @property
+    def section(self) -> SlurmSection:
+        """The scheduler of the spec."""
+        return KIND.section(self.spec)
 
 
 def scancel(site: Site, targets: Sequence[str]) -> None:

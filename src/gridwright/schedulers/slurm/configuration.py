@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from gridwright.errors import Finding
+from gridwright.schedulers.slurm.kind import KIND
 from gridwright.schedulers.slurm.node_facts import MIB, NodeFacts, node_line
 from gridwright.schedulers.slurm.partitions import partition_lines, queue_findings
 from gridwright.schedulers.slurm.site import Cgroups, SlurmSite
@@ -61,19 +62,19 @@ def slurm_configuration(spec: GridSpec, site: SlurmSite) -> SlurmConfiguration:
         "slurm.conf": _text("slurm.conf", spec, _sections(spec, site), _node_lines(spec, site)),
         "cgroup.conf": _text("cgroup.conf", spec, [_cgroup(site)]),
     }
-    if spec.scheduler.accounting == "slurmdbd":
+    if KIND.section(spec).has_database:
         files["slurmdbd.conf"] = _text("slurmdbd.conf", spec, [_database(site)])
     return SlurmConfiguration(files, queue_findings(spec.scheduler.queues, site.nodes))
 
 
 def state_location(spec: GridSpec, site: SlurmSite) -> PurePosixPath:
     """Where slurmctld keeps its state: on the shared file system where a backup controller must find it."""
-    return PurePosixPath(site.state) / "slurmctld" if spec.scheduler.backup_controller else STATE
+    return PurePosixPath(site.state) / "slurmctld" if KIND.section(spec).backup_controller else STATE
 
 
 def completed_jobs(spec: GridSpec, site: SlurmSite) -> PurePosixPath:
     """The file with a line for each job that ended, which `sacct -c` reads."""
-    directory = PurePosixPath(site.state) / "slurmctld" if spec.scheduler.backup_controller else LOGS
+    directory = PurePosixPath(site.state) / "slurmctld" if KIND.section(spec).backup_controller else LOGS
     return directory / "jobcomp.log"
 
 
@@ -105,7 +106,7 @@ def _sections(spec: GridSpec, site: SlurmSite) -> list[Section]:
 
 def _identity(spec: GridSpec, site: SlurmSite) -> Section:
     settings = [Setting("ClusterName", spec.name), Setting("SlurmctldHost", site.controller)]
-    if spec.scheduler.backup_controller:
+    if KIND.section(spec).backup_controller:
         settings.append(Setting("SlurmctldHost", site.backup, "Takes over when the first does not answer."))
     settings += [
         Setting("SlurmUser", USER),
@@ -123,7 +124,7 @@ def _identity(spec: GridSpec, site: SlurmSite) -> Section:
 
 
 def _files(spec: GridSpec, site: SlurmSite) -> Section:
-    shared = spec.scheduler.backup_controller
+    shared = KIND.section(spec).backup_controller
     settings = [
         Setting(
             "StateSaveLocation",
@@ -176,7 +177,7 @@ def _time_outs(spec: GridSpec, site: SlurmSite) -> Section:
             "minutes, and must not take the nodes out of service.",
         ),
     ]
-    if spec.scheduler.backup_controller:
+    if KIND.section(spec).backup_controller:
         settings.append(
             Setting("SlurmctldTimeout", timing.controller, "The backup takes over after so many seconds.")
         )
@@ -262,7 +263,7 @@ def _processes(site: SlurmSite) -> Section:
 
 
 def _accounting(spec: GridSpec, site: SlurmSite) -> Section:
-    if spec.scheduler.accounting == "slurmdbd":
+    if KIND.section(spec).has_database:
         settings = [
             Setting("AccountingStorageType", "accounting_storage/slurmdbd"),
             Setting("AccountingStorageHost", site.controller),

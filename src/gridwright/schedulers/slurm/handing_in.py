@@ -90,7 +90,7 @@ def _kept(error: GridwrightError) -> GridwrightError:
 
 
 def _sbatch(site: Site, record: Record, cluster: Cluster, handing: Handing) -> int:
-    request, scheduler = handing.request, site.spec.scheduler
+    request, scheduler = handing.request, site.section
     environment = given_environment(request)
     known = record.by_token(handing.tag.token)
     command = [

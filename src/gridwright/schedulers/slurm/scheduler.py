@@ -17,6 +17,7 @@ from gridwright.schedulers.slurm.ends import ended_otherwise, write_ends
 from gridwright.schedulers.slurm.explanation import explain_job
 from gridwright.schedulers.slurm.handing_in import LEASE_S, hand_in
 from gridwright.schedulers.slurm.job_name import Tag, new_token, split_identifier
+from gridwright.schedulers.slurm.kind import KIND
 from gridwright.schedulers.slurm.listing import Element, job_of
 from gridwright.schedulers.slurm.options import sbatch_options
 from gridwright.schedulers.slurm.places import KEPT_S, make_places
@@ -44,7 +45,7 @@ class SlurmScheduler:
         Raises GridwrightError: INPUT for wrong scheduler.options, ENVIRONMENT where `state` cannot be used.
         """
         place = str(spec.file) if spec.file is not None else None
-        options = sbatch_options(spec.scheduler.options, place)
+        options = sbatch_options(KIND.section(spec).options, place)
         self._site = Site(spec, Tools(head), make_places(state), options)
 
     @contextmanager
@@ -85,7 +86,7 @@ class SlurmScheduler:
     ) -> Cluster:
         """The cluster, when it could run all requests; else every problem at once."""
         unknown = [name for each in dependencies for name in each.unknown]
-        default = self._site.spec.scheduler.partition
+        default = self._site.section.partition
         for fresh in (False, True):
             cluster = read_cluster(self._site.tools, record, fresh=fresh)
             problems = [found for each in requests for found in request_problems(each, cluster, default)]
@@ -153,7 +154,7 @@ class SlurmScheduler:
         return found
 
     def _memory(self, request: JobRequest, cluster: Cluster) -> int | None:
-        partition = cluster.partition(request.queue or self._site.spec.scheduler.partition)
+        partition = cluster.partition(request.queue or self._site.section.partition)
         asked = memory_mib(request, cluster, partition)
         if asked is None:
             share = cluster.default_memory_per_core
@@ -225,7 +226,7 @@ class SlurmScheduler:
             submission = record.by_token(element.submission.token) or element.submission
             row = standing.row(submission, element.number)
             request = submission.request
-            name = row.partition if row is not None else request.queue or self._site.spec.scheduler.partition
+            name = row.partition if row is not None else request.queue or self._site.section.partition
             return explain_job(
                 job,
                 request,

@@ -8,6 +8,7 @@ from gridwright.providers.lab.services.moosefs import ChunkServers, Master, Moun
 from gridwright.providers.lab.services.munge import Munge
 from gridwright.providers.lab.services.slurm import SlurmController, SlurmNodes
 from gridwright.providers.lab.services.ssh import Ssh
+from gridwright.schedulers.slurm.kind import SlurmSection
 from gridwright.spec.filesystems import MooseFileSystem
 from gridwright.spec.model import GridSpec
 
@@ -25,7 +26,7 @@ def services_for(spec: GridSpec, layout: Layout) -> list[Service]:
                 ChunkServers(name, servers, keep_free=_kept_free(spec)),
                 MountPoint(name, filesystem, servers[0], [controller, *workers]),
             ]
-    if spec.scheduler.type == "slurm":
+    if isinstance(spec.scheduler, SlurmSection):
         controllers = [controller, *workers[:1]] if spec.scheduler.backup_controller else [controller]
         services += [
             Munge([controller, *workers]),

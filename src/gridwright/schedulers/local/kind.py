@@ -1,0 +1,49 @@
+"""The kind `local`: the scheduler built into Gridwright, for the machine that it runs on."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from gridwright.schedulers.kind import SchedulerKind
+from gridwright.spec.scheduler import REPLACED, SchedulerSection
+
+if TYPE_CHECKING:
+    from gridwright.schedulers.head_node import HeadNode
+    from gridwright.schedulers.local.scheduler import LocalScheduler
+    from gridwright.spec.model import GridSpec
+
+
+class LocalSchedulerSection(SchedulerSection):
+    """The scheduler built into Gridwright, for one machine."""
+
+    runs_on_one_machine: ClassVar[bool] = True
+
+    type: Annotated[Literal["local"], REPLACED] = Field(
+        default="local",
+        description="The kind of scheduler: local is the one built into Gridwright, for one machine.",
+    )
+
+
+class LocalSchedulerKind(SchedulerKind[LocalSchedulerSection]):
+    """Runs jobs as processes of this machine, and needs no service."""
+
+    spec_model = LocalSchedulerSection
+
+    def open(self, spec: GridSpec, head: HeadNode) -> LocalScheduler:
+        """The queue of this machine; see SchedulerKind."""
+        from gridwright.schedulers.local.scheduler import LocalScheduler
+        from gridwright.schedulers.state_directory import state_directory
+
+        return LocalScheduler(spec, state_directory(spec))
+
+    def state_directory(self, spec: GridSpec) -> Path:
+        """A directory of the user's own, as the XDG Base Directory Specification has it for state."""
+        base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+        return Path(base) / "gridwright" / spec.name
+
+
+KIND = LocalSchedulerKind()
