@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gridwright.commands import CommandOutput
 from gridwright.filesystems.health import Condition
 from gridwright.filesystems.moosefs import health, master_of_mount, traffic
 from gridwright.providers.caller import Caller
@@ -15,7 +16,6 @@ from gridwright.providers.lab.down import down
 from gridwright.providers.lab.node import Node, nodes_of
 from gridwright.providers.lab.record import LabRecord
 from gridwright.providers.lab.up import up
-from gridwright.schedulers.head_node import Answer
 from gridwright.spec.load import parse_spec
 from tests.support.command import wait_until
 
@@ -56,7 +56,7 @@ def nodes(lab: LabRecord) -> dict[str, Node]:
     return dict(nodes_of(faults.record_of(NAME)))
 
 
-def text(answer: Answer) -> str:
+def text(answer: CommandOutput) -> str:
     """What a command printed that has to succeed."""
     assert answer.status == 0, answer.stderr.decode(errors="replace")
     return answer.stdout.decode()

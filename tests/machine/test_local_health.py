@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.filesystems.commands import run_here
+from gridwright.commands import run_here
 from gridwright.filesystems.health import Condition
 from gridwright.filesystems.local.counters import disk_traffic, read_counts
 from gridwright.filesystems.local.health import health, what_is_below

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gridwright.commands import CommandOutput
 from gridwright.errors import environment_error
-from gridwright.filesystems.commands import Output
 
 
 @dataclass
@@ -16,11 +16,11 @@ class Lfs:
     layouts: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, int] = field(default_factory=dict)
     targets: int = 2
-    refuses: Output | None = None
+    refuses: CommandOutput | None = None
     search_status: int = 0
     asked: list[Sequence[str]] = field(default_factory=list)
 
-    def __call__(self, command: Sequence[str], *, timeout_s: float = 30.0) -> Output:
+    def __call__(self, command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
         self.asked.append(command)
         if self.refuses is not None:
             return self.refuses
@@ -28,12 +28,12 @@ class Lfs:
             case ["lfs", "getstripe", "-d", "--yaml", path]:
                 if path not in self.layouts:
                     raise environment_error("lfs has not answered for 10 s")
-                return Output(0, self.layouts[path].encode(), b"")
+                return CommandOutput(0, self.layouts[path].encode(), b"")
             case ["lctl", "get_param", name]:
-                return Output(0, f"{name.replace('*', 'x')}={self.targets}\n".encode(), b"")
+                return CommandOutput(0, f"{name.replace('*', 'x')}={self.targets}\n".encode(), b"")
             case ["timeout", _, "stdbuf", "-oL", "find", _, *_]:
                 rows = "".join(f"{size} {path}\n" for path, size in self.files.items())
-                return Output(self.search_status, rows.encode(), b"")
+                return CommandOutput(self.search_status, rows.encode(), b"")
             case ["lfs", "setstripe", *_]:
-                return Output(0, b"", b"")
+                return CommandOutput(0, b"", b"")
         raise AssertionError(command)

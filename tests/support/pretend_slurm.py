@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+from gridwright.commands import CommandOutput
 from gridwright.errors import environment_error
-from gridwright.schedulers.head_node import Answer
 from gridwright.schedulers.slurm.job_name import expand_indices, fold_indices
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "slurm" / "22.05"
@@ -94,24 +94,24 @@ class PretendSlurm:
         stdin: bytes = b"",
         environment: Mapping[str, str] | None = None,
         timeout_s: float = 30.0,
-    ) -> Answer:
+    ) -> CommandOutput:
         self.commands.append(command)
         tool = command[0]
         if tool == "grep":
             patterns = [word for before, word in pairwise(command) if before == "-e"]
             lines = [line for line in self._completions if any(each in line for each in patterns)]
-            return Answer(0 if lines else 1, "".join(lines).encode(), b"")
+            return CommandOutput(0 if lines else 1, "".join(lines).encode(), b"")
         if tool == "/bin/sh":
-            return Answer(0, b"", b"")
+            return CommandOutput(0, b"", b"")
         if not self.up:
-            return Answer(
+            return CommandOutput(
                 1, b"", f"{tool}: error: Unable to contact slurm controller (connect failure)\n".encode()
             )
         return {"sbatch": self._sbatch, "squeue": self._squeue, "scancel": self._scancel}.get(
             tool, self._scontrol
         )(command)
 
-    def _sbatch(self, command: Sequence[str]) -> Answer:
+    def _sbatch(self, command: Sequence[str]) -> CommandOutput:
         if self.delay_requests:
             self.delay_requests -= 1
             self._late.append(command)
@@ -120,7 +120,7 @@ class PretendSlurm:
         if self.lose_answers:
             self.lose_answers -= 1
             raise environment_error("sbatch has not answered for 20 s")
-        return Answer(0, f"{number}\n".encode(), b"")
+        return CommandOutput(0, f"{number}\n".encode(), b"")
 
     def deliver(self) -> None:
         """Late requests arrive."""
@@ -151,9 +151,9 @@ class PretendSlurm:
             )
         return number
 
-    def _squeue(self, command: Sequence[str]) -> Answer:
+    def _squeue(self, command: Sequence[str]) -> CommandOutput:
         if "--json" in command:
-            return Answer(1, b"", b"squeue: error: unrecognized option '--json'\n")
+            return CommandOutput(1, b"", b"squeue: error: unrecognized option '--json'\n")
         lines = [
             self._line(job.shown, job) for job in self.now.jobs if job.index is None or job.state != "PENDING"
         ]
@@ -164,14 +164,14 @@ class PretendSlurm:
         for number, jobs in waiting.items():
             folded = fold_indices(job.index for job in jobs if job.index is not None)
             lines.append(self._line(f"{number}_[{folded}]", jobs[0]))
-        return Answer(0, "".join(lines).encode(), b"")
+        return CommandOutput(0, "".join(lines).encode(), b"")
 
     def _line(self, shown: str, job: PretendJob) -> str:
         times = "|".join(f"{moment:.0f}" if moment else "N/A" for moment in (1.0, job.started, job.ended))
         node = "compute1" if job.started else ""
         return f"{shown}|{job.name}|{job.state}|{job.status << 8}|0|{times}|batch|root|{node}|{job.reason}\n"
 
-    def _scancel(self, command: Sequence[str]) -> Answer:
+    def _scancel(self, command: Sequence[str]) -> CommandOutput:
         forgotten: list[PretendJob] = []
         for word in command[2:]:
             for job in self.now.jobs:
@@ -183,15 +183,15 @@ class PretendSlurm:
                     self._stop(job, "CANCELLED", 0)
         # Nothing is kept of a waiting element that is cancelled by itself.
         self.now.jobs = [job for job in self.now.jobs if job not in forgotten]
-        return Answer(0, b"", b"")
+        return CommandOutput(0, b"", b"")
 
-    def _scontrol(self, command: Sequence[str]) -> Answer:
+    def _scontrol(self, command: Sequence[str]) -> CommandOutput:
         text = (RECORDED / f"{command[-1]}.txt").read_text()
         if command[-1] == "config":
             text = re.sub(r"BOOT_TIME( *)= \d+", f"BOOT_TIME = {self.boot:.0f}", text)
             if not self._accounting:
                 text = text.replace("jobcomp/filetxt", "jobcomp/none")
-        return Answer(0, text.encode(), b"")
+        return CommandOutput(0, text.encode(), b"")
 
     def save(self) -> None:
         """slurmctld saves its state."""

@@ -14,6 +14,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "units": frozenset(),
     "errors": frozenset(),
     "machine": frozenset(),
+    "commands": frozenset({"errors"}),
     "yamltext": frozenset(),
     "spec": frozenset({"yamltext"}),
     "catalog": frozenset({"yamltext"}),
@@ -36,8 +37,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
         {"yamltext", "spec", "catalog", "filesystems", "model", "setup", "node_programs", "schedulers"}
     ),
 }
-"""Every room also imports units, errors and machine; cli imports all."""
-FOR_ALL = frozenset({"units", "errors", "machine", "__init__"})
+"""Every room also imports units, errors, machine and commands; cli imports all."""
+FOR_ALL = frozenset({"units", "errors", "machine", "commands", "__init__"})
 
 LONGEST_FUNCTION = 60
 LONGEST_FILE = 400

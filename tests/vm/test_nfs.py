@@ -45,7 +45,7 @@ _GRIDWRIGHT = shlex.quote(str(Path(sys.executable).parent / "gridwright"))
 _LOOK = """
 import json, sys, time
 from pathlib import Path
-from gridwright.filesystems.commands import run_here
+from gridwright.commands import run_here
 from gridwright.filesystems.nfs.health import health
 from gridwright.filesystems.nfs.mountstats import read_mountstats, stats_of
 from gridwright.spec import parse_spec

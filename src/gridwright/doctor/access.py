@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from gridwright.commands import CommandOutput
 from gridwright.doctor.probes.pairs import Attach
 from gridwright.filesystems.health import Run
 from gridwright.grid.grid import Grid
 from gridwright.grid.nodes import Promised, names_in_set
-from gridwright.schedulers.head_node import Answer
 
-Reach = Callable[[Sequence[str], bytes, float], Mapping[str, Answer | None]]
+Reach = Callable[[Sequence[str], bytes, float], Mapping[str, CommandOutput | None]]
 """Runs a command with an input on all nodes, each within some seconds; None where one is silent."""
 
 
@@ -55,5 +55,5 @@ def access_to(grid: Grid, chosen: str | None = None) -> NodeAccess | None:
 
 def _reach(
     grid: Grid, names: Sequence[str], command: Sequence[str], stdin: bytes, timeout_s: float
-) -> Mapping[str, Answer | None]:
+) -> Mapping[str, CommandOutput | None]:
     return grid.ask(names, command, stdin=stdin, timeout_s=timeout_s)

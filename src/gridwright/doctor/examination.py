@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
+from gridwright.commands import CommandOutput, run_here
 from gridwright.doctor.access import NodeAccess
 from gridwright.doctor.check import CheckResult
 from gridwright.doctor.checks import all_checks
@@ -22,8 +23,6 @@ from gridwright.doctor.observation import Seen
 from gridwright.doctor.probes.findings import PairFindings
 from gridwright.doctor.probes.pairs import probe_pairs
 from gridwright.doctor.results import counts, results_of
-from gridwright.filesystems.commands import run_here
-from gridwright.schedulers.head_node import Answer
 from gridwright.spec.model import GridSpec
 
 FACTS = (sys.executable, "-P", "-m", "gridwright.doctor.facts.gather")
@@ -71,7 +70,7 @@ def _clocks(offsets: Mapping[str, float], tried: PairFindings | None) -> Mapping
     return {**offsets, **(tried.clock_offsets_s if tried else {})}
 
 
-def seen_of(spec: GridSpec, answers: Mapping[str, Answer | None], before: float, after: float) -> Seen:
+def seen_of(spec: GridSpec, answers: Mapping[str, CommandOutput | None], before: float, after: float) -> Seen:
     """Sort answers into facts and silence; a clock that is right lies between `before` and `after`."""
     facts: dict[str, NodeFacts] = {}
     silent: dict[str, str] = {}

@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from gridwright.schedulers.head_node import Answer, HeadNode
+from gridwright.commands import CommandOutput
+from gridwright.schedulers.head_node import HeadNode
 
 FANOUT = 64
 """Connections at a time, ClusterShell's own default."""
@@ -22,7 +23,7 @@ def on_nodes(
     *,
     stdin: bytes = b"",
     timeout_s: float = 20.0,
-) -> dict[str, Answer | None]:
+) -> dict[str, CommandOutput | None]:
     """Run a command on nodes; the answer of each, None from one that did not answer in time.
 
     `timeout_s` holds for each node. The words of the command are quoted for the shell of the other side.
@@ -48,6 +49,6 @@ def on_nodes(
         task_terminate()
 
 
-def _answer(task: Any, node: str) -> Answer:  # noqa: ANN401 - ClusterShell has no types
+def _answer(task: Any, node: str) -> CommandOutput:  # noqa: ANN401 - ClusterShell has no types
     status, out, err = task.key_retcode(node), task.key_buffer(node), task.key_error(node)
-    return Answer(int(status), bytes(out or b""), bytes(err or b""))
+    return CommandOutput(int(status), bytes(out or b""), bytes(err or b""))

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gridwright.commands import CommandOutput
 from gridwright.errors import GridwrightError
 from gridwright.grid.nodes import (
     GridNode,
@@ -20,7 +21,7 @@ from gridwright.grid.nodes import (
     nodes_of_spec,
     nodes_up,
 )
-from gridwright.schedulers.head_node import Answer, HeadNode
+from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.job import NodeState
 from gridwright.schedulers.scheduler import Scheduler
 from gridwright.spec.model import GridSpec
@@ -116,7 +117,7 @@ class Grid:
 
     def ask(
         self, nodes: Collection[str], command: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 20.0
-    ) -> Mapping[str, Answer | None]:
+    ) -> Mapping[str, CommandOutput | None]:
         """Run a command on nodes at once, and have each one's answer; None from one that is silent.
 
         `timeout_s` holds for each node. Raises GridwrightError where the head node is not there.

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from gridwright.commands import CommandOutput
 from gridwright.doctor.examination import examine, seen_of
 from gridwright.doctor.facts.node_facts import library_facts
-from gridwright.schedulers.head_node import Answer
 from gridwright.spec import parse_spec
 from tests.support.doctor_grid import GIB, MACHINES, SPEC, grid, machine, node, results, sound, wrong
 
@@ -151,7 +151,7 @@ def test_cores_are_held_against_the_spec_where_nodes_are_machines() -> None:
     ],
 )
 def test_clocks_are_judged_beyond_the_time_of_the_answer(time: float, name: str | None) -> None:
-    answer = Answer(0, node("compute1", time=time).model_dump_json().encode(), b"")
+    answer = CommandOutput(0, node("compute1", time=time).model_dump_json().encode(), b"")
     seen = seen_of(SPEC, {"compute1": answer}, before=1000.0, after=1010.0)
     assert [each.name for each in wrong(seen)] == ([name] if name else [])
 
@@ -160,12 +160,15 @@ def test_clocks_are_judged_beyond_the_time_of_the_answer(time: float, name: str 
     ("answer", "found"),
     [
         (None, "no answer in time"),
-        (Answer(255, b"", b"ssh: connect to host compute1 port 22: No route to host"), "No route to host"),
-        (Answer(1, b"", b""), "exit status 1 and no facts"),
-        (Answer(0, b"Welcome to compute1!\n", b""), "exit status 0 and no facts"),
+        (
+            CommandOutput(255, b"", b"ssh: connect to host compute1 port 22: No route to host"),
+            "No route to host",
+        ),
+        (CommandOutput(1, b"", b""), "exit status 1 and no facts"),
+        (CommandOutput(0, b"Welcome to compute1!\n", b""), "exit status 0 and no facts"),
     ],
 )
-def test_a_node_that_does_not_answer_is_a_fault(answer: Answer | None, found: str) -> None:
+def test_a_node_that_does_not_answer_is_a_fault(answer: CommandOutput | None, found: str) -> None:
     (fault,) = wrong(seen_of(SPEC, {"compute1": answer}, 0.0, 1.0))
     assert (fault.level, fault.name, fault.nodes) == ("error", "node-silent", ("compute1",))
     assert found in fault.found

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gridwright.commands import CommandOutput
 from gridwright.doctor.access import NodeAccess
 from gridwright.doctor.check import CheckResult
 from gridwright.doctor.examination import FACTS, TUNING_DRIFT, examine, faults
@@ -16,28 +17,28 @@ from gridwright.doctor.facts.node_facts import NodeFacts, node_facts
 from gridwright.doctor.file_system_health import health_of_filesystems
 from gridwright.doctor.observation import Seen
 from gridwright.errors import environment_error
-from gridwright.filesystems.commands import Output
 from gridwright.prove.check_event import check_event
-from gridwright.schedulers.head_node import Answer
 from tests.fixtures.lustre_node import printed
 from tests.support.doctor_grid import MACHINES, SPEC, node, sound
 from tests.support.lustre_files import Lfs
 
 
-def facts_of(*nodes: NodeFacts) -> dict[str, Answer | None]:
-    return {each.hostname: Answer(0, each.model_dump_json().encode(), b"") for each in nodes}
+def facts_of(*nodes: NodeFacts) -> dict[str, CommandOutput | None]:
+    return {each.hostname: CommandOutput(0, each.model_dump_json().encode(), b"") for each in nodes}
 
 
 class Grid:
     """Nodes that answer with facts, and a master that does not answer, or cannot be asked."""
 
-    def __init__(self, answers: Mapping[str, Answer | None]) -> None:
+    def __init__(self, answers: Mapping[str, CommandOutput | None]) -> None:
         self.answers = answers
         self.asked: list[Sequence[str]] = []
         self.masters: list[Sequence[str]] = []
         self.broken = False
 
-    def reach(self, command: Sequence[str], stdin: bytes, seconds: float) -> Mapping[str, Answer | None]:
+    def reach(
+        self, command: Sequence[str], stdin: bytes, seconds: float
+    ) -> Mapping[str, CommandOutput | None]:
         request = json.loads(stdin)
         assert request["libraries"] == {"data": "/mnt/grid/data"}
         assert "vm.dirty_ratio" in request["settings"]["sysctl"]
@@ -45,11 +46,11 @@ class Grid:
         self.asked.append(command)
         return self.answers
 
-    def run(self, command: Sequence[str], *, timeout_s: float = 30.0) -> Answer:
+    def run(self, command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
         self.masters.append(command)
         if self.broken:
             raise environment_error("mfscli cannot be started: No such file", remedy="install it")
-        return Answer(1, b"", b"can't connect to master")
+        return CommandOutput(1, b"", b"can't connect to master")
 
     def access(self, down: Mapping[str, str] | None = None) -> NodeAccess:
         return NodeAccess(self.reach, self.run, down or {})
@@ -105,7 +106,7 @@ def test_facts_survive_the_way_from_a_node(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"null", b"[1]"])
 def test_answers_that_are_no_facts_are_silence(text: bytes) -> None:
-    grid = Grid({"compute1": Answer(0, text, b"")})
+    grid = Grid({"compute1": CommandOutput(0, text, b"")})
     names = [each.name for each in grid.faults()]
     assert "node-silent" in names
 
@@ -133,5 +134,5 @@ def test_large_files_on_one_target_are_looked_for_where_the_file_system_answers(
 
     hanging = Seen(MACHINES, {"compute1": now("compute1", hangs=True)}, {}, {})
     assert health_of_filesystems(hanging, on_one) == {}
-    nothing = Lfs(refuses=Output(127, b"", b"lfs: not found"))
+    nothing = Lfs(refuses=CommandOutput(127, b"", b"lfs: not found"))
     assert health_of_filesystems(Seen(MACHINES, {"compute1": now("compute1")}, {}, {}), nothing) == {}

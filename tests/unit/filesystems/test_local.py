@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gridwright.commands import CommandOutput, run_here
 from gridwright.errors import environment_error
-from gridwright.filesystems.commands import Output, run_here
 from gridwright.filesystems.health import Condition, Health
 from gridwright.filesystems.healths import filesystem_health
 from gridwright.filesystems.local.counters import disk_traffic, parse_diskstats, read_counts
@@ -71,10 +71,10 @@ def root(tmp_path: Path) -> Path:
 
 
 def space(text: str = "4096 1030016 1014514 2092800 2092797\n") -> object:
-    def run(command: Sequence[str], *, timeout_s: float = 30.0) -> Output:
+    def run(command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
         assert list(command[:3]) == ["stat", "-f", "-c"]
         assert timeout_s <= 5
-        return Output(0, text.encode(), b"")
+        return CommandOutput(0, text.encode(), b"")
 
     return run
 
@@ -166,7 +166,7 @@ def test_xfs_that_does_not_know_its_stripes_is_told(root: Path, options: str) ->
 
 
 def test_a_disk_that_hangs_is_a_finding_and_no_hang(root: Path) -> None:
-    def run(command: Sequence[str], *, timeout_s: float = 30.0) -> Output:
+    def run(command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
         raise environment_error("stat -f /mnt/nvme has not answered for 5 s")
 
     found = asked(root, run=run)

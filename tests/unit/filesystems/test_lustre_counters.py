@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gridwright.commands import CommandOutput
 from gridwright.errors import GridwrightError
-from gridwright.filesystems.commands import Output
 from gridwright.filesystems.lustre.counters import (
     Reading,
     read_client_counters,
@@ -26,11 +26,11 @@ from tests.fixtures.lustre_node import printed
 MIB = 2**20
 
 
-def prints(name: str, *, root: bool = True) -> Callable[..., Output]:
-    def run(command: Sequence[str], *, timeout_s: float = 30.0) -> Output:
+def prints(name: str, *, root: bool = True) -> Callable[..., CommandOutput]:
+    def run(command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
         if list(command) == ["id", "-u"]:
-            return Output(0, b"0\n" if root else b"1000\n", b"")
-        return Output(0, printed(name).encode(), b"")
+            return CommandOutput(0, b"0\n" if root else b"1000\n", b"")
+        return CommandOutput(0, printed(name).encode(), b"")
 
     return run
 

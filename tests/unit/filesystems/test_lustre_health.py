@@ -356,9 +356,9 @@ def test_whatever_a_command_printed_is_read_or_refused(path: Path) -> None:
 
 def test_a_node_without_lustre_says_what_to_install() -> None:
     def run(command: object, *, timeout_s: float = 30.0) -> object:
-        from gridwright.filesystems.commands import Output
+        from gridwright.commands import CommandOutput
 
-        return Output(127, b"", b"lctl: command not found")
+        return CommandOutput(127, b"", b"lctl: command not found")
 
     with pytest.raises(GridwrightError, match="lctl is not there"):
         read_parameters(run, ["version"])  # type: ignore[arg-type]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gridwright.commands import CommandOutput
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.filesystems.commands import Output
 from gridwright.filesystems.healths import library_findings
 from gridwright.filesystems.lustre.layout import Component, Layout, parse_layout, read_layout
 from gridwright.filesystems.lustre.layout_command import (
@@ -95,7 +95,7 @@ def test_the_component_of_a_byte() -> None:
 def test_a_path_on_no_lustre_is_said_so() -> None:
     error = (RECORDED / "229-getstripe-on-nonlustre.err").read_bytes()
     with pytest.raises(GridwrightError, match="/etc/hostname is on no Lustre") as caught:
-        read_layout(Lfs(refuses=Output(25, b"", error)), "/etc/hostname")
+        read_layout(Lfs(refuses=CommandOutput(25, b"", error)), "/etc/hostname")
     assert caught.value.status is ExitStatus.ENVIRONMENT
 
 
@@ -149,7 +149,9 @@ def test_a_layout_is_set_and_read_back() -> None:
     run = Lfs(layouts={"/l/dir3": printed("221-getstripe-d-yaml-dir3")})
     done = apply_layout(run, "/l/dir3", progressive((64 * MIB, 1), (None, -1)))
     assert shape(done) == [(0, 64 * MIB, 1, 4 * MIB), (64 * MIB, None, -1, 4 * MIB)]
-    refused = Lfs(refuses=Output(22, b"", b"lfs setstripe: setstripe error for '/l/x': Invalid argument\n"))
+    refused = Lfs(
+        refuses=CommandOutput(22, b"", b"lfs setstripe: setstripe error for '/l/x': Invalid argument\n")
+    )
     with pytest.raises(GridwrightError, match=r"was not set: .*Invalid argument"):
         apply_layout(refused, "/l/x", plain(1, pool="nopool"))
 

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.catalog import load_catalog
+from gridwright.commands import CommandOutput
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.filesystems.contribution import contribution
 from gridwright.filesystems.health import Condition, Health, Server
 from gridwright.filesystems.moosefs import connected_servers, health, master_of_mount, traffic
 from gridwright.filesystems.site import ComputeNodes, Site
-from gridwright.schedulers.head_node import Answer
 from gridwright.spec.load import parse_spec
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "moosefs"
@@ -30,14 +30,14 @@ class Recorded:
         self.broken = broken
         self.asked: list[Sequence[str]] = []
 
-    def __call__(self, command: Sequence[str], *, timeout_s: float = 30.0) -> Answer:
+    def __call__(self, command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
         assert timeout_s <= 10
         self.asked.append(command)
         if any(each in command for each in self.broken):
             raise environment_error("mfscli has not answered for 10 s")
         disks = "-SHD" in command
         lines = self.text.splitlines(keepends=True)
-        return Answer(0, "".join(x for x in lines if x.startswith("disks:") == disks).encode(), b"")
+        return CommandOutput(0, "".join(x for x in lines if x.startswith("disks:") == disks).encode(), b"")
 
 
 def recorded(name: str) -> Health:
@@ -211,8 +211,8 @@ def test_no_garbage_crashes_it(printed: str) -> None:
 
 @given(st.binary(max_size=200))
 def test_no_bytes_crash_it(printed: bytes) -> None:
-    def run(command: Sequence[str], *, timeout_s: float = 30.0) -> Answer:
-        return Answer(1, printed, b"")
+    def run(command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
+        return CommandOutput(1, printed, b"")
 
     assert health(run, "storage1").condition in Condition
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gridwright.commands import CommandOutput
 from gridwright.errors import environment_error
-from gridwright.filesystems.commands import Output
 from gridwright.filesystems.health import Condition, Health
 from gridwright.filesystems.healths import filesystem_health
 from gridwright.filesystems.mount_entry import mount_entry
@@ -47,18 +47,18 @@ class Client:
     space: str | None = "4096 1000000 900000 500000 499000\n"
     asked: list[Sequence[str]] = field(default_factory=list)
 
-    def __call__(self, command: Sequence[str], *, timeout_s: float = 30.0) -> Output:
+    def __call__(self, command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
         assert timeout_s <= 5
         self.asked.append(command)
         match list(command):
             case ["cat", "/proc/mounts"]:
-                return Output(0, self.mounts.encode(), b"")
+                return CommandOutput(0, self.mounts.encode(), b"")
             case ["cat", "/proc/self/mountstats"]:
-                return Output(0, self.mountstats.encode(), b"")
+                return CommandOutput(0, self.mountstats.encode(), b"")
             case ["stat", "-f", "-c", _, "/data"]:
                 if self.space is None:
                     raise environment_error("stat -f /data has not answered for 5 s")
-                return Output(0, self.space.encode(), b"")
+                return CommandOutput(0, self.space.encode(), b"")
         raise AssertionError(command)
 
 

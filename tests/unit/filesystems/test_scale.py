@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gridwright.commands import CommandOutput
 from gridwright.errors import environment_error
-from gridwright.filesystems.commands import Output
 from gridwright.filesystems.health import Condition, Health
 from gridwright.filesystems.healths import filesystem_health
 from gridwright.filesystems.scale.health import health, monitor_findings
@@ -42,13 +42,13 @@ class Node:
     mounts: str = "lake /lake gpfs rw,relatime 0 0\n"
     space: str | None = "4096 1000000 900000 500000 499000\n"
 
-    def __call__(self, command: Sequence[str], *, timeout_s: float = 30.0) -> Output:
+    def __call__(self, command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
         told = {"cat": self.mounts, "/usr/lpp/mmfs/bin/mmhealth": self.printed, "stat": self.space}[
             command[0]
         ]
         if told is None:
             raise environment_error(f"{command[0]} has not answered for {timeout_s:.0f} s")
-        return Output(0, told.encode(), b"")
+        return CommandOutput(0, told.encode(), b"")
 
 
 def names(found: Health) -> list[str]:

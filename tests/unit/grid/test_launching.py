@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from gridwright.commands import CommandOutput
 from gridwright.errors import environment_error
 from gridwright.grid import launching
 from gridwright.grid.launching import SchedulerLauncher, SshLauncher
-from gridwright.schedulers.head_node import Answer
 from gridwright.schedulers.job import Explanation, Job, JobRequest, JobState, NodeState
 from tests.support.command import wait_until
 
@@ -122,7 +122,7 @@ class FakeHead:
         stdin: bytes = b"",
         environment: Mapping[str, str] | None = None,
         timeout_s: float = 30.0,
-    ) -> Answer:
+    ) -> CommandOutput:
         raise NotImplementedError
 
     def argv(self, command: Sequence[str]) -> list[str]:

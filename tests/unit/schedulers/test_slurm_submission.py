@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from gridwright.commands import CommandOutput
 from gridwright.errors import GridwrightError
-from gridwright.schedulers.head_node import Answer
 from gridwright.schedulers.job import Explanation, Job, JobRequest, JobState
 from gridwright.schedulers.slurm.cluster import Cluster, parse_config, parse_nodes, parse_partitions
 from gridwright.schedulers.slurm.explanation import explain_job
@@ -247,11 +247,11 @@ class Recording:
 
     name = "head"
 
-    def __init__(self, *answers: Answer) -> None:
+    def __init__(self, *answers: CommandOutput) -> None:
         self.answers = list(answers)
         self.environment: dict[str, str] = {}
 
-    def run(self, _command: object, **values: Any) -> Answer:
+    def run(self, _command: object, **values: Any) -> CommandOutput:
         self.environment = values["environment"]
         return self.answers.pop(0)
 
@@ -260,7 +260,7 @@ class Recording:
 
 
 def test_variables_of_slurm_that_would_change_jobs_do_not_reach_its_tools() -> None:
-    head = Recording(Answer(0, b"", b""))
+    head = Recording(CommandOutput(0, b"", b""))
     caller = {
         "PATH": "/bin",
         "SBATCH_ACCOUNT": "physics",
@@ -289,8 +289,8 @@ def test_variables_of_slurm_that_would_change_jobs_do_not_reach_its_tools() -> N
 
 
 def test_a_query_is_tried_again_while_slurmctld_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    away = Answer(1, b"", b"squeue: error: Unable to contact slurm controller (connect failure)")
-    head = Recording(away, away, Answer(0, b"fine", b""))
+    away = CommandOutput(1, b"", b"squeue: error: Unable to contact slurm controller (connect failure)")
+    head = Recording(away, away, CommandOutput(0, b"fine", b""))
     assert Tools(head, {}).query(["squeue"]) == b"fine"  # type: ignore[arg-type]
     assert head.answers == []
     monkeypatch.setattr("gridwright.schedulers.slurm.tools.PATIENCE_S", 0.3)
@@ -303,10 +303,10 @@ def test_a_query_is_tried_again_while_slurmctld_is_away(monkeypatch: pytest.Monk
 
 
 def test_what_slurm_refuses_is_not_tried_again() -> None:
-    head = Recording(Answer(1, b"", b"sbatch: error: Invalid account"))
+    head = Recording(CommandOutput(1, b"", b"sbatch: error: Invalid account"))
     with pytest.raises(Refused):
         Tools(head, {}).once(["sbatch"])  # type: ignore[arg-type]
-    head.answers = [Answer(1, b"", b"sacct: error: Invalid account")]
+    head.answers = [CommandOutput(1, b"", b"sacct: error: Invalid account")]
     with pytest.raises(GridwrightError) as caught:
         Tools(head, {}).query(["sacct"])  # type: ignore[arg-type]
     assert caught.value.status == 2

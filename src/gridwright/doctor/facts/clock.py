@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
-import subprocess
 from pathlib import Path
 from typing import Any
 
+from gridwright.commands import CommandError, run_here
 from gridwright.doctor.facts.files import text_of
 
 _UNSYNCHRONISED = 0x0040
@@ -53,10 +53,8 @@ def _kernel_says() -> bool:
 def _chrony_says() -> bool:
     """The last field of `chronyc -c tracking` is `Normal` where it is synchronised (chronyc(1))."""
     try:
-        done = subprocess.run(
-            ["chronyc", "-n", "-c", "tracking"], capture_output=True, timeout=_ANSWER_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        done = run_here(["chronyc", "-n", "-c", "tracking"], timeout_s=_ANSWER_S)
+    except CommandError:
         return False
     return done.stdout.decode(errors="replace").strip().rpartition(",")[2] == "Normal"
 

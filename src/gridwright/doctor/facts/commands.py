@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+
+from gridwright.commands import CommandSilent, run_here
 
 _ANSWER_S = 2.0
 """For one command; a client that has lost its servers may take minutes."""
@@ -52,7 +53,6 @@ def unit(name: str) -> str | None:
 def _printed(command: Sequence[str]) -> str:
     """What a command prints, whatever its exit status. Raises TimeoutError."""
     try:
-        done = subprocess.run(command, capture_output=True, timeout=_ANSWER_S, check=False)
-    except subprocess.TimeoutExpired:
+        return run_here(command, timeout_s=_ANSWER_S).stdout.decode(errors="replace")
+    except CommandSilent:
         raise TimeoutError(110, f"{command[0]} does not answer") from None
-    return done.stdout.decode(errors="replace")

@@ -21,7 +21,7 @@ _TOLD_OTHERWISE = frozenset(
 
 def health(described: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Findings about a file system, given as in the grid spec. Raises OSError where it cannot be asked."""
-    from gridwright.filesystems.commands import run_here
+    from gridwright.commands import run_here
     from gridwright.filesystems.healths import filesystem_health
     from gridwright.spec.filesystems import FILESYSTEMS
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
+
+from gridwright.commands import CommandError, run_here
 
 _ANSWER_S = 3.0
 _SYSTEMD = Path("/run/systemd/system")
@@ -17,10 +18,10 @@ def services() -> dict[str, Any]:
         raise OSError(2, "systemd does not run here")
     command = ["systemctl", "list-units", "--failed", "--plain", "--no-legend", "--no-pager", "--all"]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=_ANSWER_S, check=False)
-    except subprocess.TimeoutExpired:
-        raise OSError(110, "systemctl does not answer") from None
-    if done.returncode:
+        done = run_here(command, timeout_s=_ANSWER_S)
+    except CommandError as error:
+        raise OSError(110, str(error.problems[0].what)) from None
+    if done.status:
         raise OSError(5, done.stderr.decode(errors="replace").strip()[:200] or "systemctl failed")
     return {"failed": failed_units(done.stdout.decode(errors="replace"))}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gridwright.commands import run_bounded
 from gridwright.errors import environment_error
-from gridwright.schedulers.head_node import run_bounded
 
 MOUNT_POINT = "/srv/mfs"
 """Where a storage node has its disk."""

@@ -6,11 +6,11 @@ import os
 import socket
 from collections.abc import Mapping, Sequence
 
+from gridwright.commands import CommandOutput
 from gridwright.errors import environment_error
 from gridwright.providers.lab.network import listen
 from gridwright.providers.lab.node import Node, node_of
 from gridwright.providers.lab.record import read
-from gridwright.schedulers.head_node import Answer
 from gridwright.spec.model import GridSpec
 
 
@@ -40,7 +40,7 @@ class LabHead:
         stdin: bytes = b"",
         environment: Mapping[str, str] | None = None,
         timeout_s: float = 30.0,
-    ) -> Answer:
+    ) -> CommandOutput:
         """Run a command on the controller; see HeadNode."""
         chosen = dict(os.environ) if environment is None else environment
         return self._node.run(command, stdin=stdin, environment=chosen, timeout_s=timeout_s)

@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 
 import gridwright
+from gridwright.commands import run_bounded
 from gridwright.errors import environment_error
 from gridwright.providers.lab.service import LabNode
-from gridwright.schedulers.head_node import run_bounded
 
 _OF_THE_IMAGE = ("/usr", "/lib", "/bin", "/sbin", "/etc", "/var")
 """What every node has of its own: the system's Python there is that of the image."""

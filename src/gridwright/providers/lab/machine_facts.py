@@ -8,12 +8,12 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gridwright.commands import CommandError, run_bounded
 from gridwright.providers.lab.image import image_directory, root_filesystem
 from gridwright.providers.lab.syscalls import Mount, Namespace, mount, unshare
 from gridwright.schedulers.state_directory import LABS
@@ -111,11 +111,12 @@ def _probe() -> str | None:
         mount("tmpfs", "/proc", "tmpfs")
         for kind in ("bridge", "veth"):
             command = ["ip", "link", "add", f"probe-{kind}", "type", kind]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_S, check=False)
-            if done.returncode:
-                return f"no network interface of type {kind}: {done.stderr.strip()}"
+            done = run_bounded(command, timeout_s=_PROBE_S)
+            if done.status:
+                why = done.stderr.decode(errors="replace").strip()
+                return f"no network interface of type {kind}: {why}"
         unshare(Namespace.PID)
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except (OSError, CommandError) as error:
         return str(error)
     return None
 
@@ -136,11 +137,9 @@ def _network(text: str) -> ipaddress.IPv4Network:
 
 def _ip_json(*words: str) -> list[dict[str, Any]]:
     try:
-        done = subprocess.run(
-            ["ip", "-4", "-j", *words], capture_output=True, text=True, timeout=_PROBE_S, check=False
-        )
-        return list(json.loads(done.stdout or "[]"))
-    except (OSError, ValueError, subprocess.TimeoutExpired):
+        printed = run_bounded(["ip", "-4", "-j", *words], timeout_s=_PROBE_S).stdout
+        return list(json.loads(printed or "[]"))
+    except (ValueError, CommandError):
         return []
 
 

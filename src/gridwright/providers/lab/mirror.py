@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from gridwright.commands import CommandError, run_bounded
 
 VARIABLE = "GRIDWRIGHT_LAB_MIRROR"
 """Environment variable that names a mirror."""
@@ -42,12 +43,10 @@ def environment() -> dict[str, str]:
 def _apt_proxy(scheme: str) -> str | None:
     name = f"Acquire::{scheme}::Proxy"
     try:
-        done = subprocess.run(
-            ["apt-config", "dump", name], capture_output=True, text=True, timeout=10, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        printed = run_bounded(["apt-config", "dump", name], timeout_s=10).stdout.decode(errors="replace")
+    except CommandError:
         return None
-    found = re.search(rf'^{name} "([^"]+)";', done.stdout, re.MULTILINE | re.IGNORECASE)
+    found = re.search(rf'^{name} "([^"]+)";', printed, re.MULTILINE | re.IGNORECASE)
     return found[1] if found and found[1].upper() != "DIRECT" else None
 
 

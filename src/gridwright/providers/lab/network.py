@@ -5,10 +5,10 @@ from __future__ import annotations
 import fcntl
 import socket
 import struct
-import subprocess
 from collections.abc import Iterable
 from ipaddress import IPv4Address
 
+from gridwright.commands import CommandError, run_bounded
 from gridwright.errors import environment_error
 from gridwright.providers.lab.layout import PlannedNode
 from gridwright.providers.lab.syscalls import Namespace, enter
@@ -68,21 +68,14 @@ def _ip(anchor: int, lines: list[str], *, force: bool = False) -> None:
     """Run commands of ip(8) in the network namespace of a process."""
     command = ["nsenter", "-t", str(anchor), "-n", "ip", *(["-force"] if force else []), "-batch", "-"]
     try:
-        done = subprocess.run(
-            command,
-            input="\n".join(lines) + "\n",
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        done = run_bounded(command, stdin="".join(f"{line}\n" for line in lines).encode(), timeout_s=LIMIT_S)
+    except CommandError as error:
         raise environment_error(
             f"the network of the lab cannot be changed: {error}", remedy="see whether ip and nsenter work"
         ) from error
-    if done.returncode and not force:
+    if done.status and not force:
         raise environment_error(
-            f"the network of the lab cannot be changed: {done.stderr.strip()}",
+            f"the network of the lab cannot be changed: {done.stderr.decode(errors='replace').strip()}",
             remedy="run gridwright down, then gridwright up again",
         )
 

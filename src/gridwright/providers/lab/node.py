@@ -6,16 +6,14 @@ import contextlib
 import os
 import signal
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from gridwright.commands import CommandNotStarted, CommandOutput, Surroundings, run_bounded
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.providers.lab.cgroups import MemberGroups
-from gridwright.providers.lab.places import Places
 from gridwright.providers.lab.processes import ProcessId
 from gridwright.providers.lab.record import LabRecord, NodeRecord
-from gridwright.schedulers.head_node import Answer
 
 PLAIN = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -59,38 +57,15 @@ class Node:
         stdin: bytes = b"",
         environment: Mapping[str, str] | None = None,
         timeout_s: float = 30.0,
-    ) -> Answer:
+    ) -> CommandOutput:
         """Run a command; see service.LabNode."""
-        process = self._begin(
-            command, environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        try:
-            out, err = process.communicate(stdin, timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            _kill_group(process)
-            raise self._too_long(command, timeout_s) from None
-        except BaseException:
-            _kill_group(process)
-            raise
-        return Answer(_status(process), out, err)
+        return self._run(command, stdin=stdin, environment=environment, timeout_s=timeout_s)
 
     def start(
         self, command: Sequence[str], *, environment: Mapping[str, str] | None = None, timeout_s: float = 30.0
-    ) -> Answer:
+    ) -> CommandOutput:
         """Run a command that leaves a daemon behind; see service.LabNode."""
-        with tempfile.TemporaryFile(dir=Places(self._lab).home) as output:
-            fd = output.fileno()
-            process = self._begin(command, environment, stdin=subprocess.DEVNULL, stdout=fd, stderr=fd)
-            try:
-                process.wait(timeout_s)
-            except subprocess.TimeoutExpired:
-                _kill_group(process)
-                raise self._too_long(command, timeout_s) from None
-            except BaseException:
-                _kill_group(process)
-                raise
-            output.seek(0)
-            return Answer(_status(process), b"", output.read())
+        return self._run(command, environment=environment, timeout_s=timeout_s, leaves_daemon=True)
 
     def write(self, path: str, content: str | bytes, *, mode: int = 0o644, owner: str = "root") -> None:
         """Write a file; see service.LabNode."""
@@ -122,40 +97,29 @@ class Node:
             remedy="remove the image, and let gridwright up make it anew",
         )
 
-    def _begin(
+    def _run(
         self,
         command: Sequence[str],
-        environment: Mapping[str, str] | None,
         *,
-        stdin: int,
-        stdout: int,
-        stderr: int,
-    ) -> subprocess.Popen[bytes]:
+        stdin: bytes = b"",
+        environment: Mapping[str, str] | None,
+        timeout_s: float,
+        leaves_daemon: bool = False,
+    ) -> CommandOutput:
         try:
-            return subprocess.Popen(
+            return run_bounded(
                 self.argv(command),
                 stdin=stdin,
-                stdout=stdout,
-                stderr=stderr,
-                env=dict(PLAIN if environment is None else environment),
-                cwd="/",
-                start_new_session=True,
-                preexec_fn=self.groups.join,  # noqa: PLW1509 - it only writes to files
+                environment=PLAIN if environment is None else environment,
+                timeout_s=timeout_s,
+                leaves_daemon=leaves_daemon,
+                name=command[0],
+                # joining control groups only writes to files
+                at=Surroundings(self.name, "/", prepare=self.groups.join, kill=_kill_group),
             )
-        except (OSError, subprocess.SubprocessError) as error:
+        except CommandNotStarted:
             self.check()
-            raise environment_error(
-                f"{command[0]} cannot be started: {error}",
-                where=self.name,
-                remedy="see whether nsenter works on this machine",
-            ) from error
-
-    def _too_long(self, command: Sequence[str], timeout_s: float) -> GridwrightError:
-        return environment_error(
-            f"{command[0]} has not answered for {timeout_s:g} s",
-            where=self.name,
-            remedy="see whether its service runs: gridwright status",
-        )
+            raise
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
@@ -184,10 +148,6 @@ def _group(leader: int) -> set[int]:
                 if os.getpgid(int(name)) == leader:
                     found.add(int(name))
     return found
-
-
-def _status(process: subprocess.Popen[bytes]) -> int:
-    return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
 
 def node_is_down(lab: str, name: str) -> GridwrightError:

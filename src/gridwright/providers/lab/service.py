@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from gridwright.commands import CommandOutput
 from gridwright.providers.lab.cgroups import CgroupSupport
 from gridwright.providers.lab.layout import Layout
 from gridwright.providers.lab.places import Places
-from gridwright.schedulers.head_node import Answer
 from gridwright.spec.model import GridSpec
 
 
@@ -27,7 +27,7 @@ class LabNode(Protocol):
         stdin: bytes = b"",
         environment: Mapping[str, str] | None = None,
         timeout_s: float = 30.0,
-    ) -> Answer:
+    ) -> CommandOutput:
         """Run a command on the node, as root, in `/`; by default with a plain environment.
 
         Whatever its exit status was is returned. Raises GridwrightError (ENVIRONMENT) where the node is
@@ -37,7 +37,7 @@ class LabNode(Protocol):
 
     def start(
         self, command: Sequence[str], *, environment: Mapping[str, str] | None = None, timeout_s: float = 30.0
-    ) -> Answer:
+    ) -> CommandOutput:
         """Run a command that leaves a daemon behind: nothing of ours stays open in it.
 
         What it printed is in the answer's stderr.

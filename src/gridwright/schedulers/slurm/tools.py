@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
+from gridwright.commands import CommandNotStarted, CommandOutput
 from gridwright.errors import ExitStatus, GridwrightError, environment_error, input_error
-from gridwright.schedulers.head_node import Answer, HeadNode
+from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.slurm.words import Refusal, refusal
 
 ANSWER_S = 20.0
@@ -50,20 +51,19 @@ class Tools:
         self.head = head
         self._environment = _environment(os.environ if environment is None else environment)
 
-    def once(self, command: Sequence[str], *, stdin: bytes = b"", timeout_s: float = ANSWER_S) -> Answer:
+    def once(
+        self, command: Sequence[str], *, stdin: bytes = b"", timeout_s: float = ANSWER_S
+    ) -> CommandOutput:
         """Run a tool once. Raises Refused where it failed, with kind `unclear` where it did not end in time.
 
         Raises GridwrightError (ENVIRONMENT) where it cannot be started.
         """
         try:
             answer = self.head.run(command, stdin=stdin, environment=self._environment, timeout_s=timeout_s)
+        except CommandNotStarted as error:
+            remedy = "install Slurm's client tools on the head node (Debian: slurm-client)"
+            raise environment_error(error.problems[0].what, where=self.head.name, remedy=remedy) from error
         except GridwrightError as error:
-            if "cannot be started" in str(error):
-                raise environment_error(
-                    str(error.problems[0].what),
-                    where=self.head.name,
-                    remedy="install Slurm's client tools on the head node (Debian: slurm-client)",
-                ) from error
             late = "it has not answered in time"
             raise Refused(Refusal("unclear", "slurmctld has not answered in time", "", late)) from error
         if answer.status != 0:

@@ -1,0 +1,204 @@
+"""Running a command on this machine with a limit of time and of output: the one way for all rooms."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, cast
+
+from gridwright.errors import ExitStatus, GridwrightError, Problem
+
+MOST_BYTES = 64 * 2**20
+"""Bytes that a command may print; squeue of 100 000 jobs as JSON has less."""
+_DEATH_S = 1.0
+"""How long a killed command takes to end at most, where no file system holds it in the kernel."""
+_CHUNK = 1 << 16
+_LONGEST_NAME = 200
+_PLAIN = {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOutput:
+    """What a command left; `status` is 128 + n where signal n ended it."""
+
+    status: int
+    stdout: bytes
+    stderr: bytes
+
+
+class CommandError(GridwrightError):
+    """A command that did not come to its own end (status ENVIRONMENT)."""
+
+    def __init__(self, what: str, where: str | None, remedy: str) -> None:
+        super().__init__(Problem(what, where, remedy=remedy), status=ExitStatus.ENVIRONMENT)
+
+
+class CommandNotStarted(CommandError):
+    """It could not be started."""
+
+
+class CommandSilent(CommandError):
+    """It had not ended in time."""
+
+
+class CommandTalkative(CommandError):
+    """It printed more than it may."""
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that leads a group, and its group.
+
+    What hangs in the kernel cannot be killed: it is left behind, and ends when what it waits for answers.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_DEATH_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What commands at one place have in common.
+
+    `where` is the place that errors name. `prepare` runs in the child before the command; `kill` ends what
+    has not ended by itself.
+    """
+
+    where: str | None = None
+    directory: str | None = None
+    prepare: Callable[[], None] | None = None
+    kill: Callable[[subprocess.Popen[bytes]], None] = kill_group
+
+
+_HERE = Surroundings()
+
+
+def run_bounded(
+    command: Sequence[str],
+    *,
+    stdin: bytes = b"",
+    environment: Mapping[str, str] | None = None,
+    timeout_s: float = 30.0,
+    most_bytes: int = MOST_BYTES,
+    leaves_daemon: bool = False,
+    name: str | None = None,
+    at: Surroundings = _HERE,
+) -> CommandOutput:
+    """Run a command in a session of its own, and wait until it has ended and closed its output.
+
+    `environment` is all of its environment, by default that of this process. With `leaves_daemon` only the
+    command is waited for, nothing is on its input, and all it printed is in `stderr`. `name` is what errors
+    call it. Raises CommandNotStarted, CommandSilent and CommandTalkative.
+    """
+    shown = name or " ".join(command)[:_LONGEST_NAME]
+    with contextlib.ExitStack() as stack:
+        output = stack.enter_context(os.fdopen(os.memfd_create("output"), "rb")) if leaves_daemon else None
+        try:
+            process = subprocess.Popen(
+                list(command),
+                stdin=subprocess.PIPE if stdin and not output else subprocess.DEVNULL,
+                stdout=output or subprocess.PIPE,
+                stderr=output or subprocess.PIPE,
+                env=None if environment is None else dict(environment),
+                cwd=at.directory,
+                start_new_session=True,
+                preexec_fn=at.prepare,  # noqa: PLW1509 - for callers that know what it may touch
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            remedy = f"install what {command[0]} belongs to, or correct PATH"
+            what = f"{name or command[0]} cannot be started: {why}"
+            raise CommandNotStarted(what, at.where, remedy) from error
+        stack.callback(_end, process, at.kill)
+        try:
+            out, complaints = _exchange(process, stdin, time.monotonic() + timeout_s, most_bytes)
+        except TimeoutError:
+            remedy = "see what it waits for: whether its service runs; dmesg names servers that do not answer"
+            raise CommandSilent(f"{shown} has not answered for {timeout_s:.0f} s", at.where, remedy) from None
+        except OverflowError:
+            what = f"{shown} has printed more than {most_bytes} bytes"
+            raise CommandTalkative(what, at.where, "see what it prints") from None
+        if output:
+            output.seek(0)
+            complaints = output.read(most_bytes)
+        return CommandOutput(exit_status(process.returncode), out, complaints)
+
+
+def _end(process: subprocess.Popen[bytes], kill: Callable[[subprocess.Popen[bytes]], None]) -> None:
+    """Leave nothing running and nothing open."""
+    if process.returncode is None:
+        kill(process)
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe:
+            pipe.close()
+
+
+def run_here(command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
+    """Run a command whose words are read, so that it speaks English; see `run_bounded`."""
+    return run_bounded(command, environment={**os.environ, **_PLAIN}, timeout_s=timeout_s)
+
+
+def exit_status(returncode: int) -> int:
+    """The exit status as shells have it: 128 + n where signal n ended a process."""
+    return returncode if returncode >= 0 else 128 - returncode
+
+
+def _exchange(
+    process: subprocess.Popen[bytes], stdin: bytes, deadline: float, most_bytes: int
+) -> tuple[bytes, bytes]:
+    """Hand in the input and gather the output, until the process has ended.
+
+    Raises TimeoutError behind the deadline, and OverflowError when it prints more than it may.
+    """
+    printed: dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
+    left = memoryview(stdin)
+    with selectors.DefaultSelector() as selector:
+        for name, pipe in (("stdout", process.stdout), ("stderr", process.stderr)):
+            if pipe:
+                selector.register(pipe, selectors.EVENT_READ, name)
+        if process.stdin:
+            os.set_blocking(process.stdin.fileno(), False)
+            selector.register(process.stdin, selectors.EVENT_WRITE, "stdin")
+        while selector.get_map():
+            for key, _ in selector.select(_remaining(deadline)):
+                if key.data == "stdin":
+                    left = _written(key.fd, left)
+                    ended = not left
+                else:
+                    chunk = os.read(key.fd, _CHUNK)
+                    printed[key.data] += chunk
+                    ended = not chunk
+                if ended:
+                    selector.unregister(key.fileobj)
+                    cast("IO[bytes]", key.fileobj).close()
+            if sum(map(len, printed.values())) > most_bytes:
+                raise OverflowError
+    try:
+        process.wait(_remaining(deadline))
+    except subprocess.TimeoutExpired:
+        raise TimeoutError from None
+    return bytes(printed["stdout"]), bytes(printed["stderr"])
+
+
+def _written(fd: int, data: memoryview) -> memoryview:
+    """What is left of the input; nothing where nobody reads it any more."""
+    try:
+        return data[os.write(fd, data[:_CHUNK]) :]
+    except BlockingIOError:
+        return data
+    except BrokenPipeError:
+        return data[:0]
+
+
+def _remaining(deadline: float) -> float:
+    """Seconds to the deadline. Raises TimeoutError behind it."""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
