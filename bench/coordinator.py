@@ -32,7 +32,7 @@ from gridwright.iotest.node_worker import facts
 from gridwright.iotest.options import IotestOptions, LibraryTarget, NullVolume
 from gridwright.iotest.recorded import record_iotest
 from gridwright.iotest.remote_node import read_message
-from gridwright.iotest.wire import Channel, Handshake, Message, Opener, Sealer, nonce, text_of
+from gridwright.iotest.wire import COORDINATOR, Message, frame, node_context
 from gridwright.runs.directory import RunDirectory
 from tables import machine, markdown, publish, spread
 
@@ -48,28 +48,22 @@ class NullNode:
     def __init__(self, name: str, outcome: dict[str, Any]) -> None:
         self.name = name
         self._outcome = outcome
-        self._channel: Channel
         self._writer: asyncio.StreamWriter
         self._go: asyncio.Queue[float] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def serve(self, host: str, port: int, secret: bytes) -> None:
+    async def serve(self, host: str, port: int, credentials: Path) -> None:
         """Connect, and serve until told to leave."""
-        reader, self._writer = await asyncio.open_connection(host, port)
-        sealer, opener, own = Sealer(), Opener(), nonce()
-        self._writer.write(sealer.seal({"gridwright": __version__, "node": self.name, "nonce": own}))
-        answer = await read_message(reader, opener)
-        shake = Handshake(secret, self.name, own, text_of(answer, "nonce"))
-        shake.check("coordinator", answer)
-        self._writer.write(sealer.seal({"proof": shake.proof("node")}))
-        self._channel = shake.channel("node")
-        self._send({"say": "hello", "facts": facts(self.name)})
-        while (message := await read_message(reader, self._channel.opener))["do"] != "leave":
+        reader, self._writer = await asyncio.open_connection(
+            host, port, ssl=node_context(credentials), server_hostname=COORDINATOR
+        )
+        self._send({"say": "hello", "gridwright": __version__, "facts": facts(self.name)})
+        while (message := await read_message(reader))["do"] != "leave":
             self._take(message)
         self._writer.close()
 
     def _send(self, message: Message) -> None:
-        self._writer.write(self._channel.sealer.seal(message))
+        self._writer.write(frame(message))
 
     def _take(self, message: Message) -> None:
         order = message["do"]
@@ -145,11 +139,12 @@ def null_outcome() -> dict[str, Any]:
 
 async def serve_nodes(arguments: argparse.Namespace) -> None:
     """Be so many nodes."""
-    secret = bytes.fromhex(arguments.secret_file.read_text())
     host, _, port = arguments.connect.rpartition(":")
     outcome = null_outcome()
     nodes = [NullNode(name, outcome) for name in arguments.nodes.split(",")]
-    await asyncio.gather(*(node.serve(host, int(port), secret) for node in nodes))
+    await asyncio.gather(
+        *(node.serve(host, int(port), arguments.credentials / f"{node.name}.pem") for node in nodes)
+    )
 
 
 class ClientLauncher:
@@ -161,7 +156,8 @@ class ClientLauncher:
     def start(self, commands: Mapping[str, Sequence[str]], logs: Path) -> None:
         names = list(commands)
         command = list(commands[names[0]])
-        to = command[command.index("--connect") : command.index("--node")]
+        to = command[command.index("--connect") : command.index("--credentials")]
+        to += ["--credentials", str(Path(command[command.index("--credentials") + 1]).parent)]
         with (logs / "clients.log").open("wb") as log:
             for number in range(PROCESSES):
                 own = ",".join(names[number::PROCESSES])
@@ -265,7 +261,7 @@ def main() -> None:
     parser.add_argument("--coordinate", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--nodes", help=argparse.SUPPRESS)
     parser.add_argument("--connect", help=argparse.SUPPRESS)
-    parser.add_argument("--secret-file", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--credentials", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.nodes:
         asyncio.run(serve_nodes(args))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -20,6 +19,7 @@ import pytest
 
 from gridwright.errors import ExitStatus
 from gridwright.iotest.coordinator import Limits
+from gridwright.iotest.credentials import Authority, HandedOver
 from gridwright.iotest.options import NullVolume
 from gridwright.runs.directory import load_run
 from gridwright.runs.records import IotestRecord, PhaseRecord
@@ -124,20 +124,24 @@ def test_samples_name_their_node_and_a_run_is_loaded_as_it_was(tmp_path: Path, l
 
 
 class Curious(LocalLauncher):
-    """Looks at the secret when workers are started."""
+    """Looks at the keys when workers are started."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__()
         self._directory = directory
-        self.mode, self.secret = 0, ""
+        self.modes: set[int] = set()
+        self.keys: list[str] = []
 
     def start(self, commands: Mapping[str, Sequence[str]], logs: Path) -> None:
-        (file,) = self._directory.iterdir()
-        self.mode, self.secret = file.stat().st_mode & 0o777, file.read_text()
+        (directory,) = self._directory.iterdir()
+        files = list(directory.iterdir())
+        self.modes = {file.stat().st_mode & 0o777 for file in files}
+        # The second line of a key's PEM block is of this key alone.
+        self.keys = [file.read_text().splitlines()[1] for file in files]
         super().start(commands, logs)
 
 
-def test_the_secret_is_in_a_private_file_until_all_have_come_and_nowhere_else(
+def test_keys_are_in_private_files_until_all_have_come_and_nowhere_else(
     tmp_path: Path, library: Path
 ) -> None:
     test = GridTest(tmp_path, library)
@@ -146,11 +150,11 @@ def test_the_secret_is_in_a_private_file_until_all_have_come_and_nowhere_else(
     test.seen.when(is_phase("write"), lambda: left.append(list(test.secrets.iterdir())))
     _, status = with_launcher(test, curious)(size_bytes=MIB)
     assert status == ExitStatus.DONE
-    assert curious.mode == 0o600
-    assert len(curious.secret) == 64
+    assert curious.modes == {0o600}
+    assert len(set(curious.keys)) == len(NAMES)
     said = [*curious.commands["node1"], *(test.log(name) for name in NAMES)]
     said += [file.read_text() for file in test.run.path.glob("*.json")]
-    assert all(curious.secret not in each for each in said)
+    assert all(key not in each for key in curious.keys for each in said)
     assert left == [[]]
 
 
@@ -355,13 +359,11 @@ class Meddler(LocalLauncher):
 
 _FAKE = """
 import sys, time
-from gridwright.iotest.node_link import connect
+from pathlib import Path
+from gridwright.iotest.node_connection import connect
 from gridwright.iotest.node_worker import facts
 host, port = sys.argv[5].split(":")
-secret = bytes.fromhex(open(sys.argv[7]).read())
-connection, channel = connect((host, int(port)), secret, "node2", "0.0.1")
-connection.sendall(channel.sealer.seal({"say": "hello", "facts": facts("node2")}))
-connection.recv(1)
+connect((host, int(port)), Path(sys.argv[7]), {"gridwright": "0.0.1", "facts": facts("node2")})
 time.sleep(30)
 """
 
@@ -372,22 +374,22 @@ def test_a_node_of_another_release_is_named_and_left_out(tmp_path: Path, library
     record, status = with_launcher(test, meddler)(size_bytes=MIB)
     assert status == ExitStatus.ENVIRONMENT
     assert "node node2 was lost: it has gridwright 0.0.1, and " in text(record, "node-lost")
+    assert "the coordinator does not let us in: it has gridwright 0.0.1, and " in test.log("node2")
     assert phases_of(record)[0].bytes == 2 * 2 * MIB
 
 
-def test_a_worker_with_another_secret_is_not_let_in(tmp_path: Path, library: Path) -> None:
-    other = tmp_path / "other.secret"
-    other.write_text(os.urandom(32).hex())
+def test_a_worker_with_a_certificate_of_another_test_is_not_let_in(tmp_path: Path, library: Path) -> None:
+    other = HandedOver(Authority(), tmp_path / "other", ["node2"]).file_of("node2")
 
     def replace(command: list[str]) -> list[str]:
-        command[command.index("--secret-file") + 1] = str(other)
+        command[command.index("--credentials") + 1] = str(other)
         return command
 
     test = GridTest(tmp_path, library)
     record, status = with_launcher(test, Meddler("node2", replace))(size_bytes=MIB)
     assert status == ExitStatus.ENVIRONMENT
     assert "node node2 was lost: its process ended with 3" in text(record, "node-lost")
-    assert "does not know the secret of this test" in test.log("node2")
+    assert "its certificate is not of this test" in test.log("node2")
 
 
 def test_a_node_that_never_comes_is_given_up(tmp_path: Path, library: Path) -> None:

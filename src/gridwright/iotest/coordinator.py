@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import resource
-import secrets
 import socket
+import ssl
 import sys
 import threading
 import time
@@ -25,8 +24,9 @@ from gridwright.errors import Finding, GridwrightError, environment_error
 from gridwright.grid.launching import NodeLauncher
 from gridwright.grid.nodes import GridNode
 from gridwright.iotest.clock import LIMIT_S
+from gridwright.iotest.credentials import Authority, HandedOver
 from gridwright.iotest.remote_node import NodeFailed, RemoteNode, read_message
-from gridwright.iotest.wire import SECRET_BYTES, Handshake, Opener, Sealer, WireError, nonce, text_of
+from gridwright.iotest.wire import Message, WireError, frame, in_words, peer_name, text_of
 
 WORKER = "gridwright.iotest.node_worker"
 _OTHER_FILES = 256
@@ -80,11 +80,12 @@ class Coordinator:
                 self.nodes[node.name].fail(node.absent)
         self._fleet = fleet
         self._logs = logs
-        self._secret = secrets.token_bytes(SECRET_BYTES)
-        self._secret_file: Path | None = None
-        self._server: asyncio.Server | None = None
+        self._credentials: HandedOver | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._greeting: set[asyncio.Task[None]] = set()
         self._strangers: dict[str, str] = {}
+        self._refused = ""
+        """Why the last connection of somebody unknown was refused."""
 
     @property
     def here(self) -> list[RemoteNode]:
@@ -108,36 +109,33 @@ class Coordinator:
     async def _open(self) -> None:
         _allow_files(len(self.nodes) + _OTHER_FILES)
         listener, host = self._fleet.listen()
+        authority = Authority()
+        self._tasks = [asyncio.create_task(self._accept(listener, authority.context()))]
+        expected = [name for name, node in self.nodes.items() if node.failure is None]
+        credentials = await asyncio.to_thread(HandedOver, authority, self._fleet.secrets, expected)
+        self._credentials = credentials
         port = listener.getsockname()[1]
-        self._server = await asyncio.start_server(self._greet, sock=listener, backlog=1024)
-        self._secret_file = _write_secret(self._fleet.secrets, self._secret)
-        to = ["--connect", f"{host}:{port}", "--secret-file", str(self._secret_file)]
+        worker = [sys.executable, "-P", "-m", WORKER, "--connect", f"{host}:{port}"]
         commands = {
-            name: [sys.executable, "-P", "-m", WORKER, *to, "--node", name]
-            for name, node in self.nodes.items()
-            if node.failure is None
+            name: [*worker, "--credentials", str(credentials.file_of(name)), "--node", name]
+            for name in expected
         }
         await asyncio.to_thread(self._fleet.launcher.start, commands, self._logs)
-        self._tasks = [asyncio.create_task(self._watch()), asyncio.create_task(self._ask_launcher())]
+        self._tasks += [asyncio.create_task(self._watch()), asyncio.create_task(self._ask_launcher())]
         await self._gather()
-        # Each worker has read it by now, and a file that is not there cannot be left behind.
-        self._remove_secret()
+        # Each worker has read its own by now, and files that are not there cannot be left behind.
+        await asyncio.to_thread(credentials.remove)
 
     async def _close(self) -> None:
-        for task in self._tasks:
+        tasks = [*self._tasks, *self._greeting]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.to_thread(self._fleet.launcher.stop)
         for node in self.nodes.values():
             node.fail("the test is over")
-        if self._server is not None:
-            self._server.close()
-        self._remove_secret()
-
-    def _remove_secret(self) -> None:
-        if self._secret_file is not None:
-            with contextlib.suppress(OSError):
-                self._secret_file.unlink(missing_ok=True)
+        if self._credentials is not None:
+            await asyncio.to_thread(self._credentials.remove)
 
     async def _gather(self) -> None:
         """Wait until every node has come, or cannot, or the time is up."""
@@ -162,33 +160,64 @@ class Coordinator:
         for node in self.nodes.values():
             if not node.here:
                 why = waiting.get(node.name) or self._strangers.get(node.name) or "nothing was heard of it"
+                if self._refused:
+                    why += f"; {self._refused}"
                 node.fail(f"it did not come within {self.limits.gather_s:.0f} s: {why}")
 
-    async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Let a node in that knows the secret; one that does not hears no more than a number."""
+    async def _accept(self, listener: socket.socket, context: ssl.SSLContext) -> None:
+        """Take connections, and greet each beside the others."""
+        with listener:
+            listener.setblocking(False)
+            listener.listen(1024)
+            while True:
+                try:
+                    connection, _ = await asyncio.get_running_loop().sock_accept(listener)
+                except OSError:
+                    # As one that was given up meanwhile, or no file left for it: the next may do.
+                    await asyncio.sleep(0.1)
+                    continue
+                task = asyncio.create_task(self._greet(connection, context))
+                self._greeting.add(task)
+                task.add_done_callback(self._greeting.discard)
+
+    async def _greet(self, connection: socket.socket, context: ssl.SSLContext) -> None:
+        """Let a node in that has a certificate of this test; whoever has none is told no more than that."""
+        try:
+            async with asyncio.timeout(self.limits.greet_s):
+                reader, writer = await _secured(connection, context)
+        except (TimeoutError, OSError) as error:
+            why = in_words(error) if isinstance(error, ssl.SSLError) else str(error)
+            self._refused = f"a connection was refused: {why}"
+            connection.close()
+            return
         name = ""
         try:
             async with asyncio.timeout(self.limits.greet_s):
-                sealer, opener = Sealer(), Opener()
-                first = await read_message(reader, opener)
-                name, version = text_of(first, "node"), text_of(first, "gridwright")
-                shake = Handshake(self._secret, name, text_of(first, "nonce"), nonce())
-                proof = shake.proof("coordinator")
-                writer.write(sealer.seal({"nonce": shake.coordinator_nonce, "proof": proof}))
-                shake.check("node", await read_message(reader, opener))
-                channel = shake.channel("coordinator")
-                hello = await read_message(reader, channel.opener)
-            node = self.nodes.get(name)
-            if node is None or node.here or node.failure is not None:
-                raise WireError(f"nobody waits for a node {name}")
-            node.attach(reader, writer, channel, dict(hello["facts"]))
-            if version != __version__:
-                node.send({"do": "leave"})
-                node.fail(f"it has gridwright {version}, and {__version__} is here: install the same on both")
+                name = peer_name(writer.get_extra_info("peercert"))
+                hello = await read_message(reader)
+                self._let_in(name, reader, writer, hello)
         except (TimeoutError, OSError, WireError, KeyError, TypeError, asyncio.IncompleteReadError) as error:
-            if isinstance(error, WireError) and name in self.nodes:
+            if isinstance(error, WireError):
                 self._strangers[name] = f"a connection in its name was refused: {error}"
             writer.transport.abort()
+
+    def _let_in(
+        self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, hello: Message
+    ) -> None:
+        """Take a node whose name is proven, if it is waited for. Raises WireError, KeyError and TypeError."""
+        version, facts = text_of(hello, "gridwright"), dict(hello["facts"])
+        node = self.nodes.get(name)
+        if node is None or node.here or node.failure is not None:
+            writer.write(frame({"do": "refuse", "reason": "it waits for no such node"}))
+            raise WireError(f"nobody waits for a node {name}")
+        if version != __version__:
+            reason = f"it has gridwright {version}, and {__version__} is here: install the same on both"
+            writer.write(frame({"do": "refuse", "reason": reason}))
+            writer.close()
+            node.fail(reason)
+            return
+        writer.write(frame({"do": "welcome"}))
+        node.attach(reader, writer, facts)
 
     async def _watch(self) -> None:
         """Have every node show that it lives, and give up on those that do not."""
@@ -255,6 +284,17 @@ class Coordinator:
             node.fail(f"it did not stop within {self.limits.stop_s:.0f} s")
 
 
+async def _secured(
+    connection: socket.socket, context: ssl.SSLContext
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection once both sides have shown their certificates. Raises OSError, so ssl.SSLError."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(reader)
+    transport, _ = await loop.connect_accepted_socket(lambda: protocol, connection, ssl=context)
+    return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+
+
 def _allow_files(count: int) -> None:
     """Raise the limit of open files, one for each connection. Raises GridwrightError if it is too low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -278,23 +318,3 @@ def _clock_finding(node: RemoteNode) -> Finding:
         "for it, but logs of the nodes cannot be laid beside each other",
         "run a time service on all nodes, such as chrony",
     )
-
-
-def _write_secret(directory: Path, secret: bytes) -> Path:
-    """Put the secret where only its owner can read it, on all nodes. Raises GridwrightError."""
-    path = directory / f"iotest-{secrets.token_hex(6)}.secret"
-    try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(fd, secret.hex().encode())
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-    except OSError as error:
-        raise environment_error(
-            f"the secret of the test cannot be written: {error.strerror}",
-            where=str(error.filename or path),
-            remedy="name a directory that all nodes share with `state:` in the grid spec",
-        ) from error
-    return path

@@ -7,74 +7,18 @@ heeded at once, whatever that thread does; an end of the connection is an order 
 from __future__ import annotations
 
 import queue
-import socket
 import threading
 import time
 from collections.abc import Callable
 
-from gridwright.iotest.wire import (
-    HEAD,
-    Channel,
-    Handshake,
-    Message,
-    Opener,
-    Sealer,
-    WireError,
-    nonce,
-    text_of,
-)
-
-CONNECT_S = 15.0
-GREET_S = 15.0
-SILENCE_S = 45.0
-"""A coordinator that says or takes nothing for this long is gone: it sends a ping every few seconds."""
-
-
-class CoordinatorGone(Exception):
-    """The connection to the coordinator has ended."""
-
-
-def connect(
-    address: tuple[str, int], secret: bytes, node: str, version: str
-) -> tuple[socket.socket, Channel]:
-    """Connect and shake hands. Raises OSError and WireError."""
-    connection = socket.create_connection(address, timeout=CONNECT_S)
-    try:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.settimeout(GREET_S)
-        sealer, opener = Sealer(), Opener()
-        own = nonce()
-        connection.sendall(sealer.seal({"gridwright": version, "node": node, "nonce": own}))
-        answer = receive(connection, opener)
-        handshake = Handshake(secret, node, own, text_of(answer, "nonce"))
-        handshake.check("coordinator", answer)
-        connection.sendall(sealer.seal({"proof": handshake.proof("node")}))
-    except BaseException:
-        connection.close()
-        raise
-    return connection, handshake.channel("node")
-
-
-def receive(connection: socket.socket, opener: Opener) -> Message:
-    """The next message. Raises CoordinatorGone at the end of the connection, OSError and WireError."""
-    length, tag = opener.expect(_exactly(connection, HEAD.size))
-    return opener.open(tag, _exactly(connection, length))
-
-
-def _exactly(connection: socket.socket, count: int) -> bytes:
-    parts = bytearray()
-    while len(parts) < count:
-        chunk = connection.recv(min(count - len(parts), 1 << 16))
-        if not chunk:
-            raise CoordinatorGone
-        parts += chunk
-    return bytes(parts)
+from gridwright.iotest.node_connection import Connection, CoordinatorGone
+from gridwright.iotest.wire import Message, WireError
 
 
 class NodeLink:
     """The connection, once both sides have proven themselves."""
 
-    def __init__(self, connection: socket.socket, channel: Channel, stop: threading.Event) -> None:
+    def __init__(self, connection: Connection, stop: threading.Event) -> None:
         """`stop` is set when the coordinator says so, or is gone."""
         self.orders: queue.Queue[Message | None] = queue.Queue()
         """What to do next; None when the connection has ended."""
@@ -84,9 +28,7 @@ class NodeLink:
         """Set when the phase that runs shall end as if its time were up."""
         self.gone = threading.Event()
         self._connection = connection
-        self._channel = channel
         self._stop = stop
-        self._sending = threading.Lock()
         self._clock: Callable[[], dict[str, float]] = lambda: {
             "monotonic": time.monotonic(),
             "wall": time.time(),
@@ -99,8 +41,7 @@ class NodeLink:
     def send(self, message: Message) -> None:
         """Send a message. Raises CoordinatorGone, and sets `stop`, if it cannot be."""
         try:
-            with self._sending:
-                self._connection.sendall(self._channel.sealer.seal(message))
+            self._connection.send(message)
         except OSError as error:
             self._end()
             raise CoordinatorGone from error
@@ -111,10 +52,8 @@ class NodeLink:
 
     def _hear(self) -> None:
         try:
-            # One limit for both directions: what is sent is taken at once, or the coordinator is gone.
-            self._connection.settimeout(SILENCE_S)
             while True:
-                self._take(receive(self._connection, self._channel.opener))
+                self._take(self._connection.receive())
         except (OSError, WireError, CoordinatorGone):
             self._end()
 

@@ -22,7 +22,8 @@ from gridwright.filesystems.mounts import MountFacts
 from gridwright.iotest import failures
 from gridwright.iotest.drive import Stalled
 from gridwright.iotest.library_facts import describe_library, tidied
-from gridwright.iotest.node_link import CoordinatorGone, NodeLink
+from gridwright.iotest.node_connection import CoordinatorGone
+from gridwright.iotest.node_link import NodeLink
 from gridwright.iotest.node_phase import NodePhase, result_message
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.scratch import FileSet, Scratch, leftovers, remove_owned

@@ -1,9 +1,9 @@
 """The process that tests libraries on one node of several, as the coordinator says.
 
-    python -m gridwright.iotest.node_worker --connect HOST:PORT --secret-file FILE --node NAME
+    python -m gridwright.iotest.node_worker --connect HOST:PORT --credentials FILE --node NAME
 
-Started by the scheduler or through ssh. The secret of the test is in a file that only its owner can read,
-and is never sent. The process ends when the coordinator is done or gone; it leaves no files then.
+Started by the scheduler or through ssh. Its key and certificate are in a file that only its owner can read.
+The process ends when the coordinator is done or gone; it leaves no files then.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 
 from gridwright import __version__
 from gridwright.errors import ExitStatus
-from gridwright.iotest.node_link import CoordinatorGone, NodeLink, connect
+from gridwright.iotest.node_connection import Connection, CoordinatorGone, connect
+from gridwright.iotest.node_link import NodeLink
 from gridwright.iotest.node_test import NodeTest
-from gridwright.iotest.wire import Channel, WireError
+from gridwright.iotest.wire import Message, WireError
 from gridwright.machine import physical_cores
 from gridwright.runs.process import boot_id
 
@@ -34,20 +35,19 @@ CONNECT_FOR_S = 30.0
 
 
 def main() -> None:
-    """Serve one coordinator; exit status 3 if it could not be reached or did not know the secret."""
+    """Serve one coordinator; exit status 3 if it could not be reached or did not let this node in."""
     arguments = _arguments()
     stop = threading.Event()
     try:
-        secret = bytes.fromhex(arguments.secret_file.read_text().strip())
-        connection, channel = _connect(arguments.connect, secret, arguments.node)
+        hello = {"say": "hello", "gridwright": __version__, "facts": facts(arguments.node)}
+        connection = _connect(arguments.connect, arguments.credentials, hello)
     except (OSError, ValueError, WireError, CoordinatorGone) as error:
         reason = "it ended the connection" if isinstance(error, CoordinatorGone) else error
         print(f"the coordinator at {arguments.connect} is out of reach: {reason}", file=sys.stderr)  # noqa: T201
         sys.exit(ExitStatus.ENVIRONMENT)
-    link = NodeLink(connection, channel, stop)
+    link = NodeLink(connection, stop)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: _leave(link, stop))
-    link.send({"say": "hello", "facts": facts(arguments.node)})
     link.start()
     NodeTest(arguments.node, link, stop).serve()
     link.close()
@@ -73,7 +73,7 @@ def _leave(link: NodeLink, stop: threading.Event) -> None:
     link.orders.put(None)
 
 
-def _connect(address: str, secret: bytes, node: str) -> tuple[socket.socket, Channel]:
+def _connect(address: str, credentials: Path, hello: Message) -> Connection:
     host, _, port = address.rpartition(":")
     retrying = Retrying(
         retry=retry_if_exception_type(OSError),
@@ -82,13 +82,13 @@ def _connect(address: str, secret: bytes, node: str) -> tuple[socket.socket, Cha
         reraise=True,
     )
     # A thousand nodes come at once: each tries again at a moment of its own.
-    return retrying(connect, (host.strip("[]"), int(port)), secret, node, __version__)
+    return retrying(connect, (host.strip("[]"), int(port)), credentials, hello)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="gridwright.iotest.node_worker")
     parser.add_argument("--connect", required=True, metavar="HOST:PORT")
-    parser.add_argument("--secret-file", required=True, type=Path)
+    parser.add_argument("--credentials", required=True, type=Path)
     parser.add_argument("--node", required=True)
     return parser.parse_args()
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import ssl
 import time
 from typing import Any
 
 from gridwright.iotest.clock import ClockOffsets, Exchange, best
-from gridwright.iotest.wire import HEAD, Channel, Message, Opener, WireError
+from gridwright.iotest.wire import HEAD, Message, WireError, frame, in_words, length_of, message_of
 
 PING_S = 5.0
 """A node that does not answer a ping for this long is measured no further; it may still be alive."""
@@ -31,10 +32,9 @@ class LibraryFailedThere(NodeFailed):
         self.problem = problem
 
 
-async def read_message(reader: asyncio.StreamReader, opener: Opener) -> Message:
+async def read_message(reader: asyncio.StreamReader) -> Message:
     """The next message. Raises IncompleteReadError at the end of the connection, OSError, WireError."""
-    length, tag = opener.expect(await reader.readexactly(HEAD.size))
-    return opener.open(tag, await reader.readexactly(length))
+    return message_of(await reader.readexactly(length_of(await reader.readexactly(HEAD.size))))
 
 
 class RemoteNode:
@@ -50,7 +50,6 @@ class RemoteNode:
         self.told = False
         """Whether the user knows of its failure."""
         self.heard = time.monotonic()
-        self._channel: Channel | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._inbox: asyncio.Queue[Message | None] = asyncio.Queue()
         self._pings: dict[int, asyncio.Future[tuple[Message, float]]] = {}
@@ -61,7 +60,7 @@ class RemoteNode:
     @property
     def here(self) -> bool:
         """Whether it has come, and can still be asked."""
-        return self._channel is not None and self.failure is None
+        return self._writer is not None and self.failure is None
 
     @property
     def cores(self) -> int:
@@ -69,16 +68,12 @@ class RemoteNode:
         return self.wanted_cores or int(self.facts.get("cores", 1))
 
     def attach(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        channel: Channel,
-        facts: dict[str, Any],
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, facts: dict[str, Any]
     ) -> None:
-        """It has come, and proven itself."""
-        self._channel, self._writer, self.facts = channel, writer, facts
+        """It has come, and is who it says it is."""
+        self._writer, self.facts = writer, facts
         self.heard = time.monotonic()
-        self._reading = asyncio.create_task(self._read(reader, channel.opener))
+        self._reading = asyncio.create_task(self._read(reader))
 
     def fail(self, reason: str) -> None:
         """It can do no more; the first reason counts."""
@@ -94,8 +89,8 @@ class RemoteNode:
 
     def send(self, message: Message) -> None:
         """Send a message; one to a node that is gone is lost."""
-        if self._channel is not None and self._writer is not None and self.failure is None:
-            self._writer.write(self._channel.sealer.seal(message))
+        if self._writer is not None and self.failure is None:
+            self._writer.write(frame(message))
 
     def order(self, message: Message) -> None:
         """Give an order; what is heard from now on answers it. Raises NodeFailed."""
@@ -168,15 +163,17 @@ class RemoteNode:
         finally:
             self._pings.pop(number, None)
 
-    async def _read(self, reader: asyncio.StreamReader, opener: Opener) -> None:
+    async def _read(self, reader: asyncio.StreamReader) -> None:
         try:
             while self.failure is None:
-                message = await read_message(reader, opener)
+                message = await read_message(reader)
                 self.heard = time.monotonic()
                 if message.get("say") == "pong":
                     self._answered(message)
                 else:
                     self._inbox.put_nowait(message)
+        except ssl.SSLError as error:
+            self.fail(f"its connection does not hold: {in_words(error)}")
         except (asyncio.IncompleteReadError, OSError):
             self.fail("its connection ended")
         except WireError as error:

@@ -136,7 +136,7 @@ class FakeHead:
 def test_every_word_reaches_the_other_side_as_it_is(tmp_path: Path) -> None:
     head = FakeHead([sys.executable, "-c", "import time; time.sleep(60)"])
     launcher = SshLauncher(head)
-    command = ["python", "-m", "x", "--secret-file", "/a b/$(reboot);'\"*"]
+    command = ["python", "-m", "x", "--credentials", "/a b/$(reboot);'\"*"]
     launcher.start({"n1": command}, tmp_path)
     try:
         (asked,) = head.asked

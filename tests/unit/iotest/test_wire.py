@@ -1,105 +1,52 @@
-"""Frames between coordinator and nodes: only those who know the secret can make one."""
+"""Frames between coordinator and nodes, and who lets whom in."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.iotest.wire import HEAD, MOST, Channel, Handshake, Message, Opener, Sealer, WireError, text_of
-
-SHAKE = Handshake(b"s" * 32, "node1", "aa", "bb")
-MESSAGES = st.lists(
-    st.dictionaries(st.text(), st.one_of(st.integers(), st.text(), st.booleans())), min_size=1, max_size=5
+from gridwright.errors import GridwrightError
+from gridwright.iotest.credentials import Authority, HandedOver
+from gridwright.iotest.wire import (
+    COORDINATOR,
+    HEAD,
+    MOST,
+    Message,
+    WireError,
+    coordinator_context,
+    frame,
+    in_words,
+    length_of,
+    message_of,
+    node_context,
+    peer_name,
+    text_of,
 )
 
-
-def opened(opener: Opener, frame: bytes) -> Message:
-    length, tag = opener.expect(frame[: HEAD.size])
-    assert length == len(frame) - HEAD.size
-    return opener.open(tag, frame[HEAD.size :])
+MESSAGES = st.dictionaries(st.text(), st.one_of(st.integers(), st.text(), st.booleans()))
 
 
-def ends() -> tuple[Channel, Channel]:
-    return SHAKE.channel("node"), SHAKE.channel("coordinator")
+@given(MESSAGES)
+def test_a_message_comes_as_it_was_sent(message: Message) -> None:
+    sent = frame(message)
+    assert length_of(sent[: HEAD.size]) == len(sent) - HEAD.size
+    assert message_of(sent[HEAD.size :]) == message
 
 
-@given(MESSAGES, MESSAGES)
-def test_both_ends_understand_each_other(there: list[Message], back: list[Message]) -> None:
-    node, coordinator = ends()
-    assert [opened(coordinator.opener, node.sealer.seal(each)) for each in there] == there
-    assert [opened(node.opener, coordinator.sealer.seal(each)) for each in back] == back
-
-
-@given(st.data())
-def test_a_changed_frame_is_refused(data: st.DataObject) -> None:
-    node, coordinator = ends()
-    frame = bytearray(node.sealer.seal({"say": "result", "bytes": 123456789}))
-    # The length is not covered: who changes it cuts the payload, or waits for more.
-    at = data.draw(st.integers(4, len(frame) - 1))
-    frame[at] ^= data.draw(st.integers(1, 255))
-    with pytest.raises(WireError):
-        opened(coordinator.opener, bytes(frame))
-
-
-def test_a_repeated_a_left_out_and_a_returned_frame_are_refused() -> None:
-    node, coordinator = ends()
-    first, second = (node.sealer.seal({"number": number}) for number in (1, 2))
-    opened(coordinator.opener, first)
-    for frame in (first, node.sealer.seal({"number": 3})):
-        with pytest.raises(WireError):
-            opened(coordinator.opener, frame)
-    with pytest.raises(WireError):
-        opened(node.opener, second)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        replace(SHAKE, secret=b"t" * 32),
-        replace(SHAKE, node="node2"),
-        replace(SHAKE, node_nonce="ab"),
-        replace(SHAKE, coordinator_nonce="ab"),
-    ],
-)
-def test_a_proof_is_of_this_secret_this_node_and_these_numbers(other: Handshake) -> None:
-    for side in ("node", "coordinator"):
-        SHAKE.check(side, {"proof": SHAKE.proof(side)})
-        with pytest.raises(WireError, match=f"the {side} does not know the secret"):
-            SHAKE.check(side, {"proof": other.proof(side)})
-    frame = other.channel("node").sealer.seal({})
-    with pytest.raises(WireError):
-        opened(SHAKE.channel("coordinator").opener, frame)
-
-
-def test_one_side_cannot_send_back_the_proof_of_the_other() -> None:
-    with pytest.raises(WireError):
-        SHAKE.check("node", {"proof": SHAKE.proof("coordinator")})
-
-
-@pytest.mark.parametrize("proof", [None, 7, "", "é", "00" * 32])
-def test_what_is_no_proof_is_refused(proof: object) -> None:
-    with pytest.raises(WireError):
-        SHAKE.check("node", {"proof": proof})
-
-
-def test_one_who_has_proven_nothing_cannot_send_much() -> None:
-    frame = Sealer().seal({"node": "x" * 5000})
-    with pytest.raises(WireError, match="4096 are the most"):
-        Opener().expect(frame[: HEAD.size])
-    with pytest.raises(WireError):
-        SHAKE.channel("node").opener.expect(HEAD.pack(MOST + 1, bytes(16)))
+def test_nobody_can_send_more_than_there_is_to_say() -> None:
+    with pytest.raises(WireError, match="67108864 are the most"):
+        length_of(HEAD.pack(MOST + 1))
 
 
 @given(st.binary(max_size=200))
 def test_what_is_no_object_is_refused_and_breaks_nothing(payload: bytes) -> None:
-    import hmac
-
-    tag = hmac.digest(b"", (0).to_bytes(8, "big") + payload, "sha256")[:16]
     try:
-        message = Opener().open(tag, payload)
+        message = message_of(payload)
     except WireError:
         return
     assert isinstance(message, dict)
@@ -108,4 +55,113 @@ def test_what_is_no_object_is_refused_and_breaks_nothing(payload: bytes) -> None
 @pytest.mark.parametrize("value", [None, "", 7, "x" * 257])
 def test_a_greeting_has_short_texts(value: object) -> None:
     with pytest.raises(WireError):
-        text_of({"node": value}, "node")
+        text_of({"gridwright": value}, "gridwright")
+
+
+class Ends:
+    """Both ends of a connection, in memory."""
+
+    def __init__(self, coordinator: ssl.SSLContext, node: ssl.SSLContext, name: str = COORDINATOR) -> None:
+        up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.coordinator = coordinator.wrap_bio(up, down, server_side=True)
+        self.node = node.wrap_bio(down, up, server_hostname=name)
+
+    def shake(self) -> str:
+        """Shake hands; the name of the node. Raises ssl.SSLError."""
+        for _ in range(3):
+            for end in (self.node, self.coordinator):
+                try:
+                    end.do_handshake()
+                except ssl.SSLWantReadError:
+                    continue
+        certificate = self.coordinator.getpeercert()
+        assert certificate is not None
+        return peer_name(certificate)
+
+
+def of_node(authority: Authority, directory: Path, name: str) -> Path:
+    return HandedOver(authority, directory, [name]).file_of(name)
+
+
+@pytest.mark.parametrize("name", ["node1", "n" * 60 + ".a.long.domain.example", "rack_7-b", "10.0.0.7"])
+def test_both_ends_know_each_other(tmp_path: Path, name: str) -> None:
+    authority = Authority()
+    ends = Ends(authority.context(), node_context(of_node(authority, tmp_path, name)))
+    assert ends.shake() == name
+    assert ends.node.version() == "TLSv1.3"
+
+
+def test_a_node_of_another_test_is_not_let_in(tmp_path: Path) -> None:
+    authority, other = Authority(), Authority()
+    node = node_context(of_node(other, tmp_path, "node1"))
+    node.check_hostname, node.verify_mode = False, ssl.CERT_NONE
+    with pytest.raises(ssl.SSLCertVerificationError) as refused:
+        Ends(authority.context(), node).shake()
+    assert in_words(refused.value).startswith("its certificate is not of this test (")
+
+
+def test_a_node_without_a_certificate_is_not_let_in() -> None:
+    node = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    node.check_hostname, node.verify_mode = False, ssl.CERT_NONE
+    with pytest.raises(ssl.SSLError) as refused:
+        Ends(Authority().context(), node).shake()
+    assert in_words(refused.value).startswith("a certificate is missing or not of this test (")
+
+
+def test_an_older_protocol_is_refused(tmp_path: Path) -> None:
+    authority = Authority()
+    node = node_context(of_node(authority, tmp_path, "node1"))
+    node.minimum_version, node.maximum_version = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_2
+    with pytest.raises(ssl.SSLError, match="UNSUPPORTED_PROTOCOL"):
+        Ends(authority.context(), node).shake()
+
+
+def test_a_node_talks_to_the_coordinator_of_its_test_only(tmp_path: Path) -> None:
+    authority = Authority()
+    node = node_context(of_node(authority, tmp_path, "node1"))
+    with pytest.raises(ssl.SSLCertVerificationError, match="self-signed certificate"):
+        Ends(Authority().context(), node).shake()
+
+
+def test_a_node_cannot_play_the_coordinator(tmp_path: Path) -> None:
+    authority = Authority()
+    node = node_context(of_node(authority, tmp_path, "node1"))
+    false = coordinator_context(of_node(authority, tmp_path, COORDINATOR))
+    with pytest.raises(ssl.SSLCertVerificationError, match="unsuitable certificate purpose"):
+        Ends(false, node).shake()
+
+
+@pytest.mark.parametrize("hours", [-23, 0, 23])
+def test_clocks_may_be_off_by_a_time_zone(tmp_path: Path, hours: int) -> None:
+    authority = Authority(datetime.now(UTC) + timedelta(hours=hours))
+    ends = Ends(authority.context(), node_context(of_node(authority, tmp_path, "node1")))
+    assert ends.shake() == "node1"
+
+
+@pytest.mark.parametrize(("days", "said"), [(-2, "not valid any more"), (2, "not valid yet")])
+def test_a_certificate_that_is_too_old_or_too_new_is_told_by_the_clock(
+    tmp_path: Path, days: int, said: str
+) -> None:
+    authority = Authority(datetime.now(UTC) + timedelta(days=days))
+    ends = Ends(authority.context(), node_context(of_node(authority, tmp_path, "node1")))
+    with pytest.raises(ssl.SSLCertVerificationError) as refused:
+        ends.shake()
+    assert in_words(refused.value) == f"its certificate is {said}: the clock of one side is wrong by a day"
+
+
+def test_credentials_are_the_owners_and_leave_nothing(tmp_path: Path) -> None:
+    below = tmp_path / "state"
+    given = HandedOver(Authority(), below, ["node1", "node2"])
+    (directory,) = below.iterdir()
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert {file.stat().st_mode & 0o777 for file in directory.iterdir()} == {0o600}
+    assert given.file_of("node1").read_text() != given.file_of("node2").read_text()
+    given.remove()
+    assert list(below.iterdir()) == []
+
+
+def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("")
+    with pytest.raises(GridwrightError, match="certificates of the test cannot be written") as refused:
+        HandedOver(Authority(), tmp_path / "state", ["node1"])
+    assert "`state:`" in str(refused.value)
