@@ -9,7 +9,7 @@ import pytest
 
 from gridwright.commands import CommandOutput
 from gridwright.filesystems.health import Condition
-from gridwright.filesystems.moosefs import health, master_of_mount, traffic
+from gridwright.filesystems.moosefs.health import health, master_of_mount, traffic
 from gridwright.providers.caller import Caller
 from gridwright.providers.lab import faults
 from gridwright.providers.lab.down import down

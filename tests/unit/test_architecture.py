@@ -18,7 +18,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "yamltext": frozenset(),
     "spec": frozenset({"yamltext"}),
     "catalog": frozenset({"yamltext"}),
-    "filesystems": frozenset({"yamltext", "spec", "catalog"}),
+    "services": frozenset(),
+    "filesystems": frozenset({"yamltext", "spec", "catalog", "services"}),
     "model": frozenset({"spec", "catalog", "filesystems", "runs", "_native"}),
     "plan": frozenset({"spec", "catalog", "filesystems", "model"}),
     "node_programs": frozenset(),
@@ -30,11 +31,14 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "iotest": frozenset({"spec", "filesystems", "grid", "schedulers", "runs", "_native"}),
     "workload": frozenset({"yamltext", "spec", "filesystems", "grid", "schedulers", "runs"}),
     "prove": frozenset({"spec", "doctor", "grid", "schedulers", "iotest", "workload", "runs", "report"}),
-    "report": frozenset({"runs", "model", "plan"}),
+    "report": frozenset({"filesystems", "runs", "model", "plan"}),
     "repository": frozenset({"spec"}),
     "monitor": frozenset({"spec", "filesystems", "grid", "runs"}),
     "providers": frozenset(
-        {"yamltext", "spec", "catalog", "filesystems", "model", "setup", "node_programs", "schedulers"}
+        {
+            *("yamltext", "spec", "catalog", "filesystems", "model", "setup", "node_programs"),
+            *("schedulers", "services"),
+        }
     ),
 }
 """Every room also imports units, errors, machine and commands; cli imports all."""

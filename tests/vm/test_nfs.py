@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gridwright.filesystems.mount_entry import mount_entry
+from gridwright.filesystems import kind_of
 from gridwright.providers.lab.host_python import python_directories
 from gridwright.spec import parse_spec
 from tests.vm.conftest import MakeUml
@@ -77,7 +77,7 @@ def server_and_client(make_uml: MakeUml, network: Network, tmp_path: Path) -> It
         place = shlex.quote(directory)
         client.run(f"mkdir -p {place} && mount -t hostfs -r -o {place} none {place}").ok()
     share = parse_spec(_SPEC).filesystems["share"]
-    entry = mount_entry(share)
+    entry = kind_of(share).mount_entry(share)
     assert entry is not None
     client.run(
         f"modprobe nfsv4; mkdir -p {entry.mount_point};"

@@ -8,21 +8,18 @@ from typing import Any
 
 from gridwright.doctor.observation import Seen
 from gridwright.errors import Finding, GridwrightError
-from gridwright.filesystems import moosefs
+from gridwright.filesystems import kind_of
 from gridwright.filesystems.health import Run
-from gridwright.filesystems.healths import library_findings
-from gridwright.spec.filesystems import LocalFileSystem, MooseFileSystem
 from gridwright.spec.model import GridSpec
 
 
 def asked_of_nodes(spec: GridSpec) -> dict[str, dict[str, Any]]:
     """File systems that each node is asked about, as plain data: what one client sees, another may not."""
-    # The disks of a lab's nodes are those of this machine.
-    others = (LocalFileSystem,) if spec.provider == "lab" else ()
     return {
         name: each.model_dump(mode="json", exclude_none=True)
         for name, each in spec.filesystems.items()
-        if not isinstance(each, (MooseFileSystem, *others))
+        # The disks of a lab's nodes are those of this machine.
+        if not kind_of(each).asks_servers and not (each.is_node_local and spec.provider == "lab")
     }
 
 
@@ -30,11 +27,14 @@ def health_of_filesystems(seen: Seen, run: Run) -> dict[str, Sequence[Finding] |
     """Of each file system whose servers can be asked: what is wrong, or why they do not answer."""
     found: dict[str, Sequence[Finding] | str] = {}
     for name, filesystem in (seen.spec.filesystems if seen.spec else {}).items():
-        if isinstance(filesystem, MooseFileSystem):
+        kind = kind_of(filesystem)
+        if kind.asks_servers:
             try:
-                found[name] = moosefs.health(run, _master(seen, name)).findings
+                health = kind.server_health(run, _server(seen, name))
             except GridwrightError as error:
                 found[name] = str(error)
+            else:
+                found[name] = health.findings if health is not None else ()
         elif findings := _of_libraries(seen, name, run):
             found[name] = findings
     return found
@@ -51,16 +51,20 @@ def _of_libraries(seen: Seen, filesystem: str, run: Run) -> list[Finding]:
         looks = [facts.libraries[role] for facts in seen.facts.values() if role in facts.libraries]
         if spec is None or library.filesystem != filesystem or any(look.hangs for look in looks):
             continue
+        described = spec.filesystems[filesystem]
         with suppress(GridwrightError):
-            found += library_findings(spec.filesystems[filesystem], run, str(spec.library_directory(role)))
+            found += kind_of(described).library_findings(described, run, str(spec.library_directory(role)))
     return found
 
 
-def _master(seen: Seen, filesystem: str) -> str:
-    """The master that the nodes have mounted."""
+def _server(seen: Seen, filesystem: str) -> str | None:
+    """The server that the nodes have mounted it from."""
+    if seen.spec is None:
+        return None
+    kind = kind_of(seen.spec.filesystems[filesystem])
     for facts in seen.facts.values():
-        for role, library in (seen.spec.libraries if seen.spec else {}).items():
+        for role, library in seen.spec.libraries.items():
             source = facts.libraries[role].source if role in facts.libraries else None
-            if library.filesystem == filesystem and source and (host := moosefs.master_of_mount(source)):
+            if library.filesystem == filesystem and source and (host := kind.server_of_mount(source)):
                 return host
-    return moosefs.MASTER
+    return None

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from gridwright.catalog import Catalog
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import Cost
-from gridwright.spec.filesystems import LustreFileSystem
 from gridwright.spec.model import GridSpec
 from gridwright.units import Bytes
 
@@ -22,9 +21,9 @@ ROOT_VOLUME_SIZE = Bytes(50 * 2**30)
 
 def cloud_costs(spec: GridSpec, catalog: Catalog) -> tuple[Cost, ...]:
     """Lines of the bill for what section aws of the spec brings; none without that section."""
-    lustres = _built(spec)
-    servers = sum(each.count for one in lustres for each in (one.oss, one.mds, one.mgs) if each is not None)
-    return cloud_lines(spec, catalog, spec.node_count() + servers, has_lustre=bool(lustres))
+    built = [each for each in spec.filesystems.values() if each.is_built]
+    servers = sum(group.count for each in built for group in each.server_groups.values())
+    return cloud_lines(spec, catalog, spec.node_count() + servers, has_lustre=bool(built))
 
 
 def cloud_lines(spec: GridSpec, catalog: Catalog, machines: int, *, has_lustre: bool) -> tuple[Cost, ...]:
@@ -55,15 +54,6 @@ def _lines(spec: GridSpec, catalog: Catalog, machines: int, *, has_lustre: bool)
         )
     if aws.certificate is not None and has_lustre:
         yield Cost("load balancer of the health page", hourly("load-balancer", region))
-
-
-def _built(spec: GridSpec) -> list[LustreFileSystem]:
-    """The file systems whose servers are machines of the grid."""
-    return [
-        each
-        for each in spec.filesystems.values()
-        if isinstance(each, LustreFileSystem) and each.source is None
-    ]
 
 
 def _instance(catalog: Catalog, name: str, region: str) -> float | None:

@@ -8,13 +8,12 @@ from functools import cached_property
 
 from gridwright.catalog import Catalog, InstanceType, load_catalog
 from gridwright.errors import Finding
-from gridwright.filesystems.contribution import contribution
+from gridwright.filesystems import kind_of
 from gridwright.filesystems.resources import Contribution, Cost, Operation, Route
 from gridwright.filesystems.site import ComputeNodes, Site
 from gridwright.model.cloud_costs import cloud_costs
 from gridwright.model.offered import report_not_offered
 from gridwright.runs.host import host_facts
-from gridwright.spec.filesystems import LocalFileSystem
 from gridwright.spec.model import GridSpec, Library
 
 
@@ -72,8 +71,8 @@ def check_against_catalogue(spec: GridSpec, catalog: Catalog | None = None) -> N
         site.instance_usd_per_hour(instance.name, "region")
     for name, filesystem in spec.filesystems.items():
         # Disks of a node that is not known cannot be judged.
-        if instance is not None or not isinstance(filesystem, LocalFileSystem):
-            contribution(name, site)
+        if instance is not None or not filesystem.is_node_local:
+            kind_of(filesystem).contribute(name, filesystem, site)
     site.raise_problems()
 
 
@@ -93,7 +92,7 @@ def grid_model(spec: GridSpec, catalog: Catalog | None = None) -> GridModel:
     site.raise_problems()
     assert nodes is not None  # noqa: S101 - a problem would have been raised
     site.nodes = nodes
-    found = {name: contribution(name, site) for name in spec.filesystems}
+    found = {name: kind_of(each).contribute(name, each, site) for name, each in spec.filesystems.items()}
     if nodes.instance is not None:
         hourly = site.instance_usd_per_hour(nodes.instance.name, "region")
         what = f"{nodes.count} node{'s'[: nodes.count != 1]} {nodes.instance.name}"

@@ -10,7 +10,6 @@ from gridwright.catalog import Catalog, InstanceType
 from gridwright.catalog.efa import efa_types
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.site import Site
-from gridwright.spec.filesystems import LustreFileSystem
 
 _FAMILY = re.compile(r"(?P<kind>[a-z]+?)(?P<generation>[0-9]+)(?P<extras>[a-z0-9-]*)")
 _PROCESSORS = frozenset("iag")
@@ -32,12 +31,10 @@ def named_types(site: Site) -> Iterator[Named]:
         if group.instance is not None:
             yield Named(("nodes", name, "instance"), f"nodes {name}", group.instance)
     for name, filesystem in spec.filesystems.items():
-        if isinstance(filesystem, LustreFileSystem):
-            for role, servers in (("oss", filesystem.oss), ("mds", filesystem.mds), ("mgs", filesystem.mgs)):
-                if servers is not None:
-                    yield Named(
-                        ("filesystems", name, role, "instance"), f"{role.upper()} of {name}", servers.instance
-                    )
+        for role, servers in filesystem.server_groups.items():
+            yield Named(
+                ("filesystems", name, role, "instance"), f"{role.upper()} of {name}", servers.instance
+            )
     if spec.aws is not None:
         yield Named(("aws", "login", "instance"), "the login node", spec.aws.login.instance)
         if spec.scheduler.needs_head_node:

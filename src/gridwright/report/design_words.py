@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gridwright.errors import Finding
+from gridwright.filesystems import kind_of
 from gridwright.model.prediction import Burst, LibraryPrediction, Prediction, Rates, reaches
 from gridwright.plan.design import Design
 from gridwright.report.figures import ABSENT, against, count, duration, listed, share
@@ -13,13 +14,6 @@ from gridwright.units import HOURS_PER_MONTH
 
 MOST_RESILIENT = 4
 """What a design's resilience counts up to."""
-_KINDS = {
-    "local": "disks of each node",
-    "lustre": "Lustre",
-    "fsx-lustre": "FSx for Lustre",
-    "scale": "Scale",
-    "nfs": "NFS",
-}
 
 
 def dollars(usd: float | None) -> str:
@@ -120,31 +114,8 @@ def homes(design: Design) -> list[tuple[str, str]]:
 
 
 def _home(design: Design, name: str) -> str:
-    filesystem = design.spec.filesystems[name].model_dump(mode="json", exclude_none=True)
-    kind = str(filesystem["type"])
-    parts = [_KINDS.get(kind, kind)]
-    if kind == "local" and "disks" in filesystem:
-        parts = [f"{_disks(filesystem['disks'])} of each node"]
-    elif kind == "fsx-lustre":
-        parts.append(f"{filesystem['deployment']}, {filesystem['capacity']}")
-        if "throughput" in filesystem:
-            parts.append(f"at {filesystem['throughput']}")
-    for role in ("oss", "nsd"):
-        if servers := filesystem.get(role):
-            parts.append(f"on {servers['count']} {role.upper()} {servers['instance']}")
-            if "disks" in servers:
-                parts.append(f"with {_disks(servers['disks'])} each")
-    return " ".join(parts)
-
-
-def _disks(disks: dict[str, object]) -> str:
-    kind = str(disks["type"]).replace("instance-store", "instance store")
-    if kind == "instance store":
-        return kind if "count" not in disks else f"{kind} ({disks['count']} disks)"
-    words = [f"{disks.get('count', 1)} x {disks['size']} {kind}" if "size" in disks else kind]
-    words += [f"{disks['iops']} IOPS"] if "iops" in disks else []
-    words += [str(disks["throughput"])] if "throughput" in disks else []
-    return " ".join(words)
+    filesystem = design.spec.filesystems[name]
+    return kind_of(filesystem).describe(filesystem)
 
 
 def binding(design: Design) -> str:

@@ -10,10 +10,9 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any, cast
 
-from gridwright.filesystems.mount_entry import mount_entry
+from gridwright.filesystems import all_kinds, kind_of
 from gridwright.setup.scratch_spec import scratch_configuration
 from gridwright.setup.tuning import tuning_rows
-from gridwright.spec.filesystems import LustreFileSystem, ScaleFileSystem
 from gridwright.spec.model import GridSpec
 
 GROUPS = ("compute", "storage", "head")
@@ -124,9 +123,7 @@ def variables(
         "gridwright_own_kernel": own_kernel,
         "gridwright_mounts": _mounts(spec, sources) if own_kernel else [],
         "gridwright_scratch": _scratch(spec) if own_kernel else {},
-        "gridwright_scale": [
-            str(each.path) for each in spec.filesystems.values() if isinstance(each, ScaleFileSystem)
-        ],
+        **_of_kinds(spec),
         # A site that provides its own machines may have a Slurm of its own: it is asked for by name there.
         "gridwright_slurm_configure": slurm is not None and spec.is_bought,
         "gridwright_slurm": {} if slurm is None else _slurm(slurm),
@@ -140,13 +137,17 @@ def variables(
     return _VARIABLES + _yaml(content | {name: value for name, value in cloud.items() if value})
 
 
+def _of_kinds(spec: GridSpec) -> dict[str, object]:
+    """What roles of kinds of file systems have to know."""
+    found: dict[str, object] = {}
+    for name, kind in all_kinds():
+        found |= kind.playbook_variables([each for each in spec.filesystems.values() if each.type == name])
+    return found
+
+
 def _built(spec: GridSpec, sources: Mapping[str, str]) -> list[str]:
-    """Lustres whose servers are machines of the grid."""
-    return [
-        name
-        for name, each in spec.filesystems.items()
-        if name in sources and isinstance(each, LustreFileSystem) and each.source is None
-    ]
+    """File systems whose servers are machines of the grid."""
+    return [name for name, each in spec.filesystems.items() if name in sources and each.is_built]
 
 
 def _claimed(spec: GridSpec, sources: Mapping[str, str]) -> list[str]:
@@ -160,7 +161,7 @@ def _mounts(spec: GridSpec, sources: Mapping[str, str]) -> list[dict[str, str]]:
     entries = [
         entry
         for name, each in spec.filesystems.items()
-        if (entry := mount_entry(each, sources.get(name))) is not None
+        if (entry := kind_of(each).mount_entry(each, sources.get(name))) is not None
     ]
     return [
         {

@@ -6,10 +6,10 @@ import hashlib
 from typing import Any
 
 from gridwright.errors import GridwrightError, Problem
+from gridwright.filesystems import kind_of
+from gridwright.filesystems.scratch_array import ScratchArray
 from gridwright.node_programs.scratch.configuration import READ_AHEAD_KIB, SCHEMA
-from gridwright.spec.filesystems import LocalFileSystem
 from gridwright.spec.model import GridSpec, LibraryName
-from gridwright.spec.storage import INSTANCE_STORE
 
 _LONGEST_NAME = 20
 """What md keeps of a name behind `gridwright:` (scratch.configuration)."""
@@ -26,11 +26,11 @@ def scratch_configuration(spec: GridSpec, *, read_ahead_kib: int = READ_AHEAD_KI
     Raises GridwrightError where two of them would each take all disks.
     """
     found = {
-        name: each
+        name: array
         for name, each in spec.filesystems.items()
-        if isinstance(each, LocalFileSystem) and each.disks is not None and each.disks.type == INSTANCE_STORE
+        if (array := kind_of(each).scratch_array(each)) is not None
     }
-    greedy = [name for name, each in found.items() if each.disks is not None and each.disks.count is None]
+    greedy = [name for name, array in found.items() if array.disks is None]
     if len(greedy) > 1:
         raise GridwrightError(
             *(
@@ -42,11 +42,14 @@ def scratch_configuration(spec: GridSpec, *, read_ahead_kib: int = READ_AHEAD_KI
                 for name in greedy
             )
         )
-    arrays = [{**_array(spec, name, each), "read_ahead_kib": read_ahead_kib} for name, each in found.items()]
+    arrays = [
+        {**_array(spec, name, array), "read_ahead_kib": read_ahead_kib} for name, array in found.items()
+    ]
     return {"schema": SCHEMA, "arrays": arrays}
 
 
-def _array(spec: GridSpec, name: str, filesystem: LocalFileSystem) -> dict[str, Any]:
+def _array(spec: GridSpec, name: str, array: ScratchArray) -> dict[str, Any]:
+    filesystem = spec.filesystems[name]
     below: dict[str, str] = {}
     for library in spec.libraries:
         if spec.libraries[library].filesystem == name:
@@ -56,9 +59,9 @@ def _array(spec: GridSpec, name: str, filesystem: LocalFileSystem) -> dict[str, 
     return {
         "name": array_name(name),
         "mount_point": str(filesystem.path),
-        "members": filesystem.disks.count if filesystem.disks is not None else None,
-        "chunk_bytes": int(filesystem.chunk),
-        "format": filesystem.format,
+        "members": array.disks,
+        "chunk_bytes": array.chunk_bytes,
+        "format": array.format,
         "owner": "root",
         "group": "root",
         "mode": below.pop(".", "0755"),

@@ -1,6 +1,6 @@
 """The grid spec: models of grid.yaml, loading with all problems at once, warnings, template, JSON Schema."""
 
-from gridwright.spec.filesystems import FILESYSTEMS, FileSystem, LocalFileSystem
+from gridwright.spec.filesystem import FILESYSTEMS, FileSystem
 from gridwright.spec.findings import unsilenced
 from gridwright.spec.load import load_spec, parse_spec
 from gridwright.spec.model import PROVIDERS, GridSpec, Library, LibraryName, NodeGroup
@@ -17,7 +17,6 @@ __all__ = [
     "GridSpec",
     "Library",
     "LibraryName",
-    "LocalFileSystem",
     "NodeGroup",
     "Queue",
     "SchedulerSection",

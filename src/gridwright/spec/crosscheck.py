@@ -12,6 +12,7 @@ from typing import Any
 
 from gridwright.errors import nearest
 from gridwright.spec.crosscheck_cloud import Path, cloud_problems
+from gridwright.spec.filesystem import FILESYSTEMS, filesystem_kind_in
 from gridwright.spec.findings import KNOWN
 from gridwright.spec.hosts import MOST_HOSTS, expand_hosts
 from gridwright.spec.lab import CONTROLLER, STORAGE
@@ -26,7 +27,6 @@ ROLES = ("data", "work", "util")
 MAX_NODES = MOST_HOSTS
 """Most nodes in a group."""
 PROVIDERS_WITHOUT_LAB = ("local", "aws", "oci")
-_NOT_IN_A_LAB = ("lustre", "fsx-lustre", "scale", "nfs")
 
 
 def fill_defaults(data: Any) -> Any:  # noqa: ANN401 - whatever YAML or a caller gave
@@ -93,7 +93,7 @@ def cross_problems(data: Any) -> Iterator[tuple[Path, FieldError | str]]:  # noq
     yield from _local_nodes(data)
     yield from _cloud_nodes(data)
     yield from _lab(data)
-    yield from _lustre_without_servers(data)
+    yield from _of_kinds(data)
     yield from cloud_problems(data)
     for name in _mapping(data, "silence"):
         if name not in KNOWN:
@@ -213,13 +213,7 @@ def _lab(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
                 FieldError(f"provider {provider} has no lab", "remove it, or write provider: lab"),
             )
         return
-    for name, filesystem in _mapping(data, "filesystems").items():
-        kind = filesystem.get("type") if isinstance(filesystem, Mapping) else None
-        if isinstance(kind, str) and kind in _NOT_IN_A_LAB:
-            yield (
-                ("filesystems", name, "type"),
-                FieldError(f"a lab cannot have file system {kind}", "write moosefs, or local"),
-            )
+    yield from _filesystems_in_a_lab(data)
     for name in _mapping(data, "nodes"):
         if name in (CONTROLLER, STORAGE):
             yield (
@@ -244,19 +238,26 @@ def _lab(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
         )
 
 
-def _lustre_without_servers(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
-    """A Lustre is mounted from servers that are there, or built on servers that are described."""
+def _filesystems_in_a_lab(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
     for name, filesystem in _mapping(data, "filesystems").items():
-        is_lustre = isinstance(filesystem, Mapping) and filesystem.get("type") == "lustre"
-        if is_lustre and filesystem.get("source") is None and filesystem.get("oss") is None:
+        kind = filesystem_kind_in(filesystem)
+        if kind is not None and not kind.can_be_in_a_lab:
+            can = [other for other, each in FILESYSTEMS.kinds() if each.can_be_in_a_lab]
             yield (
-                ("filesystems", name),
+                ("filesystems", name, "type"),
                 FieldError(
-                    "a Lustre has neither source nor oss, so it can be neither mounted nor built",
-                    "write what nodes mount, such as source: 10.0.0.1@tcp:/scratch, "
-                    "or describe its servers under oss",
+                    f"a lab cannot have file system {filesystem['type']}",
+                    f"write {', or '.join(reversed(can))}",
                 ),
             )
+
+
+def _of_kinds(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
+    """What kinds of file systems know of their own fields."""
+    for name, filesystem in _mapping(data, "filesystems").items():
+        kind = filesystem_kind_in(filesystem)
+        for path, problem in kind.problems(filesystem) if kind is not None else ():
+            yield ("filesystems", name, *path), problem
 
 
 def _named_nodes(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:

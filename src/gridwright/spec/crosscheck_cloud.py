@@ -1,4 +1,4 @@
-"""Rules between fields of a grid on a cloud: its region and zone, subnets, FSx for Lustre, keys.
+"""Rules between fields of a grid on a cloud: its region and zone, subnets, keys.
 
 Works on plain data, as `crosscheck` does: whatever has the wrong type is passed over here.
 """
@@ -35,7 +35,6 @@ def cloud_problems(data: Mapping[str, Any]) -> _Problems:
             FieldError(f"provider {provider} has no section aws", "remove it, or write provider: aws"),
         )
         return
-    yield from _fsx(data)
     aws = data.get("aws")
     if not isinstance(aws, Mapping):
         return
@@ -146,44 +145,3 @@ def _names(data: Mapping[str, Any]) -> _Problems:
                     "give the group another name, such as compute",
                 ),
             )
-
-
-def _fsx(data: Mapping[str, Any]) -> _Problems:
-    """Fields of FSx for Lustre that a deployment type does not have."""
-    filesystems = data.get("filesystems")
-    for name, each in filesystems.items() if isinstance(filesystems, Mapping) else ():
-        if not isinstance(each, Mapping) or each.get("type") != "fsx-lustre":
-            continue
-        path, deployment = ("filesystems", name), each.get("deployment", "persistent-2")
-        yield from _metadata(path, deployment, each.get("metadata"))
-        days = each.get("backup_days")
-        if not isinstance(days, int) or days < 1:
-            continue
-        if deployment == "scratch-2":
-            yield (
-                (*path, "backup_days"),
-                FieldError(
-                    "scratch-2 has no backups", "write 0, or deployment: persistent-2, or link a repository"
-                ),
-            )
-        elif each.get("repository") is not None:
-            yield (
-                (*path, "backup_days"),
-                FieldError(
-                    "a file system that is linked with a bucket has no backups",
-                    "write 0: what is exported to the bucket is the backup",
-                ),
-            )
-
-
-def _metadata(path: Path, deployment: object, metadata: object) -> _Problems:
-    # The default, automatic, stands in every spec that was written out in full.
-    bought = isinstance(metadata, int) and not isinstance(metadata, bool)
-    if bought and deployment in ("scratch-2", "persistent-1"):
-        yield (
-            (*path, "metadata"),
-            FieldError(
-                f"{deployment} has no metadata operations to choose",
-                "remove the line, or write deployment: persistent-2",
-            ),
-        )

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     GetJsonSchemaHandler,
     PlainSerializer,
     PlainValidator,
@@ -26,9 +23,6 @@ from pydantic_core import CoreSchema
 from gridwright.units import (
     CORE_RATE_PATTERN,
     HOURS_PER_MONTH,
-    SIZE_PATTERN,
-    TEBIBYTE_RATE_PATTERN,
-    Bytes,
     Rate,
     UnitError,
 )
@@ -36,7 +30,6 @@ from gridwright.yamltext.fields import Duration as Duration  # noqa: PLC0414
 from gridwright.yamltext.fields import FieldError as FieldError  # noqa: PLC0414
 from gridwright.yamltext.fields import Size as Size  # noqa: PLC0414
 from gridwright.yamltext.fields import TotalRate as TotalRate  # noqa: PLC0414
-from gridwright.yamltext.fields import read_size, read_total_rate
 from gridwright.yamltext.source import show
 from gridwright.yamltext.structure import Section
 
@@ -69,17 +62,8 @@ class SpecModel(Section):
     """Base of all sections of a grid spec, whose fields each declare what changing them does."""
 
 
-FSX_STEP_GIB = 1200
-"""AWS sells FSx for Lustre in multiples of it (CreateFileSystem API reference, StorageCapacity)."""
-SMALLEST_CHUNK, LARGEST_CHUNK = 4 * 2**10, 64 * 2**20
 _BUDGET = r"([0-9]+(?:\.[0-9]+)?)\s*USD/(h|month)"
-_NID = r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}@(?:tcp|o2ib|kfi)[0-9]{0,3}"
-LUSTRE_SOURCE_PATTERN = rf"^{_NID}(?:[,:]{_NID}){{0,15}}:/[A-Za-z0-9_-]{{1,8}}(?:/[A-Za-z0-9._/-]*)?$"
-"""NIDs of management servers and the name of the file system, of at most 8 characters (mount.lustre(8))."""
 HOST_PATTERN = r"^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9a-fA-F:]{2,39})$"
-EXPORT_PATTERN = r"^/[A-Za-z0-9._/@+-]{0,1023}$"
-ROOT_SQUASH_PATTERN = r"^[0-9]{1,10}:[0-9]{1,10}$"
-MAINTENANCE_PATTERN = r"^(mon|tue|wed|thu|fri|sat|sun):([01][0-9]|2[0-3]):[0-5][0-9]$"
 NAME_PATTERN = r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$"
 
 
@@ -107,16 +91,6 @@ def _core_rate(value: object) -> Rate:
     return rate
 
 
-def _tebibyte_rate(value: object) -> int:
-    """Whole bytes per second for each TiB."""
-    example = "write what each TiB delivers, such as 200 MB/s/TiB"
-    text = value.strip() if isinstance(value, str) else ""
-    rate, slash, unit = text.rpartition("/")
-    if not slash or unit.strip() != "TiB":
-        raise UnitError(f"{show(value)} is not a rate per TiB", example)
-    return read_total_rate(rate).bytes_per_s
-
-
 def _budget(value: object) -> float:
     """USD per hour."""
     found = re.fullmatch(_BUDGET, value.strip(), re.ASCII) if isinstance(value, str) else None
@@ -125,31 +99,6 @@ def _budget(value: object) -> float:
     if not float(found[1]) > 0:
         raise FieldError(f"{show(value)} buys nothing", "write a budget above 0, such as 40 USD/h")
     return float(found[1]) / (HOURS_PER_MONTH if found[2] == "month" else 1)
-
-
-def _fsx_capacity(value: object) -> Bytes:
-    """A size, where `2.4 TiB` is what AWS calls 2400 GiB.
-
-    AWS sells FSx for Lustre in GiB and names sizes in TiB of 1000 GiB; nothing that it sells is a
-    whole number of real TiB below 75, so the two are not confused.
-    """
-    text = value.strip() if isinstance(value, str) else ""
-    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*TiB", text, re.ASCII)
-    if found and (Fraction(found[1]) * 1000) % FSX_STEP_GIB == 0 and Fraction(found[1]) > 0:
-        return Bytes(Fraction(found[1]) * 1000 * 2**30)
-    # What lies between two steps is refused with both of them where the catalogue is known.
-    return Bytes(math.ceil(Fraction(found[1]) * 2**40)) if found else read_size(value)
-
-
-def _chunk(value: object) -> Bytes:
-    """A chunk as md takes it: a power of two (mdadm(8), --chunk), of at least a page."""
-    size = Bytes.parse(value)
-    if SMALLEST_CHUNK <= size <= LARGEST_CHUNK and size & (size - 1) == 0:
-        return size
-    raise FieldError(
-        f"{show(value)} is not a chunk that an array can have",
-        f"write a power of two from {Bytes(SMALLEST_CHUNK)} to {Bytes(LARGEST_CHUNK)}, such as 512 KiB",
-    )
 
 
 def _directory(value: object, info: ValidationInfo) -> Path:
@@ -192,49 +141,10 @@ def _path_text(value: object, example: str) -> str:
     return text
 
 
-def _lustre_source(value: object) -> str:
-    if isinstance(value, str) and re.fullmatch(LUSTRE_SOURCE_PATTERN, value, re.ASCII):
-        return value
-    raise FieldError(
-        f"{show(value)} is not what a Lustre client mounts",
-        "write the address of the management server, its network and the file system's name, "
-        "such as 10.0.0.1@tcp:/scratch",
-    )
-
-
 def _host_name(value: object) -> str:
     if isinstance(value, str) and re.fullmatch(HOST_PATTERN, value, re.ASCII):
         return value
     raise FieldError(f"{show(value)} is not a host name or an address", "write one, such as nfs1 or 10.0.0.1")
-
-
-def _version_text(value: object) -> object:
-    """4.2 and 3 of YAML as text. What is no version is refused by the type."""
-    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
-
-
-def _export_path(value: object) -> str:
-    if isinstance(value, str) and re.fullmatch(EXPORT_PATTERN, value, re.ASCII):
-        return value
-    raise FieldError(
-        f"{show(value)} is not an absolute directory of a server", "write one, such as /export/grid"
-    )
-
-
-def _root_squash(value: str) -> str:
-    numbers = value.split(":") if re.fullmatch(ROOT_SQUASH_PATTERN, value, re.ASCII) else []
-    if numbers and all(0 < int(each) < 2**32 - 1 for each in numbers):
-        return value
-    # 0 means that root stays root (FSx API reference, LustreRootSquashConfiguration).
-    raise FieldError(
-        f"{show(value)} is not UID:GID, neither of them 0", "write two numbers, such as 65534:65534"
-    )
-
-
-def _maintenance(value: str) -> str:
-    if re.fullmatch(MAINTENANCE_PATTERN, value, re.ASCII):
-        return value
-    raise FieldError(f"{show(value)} is not a day and a time", "write one in UTC, such as sun:03:00")
 
 
 def _reason(value: object) -> str:
@@ -257,14 +167,6 @@ CoreRate = Annotated[
 ]
 """A Rate per physical core."""
 
-TebibyteRate = Annotated[
-    int,
-    PlainValidator(_tebibyte_rate),
-    PlainSerializer(lambda rate: f"{Rate(rate)}/TiB", return_type=str),
-    WithJsonSchema({"type": "string", "pattern": TEBIBYTE_RATE_PATTERN, "examples": ["200 MB/s/TiB"]}),
-]
-"""Bytes per second that each TiB of a file system delivers."""
-
 Budget = Annotated[
     float,
     PlainValidator(_budget),
@@ -272,22 +174,6 @@ Budget = Annotated[
     WithJsonSchema({"type": "string", "pattern": f"^{_BUDGET}$", "examples": ["40 USD/h"]}),
 ]
 """USD per hour, above 0."""
-
-ChunkSize = Annotated[
-    Bytes,
-    PlainValidator(_chunk),
-    PlainSerializer(str, return_type=str),
-    WithJsonSchema({"type": ["string", "integer"], "pattern": SIZE_PATTERN, "examples": ["512 KiB"]}),
-]
-"""How much of a stripe is on one disk of an array."""
-
-FsxCapacity = Annotated[
-    Bytes,
-    PlainValidator(_fsx_capacity),
-    PlainSerializer(lambda size: f"{size // 2**30} GiB" if size % 2**30 == 0 else str(size), return_type=str),
-    WithJsonSchema({"type": ["string", "integer"], "pattern": SIZE_PATTERN, "examples": ["2400 GiB"]}),
-]
-"""Storage capacity of FSx for Lustre: 2400 GiB, or 2.4 TiB as AWS calls it."""
 
 Directory = Annotated[
     Path,
@@ -304,41 +190,10 @@ Subdirectory = Annotated[
 ]
 """A path below that of a file system."""
 
-LustreSource = Annotated[
-    str,
-    PlainValidator(_lustre_source),
-    WithJsonSchema(
-        {"type": "string", "pattern": LUSTRE_SOURCE_PATTERN, "examples": ["10.0.0.1@tcp:/scratch"]}
-    ),
-]
-"""What a Lustre client mounts."""
-
 HostName = Annotated[
     str, PlainValidator(_host_name), WithJsonSchema({"type": "string", "pattern": HOST_PATTERN})
 ]
 """A host name or an address."""
-
-NfsVersion = Annotated[
-    Literal["4.2", "4.1", "4.0", "3"],
-    BeforeValidator(_version_text),
-    WithJsonSchema({"enum": ["4.2", "4.1", "4.0", "3", 4.2, 4.1, 4.0, 3]}),
-]
-"""A version of NFS as nfs(5) has it; unquoted it is a number in YAML."""
-
-ExportPath = Annotated[
-    str, PlainValidator(_export_path), WithJsonSchema({"type": "string", "pattern": EXPORT_PATTERN})
-]
-"""A directory that an NFS server exports."""
-
-RootSquash = Annotated[
-    str, AfterValidator(_root_squash), WithJsonSchema({"type": "string", "pattern": ROOT_SQUASH_PATTERN})
-]
-"""UID:GID."""
-
-MaintenanceWindow = Annotated[
-    str, AfterValidator(_maintenance), WithJsonSchema({"type": "string", "pattern": MAINTENANCE_PATTERN})
-]
-"""A day of the week and a time in UTC: sun:03:00."""
 
 Reason = Annotated[str, PlainValidator(_reason), WithJsonSchema({"type": "string", "minLength": 1})]
 """Why a finding is silenced."""

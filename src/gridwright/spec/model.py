@@ -17,7 +17,7 @@ from pydantic import (
 from gridwright.spec.aws import Aws
 from gridwright.spec.crosscheck import MAX_NODES, cross_problems, fill_defaults
 from gridwright.spec.fields import Change, CoreRate, Directory, Name, Reason, SpecModel, Subdirectory, Update
-from gridwright.spec.filesystems import AnyFileSystem, FileSystem
+from gridwright.spec.filesystem import AnyFileSystem, FileSystem
 from gridwright.spec.findings import KNOWN
 from gridwright.spec.hosts import HostSet, expand_hosts
 from gridwright.spec.lab import Lab

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from itertools import combinations
-from pathlib import PurePosixPath
 
 from gridwright.errors import Finding
 from gridwright.spec.crosscheck import ROLES
-from gridwright.spec.filesystems import LocalFileSystem, LustreFileSystem
+from gridwright.spec.filesystem import FILESYSTEMS
 from gridwright.spec.findings import unsilenced
 from gridwright.spec.model import GridSpec
 from gridwright.spec.warnings_cloud import cloud_findings
@@ -21,8 +20,6 @@ from gridwright.units import Rate
 # Beyond these a figure is more likely a slip of the unit than a choice.
 _FAR_BELOW = 0.5
 _FAR_ABOVE = 4.0
-_MEMORY = ("/dev/shm", "/run")  # noqa: S108 - named to warn of them
-_EMPTIED = ("/tmp", "/var/tmp")  # noqa: S108 - named to warn of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +65,7 @@ def _shared_disks(spec: GridSpec) -> Iterator[Finding]:
             for role, library in spec.libraries.items()
             if library.filesystem == name and library.requires is not None
         }
-        if len(sharing) < 2 or not isinstance(filesystem, LocalFileSystem):
+        if len(sharing) < 2 or not filesystem.is_node_local:
             continue
         total = Rate(sum(rate.bytes_per_s for rate in sharing.values()), per_core=True)
         yield Finding(
@@ -152,37 +149,9 @@ def _overlapping_filesystems(spec: GridSpec) -> Iterator[Finding]:
             )
 
 
-def _volatile_directory(spec: GridSpec) -> Iterator[Finding]:
+def _of_kinds(spec: GridSpec) -> Iterator[Finding]:
     for name, filesystem in spec.filesystems.items():
-        if not isinstance(filesystem, LocalFileSystem):
-            continue
-        path = PurePosixPath(filesystem.path)
-        in_memory = any(path.is_relative_to(place) for place in _MEMORY)
-        if in_memory or any(path.is_relative_to(place) for place in _EMPTIED):
-            reason = (
-                "it is in memory: figures say nothing about disks, and data are lost at a restart"
-                if in_memory
-                else "the system may empty it, and it may be in memory"
-            )
-            yield Finding(
-                "warning",
-                "volatile-directory",
-                f"file system {name} is at {filesystem.path}: {reason}",
-                f"Move {name} to a directory on disks",
-            )
-
-
-def _no_metadata_server(spec: GridSpec) -> Iterator[Finding]:
-    for name, filesystem in spec.filesystems.items():
-        if not isinstance(filesystem, LustreFileSystem) or filesystem.source is not None:
-            continue
-        if filesystem.mds is None:
-            yield Finding(
-                "warning",
-                "no-metadata-server",
-                f"Lustre {name} has no metadata server: it cannot be built, and its cost is too low",
-                f"Add mds: {{instance: m5.4xlarge, disks: {{type: gp3, size: 500 GiB}}}} to {name}",
-            )
+        yield from FILESYSTEMS.get(filesystem.type).findings(name, filesystem, spec)
 
 
 def _listed(names: list[str]) -> str:
@@ -196,6 +165,5 @@ _CHECKS: tuple[Callable[[GridSpec], Iterator[Finding]], ...] = (
     _missing_library,
     _unused_filesystem,
     _overlapping_filesystems,
-    _volatile_directory,
-    _no_metadata_server,
+    _of_kinds,
 )

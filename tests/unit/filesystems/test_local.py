@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from gridwright.commands import CommandOutput, run_here
 from gridwright.errors import environment_error
+from gridwright.filesystems import kind_of
 from gridwright.filesystems.health import Condition, Health
-from gridwright.filesystems.healths import filesystem_health
 from gridwright.filesystems.local.counters import disk_traffic, parse_diskstats, read_counts
 from gridwright.filesystems.local.devices import below, local_mount
 from gridwright.filesystems.local.health import health, what_is_below
-from gridwright.spec.filesystems import LocalFileSystem
+from gridwright.filesystems.local.model import LocalFileSystem
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "md"
 DISKS = ("nvme0n1", "nvme1n1", "nvme2n1", "nvme3n1")
@@ -227,7 +227,7 @@ def test_counts_that_began_anew_give_no_figure() -> None:
 
 def test_this_machine_can_be_asked(tmp_path: Path) -> None:
     spec = LocalFileSystem.model_validate({"type": "local", "path": tmp_path})
-    found = filesystem_health(spec, run_here, str(tmp_path))
+    found = kind_of(spec).health(spec, run_here, str(tmp_path))
     assert found is not None
     status = os.statvfs(tmp_path)
     assert found.capacity_bytes == status.f_blocks * status.f_frsize

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gridwright.commands import CommandOutput
 from gridwright.errors import GridwrightError
-from gridwright.filesystems.lustre.counters import (
+from gridwright.filesystems.lustre_client.counters import (
     Reading,
     read_client_counters,
     read_connection_counters,
@@ -19,8 +19,8 @@ from gridwright.filesystems.lustre.counters import (
     read_target_counters,
     traffic,
 )
-from gridwright.filesystems.lustre.parameters import parse_parameters
-from gridwright.filesystems.lustre.stats import parse_job_stats, parse_stats
+from gridwright.filesystems.lustre_client.parameters import parse_parameters
+from gridwright.filesystems.lustre_client.stats import parse_job_stats, parse_stats
 from tests.fixtures.lustre_node import printed
 
 MIB = 2**20

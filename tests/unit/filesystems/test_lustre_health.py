@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
+from gridwright.filesystems import kind_of
 from gridwright.filesystems.health import Condition, Health
-from gridwright.filesystems.healths import filesystem_health
-from gridwright.filesystems.lustre.connections import parse_connections, wanted
-from gridwright.filesystems.lustre.findings import served_findings
-from gridwright.filesystems.lustre.health import health
-from gridwright.filesystems.lustre.layout import parse_layout
-from gridwright.filesystems.lustre.parameters import parse_parameters, read_parameters
-from gridwright.filesystems.lustre.servers import RECOVERY_GOES_ON, parse_served
-from gridwright.filesystems.lustre.servers import wanted as wanted_of_server
-from gridwright.filesystems.lustre.stats import parse_job_stats, parse_stats
-from gridwright.spec.filesystems import LustreFileSystem
+from gridwright.filesystems.lustre.model import LustreFileSystem
+from gridwright.filesystems.lustre_client.connections import parse_connections, wanted
+from gridwright.filesystems.lustre_client.findings import served_findings
+from gridwright.filesystems.lustre_client.health import health
+from gridwright.filesystems.lustre_client.layout import parse_layout
+from gridwright.filesystems.lustre_client.parameters import parse_parameters, read_parameters
+from gridwright.filesystems.lustre_client.servers import RECOVERY_GOES_ON, parse_served
+from gridwright.filesystems.lustre_client.servers import wanted as wanted_of_server
+from gridwright.filesystems.lustre_client.stats import parse_job_stats, parse_stats
 from tests.fixtures.lustre_node import (
     INSTANCE,
     NOW_S,
@@ -373,7 +373,7 @@ def test_every_kind_is_asked_through_one_entry() -> None:
     spec = LustreFileSystem.model_validate(
         {"type": "lustre", "path": Path(MOUNT), "source": "192.168.77.1@tcp:/scratch"}
     )
-    found = filesystem_health(spec, healthy_node(), MOUNT)
+    found = kind_of(spec).health(spec, healthy_node(), MOUNT)
     assert found is not None
     assert found.condition is Condition.HEALTHY
 

@@ -10,17 +10,18 @@ from hypothesis import strategies as st
 
 from gridwright.commands import CommandOutput
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.filesystems.healths import library_findings
-from gridwright.filesystems.lustre.layout import Component, Layout, parse_layout, read_layout
-from gridwright.filesystems.lustre.layout_command import (
+from gridwright.filesystems import kind_of
+from gridwright.filesystems.local.model import LocalFileSystem
+from gridwright.filesystems.lustre.model import LustreFileSystem
+from gridwright.filesystems.lustre_client.layout import Component, Layout, parse_layout, read_layout
+from gridwright.filesystems.lustre_client.layout_command import (
     ADVISED,
     apply_layout,
     plain,
     progressive,
     set_layout_command,
 )
-from gridwright.filesystems.lustre.single_target import single_target_files
-from gridwright.spec.filesystems import LocalFileSystem, LustreFileSystem
+from gridwright.filesystems.lustre_client.single_target import single_target_files
 from tests.fixtures.lustre_node import RECORDED, printed
 from tests.support.lustre_files import Lfs
 
@@ -197,9 +198,11 @@ def test_a_file_system_of_one_target_cannot_spread_anything() -> None:
 def test_libraries_of_lustre_are_looked_through_and_others_are_not() -> None:
     lustre = LustreFileSystem.model_validate({"type": "lustre", "path": Path("/l"), "source": "h@tcp:/l"})
     run = Lfs(layouts={"/l/a": ONE}, files={"/l/a": 40 * GIB})
-    assert [each.name for each in library_findings(lustre, run, "/l")] == ["single-target-files"]
+    assert [each.name for each in kind_of(lustre).library_findings(lustre, run, "/l")] == [
+        "single-target-files"
+    ]
     local = LocalFileSystem.model_validate({"type": "local", "path": Path("/s")})
-    assert library_findings(local, run, "/s") == []
+    assert kind_of(local).library_findings(local, run, "/s") == []
 
 
 TEXTS = [printed(name) for name in ("208-getstripe-pfl", "212-getstripe-yaml-pfl", "246-lfs-mirror-create")]

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from gridwright.catalog import load_catalog
 from gridwright.commands import CommandOutput
 from gridwright.errors import GridwrightError, environment_error
-from gridwright.filesystems.contribution import contribution
+from gridwright.filesystems import kind_of
 from gridwright.filesystems.health import Condition, Health, Server
-from gridwright.filesystems.moosefs import connected_servers, health, master_of_mount, traffic
+from gridwright.filesystems.moosefs.health import connected_servers, health, master_of_mount, traffic
 from gridwright.filesystems.site import ComputeNodes, Site
 from gridwright.spec.load import parse_spec
 
@@ -242,8 +242,15 @@ def site_of(filesystem: str) -> Site:
 
 def test_nothing_is_predicted_of_it_and_that_is_said() -> None:
     site = site_of("{type: moosefs, path: /mnt/grid, servers: 3, copies: 2}")
-    found = contribution("shared", site)
+    found = kind_of(site.spec.filesystems["shared"]).contribute(
+        "shared", site.spec.filesystems["shared"], site
+    )
     assert found.routes == {}
     assert "MooseFS" in found.unknown
     assert found.outlives_server
-    assert not contribution("shared", site_of("{type: moosefs, path: /mnt/grid}")).outlives_server
+    once = site_of("{type: moosefs, path: /mnt/grid}")
+    assert (
+        not kind_of(site.spec.filesystems["shared"])
+        .contribute("shared", once.spec.filesystems["shared"], once)
+        .outlives_server
+    )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.filesystems.mount_entry import mount_entry
+from gridwright.filesystems import kind_of
 from gridwright.filesystems.mount_table import mount_of, parse_mounts
 from gridwright.spec.load import parse_spec
 from tests.fixtures.lustre_node import printed
@@ -14,7 +14,7 @@ from tests.fixtures.lustre_node import printed
 
 def entry(text: str) -> tuple[str, str, str, str] | None:
     spec = parse_spec(f"filesystems:\n  fs: {{{text}}}\n", base=Path("/base"))
-    found = mount_entry(spec.filesystems["fs"])
+    found = kind_of(spec.filesystems["fs"]).mount_entry(spec.filesystems["fs"])
     return None if found is None else (found.source, found.mount_point, found.type, found.option_text)
 
 
@@ -82,10 +82,10 @@ def test_mounts_are_found_by_path() -> None:
 def test_a_lustre_that_is_yet_to_be_built_is_mounted_once_its_source_is_known(text: str) -> None:
     filesystem = parse_spec(f"filesystems:\n  fs: {{{text}}}\n").filesystems["fs"]
     if "source" not in text:
-        assert mount_entry(filesystem) is None
+        assert kind_of(filesystem).mount_entry(filesystem) is None
     # What the spec says goes first.
     known = "10.0.0.9@tcp:/other" if "source" in text else "10.20.64.10@tcp:/made"
-    found = mount_entry(filesystem, known)
+    found = kind_of(filesystem).mount_entry(filesystem, known)
     assert found is not None
     assert (found.source, found.mount_point, found.type) == ("10.20.64.10@tcp:/made", "/l", "lustre")
     assert found.option_text == "flock,noatime,_netdev"

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from gridwright.commands import CommandOutput
 from gridwright.errors import environment_error
 from gridwright.filesystems.health import Condition, Health
-from gridwright.filesystems.healths import filesystem_health
-from gridwright.filesystems.mount_entry import mount_entry
 from gridwright.filesystems.nfs.health import health
+from gridwright.filesystems.nfs.kind import KIND
+from gridwright.filesystems.nfs.model import NfsFileSystem
 from gridwright.filesystems.nfs.mountstats import MountStats, parse_mountstats, stats_of, traffic
-from gridwright.spec.filesystems import NfsFileSystem
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "nfs"
 MIB = 2**20
@@ -142,7 +141,7 @@ def test_calls_that_were_sent_again_tell_of_a_bad_network() -> None:
 
 def test_one_connection_on_a_fast_network_is_worth_a_word() -> None:
     third = Client(mounts=printed("mounts-v3"), mountstats=printed("mountstats-v3-read"))
-    found = filesystem_health(filesystem(version="3"), third, "/data", nic_bytes_per_s=12.5e9)
+    found = KIND.health(filesystem(version="3"), third, "/data", nic_bytes_per_s=12.5e9)
     assert found is not None
     assert (found.condition, names(found)) == (Condition.HEALTHY, ["nfs-one-connection"])
     assert names(health(third, "/data", nic_bytes_per_s=125e6)) == []
@@ -161,16 +160,16 @@ def test_a_full_file_system_and_one_without_inodes_are_told() -> None:
 
 
 def test_what_fstab_gets_is_what_the_kernel_then_shows() -> None:
-    entry = mount_entry(filesystem(connections=2))
+    entry = KIND.mount_entry(filesystem(connections=2))
     assert entry is not None
     assert (entry.source, entry.mount_point, entry.type) == ("10.90.0.1:/srv/data", "/data", "nfs")
     shown = next(line.split() for line in printed("mounts-v4.2").splitlines() if " /data " in line)
-    assert shown[2] in entry.shown_types
+    assert shown[2] in KIND.kernel_types
     kept = set(shown[3].split(","))
     assert {each for each in entry.options if each not in kept} == {"_netdev"}
     # Beside it the kernel shows its defaults only.
     assert {"soft", "nolock", "noac", "sync"}.isdisjoint(kept)
-    six = mount_entry(filesystem(server="fd00::1"))
+    six = KIND.mount_entry(filesystem(server="fd00::1"))
     assert six is not None
     assert six.source == "[fd00::1]:/srv/data"
 

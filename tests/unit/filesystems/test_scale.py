@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from gridwright.commands import CommandOutput
 from gridwright.errors import environment_error
+from gridwright.filesystems import kind_of
 from gridwright.filesystems.health import Condition, Health
-from gridwright.filesystems.healths import filesystem_health
 from gridwright.filesystems.scale.health import health, monitor_findings
-from gridwright.spec.filesystems import ScaleFileSystem
+from gridwright.filesystems.scale.model import ScaleFileSystem
 
 HEADERS = (
     "mmhealth:Event:HEADER:version:reserved:reserved:node:component:entityname:entitytype:event:arguments:"
@@ -59,7 +59,7 @@ def test_a_healthy_one_has_nothing_to_say() -> None:
     spec = ScaleFileSystem.model_validate(
         {"type": "scale", "path": Path("/lake"), "nsd": {"instance": "BM.DenseIO.E5.128"}}
     )
-    found = filesystem_health(spec, Node(), "/lake/work")
+    found = kind_of(spec).health(spec, Node(), "/lake/work")
     assert found is not None
     assert (found.condition, names(found)) == (Condition.HEALTHY, [])
     assert (found.capacity_bytes, found.available_bytes) == (4096 * 1000000, 4096 * 900000)

@@ -7,7 +7,6 @@ from pydantic import ValidationError
 
 from gridwright.errors import GridwrightError
 from gridwright.spec import (
-    FILESYSTEMS,
     PROVIDERS,
     GridSpec,
     init_text,
@@ -141,7 +140,7 @@ def test_every_field_declares_itself(place: object) -> None:
     assert update.because
 
 
-@pytest.mark.parametrize("registry", [FILESYSTEMS, PROVIDERS], ids=lambda each: each.what)
+@pytest.mark.parametrize("registry", [PROVIDERS], ids=lambda each: each.what)
 def test_registries_are_filled_and_refuse_a_second_entry(registry: Registry[object]) -> None:
     assert "local" in registry.names()
     with pytest.raises(ValueError, match="twice"):

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from gridwright.doctor.check import Answer, Topic, Verdict, idle, judged
 from gridwright.doctor.facts.node_facts import LibraryFacts
 from gridwright.doctor.observation import Seen
+from gridwright.filesystems import kind_of
 from gridwright.filesystems.mounts import SERVED_OVER_NETWORK
-from gridwright.spec.filesystems import FileSystem, LocalFileSystem
+from gridwright.spec.filesystem import FileSystem
 
 PLACEMENT = Topic("Places")
-_TYPES: Mapping[str, tuple[str, ...]] = {
-    "lustre": ("lustre",),
-    "fsx-lustre": ("lustre",),
-    "nfs": ("nfs4", "nfs"),
-    "scale": ("gpfs",),
-    "moosefs": ("fuse.mfs", "fuse.mfsmount", "fuse"),
-}
-"""How /proc/mounts shows each kind of file system of a spec."""
 
 
 def _placed(seen: Seen) -> Iterator[tuple[str, str, LibraryFacts, FileSystem]]:
@@ -51,11 +44,11 @@ def _elsewhere(seen: Seen) -> Iterator[Answer]:
     usual = _usual_types(seen)
     for node, name, library, filesystem in _placed(seen):
         kind = library.filesystem_type or ""
-        if isinstance(filesystem, LocalFileSystem):
+        if filesystem.is_node_local:
             wrong = kind in SERVED_OVER_NETWORK
             yield Answer((node,), judged(not wrong, _place(name, library), "a disk of the node itself"))
         else:
-            meant = _TYPES.get(filesystem.type, ())
+            meant = kind_of(filesystem).kernel_types
             right = kind in meant if meant else kind == usual[name]
             expected = f"{' or '.join(meant) or usual[name]}, as the spec says"
             yield Answer((node,), judged(right, _place(name, library), expected))
@@ -79,7 +72,7 @@ def _usual_types(seen: Seen) -> dict[str, str]:
 def _other_server(seen: Seen) -> Iterator[Answer]:
     sources: dict[str, dict[str, str]] = {}
     for node, name, library, filesystem in _placed(seen):
-        if not isinstance(filesystem, LocalFileSystem) and _is_served(library):
+        if not filesystem.is_node_local and _is_served(library):
             sources.setdefault(name, {})[node] = library.source or ""
     for name, found in sources.items():
         usual = Counter(found.values()).most_common(1)[0][0]
@@ -99,7 +92,7 @@ def _other_server(seen: Seen) -> Iterator[Answer]:
 )
 def _not_mounted(seen: Seen) -> Iterator[Answer]:
     for node, name, library, filesystem in _placed(seen):
-        own = not isinstance(filesystem, LocalFileSystem) or filesystem.disks is not None
+        own = not filesystem.is_node_local or filesystem.node_disks is not None
         expected = f"a mount at {filesystem.path}"
         if not own or (seen.spec is not None and seen.spec.is_bought and not seen.several):
             yield Answer((node,), idle(f"library {name}: a directory of the node will do", expected))

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from gridwright.doctor.check import Answer, Topic, Verdict, idle, judged
 from gridwright.doctor.observation import Seen
 from gridwright.doctor.probes.findings import Trial
-from gridwright.spec.filesystems import LocalFileSystem
 
 SHARED = Topic("Shared file systems")
 
@@ -167,7 +166,7 @@ def _clients(seen: Seen, expected: str) -> Iterator[Answer]:
 def _can_be_looked_at(seen: Seen, node: str, filesystem: str) -> bool:
     """Whether a library of a shared file system answers: where none does, a check of its own says so."""
     spec = seen.spec
-    if spec is None or isinstance(spec.filesystems[filesystem], LocalFileSystem):
+    if spec is None or spec.filesystems[filesystem].is_node_local:
         return False
     found = seen.facts[node].libraries
     names = [name for name, each in spec.libraries.items() if each.filesystem == filesystem and name in found]

@@ -22,12 +22,12 @@ _TOLD_OTHERWISE = frozenset(
 def health(described: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Findings about a file system, given as in the grid spec. Raises OSError where it cannot be asked."""
     from gridwright.commands import run_here
-    from gridwright.filesystems.healths import filesystem_health
-    from gridwright.spec.filesystems import FILESYSTEMS
+    from gridwright.filesystems import kind_of
+    from gridwright.spec.filesystem import FILESYSTEMS
 
-    filesystem = FILESYSTEMS.get(described["type"]).model_validate(described)
+    filesystem = FILESYSTEMS.get(described["type"]).spec_model.model_validate(described)
     try:
-        found = filesystem_health(filesystem, run_here, str(filesystem.path))
+        found = kind_of(filesystem).health(filesystem, run_here, str(filesystem.path))
     except GridwrightError as error:
         raise OSError(errno.EIO, str(error)) from error
     return [asdict(each) for each in found.findings if each.name not in _TOLD_OTHERWISE] if found else []

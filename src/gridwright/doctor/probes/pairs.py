@@ -13,7 +13,6 @@ from gridwright.doctor.observation import Seen
 from gridwright.doctor.probes.channel import PROBES, Channel, NoAnswer, Refused
 from gridwright.doctor.probes.findings import PairFindings, Tried
 from gridwright.doctor.probes.trials import trials
-from gridwright.spec.filesystems import LocalFileSystem
 
 Attach = Callable[[str, Sequence[str]], Sequence[str]]
 """The command line that runs a command on a node from here, with its streams."""
@@ -61,7 +60,7 @@ def probe_pairs(seen: Seen, attach: Attach) -> PairFindings | None:
 def _pairs_of(seen: Seen, filesystem: str) -> list[_Pair]:
     """Neighbours by name, for a file system that is shared; one library stands for it."""
     spec = seen.spec
-    if spec is None or isinstance(spec.filesystems[filesystem], LocalFileSystem):
+    if spec is None or spec.filesystems[filesystem].is_node_local:
         return []
     library = next((name for name, each in spec.libraries.items() if each.filesystem == filesystem), None)
     if library is None:

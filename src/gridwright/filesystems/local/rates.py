@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gridwright.filesystems.disks import DiskRates, disk_rates
+from gridwright.filesystems.local.model import LocalFileSystem
 from gridwright.filesystems.resources import OPERATIONS, Contribution, Cost, Operation, Resource, Route, Use
 from gridwright.filesystems.site import Site, shares_network, volume_limit
-from gridwright.spec.filesystems import LocalFileSystem
 from gridwright.units import format_rate
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from gridwright.filesystems.lustre.model import LustreFileSystem
 from gridwright.filesystems.resources import OPERATIONS, Contribution, Operation, Route, striped
 from gridwright.filesystems.servers import ServerGroup, server_costs, server_group
 from gridwright.filesystems.site import Site
-from gridwright.spec.filesystems import LustreFileSystem
 
 
 def contribute(name: str, filesystem: LustreFileSystem, site: Site) -> Contribution:

@@ -1,5 +1,1 @@
-"""NFS: what it brings into a prediction, and how a mount of it is: options, counters, health."""
-
-from gridwright.filesystems.nfs.rates import contribute
-
-__all__ = ["contribute"]
+"""A directory that an NFS server exports."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from gridwright.filesystems.nfs.model import NfsFileSystem
 from gridwright.filesystems.resources import OPERATIONS, Contribution, Operation, Resource, Route, Use
 from gridwright.filesystems.site import Site
-from gridwright.spec.filesystems import NfsFileSystem
 
 
 def contribute(name: str, filesystem: NfsFileSystem, site: Site) -> Contribution:

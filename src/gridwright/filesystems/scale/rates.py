@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gridwright.filesystems.resources import OPERATIONS, Contribution, Route
+from gridwright.filesystems.scale.model import ScaleFileSystem
 from gridwright.filesystems.servers import server_costs, server_group
 from gridwright.filesystems.site import Site
-from gridwright.spec.filesystems import ScaleFileSystem
 
 
 def contribute(name: str, filesystem: ScaleFileSystem, site: Site) -> Contribution:

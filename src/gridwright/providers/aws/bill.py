@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from gridwright.model.grid import grid_model
 from gridwright.providers.aws.changes import holders
+from gridwright.providers.aws.fsx import fsx_file_systems
 from gridwright.providers.aws.layout import Layout
 from gridwright.providers.aws.results import CostLine
-from gridwright.spec.filesystems import FsxLustreFileSystem
 from gridwright.spec.model import GridSpec
 
 
@@ -25,7 +25,7 @@ def kept_names(spec: GridSpec, layout: Layout) -> frozenset[str]:
 def kept_bill(spec: GridSpec, name: str) -> tuple[CostLine, ...]:
     """What a file system costs while no machine runs: FSx as ever, of a Lustre its volumes alone."""
     costs = grid_model(spec).contributions[name].costs
-    managed = isinstance(spec.filesystems[name], FsxLustreFileSystem)
+    managed = name in fsx_file_systems(spec)
     return tuple(
         CostLine(each.what, each.usd_per_hour) for each in costs if managed or " at each " in each.what
     )

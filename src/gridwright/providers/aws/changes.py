@@ -10,10 +10,10 @@ from importlib.resources import files
 from typing import Any
 
 from gridwright.errors import Problem
+from gridwright.providers.aws.fsx import fsx_file_systems
 from gridwright.providers.aws.layout import Layout
 from gridwright.providers.aws.names import logical_id
 from gridwright.spec.fields import Change, Update
-from gridwright.spec.filesystems import FsxLustreFileSystem
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.spec.structure import field_at
@@ -98,11 +98,7 @@ def _kind(value: object) -> object:
 
 def holders(spec: GridSpec, layout: Layout) -> dict[str, str]:
     """Logical IDs of the resources that hold data, with the file system whose data they are."""
-    found = {
-        logical_id(name): name
-        for name, filesystem in spec.filesystems.items()
-        if isinstance(filesystem, FsxLustreFileSystem)
-    }
+    found = {logical_id(name): name for name in fsx_file_systems(spec)}
     for machine in layout.machines:
         for target in machine.targets:
             found[logical_id(machine.name, target.name)] = target.filesystem

@@ -18,13 +18,14 @@ from troposphere import AWSObject, GetAtt, Output, Ref, Tags, fsx
 from gridwright.catalog.contents import Catalog
 from gridwright.catalog.managed import MB, ManagedDeployment
 from gridwright.errors import GridwrightError, Problem
+from gridwright.filesystems import kind_of
+from gridwright.filesystems.provided import ManagedLustre
 from gridwright.providers.aws.exports import exported
 from gridwright.providers.aws.layout import Layout
 from gridwright.providers.aws.names import fsx_export, logical_id, tags
 from gridwright.providers.aws.network import SUBNETS
 from gridwright.providers.aws.retention import kept
 from gridwright.providers.aws.security_groups import Group
-from gridwright.spec.filesystems import FsxLustreFileSystem
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.spec.repository import Repository
@@ -36,17 +37,21 @@ _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _EVENTS = {"new": "NEW", "changed": "CHANGED", "deleted": "DELETED"}
 
 
-def fsx_file_systems(spec: GridSpec) -> dict[str, FsxLustreFileSystem]:
+def fsx_file_systems(spec: GridSpec) -> dict[str, ManagedLustre]:
     """Those of the spec, by name."""
-    return {name: each for name, each in spec.filesystems.items() if isinstance(each, FsxLustreFileSystem)}
+    return {
+        name: managed
+        for name, each in spec.filesystems.items()
+        if (managed := kind_of(each).managed_lustre(each)) is not None
+    }
 
 
-def stored_gib(filesystem: FsxLustreFileSystem, deployment: ManagedDeployment) -> int:
+def stored_gib(filesystem: ManagedLustre, deployment: ManagedDeployment) -> int:
     """Capacity as AWS counts it; 2.4 TiB of its web pages is 2400."""
     return deployment.nearest_capacities(filesystem.capacity)[1] // GIB
 
 
-def bought_tier(filesystem: FsxLustreFileSystem, deployment: ManagedDeployment) -> float:
+def bought_tier(filesystem: ManagedLustre, deployment: ManagedDeployment) -> float:
     """Bytes per second for each TiB."""
     return float(filesystem.throughput or min(deployment.tiers))
 
@@ -110,7 +115,7 @@ def fsx_problems(spec: GridSpec, name: str, catalog: Catalog) -> Iterator[Proble
                 )
 
 
-def _configuration(filesystem: FsxLustreFileSystem, deployment: ManagedDeployment) -> fsx.LustreConfiguration:
+def _configuration(filesystem: ManagedLustre, deployment: ManagedDeployment) -> fsx.LustreConfiguration:
     chosen: dict[str, object] = {}
     if deployment.durable:
         chosen["PerUnitStorageThroughput"] = round(bought_tier(filesystem, deployment) / MB)

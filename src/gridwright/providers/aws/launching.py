@@ -15,7 +15,6 @@ from gridwright.providers.aws.iam import profile_arn
 from gridwright.providers.aws.layout import DEFAULT_VOLUME, Layout, Machine, Role
 from gridwright.providers.aws.names import SLOT_TAG, Export, logical_id, tags
 from gridwright.providers.aws.user_data import UserData, exported
-from gridwright.spec.filesystems import LocalFileSystem
 from gridwright.spec.model import GridSpec
 from gridwright.spec.storage import INSTANCE_STORE, Disks
 
@@ -233,7 +232,7 @@ def _devices(
     if machine.role is not Role.COMPUTE:
         return
     for filesystem in building.spec.filesystems.values():
-        disks = filesystem.disks if isinstance(filesystem, LocalFileSystem) else None
+        disks = filesystem.node_disks
         if disks is None or disks.type == INSTANCE_STORE:
             continue
         for _ in range(disks.count or 1):

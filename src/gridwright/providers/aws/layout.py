@@ -9,8 +9,9 @@ from enum import StrEnum
 from functools import cached_property
 
 from gridwright.errors import GridwrightError, Problem, input_error
+from gridwright.filesystems import kind_of
+from gridwright.filesystems.provided import LustreServers
 from gridwright.spec.aws import Aws, default_subnets
-from gridwright.spec.filesystems import LustreFileSystem
 from gridwright.spec.lab import CONTROLLER
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
@@ -135,12 +136,12 @@ def aws_subnets(aws: Aws) -> dict[str, ipaddress.IPv4Network]:
     return defaults | {name: ipaddress.IPv4Network(value) for name, value in aws.subnets.given().items()}
 
 
-def built_lustres(spec: GridSpec) -> dict[str, LustreFileSystem]:
+def built_lustres(spec: GridSpec) -> dict[str, LustreServers]:
     """The file systems whose servers the grid has itself."""
     return {
-        name: each
+        name: servers
         for name, each in spec.filesystems.items()
-        if isinstance(each, LustreFileSystem) and each.source is None
+        if (servers := kind_of(each).lustre_servers(each)) is not None
     }
 
 
@@ -218,7 +219,7 @@ def _servers(spec: GridSpec, subnets: Mapping[str, ipaddress.IPv4Network]) -> It
                 offset += 1
 
 
-def _roles(lustre: LustreFileSystem) -> Iterator[tuple[Role, Servers]]:
+def _roles(lustre: LustreServers) -> Iterator[tuple[Role, Servers]]:
     for role, servers in ((Role.MGS, lustre.mgs), (Role.MDS, lustre.mds), (Role.OSS, lustre.oss)):
         if servers is not None:
             yield role, servers
@@ -269,7 +270,7 @@ def _problems(spec: GridSpec, subnets: Mapping[str, ipaddress.IPv4Network]) -> I
             )
 
 
-def _lustre_problems(spec: GridSpec, name: str, lustre: LustreFileSystem) -> Iterator[Problem]:
+def _lustre_problems(spec: GridSpec, name: str, lustre: LustreServers) -> Iterator[Problem]:
     if lustre.mds is None:
         yield problem_at(
             spec,

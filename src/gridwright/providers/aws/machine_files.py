@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gridwright.providers.aws.fsx import fsx_file_systems
 from gridwright.providers.aws.layout import Layout, Machine, built_lustres
 from gridwright.providers.aws.names import claims_table
 from gridwright.providers.aws.user_data import claim_name
 from gridwright.providers.slurm_files import SlurmFiles, slurm_files
 from gridwright.schedulers.slurm.site import Release
 from gridwright.setup.playbook import GROUPS, Hosts, playbook_files
-from gridwright.spec.filesystems import FsxLustreFileSystem
 from gridwright.spec.model import GridSpec
 
 MOUNTED_BELOW = "/srv/gridwright"
@@ -70,11 +70,7 @@ def mount_sources(spec: GridSpec, layout: Layout) -> dict[str, str]:
     AWS names an FSx for Lustre when it makes it, so that each machine is told at its start.
     """
     built = {name: layout.lustre_source(name) for name in built_lustres(spec)}
-    bought = {
-        name: f"{{{{ gridwright_sources['{name}'] }}}}"
-        for name, each in spec.filesystems.items()
-        if isinstance(each, FsxLustreFileSystem)
-    }
+    bought = {name: f"{{{{ gridwright_sources['{name}'] }}}}" for name in fsx_file_systems(spec)}
     return built | bought
 
 

@@ -14,7 +14,6 @@ from gridwright.providers.aws.names import GRID_TAG, grid_stack, logical_id, sto
 from gridwright.providers.aws.node_interfaces import NestedTemplate
 from gridwright.providers.read_me import database_steps
 from gridwright.schedulers.slurm.kind import SlurmSection
-from gridwright.spec.filesystems import FsxLustreFileSystem
 from gridwright.spec.model import GridSpec
 
 _CONTENTS = {
@@ -154,7 +153,7 @@ def _root_squash(spec: GridSpec, stack: str) -> Iterator[str]:
 
 def _expect(spec: GridSpec, layout: Layout) -> Iterator[str]:
     yield from ["## What to expect", ""]
-    if any(isinstance(each, FsxLustreFileSystem) for each in spec.filesystems.values()):
+    if fsx_file_systems(spec):
         yield from _paragraph("- The storage stack takes some ten minutes, as FSx for Lustre does.")
     else:
         yield from _paragraph("- The storage stack takes a few minutes.")

@@ -24,12 +24,13 @@ from enum import StrEnum
 
 from troposphere import AWSObject, Output, Ref, Tags, ec2
 
+from gridwright.filesystems import kind_of
+from gridwright.filesystems.ports import LNET, Ports
 from gridwright.providers.aws.exports import exported
 from gridwright.providers.aws.layout import Layout, built_lustres
 from gridwright.providers.aws.names import Export, tags
 from gridwright.providers.aws.network import VPC
 from gridwright.schedulers.slurm.kind import SlurmSection
-from gridwright.spec.filesystems import FsxLustreFileSystem, LustreFileSystem, NfsFileSystem
 from gridwright.spec.model import GridSpec
 
 _EVERYWHERE = "0.0.0.0/0"
@@ -56,20 +57,7 @@ CLIENTS = (Group.LOGIN, Group.HEAD, Group.COMPUTE)
 """Who mounts file systems."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """Ports that belong together."""
-
-    name: str
-    first: int
-    last: int
-    protocol: str = "tcp"
-
-
 SSH = Ports("Ssh", 22, 22)
-LUSTRE = (Ports("Lustre", 988, 988), Ports("LustreReserved", 1018, 1023))
-"""LNet over TCP: where it listens, and the ports that it calls from (FSx for Lustre User Guide, file system
-access control with Amazon VPC)."""
 SLURMCTLD = Ports("Slurmctld", 6817, 6817)
 SLURMD = Ports("Slurmd", 6818, 6818)
 SLURMDBD = Ports("Slurmdbd", 6819, 6819)
@@ -101,7 +89,7 @@ class Allowed:
 def security_groups(spec: GridSpec, layout: Layout, filesystems: Iterable[str]) -> Iterator[AWSObject]:
     """Groups and rules, for these file systems of the spec."""
     present = [spec.filesystems[name] for name in filesystems]
-    fsx = any(isinstance(each, FsxLustreFileSystem) for each in present)
+    fsx = any(kind_of(each).managed_lustre(each) is not None for each in present)
     for group in Group:
         if group is not Group.FSX or fsx:
             yield ec2.SecurityGroup(
@@ -176,7 +164,7 @@ def _scheduler(spec: GridSpec) -> Iterator[Allowed]:
 
 
 def _lustre(servers: Group) -> Iterator[Allowed]:
-    for ports in LUSTRE:
+    for ports in LNET:
         yield Allowed(servers, servers, ports, "Lustre servers among themselves")
         for client in CLIENTS:
             yield Allowed(servers, client, ports, "Lustre clients to servers")
@@ -251,15 +239,8 @@ def _web(layout: Layout) -> Iterator[_Outwards]:
 def _servers_elsewhere(spec: GridSpec) -> Iterator[_Outwards]:
     """File servers that the spec names and the grid does not have; the way there is the site's."""
     for each in spec.filesystems.values():
-        if isinstance(each, NfsFileSystem):
-            server = _only(each.server)
-            yield _Outwards(Ports("Nfs", 2049, 2049), "NFS servers that are there already", server)
-            if each.version == "3":
-                yield _Outwards(Ports("Portmapper", 111, 111), "NFS 3: where the server listens", server)
-                yield _Outwards(Ports("Mountd", 20048, 20048), "NFS 3: mounting", server)
-        elif isinstance(each, LustreFileSystem) and each.source is not None:
-            # Its source names the management server alone.
-            yield _Outwards(LUSTRE[0], "Lustre servers that are there already")
+        for server in kind_of(each).servers_elsewhere(each):
+            yield _Outwards(server.ports, server.why, _only(server.host) if server.host else _EVERYWHERE)
 
 
 def _only(host: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from gridwright.providers.aws import retired
 from gridwright.providers.aws.bill import bill
+from gridwright.providers.aws.fsx import fsx_file_systems
 from gridwright.providers.aws.instances import claims, instances, machines
 from gridwright.providers.aws.kept_spec import kept_spec
 from gridwright.providers.aws.layout import Layout, aws_layout
@@ -23,7 +24,6 @@ from gridwright.providers.aws.results import (
 from gridwright.providers.aws.session import Cloud, reason_remedy
 from gridwright.providers.aws.stacks import Stack, Stacks, state_remedy
 from gridwright.providers.caller import Caller
-from gridwright.spec.filesystems import FsxLustreFileSystem
 from gridwright.spec.model import GridSpec
 
 _WELL = "AVAILABLE"
@@ -108,45 +108,50 @@ def _filesystems(
     running: bool,
 ) -> Iterator[FileSystemStatus]:
     running_ids = {each.instance for each in found if each.running}
+    managed = fsx_file_systems(spec)
     systems = {}
-    if any(isinstance(each, FsxLustreFileSystem) for each in spec.filesystems.values()):
+    if managed:
         systems = {
             each["FileSystemId"]: each for each in cloud.listed("fsx", "describe_file_systems", "FileSystems")
         }
     for name, filesystem in spec.filesystems.items():
-        if isinstance(filesystem, FsxLustreFileSystem):
+        if name in managed:
             identifier = resources.get(logical_id(name))
-            yield _fsx(name, identifier, systems.get(identifier or ""))
+            yield _fsx(name, filesystem.type, identifier, systems.get(identifier or ""))
         elif servers := layout.servers_of(name):
             yield _lustre(
                 name,
+                filesystem.type,
                 {each.name: claimed.get(each.name) for each in servers},
                 {each.name: len(each.targets) for each in servers},
                 running_ids if running else None,
             )
 
 
-def _fsx(name: str, identifier: str | None, found: Mapping[str, object] | None) -> FileSystemStatus:
+def _fsx(
+    name: str, kind: str, identifier: str | None, found: Mapping[str, object] | None
+) -> FileSystemStatus:
     if found is None:
-        return FileSystemStatus(name, "fsx-lustre", identifier, "missing", "AWS has no such file system")
+        return FileSystemStatus(name, kind, identifier, "missing", "AWS has no such file system")
     state = str(found.get("Lifecycle") or _WELL)
     lacking = None
     if state not in (_WELL, _WORKING):
         details = found.get("FailureDetails")
         why = details.get("Message") if isinstance(details, Mapping) else None
         lacking = f"it is {state}" + (f": {why}" if why else "")
-    return FileSystemStatus(name, "fsx-lustre", identifier, state, lacking)
+    return FileSystemStatus(name, kind, identifier, state, lacking)
 
 
 def _lustre(
     name: str,
+    kind: str,
     claimed: Mapping[str, Claim | None],
     targets: Mapping[str, int],
     running: set[str | None] | None,
 ) -> FileSystemStatus:
     known = tuple(each for each in claimed.values() if each is not None)
     if running is None:
-        return FileSystemStatus(name, "lustre", None, "kept", None, known)
+        return FileSystemStatus(name, kind, None, "kept", None, known)
     lacking = []
     for server, claim in claimed.items():
         if claim is None or claim.owner is None:
@@ -156,4 +161,4 @@ def _lustre(
         elif len(claim.volumes) < targets[server]:
             lacking.append(f"{server} has {len(claim.volumes)} of its {targets[server]} volumes")
     state = "incomplete" if lacking else "claimed"
-    return FileSystemStatus(name, "lustre", None, state, "; ".join(lacking) or None, known)
+    return FileSystemStatus(name, kind, None, state, "; ".join(lacking) or None, known)

@@ -12,10 +12,10 @@ from typing import Any
 
 from troposphere import AWSHelperFn, Base64, ImportValue, Ref, Sub
 
+from gridwright.providers.aws.fsx import fsx_file_systems
 from gridwright.providers.aws.layout import Layout, Machine, Role
 from gridwright.providers.aws.names import Export, fsx_export, storage_stack
 from gridwright.schedulers.slurm.kind import SlurmSection
-from gridwright.spec.filesystems import FsxLustreFileSystem
 from gridwright.spec.model import GridSpec
 
 BUNDLE_KEY = "BundleKey"
@@ -66,11 +66,10 @@ def user_data(
         "variables": _variables(layout, first),
     }
     if not first.role.serves_lustre:
-        for name, filesystem in spec.filesystems.items():
-            if isinstance(filesystem, FsxLustreFileSystem):
-                dns, mount = fsx_export(name, "Dns"), fsx_export(name, "Mount")
-                settings["sources"][name] = f"${{{dns}}}@tcp:/${{{mount}}}"
-                values |= {dns: exported(spec, dns), mount: exported(spec, mount)}
+        for name in fsx_file_systems(spec):
+            dns, mount = fsx_export(name, "Dns"), fsx_export(name, "Mount")
+            settings["sources"][name] = f"${{{dns}}}@tcp:/${{{mount}}}"
+            values |= {dns: exported(spec, dns), mount: exported(spec, mount)}
     parts = [_file("preamble.sh")]
     if aws.proxy is not None:
         parts.append(_proxy(aws.proxy, str(layout.network), spec.region or ""))

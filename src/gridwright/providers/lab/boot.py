@@ -16,7 +16,6 @@ from gridwright.providers.lab.node_root import RootPlan, Share
 from gridwright.providers.lab.places import Places
 from gridwright.providers.lab.record import LabRecord, NodeRecord, write
 from gridwright.schedulers.state_directory import state_directory
-from gridwright.spec.filesystems import LocalFileSystem
 from gridwright.spec.model import GridSpec
 
 
@@ -98,7 +97,7 @@ def _shares(spec: GridSpec) -> tuple[Share, ...]:
     shares = [Share(path, path, read_only=True) for path in python_directories()]
     shares.append(Share(state, state))
     for name, filesystem in spec.filesystems.items():
-        if isinstance(filesystem, LocalFileSystem):
+        if filesystem.is_node_local:
             directory = places.filesystem(name)
             directory.mkdir(parents=True, exist_ok=True)
             shares.append(Share(directory, filesystem.path))

@@ -10,7 +10,7 @@ from pathlib import Path
 import gridwright
 from gridwright.commands import run_bounded
 from gridwright.errors import environment_error
-from gridwright.providers.lab.service import LabNode
+from gridwright.services.service import ServiceNode
 
 _OF_THE_IMAGE = ("/usr", "/lib", "/bin", "/sbin", "/etc", "/var")
 """What every node has of its own: the system's Python there is that of the image."""
@@ -55,7 +55,7 @@ def _in_image(path: Path) -> bool:
     return any(path.is_relative_to(own) for own in _OF_THE_IMAGE)
 
 
-def check_python(node: LabNode) -> None:
+def check_python(node: ServiceNode) -> None:
     """Raise GridwrightError (ENVIRONMENT) where a node cannot run this machine's Python."""
     done = node.run([sys.executable, "-P", "-c", "import gridwright"], timeout_s=30)
     if done.status:

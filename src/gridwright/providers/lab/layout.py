@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gridwright.errors import GridwrightError, Problem, input_error, nearest
-from gridwright.spec.filesystems import MooseFileSystem
+from gridwright.filesystems import kind_of
 from gridwright.spec.lab import CONTROLLER, STORAGE, Lab
 from gridwright.spec.model import GridSpec
 
@@ -119,10 +119,9 @@ def _wanted(spec: GridSpec) -> Iterator[tuple[str, Role, str]]:
             yield f"{group}{number}", Role.COMPUTE, group
     number = 0
     for name, filesystem in spec.filesystems.items():
-        if isinstance(filesystem, MooseFileSystem):
-            for _ in range(filesystem.servers):
-                number += 1
-                yield f"{STORAGE}{number}", Role.STORAGE, name
+        for _ in range(kind_of(filesystem).lab_nodes(filesystem)):
+            number += 1
+            yield f"{STORAGE}{number}", Role.STORAGE, name
 
 
 def _long_names(wanted: list[tuple[str, Role, str]]) -> Iterator[Problem]:

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
+from gridwright.filesystems import kind_of
 from gridwright.providers.lab.host_python import python_directories
 from gridwright.providers.lab.image import NEEDED_BYTES, image_directory
 from gridwright.providers.lab.layout import Layout, Role
 from gridwright.providers.lab.machine_facts import Facts, look
 from gridwright.schedulers.state_directory import LABS, state_directory
-from gridwright.spec.filesystems import MooseFileSystem
 from gridwright.spec.model import GridSpec
 
 OLDEST_KERNEL = (5, 6)
@@ -21,9 +21,8 @@ LAB_BYTES = 500_000_000
 """Free space that a lab needs before its file systems hold anything."""
 
 # Resident memory of daemons after their start, as measured in a lab: slurmctld with sshd and munged on the
-# controller; slurmd, sshd and munged on a node; a MooseFS master (its hash tables), a chunk server, a mount.
+# controller; slurmd, sshd and munged on a node. Kinds of file systems tell what theirs need.
 BASE_MEMORY, NODE_MEMORY = 60 << 20, 25 << 20
-MASTER_MEMORY, CHUNK_MEMORY, MOUNT_MEMORY = 450 << 20, 140 << 20, 60 << 20
 
 _PACKAGES = {"ip": "iproute2", "nsenter": "util-linux", "unshare": "util-linux"}
 _PACKAGES_OF_DISKS = {"losetup": "mount", "mkfs.ext4": "e2fsprogs"}
@@ -53,11 +52,12 @@ def problems(spec: GridSpec, layout: Layout, facts: Facts) -> Iterator[Problem]:
     yield from _places(spec)
     yield from _addresses(spec, layout, facts)
     yield from _room(spec, layout, facts)
-    moosefs = [name for name, each in spec.filesystems.items() if isinstance(each, MooseFileSystem)]
-    if moosefs and facts.fuse:
+    fuse = {name: kind_of(each) for name, each in spec.filesystems.items() if kind_of(each).lab_needs_fuse}
+    if fuse and facts.fuse:
+        first, kind = next(iter(fuse.items()))
         yield Problem(
-            what=f"/dev/fuse cannot be used: {facts.fuse}; MooseFS is mounted through it",
-            field=f"filesystems.{moosefs[0]}",
+            what=f"/dev/fuse cannot be used: {facts.fuse}; {kind.title} is mounted through it",
+            field=f"filesystems.{first}",
             where=_file(spec),
             remedy="run modprobe fuse (in a container: give it the device /dev/fuse), or write type: local",
         )
@@ -162,21 +162,19 @@ def _room(spec: GridSpec, layout: Layout, facts: Facts) -> Iterator[Problem]:
                 else "make room there, or set XDG_CACHE_HOME to a directory with more",
             )
     needed = memory_needed(spec, layout)
+    of_kinds = (kind_of(each).lab_memory_remedy for each in spec.filesystems.values())
+    remedies = ("end other programs, or have fewer nodes", *of_kinds)
     if facts.available_memory_bytes < needed:
         yield Problem(
             what=f"{facts.available_memory_bytes / 1e6:.0f} MB of memory are available, and the daemons of "
             f"the lab need {needed / 1e6:.0f} MB",
             where=_file(spec),
-            remedy="end other programs, or have fewer nodes; a MooseFS master alone needs "
-            f"{MASTER_MEMORY / 1e6:.0f} MB, a file system of type local nothing",
+            remedy="; ".join(dict.fromkeys(filter(None, remedies))),
         )
 
 
 def memory_needed(spec: GridSpec, layout: Layout) -> int:
     """Memory that the daemons of a lab need before any job runs, in bytes."""
     needed = BASE_MEMORY + len(layout.nodes) * NODE_MEMORY
-    for filesystem in spec.filesystems.values():
-        if isinstance(filesystem, MooseFileSystem):
-            mounts = sum(node.role != Role.STORAGE for node in layout.nodes) * MOUNT_MEMORY
-            needed += MASTER_MEMORY + filesystem.servers * CHUNK_MEMORY + mounts
-    return needed
+    clients = sum(node.role != Role.STORAGE for node in layout.nodes)
+    return needed + sum(kind_of(each).lab_memory_bytes(each, clients) for each in spec.filesystems.values())

@@ -1,53 +1,16 @@
-"""What a service of a lab is: a daemon or a mount that some of its nodes have."""
+"""A lab whose nodes are up, as the services on them see it; see services/service.py for what a service is."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
-from gridwright.commands import CommandOutput
 from gridwright.providers.lab.cgroups import CgroupSupport
 from gridwright.providers.lab.layout import Layout
 from gridwright.providers.lab.places import Places
+from gridwright.services.service import Service, ServiceNode
 from gridwright.spec.model import GridSpec
-
-
-class LabNode(Protocol):
-    """A node that is up, as a service sees it."""
-
-    name: str
-    address: str
-
-    def run(
-        self,
-        command: Sequence[str],
-        *,
-        stdin: bytes = b"",
-        environment: Mapping[str, str] | None = None,
-        timeout_s: float = 30.0,
-    ) -> CommandOutput:
-        """Run a command on the node, as root, in `/`; by default with a plain environment.
-
-        Whatever its exit status was is returned. Raises GridwrightError (ENVIRONMENT) where the node is
-        not up, or the command has not ended in time: it is killed then. A daemon must let go of its
-        standard output, or use `start`.
-        """
-
-    def start(
-        self, command: Sequence[str], *, environment: Mapping[str, str] | None = None, timeout_s: float = 30.0
-    ) -> CommandOutput:
-        """Run a command that leaves a daemon behind: nothing of ours stays open in it.
-
-        What it printed is in the answer's stderr.
-        """
-
-    def write(self, path: str, content: str | bytes, *, mode: int = 0o644, owner: str = "root") -> None:
-        """Write a file on the node, whole or not at all, with its directories; `owner` is a user there."""
-
-    def read(self, path: str) -> bytes:
-        """Read a file of the node. Raises OSError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,36 +20,18 @@ class RunningLab:
     spec: GridSpec
     layout: Layout
     places: Places
-    nodes: Mapping[str, LabNode]
+    nodes: Mapping[str, ServiceNode]
     """The nodes that are up, by name."""
     cgroups: CgroupSupport
     """What nodes have of control groups."""
     state: Path
     """The state directory, the same on nodes and here."""
 
+    @property
+    def network(self) -> str:
+        """The range of addresses of its nodes."""
+        return self.layout.network
 
-class Service(Protocol):
-    """A daemon or a mount on some nodes. See `services.services_for` for those of a spec, in order.
 
-    At `up`, `prepare` is called for each service in order with all its nodes, then `start` in the same order,
-    and then `lacking` of every node until nothing is lacking or `patience_s` is over. A node
-    that is powered on again has the same three for itself alone: its /run is empty, /etc and /var
-    are as it left them. Nothing is called at `down`: all processes are killed.
-    `prepare` and `start` raise GridwrightError (ENVIRONMENT) with what the daemon printed.
-    """
-
-    name: str
-    """Such as slurmctld; unique."""
-    nodes: Sequence[str]
-    """The nodes it runs on."""
-    patience_s: float
-    """How long a node may take until nothing is lacking, in seconds."""
-
-    def prepare(self, lab: RunningLab, nodes: Sequence[str]) -> None:
-        """Write what it needs on these nodes: configuration, keys, directories."""
-
-    def start(self, lab: RunningLab, nodes: Sequence[str]) -> None:
-        """Start it on these nodes; where it runs already, nothing is done."""
-
-    def lacking(self, lab: RunningLab, node: str) -> str | None:
-        """What it still lacks on a node in words, or None where it serves; answers within 5 s."""
+LabService = Service[RunningLab]
+"""A service that may ask all that is known of the lab; see `services.services_for` for those of a spec."""

@@ -14,7 +14,7 @@ from gridwright.providers.lab.layout import Layout
 from gridwright.providers.lab.node import nodes_of
 from gridwright.providers.lab.places import Places
 from gridwright.providers.lab.record import LabRecord
-from gridwright.providers.lab.service import RunningLab, Service
+from gridwright.providers.lab.service import LabService, RunningLab
 from gridwright.schedulers.state_directory import state_directory
 from gridwright.spec.model import GridSpec
 
@@ -42,7 +42,7 @@ def running_lab(record: LabRecord, spec: GridSpec) -> RunningLab:
     )
 
 
-def services_of(spec: GridSpec, layout: Layout) -> list[Service]:
+def services_of(spec: GridSpec, layout: Layout) -> list[LabService]:
     """The services of a spec, in the order that they start in."""
     from gridwright.providers.lab.services import services_for
 
@@ -50,7 +50,7 @@ def services_of(spec: GridSpec, layout: Layout) -> list[Service]:
 
 
 def serve(
-    lab: RunningLab, services: Collection[Service], nodes: Collection[str], caller: Caller | None = None
+    lab: RunningLab, services: Collection[LabService], nodes: Collection[str], caller: Caller | None = None
 ) -> None:
     """Start services on nodes, and wait until they serve there. Raises GridwrightError."""
     caller = caller or Caller()
@@ -68,7 +68,7 @@ def serve(
             _wait_for(lab, service, node, started + service.patience_s, caller)
 
 
-def _wait_for(lab: RunningLab, service: Service, node: str, until: float, caller: Caller) -> None:
+def _wait_for(lab: RunningLab, service: LabService, node: str, until: float, caller: Caller) -> None:
     caller.go_on()
     while (lacking := service.lacking(lab, node)) is not None:
         if time.monotonic() > until:
@@ -81,11 +81,11 @@ def _wait_for(lab: RunningLab, service: Service, node: str, until: float, caller
         time.sleep(_PAUSE_S)
 
 
-def states(lab: RunningLab, services: Collection[Service]) -> list[ServiceState]:
+def states(lab: RunningLab, services: Collection[LabService]) -> list[ServiceState]:
     """How each service stands on each of its nodes that is up, in order; all are asked at the same time."""
     asked = [(service, node) for service in services for node in service.nodes if node in lab.nodes]
 
-    def ask(pair: tuple[Service, str]) -> ServiceState:
+    def ask(pair: tuple[LabService, str]) -> ServiceState:
         service, node = pair
         try:
             lacking = service.lacking(lab, node)

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gridwright.errors import GridwrightError
-from gridwright.filesystems import moosefs
+from gridwright.filesystems import kind_of
 from gridwright.filesystems.health import Condition, Health
 from gridwright.providers.lab.layout import Layout
 from gridwright.providers.lab.record import NodeRecord, read
-from gridwright.providers.lab.service import LabNode
 from gridwright.providers.lab.serving import ServiceState, running_lab, services_of, states
 from gridwright.providers.lab.spec_copy import kept_spec
-from gridwright.spec.filesystems import FileSystem, MooseFileSystem
+from gridwright.services.service import ServiceNode
+from gridwright.spec.filesystem import FileSystem
 
 NodeStanding = Literal["up", "partitioned", "powered-off"]
 LabStanding = Literal["up", "not-up", "half-made"]
@@ -103,7 +103,7 @@ def _node(node: NodeRecord, services: tuple[ServiceState, ...]) -> NodeStatus:
 
 
 def _filesystem(
-    name: str, filesystem: FileSystem, controller: LabNode | None, layout: Layout
+    name: str, filesystem: FileSystem, controller: ServiceNode | None, layout: Layout
 ) -> FileSystemStatus:
     path = str(filesystem.path)
     if controller is None:
@@ -111,8 +111,8 @@ def _filesystem(
     found = None
     lacking, total, free = None, None, None
     try:
-        if isinstance(filesystem, MooseFileSystem):
-            found = moosefs.health(controller.run, layout.storage_of(name)[0].address)
+        if servers := layout.storage_of(name):
+            found = kind_of(filesystem).server_health(controller.run, servers[0].address)
         mounted = controller.run(["mountpoint", "-q", "--", path], timeout_s=_ANSWER_S)
         if mounted.status:
             lacking = "it is not mounted on the controller"

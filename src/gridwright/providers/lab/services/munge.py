@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from gridwright.providers.lab.service import LabNode, RunningLab
-from gridwright.providers.lab.services.daemon import make_directory, on_each, runs, start_daemon
+from gridwright.providers.lab.service import RunningLab
 from gridwright.providers.lab.services.secret import secret
+from gridwright.services.daemon import make_directory, on_each, runs, start_daemon
+from gridwright.services.service import ServiceNode
 
 KEY = "/etc/munge/munge.key"
 KEY_BYTES = 128
@@ -28,7 +29,7 @@ class Munge:
         """Put the lab's key on the nodes; only munged can read it."""
         key = secret(lab, "munge.key", lambda: os.urandom(KEY_BYTES))
 
-        def put(node: LabNode) -> None:
+        def put(node: ServiceNode) -> None:
             node.write(KEY, key, mode=0o400, owner=USER)
             make_directory(node, "/etc/munge", "/var/lib/munge", "/var/log/munge", owner=USER, mode="0700")
             # Its socket is in there, for everybody.
@@ -39,7 +40,7 @@ class Munge:
     def start(self, lab: RunningLab, nodes: Sequence[str]) -> None:
         """Start munged as its own user."""
 
-        def start(node: LabNode) -> None:
+        def start(node: ServiceNode) -> None:
             if not runs(node, "munged"):
                 start_daemon(
                     node,

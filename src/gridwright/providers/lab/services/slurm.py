@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gridwright.providers.lab.service import LabNode, RunningLab
-from gridwright.providers.lab.services.daemon import call, make_directory, on_each, runs, start_daemon
+from gridwright.providers.lab.service import RunningLab
 from gridwright.schedulers.slurm.configuration import (
     DIRECTORY,
     LOGS,
@@ -16,6 +15,8 @@ from gridwright.schedulers.slurm.configuration import (
 )
 from gridwright.schedulers.slurm.node_facts import NodeFacts, node_facts, parse_slurmd_facts
 from gridwright.schedulers.slurm.site import LAB, Cgroups, SlurmSite, parse_release
+from gridwright.services.daemon import call, make_directory, on_each, runs, start_daemon
+from gridwright.services.service import ServiceNode
 
 _NEEDED = {"freezer", "memory"}
 """Controllers of v1 that Slurm follows processes and limits memory with; a lab does not bind cores."""
@@ -41,7 +42,7 @@ class SlurmController:
         files = slurm_configuration(lab.spec, site).files
         state = state_location(lab.spec, site)
 
-        def put(node: LabNode) -> None:
+        def put(node: ServiceNode) -> None:
             _write(node, files)
             make_directory(node, LOGS, state, owner=USER)
 
@@ -76,7 +77,7 @@ class SlurmNodes:
         """Write the configuration, and make the directory of running jobs."""
         files = slurm_configuration(lab.spec, slurm_site(lab)).files
 
-        def put(node: LabNode) -> None:
+        def put(node: ServiceNode) -> None:
             _write(node, files)
             make_directory(node, LOGS, owner=USER)
             make_directory(node, SPOOL)
@@ -86,7 +87,7 @@ class SlurmNodes:
     def start(self, lab: RunningLab, nodes: Sequence[str]) -> None:
         """Start slurmd."""
 
-        def start(node: LabNode) -> None:
+        def start(node: ServiceNode) -> None:
             if not runs(node, "slurmd"):
                 start_daemon(node, ["/usr/sbin/slurmd"])
 
@@ -135,7 +136,7 @@ def _cgroups(lab: RunningLab) -> Cgroups:
     return Cgroups.V2 if lab.cgroups.kind == "v2" else Cgroups.NONE
 
 
-def _limits_swap(lab: RunningLab, node: LabNode) -> bool:
+def _limits_swap(lab: RunningLab, node: ServiceNode) -> bool:
     """Whether the kernel accounts for swap: not all do without an option when they boot."""
     directory = lab.cgroups.mountpoint + ("/memory" if lab.cgroups.kind == "v1" else "")
     return bool(
@@ -145,12 +146,12 @@ def _limits_swap(lab: RunningLab, node: LabNode) -> bool:
     )
 
 
-def _write(node: LabNode, files: Mapping[str, str]) -> None:
+def _write(node: ServiceNode, files: Mapping[str, str]) -> None:
     for name, text in files.items():
         node.write(str(DIRECTORY / name), text)
 
 
-def _last_error(node: LabNode, daemon: str) -> str:
+def _last_error(node: ServiceNode, daemon: str) -> str:
     """Why it ended, where it said so at last; else where its log is."""
     log = str(LOGS / f"{daemon}.log")
     try:

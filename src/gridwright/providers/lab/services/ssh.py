@@ -6,9 +6,10 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from gridwright.providers.lab.service import LabNode, RunningLab
-from gridwright.providers.lab.services.daemon import call, make_directory, on_each, runs, start_daemon
+from gridwright.providers.lab.service import RunningLab
 from gridwright.providers.lab.services.secret import secret
+from gridwright.services.daemon import call, make_directory, on_each, runs, start_daemon
+from gridwright.services.service import ServiceNode
 
 _SERVER = """\
 # Of the lab: keys only, and no question that a lab without names of its own cannot answer.
@@ -49,7 +50,7 @@ class Ssh:
         host_public = secret(lab, "ssh-host.pub", lambda: _public(maker, host))
         user_public = secret(lab, "ssh-user.pub", lambda: _public(maker, user))
 
-        def put(node: LabNode) -> None:
+        def put(node: ServiceNode) -> None:
             node.write("/etc/ssh/ssh_host_ed25519_key", host, mode=0o600)
             node.write("/etc/ssh/ssh_known_hosts", b"* " + host_public)
             node.write("/etc/ssh/sshd_config.d/gridwright.conf", _SERVER)
@@ -65,7 +66,7 @@ class Ssh:
     def start(self, lab: RunningLab, nodes: Sequence[str]) -> None:
         """Start sshd."""
 
-        def start(node: LabNode) -> None:
+        def start(node: ServiceNode) -> None:
             if not runs(node, "sshd"):
                 # Its log is a file of the node, as nothing collects what it says otherwise.
                 start_daemon(node, ["/usr/sbin/sshd", "-E", "/var/log/sshd.log"])
@@ -78,7 +79,7 @@ class Ssh:
         return None if answer.stdout.startswith(b"SSH-2.0") else "sshd does not answer"
 
 
-def _make_key(node: LabNode) -> bytes:
+def _make_key(node: ServiceNode) -> bytes:
     """A new key, made by the node's ssh-keygen, as this machine may have none."""
     directory = call(node, ["mktemp", "-d", "/run/key.XXXXXX"]).decode().strip()
     try:
@@ -88,7 +89,7 @@ def _make_key(node: LabNode) -> bytes:
         node.run(["rm", "-rf", "--", directory])
 
 
-def _public(node: LabNode, key: bytes) -> bytes:
+def _public(node: ServiceNode, key: bytes) -> bytes:
     directory = call(node, ["mktemp", "-d", "/run/key.XXXXXX"]).decode().strip()
     try:
         node.write(f"{directory}/key", key, mode=0o600)

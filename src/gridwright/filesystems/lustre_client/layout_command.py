@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error
 from gridwright.filesystems.health import Run
-from gridwright.filesystems.lustre.layout import ALL, LIMIT_S, Component, Layout, read_layout
+from gridwright.filesystems.lustre_client.layout import ALL, LIMIT_S, Component, Layout, read_layout
 from gridwright.units import format_bytes
 
 STRIPE_STEP = 64 * 1024

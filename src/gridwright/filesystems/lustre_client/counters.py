@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from gridwright.errors import environment_error
 from gridwright.filesystems.health import Run, Traffic
-from gridwright.filesystems.lustre.parameters import Parameters, is_root, read_parameters
-from gridwright.filesystems.lustre.stats import Stats, parse_job_stats, parse_stats
+from gridwright.filesystems.lustre_client.parameters import Parameters, is_root, read_parameters
+from gridwright.filesystems.lustre_client.stats import Stats, parse_job_stats, parse_stats
 
 HERE = ""
 """As a server or client in Traffic: the node that was asked."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from gridwright.errors import Finding, GridwrightError
 from gridwright.filesystems.health import Run
-from gridwright.filesystems.lustre.layout import read_layout
-from gridwright.filesystems.lustre.parameters import read_parameters, whole_number
+from gridwright.filesystems.lustre_client.layout import read_layout
+from gridwright.filesystems.lustre_client.parameters import read_parameters, whole_number
 from gridwright.units import format_bytes
 
 LARGE = 16 * 2**30

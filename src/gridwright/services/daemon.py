@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from gridwright.errors import GridwrightError, environment_error
-from gridwright.providers.lab.service import LabNode, RunningLab
+from gridwright.services.service import ServiceNode, ServiceNodes
 
 AT_A_TIME = 8
 """Nodes that are worked on at the same time; each step is a few processes that mostly wait."""
 _TAIL = 3
 
 
-def on_each(lab: RunningLab, nodes: Sequence[str], work: Callable[[LabNode], None]) -> None:
+def on_each(lab: ServiceNodes, nodes: Sequence[str], work: Callable[[ServiceNode], None]) -> None:
     """Do the same on several nodes at a time. Raises GridwrightError with the problems of all nodes."""
     if len(nodes) == 1:
         work(lab.nodes[nodes[0]])
@@ -31,19 +31,19 @@ def on_each(lab: RunningLab, nodes: Sequence[str], work: Callable[[LabNode], Non
         )
 
 
-def runs(node: LabNode, program: str) -> bool:
+def runs(node: ServiceNode, program: str) -> bool:
     """Whether a process of this name runs on the node."""
     return node.run(["pidof", "-q", program], timeout_s=5.0).status == 0
 
 
-def start_daemon(node: LabNode, command: Sequence[str], *, timeout_s: float = 30.0) -> None:
+def start_daemon(node: ServiceNode, command: Sequence[str], *, timeout_s: float = 30.0) -> None:
     """Start a daemon that puts itself into the background. Raises GridwrightError with what it printed."""
     answer = node.start(command, timeout_s=timeout_s)
     if answer.status:
         raise failure(node, command, answer.stderr)
 
 
-def call(node: LabNode, command: Sequence[str], *, timeout_s: float = 30.0) -> bytes:
+def call(node: ServiceNode, command: Sequence[str], *, timeout_s: float = 30.0) -> bytes:
     """What a command prints that has to succeed. Raises GridwrightError (status ENVIRONMENT)."""
     answer = node.run(command, timeout_s=timeout_s)
     if answer.status:
@@ -51,7 +51,7 @@ def call(node: LabNode, command: Sequence[str], *, timeout_s: float = 30.0) -> b
     return answer.stdout
 
 
-def failure(node: LabNode, command: Sequence[str], printed: bytes) -> GridwrightError:
+def failure(node: ServiceNode, command: Sequence[str], printed: bytes) -> GridwrightError:
     """The error of a command that failed on a node, with the last lines that it printed."""
     return environment_error(
         f"{command[0]} failed: {last_words(printed)}",
@@ -66,7 +66,7 @@ def last_words(printed: bytes) -> str:
     return "; ".join(lines[-_TAIL:]) or "it printed nothing"
 
 
-def make_directory(node: LabNode, *paths: object, owner: str = "root", mode: str = "0755") -> None:
+def make_directory(node: ServiceNode, *paths: object, owner: str = "root", mode: str = "0755") -> None:
     """Make directories of a user of the node, with those above them."""
     names = [str(path) for path in paths]
     call(node, ["install", "-d", "-o", owner, "-g", owner, "-m", mode, "--", *names])

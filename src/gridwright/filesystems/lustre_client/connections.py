@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from gridwright.filesystems.health import Run
-from gridwright.filesystems.lustre.parameters import Parameters, read_parameters
+from gridwright.filesystems.lustre_client.parameters import Parameters, read_parameters
 
 Kind = Literal["OST", "MDT"]
 

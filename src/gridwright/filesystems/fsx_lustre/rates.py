@@ -7,6 +7,7 @@ from functools import cache
 from importlib import resources
 
 from gridwright.errors import GridwrightError
+from gridwright.filesystems.fsx_lustre.model import FsxLustreFileSystem
 from gridwright.filesystems.resources import (
     OPERATIONS,
     Contribution,
@@ -18,7 +19,6 @@ from gridwright.filesystems.resources import (
     striped,
 )
 from gridwright.filesystems.site import Site
-from gridwright.spec.filesystems import FsxLustreFileSystem
 from gridwright.units import HOURS_PER_MONTH, Bytes, format_rate
 
 TIB = 2**40
@@ -88,7 +88,11 @@ def _metadata_cost(filesystem: FsxLustreFileSystem, site: Site) -> tuple[Cost, .
 
 @cache
 def _metadata_steps() -> tuple[tuple[int, int, int], ...]:
-    text = resources.files("gridwright.filesystems").joinpath("data/fsx_metadata.csv").read_text("utf-8")
+    text = (
+        resources.files("gridwright.filesystems.fsx_lustre")
+        .joinpath("data/included_metadata.csv")
+        .read_text("utf-8")
+    )
     return tuple(
         (int(row["from_gib"]), int(row["iops"]), int(row["for_each_gib"] or 0))
         for row in csv.DictReader(text.splitlines())

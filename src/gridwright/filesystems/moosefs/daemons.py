@@ -7,10 +7,9 @@ import time
 from collections.abc import Sequence
 
 from gridwright.errors import GridwrightError
-from gridwright.filesystems.moosefs import connected_servers
-from gridwright.providers.lab.disk import MOUNT_POINT
-from gridwright.providers.lab.service import LabNode, RunningLab
-from gridwright.providers.lab.services.daemon import (
+from gridwright.filesystems.moosefs.health import connected_servers
+from gridwright.filesystems.moosefs.model import MooseFileSystem
+from gridwright.services.daemon import (
     call,
     last_words,
     make_directory,
@@ -18,13 +17,11 @@ from gridwright.providers.lab.services.daemon import (
     runs,
     start_daemon,
 )
-from gridwright.spec.filesystems import MooseFileSystem
+from gridwright.services.service import ServiceNode, ServiceNodes
 
 USER = "mfs"
 CONFIGURATION = "/etc/mfs"
 STATE = "/var/lib/mfs"
-CHUNKS = MOUNT_POINT
-"""Where a chunk server keeps its data, on its node."""
 PORT = 9422
 """Of a chunk server, for clients."""
 TRIES = 15
@@ -45,7 +42,7 @@ class Master:
         self.name = f"mfsmaster-{filesystem}"
         self.nodes: Sequence[str] = [server]
 
-    def prepare(self, lab: RunningLab, nodes: Sequence[str]) -> None:
+    def prepare(self, lab: ServiceNodes, nodes: Sequence[str]) -> None:
         """Write its configuration, and an empty file system where there is none yet."""
         node = lab.nodes[nodes[0]]
         make_directory(node, STATE, owner=USER)
@@ -63,15 +60,13 @@ class Master:
                 REPLICATIONS_DELAY_INIT=10,
             ),
         )
-        node.write(
-            f"{CONFIGURATION}/mfsexports.cfg", f"{lab.layout.network} / rw,alldirs,admin,maproot=0:0\n"
-        )
+        node.write(f"{CONFIGURATION}/mfsexports.cfg", f"{lab.network} / rw,alldirs,admin,maproot=0:0\n")
         node.write(f"{CONFIGURATION}/mfstopology.cfg", "")
         there = ["sh", "-c", f"ls {STATE}/metadata.mfs* {STATE}/changelog.*.mfs 2>/dev/null"]
         if not node.run(there).stdout.strip():
             node.write(f"{STATE}/metadata.mfs", _EMPTY, owner=USER)
 
-    def start(self, lab: RunningLab, nodes: Sequence[str]) -> None:
+    def start(self, lab: ServiceNodes, nodes: Sequence[str]) -> None:
         """Start it; after a crash it puts its metadata together from its change logs first."""
         node = lab.nodes[nodes[0]]
         if runs(node, "mfsmaster"):
@@ -80,7 +75,7 @@ class Master:
         if node.start([*command, "start"]).status:
             start_daemon(node, [*command, "-a", "start"])
 
-    def lacking(self, lab: RunningLab, node: str) -> str | None:
+    def lacking(self, lab: ServiceNodes, node: str) -> str | None:
         """It runs: that it answers is seen by the chunk servers."""
         return None if runs(lab.nodes[node], "mfsmaster") else "mfsmaster does not run"
 
@@ -90,7 +85,8 @@ class ChunkServers:
 
     patience_s = 40.0
 
-    def __init__(self, filesystem: str, servers: Sequence[str], *, keep_free: str) -> None:
+    def __init__(self, filesystem: str, servers: Sequence[str], *, directory: str, keep_free: str) -> None:
+        self._directory = directory
         self._keep_free = keep_free
         self.name = f"mfschunkserver-{filesystem}"
         self.nodes = servers
@@ -98,13 +94,13 @@ class ChunkServers:
         self._seen_at = float("-inf")
         self._lock = threading.Lock()
 
-    def prepare(self, lab: RunningLab, nodes: Sequence[str]) -> None:
+    def prepare(self, lab: ServiceNodes, nodes: Sequence[str]) -> None:
         """Write their configuration, and make the directories of their data."""
 
-        def put(node: LabNode) -> None:
+        def put(node: ServiceNode) -> None:
             state = f"{STATE}/chunkserver"
-            make_directory(node, STATE, state, CHUNKS, owner=USER)
-            node.write(f"{CONFIGURATION}/mfshdd.cfg", f"{CHUNKS}\n")
+            make_directory(node, STATE, state, self._directory, owner=USER)
+            node.write(f"{CONFIGURATION}/mfshdd.cfg", f"{self._directory}\n")
             node.write(
                 f"{CONFIGURATION}/mfschunkserver.cfg",
                 _settings(
@@ -123,16 +119,16 @@ class ChunkServers:
 
         on_each(lab, nodes, put)
 
-    def start(self, lab: RunningLab, nodes: Sequence[str]) -> None:
+    def start(self, lab: ServiceNodes, nodes: Sequence[str]) -> None:
         """Start them."""
 
-        def start(node: LabNode) -> None:
+        def start(node: ServiceNode) -> None:
             if not runs(node, "mfschunkserver"):
                 start_daemon(node, ["mfschunkserver", "-c", f"{CONFIGURATION}/mfschunkserver.cfg", "start"])
 
         on_each(lab, nodes, start)
 
-    def lacking(self, lab: RunningLab, node: str) -> str | None:
+    def lacking(self, lab: ServiceNodes, node: str) -> str | None:
         """The master has it among its servers."""
         master = lab.nodes.get(self.nodes[0])
         if master is None:
@@ -143,7 +139,7 @@ class ChunkServers:
             return "mfschunkserver does not run"
         return f"it is not connected to the master on {self.nodes[0]}"
 
-    def _connected(self, master: LabNode) -> frozenset[str]:
+    def _connected(self, master: ServiceNode) -> frozenset[str]:
         """Addresses of the servers that are connected, as they were a moment ago."""
         with self._lock:
             if time.monotonic() - self._seen_at > _LOOK_AGAIN_S:
@@ -169,19 +165,19 @@ class MountPoint:
         self._copies = described.copies
         self._path = str(described.path)
 
-    def prepare(self, lab: RunningLab, nodes: Sequence[str]) -> None:
+    def prepare(self, lab: ServiceNodes, nodes: Sequence[str]) -> None:
         """Make the directory that it is mounted on."""
 
-        def make(node: LabNode) -> None:
+        def make(node: ServiceNode) -> None:
             if not self._mounted(node):
                 make_directory(node, self._path)
 
         on_each(lab, nodes, make)
 
-    def start(self, lab: RunningLab, nodes: Sequence[str]) -> None:
+    def start(self, lab: ServiceNodes, nodes: Sequence[str]) -> None:
         """Mount it, and have all that is made in it kept as often as the spec says."""
 
-        def mount(node: LabNode) -> None:
+        def mount(node: ServiceNode) -> None:
             if self._mounted(node) and self._abandoned(node):
                 call(node, ["umount", "-l", self._path])
             if not self._mounted(node):
@@ -195,7 +191,7 @@ class MountPoint:
         # Without this, removed files fill the disk of this machine for a day.
         call(first, ["mfssettrashtime", "0", self._path])
 
-    def lacking(self, lab: RunningLab, node: str) -> str | None:
+    def lacking(self, lab: ServiceNodes, node: str) -> str | None:
         """It is mounted, and what is written there is taken."""
         here = lab.nodes[node]
         if not self._mounted(here):
@@ -211,7 +207,7 @@ class MountPoint:
         here.run(["rm", "-f", "--", probe], timeout_s=4.0)
         return None
 
-    def _abandoned(self, node: LabNode) -> bool:
+    def _abandoned(self, node: ServiceNode) -> bool:
         """Whether the mount is left of a mfsmount that died; one that waits for its master is not."""
         try:
             answer = node.run(["stat", "--format=%i", self._path], timeout_s=4.0)
@@ -219,7 +215,7 @@ class MountPoint:
             return False
         return b"not connected" in answer.stderr
 
-    def _mounted(self, node: LabNode) -> bool:
+    def _mounted(self, node: ServiceNode) -> bool:
         return self._path in mount_points(call(node, ["cat", "/proc/mounts"]).decode(errors="replace"))
 
 

@@ -7,9 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from gridwright.errors import Finding
-from gridwright.filesystems.lustre.connections import RECOVERING, Connected, Connection
-from gridwright.filesystems.lustre.servers import RECOVERY_GOES_ON, Served
-from gridwright.filesystems.lustre.space import Space, Spaces
+from gridwright.filesystems.lustre_client.connections import RECOVERING, Connected, Connection
+from gridwright.filesystems.lustre_client.servers import RECOVERY_GOES_ON, Served
+from gridwright.filesystems.lustre_client.space import Space, Spaces
 from gridwright.units import format_bytes
 
 FULL = 0.9

@@ -1,4 +1,4 @@
-"""MooseFS: what it brings into a prediction, and what its master tells of its servers, targets and data.
+"""How a MooseFS is: what its master tells of its servers, targets, data and traffic.
 
 Everything is read through `mfscli` of MooseFS 3.0, which asks the master and the chunk servers; it runs on
 any node that reaches them.
@@ -12,9 +12,6 @@ from dataclasses import dataclass, field
 
 from gridwright.errors import Finding, GridwrightError, Level, environment_error
 from gridwright.filesystems.health import Condition, Health, Run, Server, Target, Traffic
-from gridwright.filesystems.resources import Contribution
-from gridwright.filesystems.site import Site
-from gridwright.spec.filesystems import MooseFileSystem
 from gridwright.units import format_bytes
 
 MASTER = "mfsmaster"
@@ -27,15 +24,6 @@ _NO_DATA = 2**64 - 1
 _COLUMNS = ("databytesr", "databytesw", "datallopr", "datallopw")
 _SPACE_SHORT = 0.05
 """Below this part of its capacity a file system counts as nearly full."""
-
-
-def contribute(name: str, filesystem: MooseFileSystem, site: Site) -> Contribution:
-    """What is known of its rates: nothing, as no catalogue and no paper lists figures of it."""
-    return Contribution(
-        {},
-        outlives_server=filesystem.copies > 1,
-        unknown="no figures of MooseFS are published that could be relied on",
-    )
 
 
 def master_of_mount(source: str) -> str | None:

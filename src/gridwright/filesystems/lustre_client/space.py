@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.health import Run
-from gridwright.filesystems.lustre.connections import Connection
-from gridwright.filesystems.lustre.parameters import LIMIT_S, Parameters, read_parameters
+from gridwright.filesystems.lustre_client.connections import Connection
+from gridwright.filesystems.lustre_client.parameters import LIMIT_S, Parameters, read_parameters
 
 KIB = 1024
 _PARTS = ("kbytestotal", "kbytesfree", "kbytesavail", "filestotal", "filesfree", "statfs_state")

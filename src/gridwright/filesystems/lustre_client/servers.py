@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gridwright.filesystems.health import Run
-from gridwright.filesystems.lustre.parameters import Parameters, read_parameters
+from gridwright.filesystems.lustre_client.parameters import Parameters, read_parameters
 
 RECOVERY_GOES_ON = frozenset({"RECOVERING", "WAITING", "WAITING_FOR_CLIENTS"})
 """Words of recovery_status while requests wait; INACTIVE is none since the start, COMPLETE is over."""

@@ -8,17 +8,17 @@ from collections.abc import Callable, Sequence
 
 from gridwright.errors import Finding
 from gridwright.filesystems.health import Condition, Health, Run, Server, Target
-from gridwright.filesystems.lustre.connections import Connected, Connection, read_connections
-from gridwright.filesystems.lustre.findings import (
+from gridwright.filesystems.lustre_client.connections import Connected, Connection, read_connections
+from gridwright.filesystems.lustre_client.findings import (
     connection_findings,
     management_findings,
     served_findings,
     space_findings,
     version_findings,
 )
-from gridwright.filesystems.lustre.parameters import is_root
-from gridwright.filesystems.lustre.servers import read_served
-from gridwright.filesystems.lustre.space import Spaces, read_space
+from gridwright.filesystems.lustre_client.parameters import is_root
+from gridwright.filesystems.lustre_client.servers import read_served
+from gridwright.filesystems.lustre_client.space import Spaces, read_space
 from gridwright.filesystems.mount_table import Mount, mount_of, read_mounts
 
 _ORDER = ("error", "warning", "info")

@@ -1,0 +1,11 @@
+"""The kinds of file systems that Gridwright has itself, each by the name that a spec gives it."""
+
+BUILT_IN = {
+    "local": "gridwright.filesystems.local.kind:KIND",
+    "lustre": "gridwright.filesystems.lustre.kind:KIND",
+    "fsx-lustre": "gridwright.filesystems.fsx_lustre.kind:KIND",
+    "scale": "gridwright.filesystems.scale.kind:KIND",
+    "nfs": "gridwright.filesystems.nfs.kind:KIND",
+    "moosefs": "gridwright.filesystems.moosefs.kind:KIND",
+}
+"""Each is imported when it is first asked for."""

@@ -1,0 +1,1 @@
+"""Amazon FSx for Lustre."""

@@ -1,0 +1,89 @@
+"""Types of fields that only FSx for Lustre has."""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+from typing import Annotated
+
+from pydantic import AfterValidator, PlainSerializer, PlainValidator, WithJsonSchema
+
+from gridwright.units import SIZE_PATTERN, TEBIBYTE_RATE_PATTERN, Bytes, Rate, UnitError
+from gridwright.yamltext.fields import FieldError, read_size, read_total_rate
+from gridwright.yamltext.source import show
+
+FSX_STEP_GIB = 1200
+"""AWS sells FSx for Lustre in multiples of it (CreateFileSystem API reference, StorageCapacity)."""
+ROOT_SQUASH_PATTERN = r"^[0-9]{1,10}:[0-9]{1,10}$"
+MAINTENANCE_PATTERN = r"^(mon|tue|wed|thu|fri|sat|sun):([01][0-9]|2[0-3]):[0-5][0-9]$"
+
+
+def _tebibyte_rate(value: object) -> int:
+    """Whole bytes per second for each TiB."""
+    example = "write what each TiB delivers, such as 200 MB/s/TiB"
+    text = value.strip() if isinstance(value, str) else ""
+    rate, slash, unit = text.rpartition("/")
+    if not slash or unit.strip() != "TiB":
+        raise UnitError(f"{show(value)} is not a rate per TiB", example)
+    return read_total_rate(rate).bytes_per_s
+
+
+def _fsx_capacity(value: object) -> Bytes:
+    """A size, where `2.4 TiB` is what AWS calls 2400 GiB.
+
+    AWS sells FSx for Lustre in GiB and names sizes in TiB of 1000 GiB; nothing that it sells is a
+    whole number of real TiB below 75, so the two are not confused.
+    """
+    text = value.strip() if isinstance(value, str) else ""
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*TiB", text, re.ASCII)
+    if found and (Fraction(found[1]) * 1000) % FSX_STEP_GIB == 0 and Fraction(found[1]) > 0:
+        return Bytes(Fraction(found[1]) * 1000 * 2**30)
+    # What lies between two steps is refused with both of them where the catalogue is known.
+    return Bytes(math.ceil(Fraction(found[1]) * 2**40)) if found else read_size(value)
+
+
+def _root_squash(value: str) -> str:
+    numbers = value.split(":") if re.fullmatch(ROOT_SQUASH_PATTERN, value, re.ASCII) else []
+    if numbers and all(0 < int(each) < 2**32 - 1 for each in numbers):
+        return value
+    # 0 means that root stays root (FSx API reference, LustreRootSquashConfiguration).
+    raise FieldError(
+        f"{show(value)} is not UID:GID, neither of them 0", "write two numbers, such as 65534:65534"
+    )
+
+
+def _maintenance(value: str) -> str:
+    if re.fullmatch(MAINTENANCE_PATTERN, value, re.ASCII):
+        return value
+    raise FieldError(f"{show(value)} is not a day and a time", "write one in UTC, such as sun:03:00")
+
+
+TebibyteRate = Annotated[
+    int,
+    PlainValidator(_tebibyte_rate),
+    PlainSerializer(lambda rate: f"{Rate(rate)}/TiB", return_type=str),
+    WithJsonSchema({"type": "string", "pattern": TEBIBYTE_RATE_PATTERN, "examples": ["200 MB/s/TiB"]}),
+]
+"""Bytes per second that each TiB of a file system delivers."""
+
+
+FsxCapacity = Annotated[
+    Bytes,
+    PlainValidator(_fsx_capacity),
+    PlainSerializer(lambda size: f"{size // 2**30} GiB" if size % 2**30 == 0 else str(size), return_type=str),
+    WithJsonSchema({"type": ["string", "integer"], "pattern": SIZE_PATTERN, "examples": ["2400 GiB"]}),
+]
+"""Storage capacity of FSx for Lustre: 2400 GiB, or 2.4 TiB as AWS calls it."""
+
+
+RootSquash = Annotated[
+    str, AfterValidator(_root_squash), WithJsonSchema({"type": "string", "pattern": ROOT_SQUASH_PATTERN})
+]
+"""UID:GID."""
+
+
+MaintenanceWindow = Annotated[
+    str, AfterValidator(_maintenance), WithJsonSchema({"type": "string", "pattern": MAINTENANCE_PATTERN})
+]
+"""A day of the week and a time in UTC: sun:03:00."""

@@ -1,0 +1,105 @@
+"""The kind of Lustre that AWS sells as a service: Amazon FSx for Lustre."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from gridwright.errors import Finding
+from gridwright.filesystems.fsx_lustre.model import FsxLustreFileSystem
+from gridwright.filesystems.lustre_client.client import LustreClientKind, stripe_findings
+from gridwright.yamltext.fields import FieldError
+
+if TYPE_CHECKING:
+    from gridwright.filesystems.resources import Contribution
+    from gridwright.filesystems.site import Site
+    from gridwright.spec.model import GridSpec
+
+OST_BYTES = 1200 * 2**30
+"""Capacity of one OST (002.fs.ost_size: 1.17 TiB, which is 1200 GiB)."""
+
+
+class FsxLustreKind(LustreClientKind[FsxLustreFileSystem]):
+    """FSx for Lustre: the service makes it, and tells then what nodes mount."""
+
+    spec_model = FsxLustreFileSystem
+    title = "FSx for Lustre"
+
+    def problems(self, fields: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
+        """Fields that a deployment type does not have."""
+        deployment, metadata = fields.get("deployment", "persistent-2"), fields.get("metadata")
+        # The default, automatic, stands in every spec that was written out in full.
+        bought = isinstance(metadata, int) and not isinstance(metadata, bool)
+        if bought and deployment in ("scratch-2", "persistent-1"):
+            yield (
+                ("metadata",),
+                FieldError(
+                    f"{deployment} has no metadata operations to choose",
+                    "remove the line, or write deployment: persistent-2",
+                ),
+            )
+        days = fields.get("backup_days")
+        if not isinstance(days, int) or days < 1:
+            return
+        if deployment == "scratch-2":
+            yield (
+                ("backup_days",),
+                FieldError(
+                    "scratch-2 has no backups", "write 0, or deployment: persistent-2, or link a repository"
+                ),
+            )
+        elif fields.get("repository") is not None:
+            yield (
+                ("backup_days",),
+                FieldError(
+                    "a file system that is linked with a bucket has no backups",
+                    "write 0: what is exported to the bucket is the backup",
+                ),
+            )
+
+    def cloud_findings(self, name: str, filesystem: FsxLustreFileSystem, spec: GridSpec) -> Iterator[Finding]:
+        """What cannot be mended later, data in danger, a key that is not used, stripes without targets."""
+        if filesystem.deployment == "persistent-2" and filesystem.metadata == "none":
+            yield Finding(
+                "warning",
+                "metadata-none",
+                f"FSx for Lustre {name} is made without metadata operations of its own: they cannot be added "
+                "later, and many small files are slow",
+                "Write metadata: automatic",
+            )
+        data = spec.libraries.get("data")
+        if filesystem.deployment == "scratch-2" and data is not None and data.filesystem == name:
+            yield Finding(
+                "warning",
+                "data-on-scratch",
+                f"library data lives on {name}, a scratch-2: when one of its servers fails, the data on it "
+                "are lost",
+                "Write deployment: persistent-2; or link a repository that new files are exported to",
+            )
+        if filesystem.deployment == "scratch-2" and spec.aws is not None and spec.aws.kms_key:
+            yield Finding(
+                "warning",
+                "key-not-used",
+                f"{name} is a scratch-2, which AWS encrypts with a key of its own: aws.kms_key is not for it",
+                "Write deployment: persistent-2, if it must be your key",
+            )
+        yield from stripe_findings(name, filesystem.stripe_count, max(filesystem.capacity // OST_BYTES, 1))
+
+    def contribute(self, name: str, filesystem: FsxLustreFileSystem, site: Site) -> Contribution:
+        """What the service delivers to all nodes."""
+        from gridwright.filesystems.fsx_lustre.rates import contribute
+
+        return contribute(name, filesystem, site)
+
+    def describe(self, filesystem: FsxLustreFileSystem) -> str:
+        """Deployment type, capacity, and the throughput that is bought."""
+        fields = filesystem.model_dump(mode="json", exclude_none=True)
+        bought = f" at {fields['throughput']}" if "throughput" in fields else ""
+        return f"{self.title} {filesystem.deployment}, {fields['capacity']}{bought}"
+
+    def managed_lustre(self, filesystem: FsxLustreFileSystem) -> FsxLustreFileSystem:
+        """The file system as AWS makes it."""
+        return filesystem
+
+
+KIND = FsxLustreKind()

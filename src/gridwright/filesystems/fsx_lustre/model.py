@@ -1,0 +1,66 @@
+"""FSx for Lustre as the grid spec describes it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gridwright.filesystems.fsx_lustre.fields import FsxCapacity, MaintenanceWindow, RootSquash, TebibyteRate
+from gridwright.filesystems.fsx_lustre.metadata import MetadataOperations
+from gridwright.filesystems.lustre_client.fields import StripeCount, stripe_count
+from gridwright.spec.fields import Change, Update
+from gridwright.spec.filesystem import NEW_KIND, FileSystem
+from gridwright.spec.repository import Repository
+
+
+class FsxLustreFileSystem(FileSystem):
+    """Amazon FSx for Lustre."""
+
+    type: Annotated[Literal["fsx-lustre"], NEW_KIND] = Field(
+        description="The kind of file system: fsx-lustre is Amazon FSx for Lustre."
+    )
+    deployment: Annotated[
+        Literal["scratch-2", "persistent-1", "persistent-2"],
+        Update(Change.REBUILD, "a deployment type cannot be changed; data are copied"),
+    ] = Field(
+        default="persistent-2", description="The deployment type: scratch-2, persistent-1 or persistent-2."
+    )
+    capacity: Annotated[FsxCapacity, Update(Change.LIVE, "storage can grow, never shrink")] = Field(
+        description="Storage capacity: 1200 GiB, 2400 GiB or a multiple of it; also as AWS writes: 2.4 TiB."
+    )
+    throughput: Annotated[
+        TebibyteRate | None, Update(Change.LIVE, "persistent-2 changes it in place; others are rebuilt")
+    ] = Field(
+        default=None,
+        description="Throughput bought for each TiB, such as 200 MB/s/TiB. By default the lowest tier.",
+    )
+    stripe_count: StripeCount = stripe_count()
+    compression: Annotated[
+        Literal["lz4", "none"], Update(Change.LIVE, "new data have it; old data keep theirs")
+    ] = Field(default="none", description="Whether data are compressed: lz4 or none.")
+    metadata: Annotated[
+        MetadataOperations,
+        Update(Change.LIVE, "operations bought can change; a file system made without any never gets them"),
+    ] = Field(
+        default="automatic",
+        description="Metadata operations per second, of persistent-2: automatic grows with capacity, a number"
+        " is bought. It cannot be added later to a file system that was made with none. Other deployment "
+        "types have none.",
+    )
+    repository: Annotated[
+        Repository | None, Update(Change.LIVE, "an association is made or ended; files stay")
+    ] = Field(default=None, description="A bucket whose objects are files, and whose files become objects.")
+    root_squash: Annotated[RootSquash | None, Update(Change.LIVE, "clients have it at once")] = Field(
+        default=None, description="The UID and GID that root of a client becomes, such as 65534:65534."
+    )
+    maintenance: Annotated[MaintenanceWindow | None, Update(Change.LIVE, "the next week has it")] = Field(
+        default=None,
+        description="When AWS may maintain it each week, in UTC, such as sun:03:00. By default AWS chooses.",
+    )
+    backup_days: Annotated[int, Update(Change.LIVE, "older backups are removed")] = Field(
+        default=0,
+        ge=0,
+        le=90,
+        description="For how many days daily backups are kept, of persistent types; 0 makes none.",
+    )

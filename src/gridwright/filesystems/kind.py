@@ -1,0 +1,162 @@
+"""What a kind of file system is: all that Gridwright asks of one, answered in one package for each kind."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from gridwright.spec.filesystem import FileSystem
+
+if TYPE_CHECKING:
+    from gridwright.errors import Finding
+    from gridwright.filesystems.health import Health, Run
+    from gridwright.filesystems.in_lab import StorageNodes
+    from gridwright.filesystems.mount_entry import MountEntry
+    from gridwright.filesystems.ports import ServerPorts
+    from gridwright.filesystems.provided import LustreServers, ManagedLustre
+    from gridwright.filesystems.resources import Contribution
+    from gridwright.filesystems.scratch_array import ScratchArray
+    from gridwright.filesystems.site import Site
+    from gridwright.services.service import Service, ServiceNodes
+    from gridwright.spec.model import GridSpec
+    from gridwright.yamltext.fields import FieldError
+
+M = TypeVar("M", bound=FileSystem)
+
+
+class FileSystemKind(ABC, Generic[M]):
+    """A kind of file system. Defaults are those of one that is there already and that nothing is known of.
+
+    A kind is listed in `builtin.py`, or is an entry point in the group `gridwright.filesystems` of a site's
+    own package. It is imported when a spec names it, so what is slow to import is imported in its methods.
+    Others ask `kind_of(filesystem)`, and the model (`spec/filesystem.py`) what the spec itself has to know.
+    """
+
+    spec_model: type[M]
+    """The model of its section in the grid spec; its field `type` is the kind's name."""
+    title: str
+    """What people call it, in reports and messages."""
+    kernel_types: Sequence[str] = ()
+    """How /proc/mounts may show it; empty where that is not known, or may be any file system."""
+    can_be_in_a_lab: bool = False
+    """Whether a lab can have it: as a directory of its machine, or served by nodes of the lab."""
+    lab_needs_fuse: bool = False
+    """Whether nodes of a lab mount it through FUSE."""
+    lab_memory_remedy: str = ""
+    """What to do where a lab has too little memory for it, as a part of a sentence."""
+    asks_servers: bool = False
+    """Whether `server_health` tells how it is, asked once for the grid, and not `health` on each node."""
+
+    # What the grid spec asks
+
+    def problems(self, fields: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
+        """What is wrong between fields of its section, as plain data: a path below it, and the problem.
+
+        Whatever has the wrong type is passed over; the model tells of it.
+        """
+        yield from ()
+
+    def findings(self, name: str, filesystem: M, spec: GridSpec) -> Iterator[Finding]:
+        """What will hurt about file system `name` of a valid spec, whoever provides the nodes."""
+        yield from ()
+
+    def cloud_findings(self, name: str, filesystem: M, spec: GridSpec) -> Iterator[Finding]:
+        """The same where a cloud makes nodes and file systems."""
+        yield from ()
+
+    # What predictions and reports ask
+
+    @abstractmethod
+    def contribute(self, name: str, filesystem: M, site: Site) -> Contribution:
+        """What it brings into a prediction. Problems with the spec are noted at the site."""
+
+    def describe(self, filesystem: M) -> str:
+        """What it is, in a few words for a table of designs."""
+        from gridwright.filesystems.words import servers_words
+
+        groups = filesystem.server_groups
+        data = next(iter(groups.items()), None)
+        return self.title if data is None else f"{self.title} {servers_words(*data)}"
+
+    # What nodes are set up with
+
+    def mount_entry(self, filesystem: M, source: str | None = None) -> MountEntry | None:
+        """What nodes mount; None where fstab has no part in it.
+
+        `source` is what the provider knows of it where the spec names none: it may be a Jinja expression.
+        """
+        return None
+
+    def scratch_array(self, filesystem: M) -> ScratchArray | None:
+        """The array of disks of an instance store that each node makes for it; None where there is none."""
+        return None
+
+    def playbook_variables(self, filesystems: Sequence[M]) -> Mapping[str, object]:
+        """Variables that its role of the playbook needs, of all file systems of the kind; plain data.
+
+        Every registered kind is asked, with an empty sequence where the spec has none of it.
+        """
+        return {}
+
+    # How it is
+
+    def health(
+        self, filesystem: M, run: Run, mount_point: str, *, nic_bytes_per_s: float | None = None
+    ) -> Health | None:
+        """How it is, as the node where `run` runs commands sees it at `mount_point`.
+
+        None for a kind that cannot be asked. `nic_bytes_per_s` is the rate of the node's network card where
+        it is known. Ends within some tens of seconds whatever hangs. Raises GridwrightError (status
+        ENVIRONMENT) where the tools of the file system are not there, or the node itself does not answer.
+        """
+        return None
+
+    def library_findings(self, filesystem: M, run: Run, directory: str) -> list[Finding]:
+        """What is wrong with the files of a library; asked on one node for all, as it may search for seconds.
+
+        Raises GridwrightError (status ENVIRONMENT) where the tools of the file system are not there, or
+        nothing answers.
+        """
+        return []
+
+    def server_of_mount(self, source: str) -> str | None:
+        """The host to ask of `server_health`, out of the source of a mount; None where it names none."""
+        return None
+
+    def server_health(self, run: Run, server: str | None) -> Health | None:
+        """How it is, as its servers tell a node that reaches them; None for a kind that cannot be asked so.
+
+        `server` is the host to ask, None where nobody knows it. Raises GridwrightError as `health` does.
+        """
+        return None
+
+    # What a lab has of it, where it can have it
+
+    def lab_nodes(self, filesystem: M) -> int:
+        """How many storage nodes a lab has for it."""
+        return 0
+
+    def lab_services(
+        self, name: str, filesystem: M, storage: StorageNodes
+    ) -> Sequence[Service[ServiceNodes]]:
+        """Its daemons and mounts, in the order that they start in."""
+        return ()
+
+    def lab_memory_bytes(self, filesystem: M, clients: int) -> int:
+        """Memory that its daemons need on the machine of the lab before any job runs."""
+        return 0
+
+    # What a provider has to make, and to let through
+
+    def managed_lustre(self, filesystem: M) -> ManagedLustre | None:
+        """The service of a cloud that it is; None where it is none."""
+        return None
+
+    def lustre_servers(self, filesystem: M) -> LustreServers | None:
+        """Servers of a Lustre that the provider makes of its machines; None where there are none."""
+        return None
+
+    def servers_elsewhere(self, filesystem: M) -> Iterator[ServerPorts]:
+        """Ports of servers that are there already, outside the grid, which its nodes have to reach."""
+        yield from ()

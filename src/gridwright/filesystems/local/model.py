@@ -1,0 +1,44 @@
+"""A local file system as the grid spec describes it."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from gridwright.filesystems.local.fields import ChunkSize
+from gridwright.spec.fields import Change, Update
+from gridwright.spec.filesystem import NEW_KIND, FileSystem
+from gridwright.spec.storage import Delivery, Disks
+from gridwright.units import Bytes
+
+
+class LocalFileSystem(FileSystem):
+    """A directory on disks of the node itself."""
+
+    type: Annotated[Literal["local"], NEW_KIND] = Field(
+        description="The kind of file system: local is a directory on disks of the node itself."
+    )
+    disks: Annotated[Disks | None, Update(Change.REBUILD, "data live on them and have to be copied")] = Field(
+        default=None, description="The node's disks that it lies on, striped. Predictions and clouds need it."
+    )
+    delivers: Annotated[Delivery | None, Update(Change.LIVE, "only predictions read it")] = Field(
+        default=None, description="What its disks are known to deliver, where no catalogue lists them."
+    )
+    format: Annotated[Literal["xfs", "ext4"], Update(Change.REBUILD, "its disks are made anew, empty")] = (
+        Field(default="xfs", description="What disks of an instance store are formatted with: xfs or ext4.")
+    )
+    chunk: Annotated[ChunkSize, Update(Change.REBUILD, "its disks are made anew, empty")] = Field(
+        # A factory, as pydantic cannot write a default of this type into the JSON Schema by itself.
+        default_factory=lambda: Bytes(512 * 1024),
+        json_schema_extra={"default": "512 KiB"},
+        description="The chunk of the RAID 0 that disks of an instance store are striped into; "
+        "512 KiB by default.",
+    )
+
+    is_node_local: ClassVar[bool] = True
+
+    @property
+    def node_disks(self) -> Disks | None:
+        """The disks that the spec describes."""
+        return self.disks

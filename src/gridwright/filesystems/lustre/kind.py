@@ -1,0 +1,96 @@
+"""The kind of Lustre on servers of one's own: there already, or built by the provider."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from gridwright.errors import Finding
+from gridwright.filesystems.lustre.model import LustreFileSystem
+from gridwright.filesystems.lustre_client.client import LustreClientKind, stripe_findings
+from gridwright.filesystems.ports import LNET, ServerPorts
+from gridwright.yamltext.fields import FieldError
+
+if TYPE_CHECKING:
+    from gridwright.filesystems.resources import Contribution
+    from gridwright.filesystems.site import Site
+    from gridwright.spec.model import GridSpec
+
+_ON_CREDITS = re.compile(r"t[0-9]")
+
+
+class LustreKind(LustreClientKind[LustreFileSystem]):
+    """Lustre with a source that nodes mount, or with servers that are described."""
+
+    spec_model = LustreFileSystem
+    title = "Lustre"
+
+    def problems(self, fields: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
+        """It is mounted from servers that are there, or built on servers that are described."""
+        if fields.get("source") is None and fields.get("oss") is None:
+            yield (
+                (),
+                FieldError(
+                    "a Lustre has neither source nor oss, so it can be neither mounted nor built",
+                    "write what nodes mount, such as source: 10.0.0.1@tcp:/scratch, "
+                    "or describe its servers under oss",
+                ),
+            )
+
+    def findings(self, name: str, filesystem: LustreFileSystem, spec: GridSpec) -> Iterator[Finding]:
+        """Servers without metadata."""
+        if filesystem.is_built and filesystem.mds is None:
+            yield Finding(
+                "warning",
+                "no-metadata-server",
+                f"Lustre {name} has no metadata server: it cannot be built, and its cost is too low",
+                f"Add mds: {{instance: m5.4xlarge, disks: {{type: gp3, size: 500 GiB}}}} to {name}",
+            )
+
+    def cloud_findings(self, name: str, filesystem: LustreFileSystem, spec: GridSpec) -> Iterator[Finding]:
+        """More stripes than targets, servers without an image, and servers that become slow."""
+        if filesystem.oss is not None and filesystem.oss.disks is not None:
+            targets = filesystem.oss.count * (filesystem.oss.disks.count or 1)
+            yield from stripe_findings(name, filesystem.stripe_count, targets)
+        if not filesystem.is_built:
+            return
+        if spec.aws is not None and spec.aws.images.storage is None:
+            yield Finding(
+                "warning",
+                "no-server-image",
+                f"Lustre {name} is built, and no image is named whose kernel has the server packages of "
+                "Lustre: its servers do not come up",
+                "Add images: {storage: ami-...} to aws; docs/aws.md says how to make one",
+            )
+        for role, servers in filesystem.server_groups.items():
+            if _ON_CREDITS.match(servers.instance):
+                yield Finding(
+                    "warning",
+                    "server-on-credits",
+                    f"the {role.upper()} of {name} are {servers.instance}: processor, network and volumes "
+                    "are slow once their credits are spent",
+                    "Choose a type without credits, such as one of m6i",
+                )
+
+    def contribute(self, name: str, filesystem: LustreFileSystem, site: Site) -> Contribution:
+        """What the OSS deliver to all nodes."""
+        from gridwright.filesystems.lustre.rates import contribute
+
+        return contribute(name, filesystem, site)
+
+    def source(self, filesystem: LustreFileSystem) -> str | None:
+        """Of one that is there already."""
+        return filesystem.source
+
+    def lustre_servers(self, filesystem: LustreFileSystem) -> LustreFileSystem | None:
+        """Those of one that is not there yet."""
+        return filesystem if filesystem.is_built else None
+
+    def servers_elsewhere(self, filesystem: LustreFileSystem) -> Iterator[ServerPorts]:
+        """Those of one that is there; its source names the management server alone, so any may answer."""
+        if not filesystem.is_built:
+            yield ServerPorts(LNET[0], "Lustre servers that are there already")
+
+
+KIND = LustreKind()

@@ -1,0 +1,50 @@
+"""A Lustre on servers of one's own as the grid spec describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gridwright.filesystems.lustre.fields import LustreSource
+from gridwright.filesystems.lustre_client.fields import StripeCount, stripe_count
+from gridwright.spec.fields import Change, Update
+from gridwright.spec.filesystem import NEW_KIND, FileSystem
+from gridwright.spec.storage import Servers
+
+
+class LustreFileSystem(FileSystem):
+    """Lustre on servers of one's own."""
+
+    type: Annotated[Literal["lustre"], NEW_KIND] = Field(
+        description="The kind of file system: lustre is Lustre on servers of one's own."
+    )
+    source: Annotated[LustreSource | None, Update(Change.REMOUNT, "clients mount it anew")] = Field(
+        default=None,
+        description="What nodes mount, where it is there already: 10.0.0.1@tcp:/scratch, or "
+        "mgs1@tcp:mgs2@tcp:/scratch with a second management server.",
+    )
+    oss: Annotated[Servers | None, Update(Change.REBUILD, "targets are added or emptied by hand")] = Field(
+        default=None,
+        description="The object storage servers: instance, count, and the disks of each, one OST a disk. "
+        "Needed where it has no source.",
+    )
+    mds: Annotated[Servers | None, Update(Change.REBUILD, "metadata live on it")] = Field(
+        default=None, description="The metadata servers."
+    )
+    mgs: Annotated[Servers | None, Update(Change.REBUILD, "clients mount through it")] = Field(
+        default=None, description="The management server. By default the first metadata server."
+    )
+    stripe_count: StripeCount = stripe_count()
+
+    @property
+    def server_groups(self) -> Mapping[str, Servers]:
+        """Object storage, metadata and management servers, those that are described."""
+        groups = {"oss": self.oss, "mds": self.mds, "mgs": self.mgs}
+        return {name: each for name, each in groups.items() if each is not None}
+
+    @property
+    def is_built(self) -> bool:
+        """Whether it is not there already."""
+        return self.source is None

@@ -1,0 +1,61 @@
+"""What every kind of Lustre answers alike, whoever serves it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gridwright.errors import Finding
+from gridwright.filesystems.kind import FileSystemKind, M
+from gridwright.filesystems.mount_entry import MountEntry
+
+if TYPE_CHECKING:
+    from gridwright.filesystems.health import Health, Run
+
+
+class LustreClientKind(FileSystemKind[M]):
+    """A kind whose nodes are clients of Lustre."""
+
+    kernel_types = ("lustre",)
+
+    def mount_entry(self, filesystem: M, source: str | None = None) -> MountEntry | None:
+        """What clients mount; none before it is known where from."""
+        source = self.source(filesystem) or source
+        if source is None:
+            return None
+        return MountEntry(
+            source=source,
+            mount_point=str(filesystem.path),
+            type="lustre",
+            # Without flock, fcntl locks fail with ENOSYS or hold on one node only (mount.lustre(8)).
+            options=("flock", "noatime", "_netdev"),
+        )
+
+    def source(self, filesystem: M) -> str | None:
+        """What the spec says that clients mount."""
+        return None
+
+    def health(
+        self, filesystem: M, run: Run, mount_point: str, *, nic_bytes_per_s: float | None = None
+    ) -> Health:
+        """As a client, or a server of it, sees it. Takes root."""
+        from gridwright.filesystems.lustre_client.health import health
+
+        return health(run, mount_point, self.source(filesystem))
+
+    def library_findings(self, filesystem: M, run: Run, directory: str) -> list[Finding]:
+        """Large files that lie on one target."""
+        from gridwright.filesystems.lustre_client.single_target import single_target_files
+
+        return single_target_files(run, directory)
+
+
+def stripe_findings(name: str, stripe_count: int, targets: int) -> Iterator[Finding]:
+    """More stripes than there are targets; `targets` is 0 where nobody knows how many there are."""
+    if 0 < targets < stripe_count:
+        yield Finding(
+            "warning",
+            "stripes-beyond-targets",
+            f"files of {name} are to have {stripe_count} stripes, and it has {targets} targets",
+            "Write stripe_count: -1 for all targets",
+        )

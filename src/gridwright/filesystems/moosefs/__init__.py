@@ -1,0 +1,1 @@
+"""MooseFS on servers of one's own."""

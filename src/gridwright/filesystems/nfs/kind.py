@@ -1,0 +1,82 @@
+"""The kind of file systems that an NFS server exports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gridwright.filesystems.kind import FileSystemKind
+from gridwright.filesystems.mount_entry import MountEntry
+from gridwright.filesystems.nfs.model import NfsFileSystem
+from gridwright.filesystems.ports import Ports, ServerPorts
+
+if TYPE_CHECKING:
+    from gridwright.filesystems.health import Health, Run
+    from gridwright.filesystems.resources import Contribution
+    from gridwright.filesystems.site import Site
+
+NFS_TRANSFER_BYTES = 1024 * 1024
+"""The largest rsize and wsize that the client takes (nfs(5)); servers offer less where they can do less."""
+
+
+class NfsKind(FileSystemKind[NfsFileSystem]):
+    """NFS of a server that is there already."""
+
+    spec_model = NfsFileSystem
+    title = "NFS"
+    kernel_types = ("nfs4", "nfs")
+
+    def contribute(self, name: str, filesystem: NfsFileSystem, site: Site) -> Contribution:
+        """What the spec says that the server delivers."""
+        from gridwright.filesystems.nfs.rates import contribute
+
+        return contribute(name, filesystem, site)
+
+    def mount_entry(self, filesystem: NfsFileSystem, source: str | None = None) -> MountEntry:
+        """The directory of the server, with options for large sequential files."""
+        host = f"[{filesystem.server}]" if ":" in filesystem.server else filesystem.server
+        return MountEntry(
+            source=f"{host}:{filesystem.export}",
+            mount_point=str(filesystem.path),
+            type="nfs",
+            options=_options(filesystem),
+        )
+
+    def health(
+        self,
+        filesystem: NfsFileSystem,
+        run: Run,
+        mount_point: str,
+        *,
+        nic_bytes_per_s: float | None = None,
+    ) -> Health:
+        """As this client sees it: options, counters and connections of its mount."""
+        from gridwright.filesystems.nfs.health import health
+
+        return health(run, mount_point, filesystem, nic_bytes_per_s=nic_bytes_per_s)
+
+    def servers_elsewhere(self, filesystem: NfsFileSystem) -> Iterator[ServerPorts]:
+        """The server; NFS 3 has its mounting and the list of its ports beside it."""
+        server = filesystem.server
+        yield ServerPorts(Ports("Nfs", 2049, 2049), "NFS servers that are there already", server)
+        if filesystem.version == "3":
+            where = "NFS 3: where the server listens"
+            yield ServerPorts(Ports("Portmapper", 111, 111), where, server)
+            yield ServerPorts(Ports("Mountd", 20048, 20048), "NFS 3: mounting", server)
+
+
+def _options(filesystem: NfsFileSystem) -> tuple[str, ...]:
+    # noatime has no effect on NFS: the server keeps access times (nfs(5)). soft loses what was written.
+    several = (f"nconnect={filesystem.connections}",) if filesystem.connections > 1 else ()
+    return (
+        f"vers={filesystem.version}",
+        "proto=tcp",
+        "hard",
+        *several,
+        f"rsize={NFS_TRANSFER_BYTES}",
+        f"wsize={NFS_TRANSFER_BYTES}",
+        "_netdev",
+    )
+
+
+KIND = NfsKind()

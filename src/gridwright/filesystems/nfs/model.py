@@ -1,0 +1,39 @@
+"""A directory of an NFS server as the grid spec describes it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gridwright.filesystems.nfs.fields import ExportPath, NfsVersion
+from gridwright.spec.fields import Change, HostName, Update
+from gridwright.spec.filesystem import NEW_KIND, FileSystem
+from gridwright.spec.storage import Delivery
+
+
+class NfsFileSystem(FileSystem):
+    """A directory that an NFS server exports."""
+
+    type: Annotated[Literal["nfs"], NEW_KIND] = Field(
+        description="The kind of file system: nfs is a directory that an NFS server exports."
+    )
+    server: Annotated[HostName, Update(Change.REMOUNT, "nodes mount it anew")] = Field(
+        description="Host name or address of the server."
+    )
+    export: Annotated[ExportPath, Update(Change.REMOUNT, "nodes mount it anew")] = Field(
+        description="The directory that it exports, such as /export/grid."
+    )
+    version: Annotated[NfsVersion, Update(Change.REMOUNT, "nodes mount it anew")] = Field(
+        default="4.2", description="The version of NFS: 4.2, 4.1, 4.0 or 3."
+    )
+    connections: Annotated[int, Update(Change.REMOUNT, "nodes mount it anew")] = Field(
+        default=1,
+        ge=1,
+        le=16,
+        description="TCP connections of a node to the server, as nconnect of nfs(5); one flow of a cloud's "
+        "network is slower than its NIC.",
+    )
+    delivers: Annotated[Delivery | None, Update(Change.LIVE, "only predictions read it")] = Field(
+        default=None, description="What the server is known to deliver to all nodes together."
+    )

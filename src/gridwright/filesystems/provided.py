@@ -1,0 +1,64 @@
+"""What a provider has to make for a file system, in terms that a provider understands."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from gridwright.spec.repository import Repository
+from gridwright.spec.storage import Servers
+
+
+class ManagedLustre(Protocol):
+    """A Lustre that a cloud sells as a service."""
+
+    @property
+    def deployment(self) -> str:
+        """Its deployment type, as the catalogue of managed file systems has it."""
+
+    @property
+    def capacity(self) -> int:
+        """Bytes."""
+
+    @property
+    def throughput(self) -> int | None:
+        """Bytes per second for each TiB; None is the lowest on sale."""
+
+    @property
+    def compression(self) -> str:
+        """lz4 or none."""
+
+    @property
+    def metadata(self) -> Literal["automatic", "none"] | int:
+        """Metadata operations per second."""
+
+    @property
+    def repository(self) -> Repository | None:
+        """The bucket that it is linked with."""
+
+    @property
+    def root_squash(self) -> str | None:
+        """UID:GID that root of a client becomes."""
+
+    @property
+    def maintenance(self) -> str | None:
+        """Day and time in UTC, such as sun:03:00; None leaves it to the cloud."""
+
+    @property
+    def backup_days(self) -> int:
+        """For how many days backups are kept; 0 makes none."""
+
+
+class LustreServers(Protocol):
+    """Servers that a provider makes of its machines; one target on each of their disks."""
+
+    @property
+    def oss(self) -> Servers | None:
+        """Object storage servers."""
+
+    @property
+    def mds(self) -> Servers | None:
+        """Metadata servers."""
+
+    @property
+    def mgs(self) -> Servers | None:
+        """The management server; None where the first metadata server is."""

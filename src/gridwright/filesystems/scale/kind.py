@@ -1,0 +1,48 @@
+"""The kind of IBM Spectrum Scale on servers of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from gridwright.filesystems.kind import FileSystemKind
+from gridwright.filesystems.scale.model import ScaleFileSystem
+
+if TYPE_CHECKING:
+    from gridwright.filesystems.health import Health, Run
+    from gridwright.filesystems.resources import Contribution
+    from gridwright.filesystems.site import Site
+
+
+class ScaleKind(FileSystemKind[ScaleFileSystem]):
+    """Spectrum Scale, which its own daemon mounts."""
+
+    spec_model = ScaleFileSystem
+    title = "Scale"
+    kernel_types = ("gpfs",)
+
+    def contribute(self, name: str, filesystem: ScaleFileSystem, site: Site) -> Contribution:
+        """What the NSD servers deliver to all nodes."""
+        from gridwright.filesystems.scale.rates import contribute
+
+        return contribute(name, filesystem, site)
+
+    def playbook_variables(self, filesystems: Sequence[ScaleFileSystem]) -> Mapping[str, object]:
+        """Where nodes see it."""
+        return {"gridwright_scale": [str(each.path) for each in filesystems]}
+
+    def health(
+        self,
+        filesystem: ScaleFileSystem,
+        run: Run,
+        mount_point: str,
+        *,
+        nic_bytes_per_s: float | None = None,
+    ) -> Health:
+        """As the node's own monitor sees it. Takes root."""
+        from gridwright.filesystems.scale.health import health
+
+        return health(run, mount_point)
+
+
+KIND = ScaleKind()

@@ -1,0 +1,85 @@
+"""File systems in a grid spec: what every kind has, and the kinds by the name that `type` gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Protocol, cast
+
+from pydantic import Field, SerializeAsAny
+
+from gridwright.errors import Finding
+from gridwright.spec.fields import Change, Directory, Update
+from gridwright.spec.kinds import KindRegistry, KindSection, OfItsKind
+from gridwright.spec.storage import Disks, Servers
+from gridwright.yamltext.fields import FieldError
+
+NEW_KIND = Update(Change.REBUILD, "another kind of file system is a new one; its data are copied")
+"""The policy of every kind's field `type`."""
+
+
+class FileSystemKindInSpec(Protocol):
+    """What the spec itself asks of a kind; see filesystems/kind.py for all that is asked of one."""
+
+    @property
+    def spec_model(self) -> type[FileSystem]:
+        """The model of its section."""
+
+    @property
+    def can_be_in_a_lab(self) -> bool:
+        """Whether a lab can have it."""
+
+    def problems(self, fields: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
+        """What is wrong between its fields, as plain data: a path below its section, and the problem."""
+
+    # `spec` is a GridSpec, whose module imports this one.
+    def findings(self, name: str, filesystem: Any, spec: Any) -> Iterator[Finding]:  # noqa: ANN401
+        """What will hurt about a file system of the kind in a valid spec, whoever provides the nodes."""
+
+    def cloud_findings(self, name: str, filesystem: Any, spec: Any) -> Iterator[Finding]:  # noqa: ANN401
+        """The same where a cloud makes nodes and file systems."""
+
+
+FILESYSTEMS: KindRegistry[FileSystemKindInSpec] = KindRegistry("file system type", "gridwright.filesystems")
+"""Every kind of file system that a spec can name."""
+
+
+class FileSystem(KindSection):
+    """What every kind of file system has; a kind narrows `type` and adds its own fields."""
+
+    registry = FILESYSTEMS
+
+    type: Annotated[str, NEW_KIND] = Field(description="The kind of file system, such as local.")
+    path: Annotated[
+        Directory,
+        Update(Change.REBUILD, "libraries are looked for at the new place; data stay at the old one"),
+    ] = Field(
+        description="The directory under which nodes see it. "
+        "A relative path starts at the directory of the grid spec."
+    )
+
+    is_node_local: ClassVar[bool] = False
+    """Whether each node has data of its own there, which no other node sees."""
+
+    @property
+    def node_disks(self) -> Disks | None:
+        """The disks of each node that it lies on; None where it lies on none, or none are described."""
+        return None
+
+    @property
+    def server_groups(self) -> Mapping[str, Servers]:
+        """The servers that the spec describes, by the name of their section, such as oss."""
+        return {}
+
+    @property
+    def is_built(self) -> bool:
+        """Whether its servers are machines of the grid, which the provider has to make."""
+        return False
+
+
+def filesystem_kind_in(section: object) -> FileSystemKindInSpec | None:
+    """The kind of a file system in plain data; None where that is not known."""
+    return cast("FileSystemKindInSpec | None", FileSystem.kind_in(section))
+
+
+AnyFileSystem = Annotated[SerializeAsAny[FileSystem], OfItsKind(FileSystem)]
+"""A file system of any registered kind."""
