@@ -14,6 +14,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from gridwright.setup.ansible.tuned_values import worked_out
+
 Kind = Literal[
     "sysctl",
     "sysfs",
@@ -116,15 +118,7 @@ def wanted(row: TuningRow, size: NodeSize) -> Value:
     """The value of a row on a node of some size."""
     if row.value is not None:
         return row.value
-    from jinja2.sandbox import SandboxedEnvironment
-
-    expression = SandboxedEnvironment().compile_expression(row.formula or "")
-    value: Value | None = expression(
-        memory_bytes=size.memory_bytes,
-        memory_kib=size.memory_bytes // 1024,
-        cores=size.cores,
-        cpus=size.cpus,
+    value: Value = worked_out(
+        row.formula or "", memory_bytes=size.memory_bytes, cores=size.cores, cpus=size.cpus
     )
-    if value is None:
-        raise ValueError(f"the formula of {row.name} gives nothing")
     return value

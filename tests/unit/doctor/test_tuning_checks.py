@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from gridwright.doctor.check import CheckResult
 from gridwright.doctor.checks import all_checks
-from gridwright.doctor.checks.tuned_values import fits
 from gridwright.doctor.checks.tuning import settings_asked
 from gridwright.doctor.facts.disks import _QUEUE
 from gridwright.doctor.observation import Seen
 from gridwright.doctor.results import results_of
+from gridwright.setup.ansible.tuned_values import is_right
 from gridwright.setup.tuning import Compare, NodeSize, TuningRow, Value, tuning_rows, wanted
 from tests.support.doctor_grid import GIB, MACHINES, SPEC, grid, machine, mount, sound
 
@@ -195,9 +195,9 @@ def test_a_disk_tells_all_that_the_table_asks_of_disks() -> None:
 def test_values_are_compared_as_what_they_mean(
     found: str, value: Value, compare: Compare, right: bool
 ) -> None:
-    assert fits(found, value, compare) is right
+    assert is_right(found, value, compare) is right
 
 
 @given(st.text(max_size=40), st.sampled_from(["equal", "at-least", "at-most", "one-of"]))
 def test_whatever_a_setting_holds_is_judged(found: str, compare: Compare) -> None:
-    assert fits(found, 8, compare) in (True, False)
+    assert is_right(found, 8, compare) in (True, False)

@@ -31,7 +31,10 @@ EXAMPLES = {
     "paper-000": REPOSITORY / "examples" / "papers" / "000-all-on-lustre.yaml",
     "paper-002": REPOSITORY / "examples" / "papers" / "002-fsx-lustre.yaml",
 }
-SAME_EVERYWHERE = ("roles/", "filter_plugins/", "tuning.yaml", "site.yml", "ansible.cfg", "claims/claim.pyz")
+SAME_EVERYWHERE = (
+    *("roles/", "filter_plugins/", "tuned_values.py", "tuning.yaml", "site.yml", "ansible.cfg"),
+    "claims/claim.pyz",
+)
 DERIVED = ("bundle.tar.gz", "bundle.key")
 BLESS = "pytest tests/unit/providers/test_aws_golden.py --snapshot-update"
 

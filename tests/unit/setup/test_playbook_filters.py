@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import fnmatch
 import importlib.util
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gridwright.setup.tuning
-from gridwright.doctor.checks.tuned_values import fits
+from gridwright.setup.ansible.tuned_values import is_right
 from gridwright.setup.tuning import NodeSize, tuning_rows, wanted
 
 NODES = Path(gridwright.setup.tuning.__file__).parent
@@ -59,17 +61,31 @@ VALUES = st.one_of(
 
 @given(
     found=VALUES,
-    wish=st.one_of(VALUES, st.integers(0, 2000)),
-    compare=st.sampled_from(["equal", "at-least", "at-most"]),
+    value=st.one_of(VALUES, st.integers(0, 2000), st.lists(VALUES, min_size=1, max_size=3)),
+    compare=st.sampled_from(["equal", "at-least", "at-most", "one-of"]),
 )
-def test_the_playbook_and_the_doctor_judge_alike(found: str, wish: str | int, compare: Any) -> None:
-    judged = FILTERS.is_right({"wanted": wish, "compare": compare}, found)
-    assert judged == fits(found, wish, compare), (found, wish, compare)
+def test_what_the_playbook_changes_is_what_the_doctor_finds_wrong(
+    found: str, value: str | int | list[str], compare: str
+) -> None:
+    rows = [row(wanted=value, compare=compare)]
+    changed = FILTERS.drift(rows, {"/proc/sys/vm/swappiness": found})
+    assert bool(changed) is not is_right(found, value, compare), (found, value, compare)
 
 
-@given(found=VALUES, wish=st.lists(VALUES, min_size=1, max_size=3))
-def test_both_judge_one_of_several_alike(found: str, wish: list[str]) -> None:
-    assert FILTERS.is_right({"wanted": wish, "compare": "one-of"}, found) == fits(found, [*wish], "one-of")
+@pytest.mark.parametrize("file", ["tuned_values.py", "filter_plugins/gridwright.py"])
+def test_a_sites_own_ansible_of_python_3_9_reads_the_files(file: str) -> None:
+    tree = ast.parse((NODES / "ansible" / file).read_text(), feature_version=(3, 9))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    assert calls
+    assert not [call.lineno for call in calls for word in call.keywords if word.arg == "strict"]
+    imported = {
+        (node.module or "").split(".")[0]
+        if isinstance(node, ast.ImportFrom)
+        else node.names[0].name.split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    }
+    assert imported <= sys.stdlib_module_names | {"jinja2", "yaml"}
 
 
 @given(bound=st.integers(0, 300_000), number=st.integers(0, 400_000))

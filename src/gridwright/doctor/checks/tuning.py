@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 
 from gridwright.doctor.check import Answer, Topic, Verdict, idle, judged
-from gridwright.doctor.checks.tuned_values import fits, shown
 from gridwright.doctor.facts.node_facts import DiskFacts, MountFacts, NodeFacts
 from gridwright.doctor.observation import Seen
 from gridwright.errors import Level
+from gridwright.setup.ansible.tuned_values import NEEDS_SCHEDULER, is_for_disk, is_right, shown
 from gridwright.setup.tuning import Kind, NodeSize, Role, TuningRow, Value, tuning_rows, wanted
 
 ASKED_KINDS = ("sysctl", "sysfs", "limit", "lustre-client", "lustre-server", "scale", "service")
@@ -160,32 +160,29 @@ def _asked(row: TuningRow, value: Value, facts: NodeFacts, seen: Seen) -> Iterat
     elif found.startswith("?"):
         yield idle(f"not known: {found[1:]}")
     else:
-        yield judged(fits(found, value, row.compare), f"{_setting(row)} = {found}", "")
+        yield judged(is_right(found, value, row.compare), f"{_setting(row)} = {found}", "")
 
 
 def _block(row: TuningRow, value: Value, facts: NodeFacts, seen: Seen) -> Iterator[Verdict]:
-    disks = [disk for disk in facts.disks or () if disk.size_bytes and _is_for(row, disk)]
+    disks = [
+        disk
+        for disk in facts.disks or ()
+        if disk.size_bytes and is_for_disk(row.key, row.media, disk.medium, is_stacked=bool(disk.members))
+    ]
     if not disks:
         yield idle(f"no disks of that kind ({', '.join(row.media or ['any'])})")
     for disk in disks:
         yield _of_disk(row, value, disk)
 
 
-def _is_for(row: TuningRow, disk: DiskFacts) -> bool:
-    """Whether a row is for a disk; an array reads ahead, and the queues are those of its members."""
-    if disk.members and row.key != "read_ahead_kb":
-        return False
-    return not row.media or disk.medium in row.media
-
-
 def _of_disk(row: TuningRow, value: Value, disk: DiskFacts) -> Verdict:
     found = disk.queue.get(row.key)
     if found is None:
         return idle(f"{disk.name} has no {row.key}. {row.absent or ''}".strip())
-    most = disk.queue.get(row.bounded_by) if row.bounded_by else None
-    right = fits(found, value, row.compare) or (most is not None and found == most)
-    if row.key == "nr_requests" and disk.queue.get("scheduler") == "none":
+    bound = disk.queue.get(row.bounded_by) if row.bounded_by else None
+    if row.key == NEEDS_SCHEDULER and disk.queue.get("scheduler") == "none":
         return idle(f"{disk.name} has no scheduler. {row.absent or ''}".strip())
+    right = is_right(found, value, row.compare, bound)
     return judged(right, f"{disk.name}: {row.key} = {found}", "")
 
 
@@ -203,7 +200,7 @@ def _mount(row: TuningRow, value: Value, facts: NodeFacts, seen: Seen) -> Iterat
         text = f"{mount.mount_point}: {row.key} is not set"
         if found is not None:
             text = f"{mount.mount_point}: {row.key}{f'={found}' if found else ''}"
-        yield judged(found is not None and fits(found or row.key, value, row.compare), text, "")
+        yield judged(found is not None and is_right(found or row.key, value, row.compare), text, "")
 
 
 def _is_tuned(row: TuningRow, mount: MountFacts, facts: NodeFacts) -> bool:
@@ -220,7 +217,7 @@ def _tuned(row: TuningRow, value: Value, facts: NodeFacts, seen: Seen) -> Iterat
     if facts.tuned is None:
         yield idle(f"tuned keeps no profile here. {row.absent or ''}".strip())
     else:
-        yield judged(fits(facts.tuned, value, row.compare), f"profile {facts.tuned}", "")
+        yield judged(is_right(facts.tuned, value, row.compare), f"profile {facts.tuned}", "")
 
 
 def _service(row: TuningRow, value: Value, facts: NodeFacts, seen: Seen) -> Iterator[Verdict]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import fnmatch
-import math
+import importlib.util
 import re
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 Row = Mapping[str, Any]
@@ -27,20 +29,32 @@ STACKED = ("md", "dm-")
 """Disks made of other disks: their queues follow those, but for the read-ahead."""
 
 
+def _judge() -> ModuleType:
+    """The module that also the doctor judges by, beside the playbook: Ansible imports no file by its name."""
+    file = Path(__file__).resolve().parents[1] / "tuned_values.py"
+    specification = importlib.util.spec_from_file_location("gridwright_tuned_values", file)
+    if specification is None or specification.loader is None:
+        raise ImportError(f"{file} is no Python module")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+JUDGE = _judge()
+
+
 def tuning_rows(table: str, groups: Iterable[str], found: str) -> dict[str, list[dict[str, Any]]]:
     """Rows by kind for a node of some groups; `wanted` is the value, or what the formula gives.
 
     `table` is the text of tuning.yaml, `found` has what the node has in /proc/meminfo and /proc/cpuinfo.
     """
-    from jinja2.sandbox import SandboxedEnvironment
-
-    environment, known, size = SandboxedEnvironment(), set(groups), _size(str(found))
+    known, size = set(groups), _size(str(found))
     chosen: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
     for row in _rows(table):
         if known & set(row["roles"]):
             value = row.get("value")
             if value is None:
-                value = environment.compile_expression(str(row["formula"]))(**size)
+                value = JUDGE.worked_out(str(row["formula"]), **size)
             chosen[row["kind"]].append({**{key: row[key] for key in TAKEN if key in row}, "wanted": value})
     return chosen
 
@@ -58,11 +72,10 @@ def _size(text: str) -> dict[str, int]:
     if memory is None:
         raise ValueError("/proc/meminfo has no line MemTotal")
     cpus = re.findall(r"^processor\s*:", text, re.MULTILINE)
-    cores = set(zip(*(re.findall(rf"^{name}\s*: (\d+)", text, re.MULTILINE) for name in CORE), strict=False))
-    kib = int(memory[1])
+    named = (re.findall(rf"^{name}\s*: (\d+)", text, re.MULTILINE) for name in CORE)
+    cores = set(zip(*named))  # noqa: B905 - Python 3.9 has no strict=
     return {
-        "memory_bytes": kib * 1024,
-        "memory_kib": kib,
+        "memory_bytes": int(memory[1]) * 1024,
         "cores": len(cores) or len(cpus),
         "cpus": len(cpus),
     }
@@ -86,7 +99,7 @@ def units_read(text: str) -> dict[str, str]:
     states = [dict(re.findall(r"^(\w+)=(.*)$", block, re.MULTILINE)) for block in blocks.split("\n\n")]
     return {
         name: f"{state.get('LoadState')} {state.get('ActiveState')}"
-        for name, state in zip(names.split(), states, strict=False)
+        for name, state in zip(names.split(), states)  # noqa: B905 - Python 3.9 has no strict=
     }
 
 
@@ -113,7 +126,7 @@ def drift(rows: Iterable[Row], found: Mapping[str, str]) -> list[dict[str, Any]]
     entries = []
     for row in rows:
         here = _files_of(row, found)
-        wrong = {value for value in here.values() if not is_right(row, value)}
+        wrong = {value for value in here.values() if not _is_right(row, value)}
         if wrong:
             entries.append(_entry(row, str(row["key"]), ", ".join(sorted(wrong))))
     return entries
@@ -135,7 +148,7 @@ def kept(rows: Iterable[Row], found: Mapping[str, str]) -> list[dict[str, str]]:
     for row in rows:
         values = set(_files_of(row, found).values())
         better = row.get("compare") in ("at-least", "at-most") and _first(row) not in values
-        if values and not (better and all(is_right(row, value) for value in values)):
+        if values and not (better and all(_is_right(row, value) for value in values)):
             lines.append({"key": str(row["key"]), "value": _first(row)})
     return lines
 
@@ -157,7 +170,7 @@ def disk_drift(rows: Iterable[Row], found: Mapping[str, str]) -> list[dict[str, 
             if (
                 value is not None
                 and _concerns(row, name, queue)
-                and not is_right(_bounded(row, queue), value)
+                and not _is_right(row, value, queue.get(str(row.get("bounded_by"))))
             ):
                 entries.append(_entry(row, f"{name} {row['key']}", value))
     return entries
@@ -169,7 +182,7 @@ def lustre_drift(rows: Iterable[Row], text: str) -> list[dict[str, Any]]:
     entries = []
     for row in rows:
         here = {value for name, value in found.items() if fnmatch.fnmatchcase(name, str(row["key"]))}
-        wrong = {value for value in here if value.isdecimal() and not is_right(row, value)}
+        wrong = {value for value in here if value.isdecimal() and not _is_right(row, value)}
         if wrong:
             entries.append(_entry(row, str(row["key"]), ", ".join(sorted(wrong))))
     return entries
@@ -181,22 +194,9 @@ def scale_drift(rows: Iterable[Row], text: str) -> list[dict[str, Any]]:
     entries = []
     for row in rows:
         value = found.get(str(row["key"]))
-        if value is not None and not is_right(row, value):
+        if value is not None and not _is_right(row, value):
             entries.append(_entry(row, str(row["key"]), value))
     return entries
-
-
-def is_right(row: Row, value: str) -> bool:
-    """Whether a value is what a row wants, as the doctor judges it; numbers are compared one by one."""
-    wanted, compare = row["wanted"], row.get("compare", "equal")
-    if compare in ("one-of", "absent"):
-        listed = wanted if isinstance(wanted, (list, tuple)) else [wanted]
-        return any(_same(str(value), str(each)) for each in listed) is (compare == "one-of")
-    has, bounds = _numbers(str(value)), _numbers(str(wanted))
-    if compare == "equal" or has is None or bounds is None or len(has) != len(bounds):
-        return _same(str(value), str(wanted))
-    pairs = zip(has, bounds, strict=True)
-    return all(a >= b if compare == "at-least" else a <= b for a, b in pairs)
 
 
 def missing_packages(packages: Iterable[str], text: str) -> list[dict[str, str]]:
@@ -271,37 +271,14 @@ def _files_of(row: Row, found: Mapping[str, str]) -> dict[str, str]:
 
 def _concerns(row: Row, name: str, queue: Mapping[str, str]) -> bool:
     medium = "nvme" if name.startswith("nvme") else "rotational" if queue.get("rotational") == "1" else "ssd"
-    if row.get("media") and medium not in row["media"]:
+    if row["key"] == JUDGE.NEEDS_SCHEDULER and queue.get("scheduler", "none") == "none":
         return False
-    if row["key"] == "nr_requests" and queue.get("scheduler", "none") == "none":
-        return False
-    return row["key"] == "read_ahead_kb" or not name.startswith(STACKED)
+    is_stacked = name.startswith(STACKED)
+    return bool(JUDGE.is_for_disk(str(row["key"]), row.get("media"), medium, is_stacked=is_stacked))
 
 
-def _bounded(row: Row, queue: Mapping[str, str]) -> Row:
-    bound = queue.get(str(row.get("bounded_by")))
-    return row if bound is None else {**row, "wanted": min(int(row["wanted"]), int(bound))}
-
-
-def _same(found: str, wanted: str) -> bool:
-    return found.split() == wanted.split() or (
-        (numbers := _numbers(found)) is not None and numbers == _numbers(wanted)
-    )
-
-
-def _numbers(text: str) -> list[float] | None:
-    """The numbers of `4096 131072 16777216`, of `16M`, of `unlimited`; None where one is none."""
-    numbers = []
-    for word in text.split():
-        found = re.fullmatch(r"(-?\d{1,30})([kKmMgGtT]?)", word)
-        if word in ("unlimited", "infinity"):
-            numbers.append(math.inf)
-        elif found:
-            power = " KMGT".index(found[2].upper() or " ")
-            numbers.append(float(int(found[1]) * 1024**power))
-        else:
-            return None
-    return numbers or None
+def _is_right(row: Row, value: str, bound: str | None = None) -> bool:
+    return bool(JUDGE.is_right(str(value), row["wanted"], row.get("compare", "equal"), bound))
 
 
 def _first(row: Row) -> str:
