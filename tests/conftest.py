@@ -1,4 +1,4 @@
-"""Fixtures of all tests; `root` marks those that mount file systems."""
+"""Fixtures of all tests, what may be skipped, and how thorough the property tests are."""
 
 from __future__ import annotations
 
@@ -8,16 +8,47 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.support import examples, skips
 from tests.support.command import Command
 
-# How long an example takes says more about what else the machine does than about the code.
-hypothesis.settings.register_profile("gridwright", deadline=None)
-hypothesis.settings.load_profile("gridwright")
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--thorough", action="store_true", help="run the tests marked thorough too, and many more examples"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    examples.register()
+    hypothesis.settings.load_profile("thorough" if config.getoption("--thorough") else "quick")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only `make test-thorough` runs; tests that are named one by one run in any case."""
+    if config.getoption("--thorough") or any("::" in each for each in config.args):
+        return
+    left_out = [item for item in items if item.get_closest_marker("thorough")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("root") and os.geteuid() != 0:
-        pytest.skip("needs root: it mounts a file system")
+        pytest.skip(skips.NOT_AS_ROOT)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail the run where a test was skipped for another reason than the two allowed ones."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None:
+        return
+    wrong = skips.unlawful(reporter.stats.get("skipped", []))
+    for each in wrong:
+        reporter.write_line(f"may not be skipped: {each}", red=True)
+    if wrong and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture

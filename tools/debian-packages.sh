@@ -26,12 +26,17 @@ need python3-venv "$python" -c 'import ensurepip, venv'
 need gcc command -v cc
 if [ "$purpose" = test ]; then
     need chromium command -v chromium
+    need bindfs command -v bindfs
+    need btrfs-progs command -v mkfs.btrfs
     need e2fsprogs test -x /sbin/mkfs.ext4 -o -x /usr/sbin/mkfs.ext4
     need xfsprogs test -x /sbin/mkfs.xfs -o -x /usr/sbin/mkfs.xfs
     need mount command -v mount
     need python3-simgrid /usr/bin/python3 -c 'import simgrid'
     need iproute2 command -v ip
     need openssh-client command -v ssh
+    need systemd command -v systemd-analyze
+    need util-linux command -v setpriv
+    need iputils-ping command -v ping
     # The image of a lab's nodes is built by it; the lab tests run as root only.
     if [ "$(id -u)" -eq 0 ]; then need debootstrap command -v debootstrap; fi
 fi

@@ -11,6 +11,7 @@ import pytest
 
 from gridwright.report.design_page import plan_page, prediction_page
 from tests.integration.test_report_browser import ARGUMENTS, CHROMIUM, READY, Scheme, contrast, visit
+from tests.support.skips import needs
 from tests.unit.report import sample_designs
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -22,14 +23,12 @@ PAGES: dict[str, Callable[[], str]] = {
 }
 WITHOUT_CHARTS = {"impossible"}
 
-pytestmark = pytest.mark.skipif(
-    not CHROMIUM.exists(), reason="no /usr/bin/chromium here; apt-get install chromium"
-)
-
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
+
+    needs(str(CHROMIUM))
 
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)

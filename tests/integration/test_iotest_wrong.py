@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -115,15 +114,6 @@ def test_a_size_that_does_not_fit_is_refused_before_anything_is_written(
     assert str(library) in ended.text
     assert "smaller --size" in ended.text
     assert list(library.iterdir()) == []
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere; tests/machine does it as nobody")
-def test_a_directory_that_may_not_be_written_to(gridwright: Command, library: Path) -> None:
-    library.chmod(0o555)
-    ended = gridwright("iotest", "--directory", library)
-    library.chmod(0o755)
-    assert ended.status == 3
-    assert "permission is denied" in ended.text
 
 
 def test_runs_that_cannot_be_kept_are_refused_before_anything_is_tested(

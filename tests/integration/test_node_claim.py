@@ -33,7 +33,7 @@ KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAU
 MIB = 1 << 20
 ADDRESSES = {"shared-oss1": "10.20.64.11", "shared-oss2": "10.20.64.12"}
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root claims")
+pytestmark = pytest.mark.root
 
 FAKES = {
     # The label is mkfs.lustre's own until the target is registered; what it writes last is a file beside.

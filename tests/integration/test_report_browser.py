@@ -11,6 +11,7 @@ import pytest
 
 from gridwright.report import render_report
 from tests.fixtures.runs import built_runs
+from tests.support.skips import needs
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = [
@@ -19,10 +20,6 @@ ARGUMENTS = [
 ]  # fmt: skip
 Scheme = Literal["light", "dark"]
 READY = "html[data-charts=ready]"
-
-pytestmark = pytest.mark.skipif(
-    not CHROMIUM.exists(), reason="no /usr/bin/chromium here; apt-get install chromium"
-)
 
 
 @dataclass
@@ -37,6 +34,8 @@ class Visit:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
+
+    needs(str(CHROMIUM))
 
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)

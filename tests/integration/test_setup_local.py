@@ -21,7 +21,7 @@ nodes: {compute: {hosts: "gone[1-2].invalid"}}
 filesystems: {disk: {type: local, path: /var/tmp}}
 scheduler: {type: ssh}
 """
-root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+root = pytest.mark.root
 
 
 def digests() -> dict[str, str]:

@@ -114,14 +114,16 @@ def test_the_phases_before_the_interrupt_are_kept(gridwright: Command, library: 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_the_closing_fsync_can_be_stopped(gridwright: Command, library: Path, number: signal.Signals) -> None:
     flags = ("--size", "1GiB", "--streams", "1", "--phases", "write", "--json")
-    with gridwright.start("iotest", "--directory", library, *flags) as running:
-        in_closing_fsync(running)
-        took = stop(running, number)
-        ended = running.end()
-    assert took < SOON_S, f"it took {took:.2f} s to stop in the closing fsync"
-    assert list(library.iterdir()) == []
-    if ended.status == 0:
-        pytest.skip("the fsync had ended before the signal came")
+    # A signal that comes when the fsync has just ended proves nothing.
+    for _ in range(5):
+        with gridwright.start("iotest", "--directory", library, *flags) as running:
+            in_closing_fsync(running)
+            took = stop(running, number)
+            ended = running.end()
+        assert took < SOON_S, f"it took {took:.2f} s to stop in the closing fsync"
+        assert list(library.iterdir()) == []
+        if ended.status != 0:
+            break
     assert ended.status == 130, ended.err
     (phase,) = ended.json["libraries"][0]["phases"]
     assert phase["status"] == "interrupted"

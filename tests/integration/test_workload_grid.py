@@ -16,11 +16,14 @@ from gridwright.runs.directory import LoadedRun
 from gridwright.runs.workload_record import LaunchRecord, WorkloadRecord
 from tests.support.grid_workload import ROOT, GridRuns, started
 from tests.support.pretend_grid import can_pretend
+from tests.support.skips import NOT_AS_ROOT
 from tests.support.workload import running, sh, wait_until_gone
 
 NODES = {"compute1": 4, "compute2": 4, "compute3": 4}
 pytestmark = pytest.mark.timeout(120)
-pretended = pytest.mark.skipif(not can_pretend(), reason="this user may not make UTS and PID namespaces")
+pretended = pytest.mark.skipif(
+    not can_pretend(), reason=f"{NOT_AS_ROOT}: UTS and PID namespaces cannot be made"
+)
 
 
 @pytest.fixture(autouse=True)

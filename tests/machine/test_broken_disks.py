@@ -15,7 +15,8 @@ from gridwright.iotest.drive import drive
 from gridwright.iotest.engine import PhasePlan, StreamPlan
 from gridwright.iotest.options import IotestOptions
 from tests.support.command import Command, Ended, wait_until
-from tests.support.disks import AS_NOBODY, loop_mount, needs, other_mount, run, visible
+from tests.support.disks import AS_NOBODY, loop_mount, other_mount, run, visible
+from tests.support.skips import needs
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20

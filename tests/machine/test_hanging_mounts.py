@@ -19,7 +19,8 @@ from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.session import Session
 from gridwright.runs import worker_process
 from tests.support.command import Command
-from tests.support.disks import loop_mount, needs, run, unmount, visible
+from tests.support.disks import loop_mount, run, unmount, visible
+from tests.support.skips import needs
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(120)]
 
@@ -65,7 +66,7 @@ def frozen(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def stopped(tmp_path: Path) -> Iterator[tuple[Path, psutil.Process]]:
     """A file system in user space, and the process that may be stopped to make it hang."""
-    needs("bindfs", "fusermount3")
+    needs("bindfs")
     below, library = tmp_path / "below", tmp_path / "fuse"
     below.mkdir()
     library.mkdir()

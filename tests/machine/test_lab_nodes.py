@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -17,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from gridwright.providers import head_node
-from gridwright.providers.lab.image import root_filesystem
 from gridwright.providers.lab.node import node_of
 from gridwright.providers.lab.processes import identify
 from gridwright.providers.lab.record import read
@@ -26,14 +24,7 @@ from tests.support.command import Command, wait_until
 from tests.support.disks import AS_NOBODY
 from tests.support.lab import Lab, machine, nodes_only, traces, up
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(
-        shutil.which("debootstrap", path=os.environ["PATH"] + ":/usr/sbin") is None
-        and not root_filesystem().is_dir(),
-        reason="no debootstrap here, and no node image",
-    ),
-]
+pytestmark = pytest.mark.root
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from gridwright.providers.lab.record import LabRecord
 from gridwright.providers.lab.up import up
 from gridwright.spec.load import parse_spec
 from tests.support.command import wait_until
+from tests.support.skips import no_such_kernel
 
 pytestmark = pytest.mark.root
 
@@ -85,7 +86,7 @@ def test_a_job_runs_on_every_node(nodes: dict[str, Node]) -> None:
 
 def test_a_job_over_its_memory_is_ended_by_the_kernel(nodes: dict[str, Node], lab: LabRecord) -> None:
     if lab.cgroups[0] == "none":
-        pytest.skip("this machine's control groups cannot be written to")
+        no_such_kernel("control groups cannot be written to")
     program = "print(len(bytearray({} << 20)))"
     command = ["srun", "--mem=100", "python3", "-c"]
     assert on(nodes["controller"], *command, program.format(20)) == f"{20 << 20}\n"

@@ -21,7 +21,8 @@ from typing import Any
 import pytest
 
 from gridwright.node_programs.scratch_program import build_zipapp
-from tests.support.disks import loop_mount, needs, run, unmount
+from tests.support.disks import loop_mount, run, unmount
+from tests.support.skips import needs
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20

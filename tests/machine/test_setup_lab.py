@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from gridwright.providers.lab.image import root_filesystem
 from tests.support.command import Command
 from tests.support.lab import Lab, nodes_only, up
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(
-        shutil.which("debootstrap", path=os.environ["PATH"] + ":/usr/sbin") is None
-        and not root_filesystem().is_dir(),
-        reason="no debootstrap here, and no node image",
-    ),
-]
+pytestmark = pytest.mark.root
 LIMITS = "/etc/security/limits.d/60-gridwright.conf"
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.command import Command
 from tests.support.disks import loop_mount, other_mount, run
+from tests.support.skips import no_such_kernel
 from tests.support.workload import Grid, sh
 
 pytestmark = pytest.mark.root
@@ -110,7 +111,7 @@ def small_memory() -> Iterator[Path]:
         place.mkdir()
         (place / "memory.limit_in_bytes").write_text(str(400 * MIB))
     except OSError:
-        pytest.skip("no control group of the kind memory (v1) can be made here")
+        no_such_kernel("no control group of the kind memory (v1) can be made here")
     yield place
     for _ in range(50):
         with contextlib.suppress(OSError):

@@ -14,6 +14,7 @@ import pytest
 from gridwright.filesystems.mounts import describe_mount
 from tests.support.command import GRIDWRIGHT
 from tests.support.disks import loop_mount
+from tests.support.skips import no_such_kernel
 from tests.support.workload import Grid
 
 pytestmark = pytest.mark.root
@@ -36,7 +37,7 @@ def slow_group(disk: Path) -> Iterator[Path]:
     try:
         group.mkdir()
     except OSError:
-        pytest.skip("no control group of blkio (v1) can be made here")
+        no_such_kernel("no control group of the kind blkio (v1) can be made here")
     device = describe_mount(disk).device
     number = Path(f"/sys/block/{device}/dev").read_text().strip()
     (group / limit).write_text(f"{number} {READ_BYTES_PER_S}")

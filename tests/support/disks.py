@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-import pytest
 
 # Reads everything, as the interpreter may lie in root's home; writes only what its user may.
 AS_NOBODY = (
@@ -26,13 +23,6 @@ def run(*command: str | Path) -> str:
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{command}: {done.stderr}"
     return done.stdout
-
-
-def needs(*tools: str) -> None:
-    """Skip the test where a tool is not installed."""
-    missing = [tool for tool in tools if shutil.which(tool) is None]
-    if missing:
-        pytest.skip(f"not installed here: {', '.join(missing)}")
 
 
 @contextmanager

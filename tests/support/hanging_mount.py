@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from tests.support.disks import unmount
+from tests.support.skips import no_such_kernel
 
 _IN_HEADER = struct.Struct("<IIQQIIII")
 _OUT_HEADER = struct.Struct("<IiQ")
@@ -43,7 +42,7 @@ def serve(mount_point: str) -> None:
 def hanging_mount(mount_point: Path) -> Iterator[Path]:
     """A mount that hangs whoever touches it, past every signal; all of them are let go at the end."""
     if not Path("/dev/fuse").exists():
-        pytest.skip("there is no /dev/fuse here")
+        no_such_kernel("there is no /dev/fuse")
     mount_point.mkdir(parents=True, exist_ok=True)
     with subprocess.Popen(
         [sys.executable, "-m", "tests.support.hanging_mount", str(mount_point)],

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from gridwright.providers.lab.image import architecture
 from gridwright.providers.lab.mirror import environment, mirror
+from tests.support.skips import NO_SUCH_KERNEL, NOT_AS_ROOT
 
 SUITE = "bookworm"
 RECIPE = 1
@@ -157,9 +158,9 @@ class Image:
 def why_not() -> str | None:
     """Why virtual machines cannot run here."""
     if os.geteuid() != 0:
-        return "needs root: it builds a root file system and mounts it by hostfs"
+        return f"{NOT_AS_ROOT}: a root file system is built, and mounted by hostfs"
     if platform.machine() != "x86_64":
-        return f"its kernels are for x86_64, and this machine is {platform.machine()}"
+        return f"{NO_SUCH_KERNEL}: the kernels are for x86_64, and this machine is {platform.machine()}"
     missing = sorted(package for program, package in _PROGRAMS.items() if shutil.which(program) is None)
     return f"needs packages: apt-get install {' '.join(missing)}" if missing else None
 

@@ -12,6 +12,7 @@ from gridwright.catalog import load_catalog
 from gridwright.catalog.instance_files import INSTANCE_COLUMNS
 from gridwright.catalog.tables import DATA
 from gridwright.errors import ExitStatus, GridwrightError, Problem
+from tests.support.examples import examples
 
 GIB = 2**30
 
@@ -167,7 +168,9 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
         load_catalog(tmp_path)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.text(alphabet="abinpst: {}[],-\n\t&*!|>'\"0.#", max_size=60))
 def test_any_text_is_read_or_refused_in_words(tmp_path: Path, text: str) -> None:
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -34,7 +33,7 @@ def test_everything_wrong_in_a_wish_is_told(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root looks at disks")
+@pytest.mark.root
 def test_a_node_without_an_instance_store_is_told_what_there_is(tmp_path: Path) -> None:
     wish = tmp_path / "scratch.json"
     array = {"name": "scratch", "mount_point": f"{tmp_path}/scratch", "match": [{"transport": "xen"}]}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -108,7 +107,6 @@ def test_what_a_broken_file_system_does_is_found(tmp_path: Path, fault: str, wro
 
 
 @pytest.mark.root
-@pytest.mark.skipif(shutil.which("bindfs") is None, reason="bindfs is not installed here")
 def test_locks_that_stay_on_their_node_are_found_on_a_real_file_system(tmp_path: Path) -> None:
     """Both see the same files, one of them through FUSE, whose locks the file system below does not see."""
     below, above = tmp_path / "below", tmp_path / "above"

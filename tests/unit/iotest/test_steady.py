@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridwright.iotest.steady import RULE, Level, hold_s, judge, levels, may_end
+from tests.support.examples import examples
 
 
 def series(*parts: tuple[int, float], noise: float = 0.02, seed: int = 1) -> tuple[list[float], list[float]]:
@@ -47,7 +48,7 @@ def test_an_even_rate_is_one_level(seed: int, noise: float) -> None:
     assert level.rate == pytest.approx(500, rel=0.02)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(
     burst=st.integers(20, 200),
     after=st.integers(60, 300),
@@ -74,7 +75,7 @@ def test_a_change_of_less_than_a_tenth_is_noise() -> None:
     assert len(levels(times, rates)) == 1
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(
     last=st.floats(0.2, 0.4),
     noise=st.floats(0.0, 0.03),

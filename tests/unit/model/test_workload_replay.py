@@ -17,6 +17,7 @@ from gridwright.runs.host import host_facts
 from gridwright.runs.profiles import LaunchProfile, PhaseProfile, Profiles
 from gridwright.spec import parse_spec
 from gridwright.workload.programs import registry
+from tests.support.examples import examples
 
 MB = 1_000_000
 EXACT = Replay(spread=0.0, tolerance=0.0)
@@ -270,7 +271,7 @@ phase_profiles = st.builds(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     st.lists(st.lists(phase_profiles, min_size=1, max_size=4), min_size=1, max_size=3),
     st.integers(1, 6),

@@ -15,6 +15,7 @@ from gridwright.node_programs.scratch.claims import OURS, claim
 from gridwright.node_programs.scratch.disks import Content, Disk, MdArray
 from gridwright.node_programs.scratch.plans import MOUNTED
 from gridwright.node_programs.scratch.state import Build, State
+from tests.support.examples import examples
 from tests.support.scratch_world import BLANK, RAID, WISH, World, contents, disk, filesystem, member
 
 NAMES = tuple(f"nvme{letter}" for letter in "abcdef")
@@ -109,7 +110,7 @@ def inventories(draw: st.DrawFn) -> World:
 named = st.lists(st.sampled_from([f"/dev/{name}" for name in NAMES[:4]]), unique=True, max_size=3).map(tuple)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(inventories(), st.one_of(st.just(()), named))
 def test_no_step_overwrites_a_disk_that_is_not_blank_ours_or_named(
     world: World, wipe: tuple[str, ...]
@@ -153,7 +154,7 @@ def test_no_step_overwrites_a_disk_that_is_not_blank_ours_or_named(
             assert own_md or own_plain or half
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(
     members=st.sampled_from([1, 2, 3, 4]),
     extra=st.lists(st.one_of(foreign, st.just(BLANK)), max_size=2),
@@ -217,7 +218,7 @@ def test_cut_off_twice_at_any_two_moments_it_still_ends_mounted(members: int) ->
         assert set(world.mounted.values()) == {"/scratch"}, (first, second)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(cut=st.integers(0, 11), part=st.floats(0, 1), members=st.sampled_from([1, 2, 4]))
 def test_what_is_whole_keeps_its_data_wherever_a_start_is_cut_off(
     cut: int, part: float, members: int

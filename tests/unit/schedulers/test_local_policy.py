@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridwright.schedulers.local.policy import Capacity, Claim, Demand, Held, Obstacle, decide
+from tests.support.examples import examples
 
 GIB = 2**30
 
@@ -109,7 +110,7 @@ def ordered(found: list[Claim]) -> list[Claim]:
     return sorted(unique.values(), key=lambda each: each.rank)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(claims, max_size=12), st.data())
 def test_no_more_is_given_than_there_is_and_all_that_can_be_done_is_done(
     found: list[Claim], data: st.DataObject
@@ -152,7 +153,7 @@ smalls = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.lists(claims, max_size=6), st.integers(2, 4), st.booleans(), st.lists(smalls, min_size=5, max_size=20)
 )

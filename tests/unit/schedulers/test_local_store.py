@@ -24,6 +24,7 @@ from gridwright.schedulers.local.schema import pack_mapping, unpack_mapping
 from gridwright.schedulers.local.site import QueueLimits, Site
 from gridwright.schedulers.local.store import FILE, Store
 from gridwright.schedulers.local.submission import check_requests, insert
+from tests.support.examples import examples
 
 GIB = 2**30
 SITE = Site(4, 8 * GIB, {"batch": QueueLimits(), "night": QueueLimits(10, 2, 3600.0)})
@@ -105,7 +106,9 @@ texts = st.text(st.characters(blacklist_characters="\0", blacklist_categories=["
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     st.lists(texts, min_size=1, max_size=5),
     st.dictionaries(texts.map(lambda t: "V" + t.replace("=", "_")), texts),

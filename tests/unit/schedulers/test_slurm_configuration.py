@@ -28,6 +28,7 @@ from gridwright.schedulers.slurm.site import (
 )
 from gridwright.spec.load import parse_spec
 from gridwright.spec.model import GridSpec
+from tests.support.examples import examples
 
 GIB = 1 << 30
 STATE = Path("/mnt/grid/.gridwright")
@@ -174,7 +175,7 @@ def configurations(draw: st.DrawFn) -> tuple[GridSpec, SlurmSite, SlurmConfigura
     return spec, where, slurm_configuration(spec, where)
 
 
-@thoroughness(max_examples=40, deadline=None)
+@thoroughness(max_examples=examples(40), deadline=None)
 @given(configurations())
 def test_any_grid_has_a_configuration_that_can_be_read_back(
     drawn: tuple[GridSpec, SlurmSite, SlurmConfiguration],
@@ -193,7 +194,7 @@ def test_any_grid_has_a_configuration_that_can_be_read_back(
     assert [pairs(line)["Default"] for line in main["PartitionName"]].count("YES") == 1
 
 
-@thoroughness(max_examples=40, deadline=None)
+@thoroughness(max_examples=examples(40), deadline=None)
 @given(configurations())
 def test_no_queue_can_use_more_cores_than_the_spec_says(
     drawn: tuple[GridSpec, SlurmSite, SlurmConfiguration],
@@ -214,7 +215,7 @@ def test_no_queue_can_use_more_cores_than_the_spec_says(
             assert any(f"queue {name} " in each.text for each in configuration.findings)
 
 
-@thoroughness(max_examples=40, deadline=None)
+@thoroughness(max_examples=examples(40), deadline=None)
 @given(configurations())
 def test_jobs_get_no_more_than_a_node_was_said_to_have(
     drawn: tuple[GridSpec, SlurmSite, SlurmConfiguration],

@@ -17,6 +17,7 @@ from gridwright.schedulers.job import Job, JobRequest, JobState
 from gridwright.schedulers.slurm.record import Record
 from gridwright.schedulers.slurm.scheduler import SlurmScheduler
 from gridwright.spec.load import parse_spec
+from tests.support.examples import examples
 from tests.support.pretend_slurm import PretendSlurm
 
 SPEC = parse_spec("""
@@ -425,7 +426,9 @@ def directories(tmp_path: Path) -> Iterator[Path]:
     return (tmp_path / str(number) for number in range(100_000))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(steps=st.lists(st.sampled_from(sorted(STEPS)), max_size=25))
 def test_every_job_ends_exactly_once_whatever_happens(
     directories: Iterator[Path], monkeypatch: pytest.MonkeyPatch, steps: list[str]

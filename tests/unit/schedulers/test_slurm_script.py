@@ -24,6 +24,7 @@ from gridwright.schedulers.slurm.job_script import (
     script_file,
     what_is_too_long,
 )
+from tests.support.examples import examples
 
 SHELLS = [shell for shell in ("dash", "bash") if shutil.which(shell)]
 TAG = Tag("0123456789abcdef", 0)
@@ -156,7 +157,9 @@ BYTES = st.binary(max_size=20).map(lambda content: os.fsdecode(content.replace(b
 NAMES = st.text("abcXYZ_.-%09", min_size=1, max_size=9).filter(lambda name: name not in ("_",))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     arguments=st.lists(BYTES, min_size=1, max_size=4), environment=st.dictionaries(NAMES, BYTES, max_size=4)
 )

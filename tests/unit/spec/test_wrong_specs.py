@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
+from tests.support.examples import examples
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 from gridwright.spec import init_text, parse_spec
@@ -102,7 +103,7 @@ PIECES = st.lists(
 ).map("".join)  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.one_of(st.text(max_size=100), st.binary(max_size=100), YAMLISH, PIECES))
 @example("%YAML 2.0\n---\na: 1")
 @example("%TAG ! x\n---\na: !b 1")
@@ -118,7 +119,7 @@ def test_any_text_raises_only_our_error_with_positions_in_the_file(text: str | b
     check_positions(text)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.data())
 def test_a_damaged_spec_raises_only_our_error(data: st.DataObject) -> None:
     text = init_text()

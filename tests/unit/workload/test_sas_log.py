@@ -16,9 +16,10 @@ from gridwright.runs.workload_record import LaunchRecord
 from gridwright.workload import sas_log_job
 from gridwright.workload.sas_log import assign_streams, read_sas_log
 from gridwright.workload.sas_log_notes import parse_memory, parse_stamp, parse_time
+from tests.support.examples import examples
 
 in_same_directory = settings(
-    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150
+    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(150)
 )
 
 UNIX = """\

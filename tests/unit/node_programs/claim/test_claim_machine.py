@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from gridwright.node_programs.claim.targets import device_name
 from gridwright.node_programs.claim.this_machine import device_of, format_command, lustre_label
 from gridwright.node_programs.scratch.content import inspect
 from gridwright.node_programs.scratch.disks import Content
+from tests.support.skips import needs
 
 MIB = 1 << 20
 
@@ -46,8 +46,7 @@ def volume(tmp_path: Path, *mkfs: str) -> str:
     with path.open("wb") as file:
         file.truncate(64 * MIB)
     if mkfs:
-        if shutil.which(mkfs[0]) is None:
-            pytest.skip(f"not installed here: {mkfs[0]}")
+        needs(mkfs[0])
         subprocess.run([*mkfs, str(path)], check=True, capture_output=True)
     return str(path)
 

@@ -14,6 +14,7 @@ from gridwright.node_programs.claim.machine import FOREIGN, TARGET
 from gridwright.node_programs.claim.problems import ClaimError, LostError
 from gridwright.node_programs.claim.records import FORMATTED, FORMATTING, Kept, Record
 from gridwright.node_programs.claim.steps import Done
+from tests.support.examples import examples
 from tests.unit.node_programs.claim.claim_world import Disk, Machine, World, slots, wish_of
 
 OLD = "i-old"
@@ -109,7 +110,7 @@ def check_disks(world: World) -> None:
         assert len([each for each in world.attached if each[0] == name]) == 1
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(st.lists(st.sampled_from(BEFORE), min_size=1, max_size=3), st.integers(2, 3), orders)
 def test_however_steps_fall_each_slot_has_one_owner(before: list[str], count: int, order: list[int]) -> None:
     turns = Turns(order)
@@ -143,7 +144,7 @@ def test_however_steps_fall_each_slot_has_one_owner(before: list[str], count: in
     check_disks(world)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(orders, st.integers(0, 60))
 def test_an_owner_that_is_given_up_while_it_works_stops(order: list[int], when: int) -> None:
     """EC2 says that it is gone, and it is not: the worst that a fence has to hold against."""

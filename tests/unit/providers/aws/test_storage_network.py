@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gridwright.providers.aws.security_groups import Group
 from gridwright.spec.model import GridSpec
+from tests.support.examples import examples
 from tests.unit.providers.aws.storage_specs import (
     FSX,
     PROXY,
@@ -62,7 +63,7 @@ grids = st.builds(
 
 
 @given(grids)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_from_outside_only_ssh_to_the_login_node_is_let_in(grid: GridSpec) -> None:
     found = template(grid)
     assert grid.aws is not None
@@ -88,7 +89,7 @@ def test_from_outside_only_ssh_to_the_login_node_is_let_in(grid: GridSpec) -> No
 
 
 @given(grids)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_outwards_nothing_but_the_web_leaves_the_network(grid: GridSpec) -> None:
     assert grid.aws is not None
     allowed = {443} | ({80, 123} if grid.aws.proxy is None else {3128, 443, 80})
