@@ -60,6 +60,8 @@ class PretendSlurm:
     """A head node with Slurm's tools; implements grid.head.HeadNode."""
 
     name = "controller"
+    nodes_share_python = True
+    sees_state = True
 
     def __init__(self, clock: Mapping[str, float], *, accounting: bool = True) -> None:
         self._clock = clock
@@ -83,6 +85,9 @@ class PretendSlurm:
 
     def argv(self, command: Sequence[str]) -> list[str]:
         return list(command)
+
+    def ssh(self, words: Sequence[str], port: int | None = None) -> list[str]:
+        raise AssertionError("jobs need no ssh")
 
     def listen(self) -> tuple[socket.socket, str]:
         raise AssertionError("jobs do not call back")

@@ -34,7 +34,7 @@ def on_nodes(
     if not nodes:
         return {}
     task = task_self()
-    task.set_info("ssh_path", shlex.join(head.argv(["ssh"])))
+    task.set_info("ssh_path", shlex.join(head.ssh([])))
     task.set_info("ssh_options", f"-oConnectTimeout={CONNECT_S}")
     task.set_info("fanout", FANOUT)
     task.set_default("stderr", True)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 import socket
+import sys
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,8 +30,12 @@ from gridwright.spec.model import GridSpec
 
 if TYPE_CHECKING:
     from gridwright.grid.launching import NodeLauncher
+    from gridwright.grid.node_python import NodePythons
 
-_SSH = ("ssh", "-oBatchMode=yes", "-oConnectTimeout=5")
+LOST = 126
+"""Exit status that stands for a program that could not be run on a node (as shells have it)."""
+SILENT = "no answer in time"
+_SSH = ("-oBatchMode=yes", "-oConnectTimeout=5")
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ")
 """What a program on a node needs of our environment."""
 
@@ -44,6 +50,7 @@ class Grid:
 
     def __init__(self, spec: GridSpec) -> None:
         self.spec = spec
+        self._port: int | None = None
 
     @classmethod
     def open(cls, spec: GridSpec) -> Grid:
@@ -115,27 +122,66 @@ class Grid:
         """The nodes that take jobs. Raises GridwrightError where there is none."""
         return nodes_up(self.spec, self.states)
 
+    @cached_property
+    def _pythons(self) -> NodePythons:
+        from gridwright.grid.node_python import NodePythons
+
+        return NodePythons(self.head)
+
     def ask(
         self, nodes: Collection[str], command: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 20.0
     ) -> Mapping[str, CommandOutput | None]:
         """Run a command on nodes at once, and have each one's answer; None from one that is silent.
 
-        `timeout_s` holds for each node. Raises GridwrightError where the head node is not there.
+        A command that begins with this Python is run by the Python of each node that has this Gridwright; a
+        node that has none, and cannot be given it, answers with status LOST and the reason. `timeout_s` holds
+        for each node. Raises GridwrightError where the head node is not there.
         """
         from gridwright.grid.fanout import on_nodes
+        from gridwright.grid.node_python import with_python
 
-        return on_nodes(self.head, nodes, command, stdin=stdin, timeout_s=timeout_s)
+        if command[0] != sys.executable:
+            return on_nodes(self.head, nodes, command, stdin=stdin, timeout_s=timeout_s)
+        pythons, losses = self._pythons.of(nodes)
+        found: dict[str, CommandOutput | None] = {}
+        for python in dict.fromkeys(pythons.values()):
+            alike = [node for node in nodes if pythons.get(node) == python]
+            asked = with_python(python, command)
+            found |= on_nodes(self.head, alike, asked, stdin=stdin, timeout_s=timeout_s)
+        lost = {node: CommandOutput(LOST, b"", why.encode()) for node, why in losses.items()}
+        return {node: found.get(node, lost.get(node)) for node in nodes}
 
     def attach(self, node: str, command: Sequence[str]) -> list[str]:
-        """The command line that runs a command on a node from here, with its streams."""
-        return self.head.argv([*_SSH, node, shlex.join(command)])
+        """The command line that runs a command on a node from here, with its streams; see `ask`."""
+        from gridwright.grid.node_python import with_python
+
+        python = self._pythons.of([node])[0].get(node, sys.executable)
+        return self.head.ssh([*_SSH, node, shlex.join(with_python(python, command))])
+
+    def prepared(self, nodes: Sequence[GridNode]) -> list[GridNode]:
+        """These nodes, ready for a launcher; those that cannot be made so are absent, and say why."""
+        if not self.launches_by_ssh:
+            return list(nodes)
+        pythons, losses = self._pythons.of([node.name for node in nodes if node.absent is None])
+        return [
+            node
+            if node.absent is not None or node.name in pythons
+            else replace(node, absent=losses.get(node.name, SILENT))
+            for node in nodes
+        ]
+
+    @property
+    def launches_by_ssh(self) -> bool:
+        """Whether programs are started through ssh: there is no queue, or it is out of sight from here."""
+        return not self.has_queue or not self.head.sees_state
 
     def launcher(self, nodes: Sequence[GridNode]) -> NodeLauncher:
-        """What starts a program on each of some nodes, and keeps an eye on it."""
+        """What starts a program on each of these prepared nodes, and keeps an eye on it."""
         from gridwright.grid.launching import SchedulerLauncher, SshLauncher
 
-        if not self.has_queue:
-            return SshLauncher(self.head)
+        if self.launches_by_ssh:
+            names = [node.name for node in nodes if node.absent is None]
+            return SshLauncher(self.head, self._pythons.of(names)[0], lambda: self._port)
         return SchedulerLauncher(
             self.scheduler,
             directory="/",
@@ -145,4 +191,6 @@ class Grid:
 
     def listen(self) -> tuple[socket.socket, str]:
         """A TCP socket that listens, and the address that nodes reach it at. Raises GridwrightError."""
-        return self.head.listen()
+        listener, host = self.head.listen()
+        self._port = listener.getsockname()[1]
+        return listener, host

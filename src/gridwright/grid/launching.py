@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import shlex
 import subprocess
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from gridwright.errors import GridwrightError
+from gridwright.grid.node_python import with_python
 from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.job import Job, JobRequest, JobState
 from gridwright.schedulers.scheduler import Scheduler
@@ -19,7 +21,7 @@ NAME = "gridwright-iotest"
 END_S = 5.0
 """How long a worker that was told to leave may take until its job is cancelled."""
 _LOOK_S = 0.2
-_CONNECT_S = 10
+_SSH = ("-oBatchMode=yes", "-oConnectTimeout=10", "-oServerAliveInterval=10")
 
 
 class NodeLauncher(Protocol):
@@ -123,8 +125,16 @@ def _end(job: Job) -> str:
 class SshLauncher:
     """One ssh to each node, run on the head node; its log says what went wrong."""
 
-    def __init__(self, head: HeadNode) -> None:
+    def __init__(
+        self,
+        head: HeadNode,
+        pythons: Mapping[str, str] | None = None,
+        port: Callable[[], int | None] = lambda: None,
+    ) -> None:
+        """`pythons` has the Python of each node; `port` gives the one that nodes are to reach, if any."""
         self._head = head
+        self._pythons = pythons or {}
+        self._port = port
         self._logs = Path()
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._failed: dict[str, str] = {}
@@ -133,15 +143,9 @@ class SshLauncher:
         """Start one ssh for each node; one that cannot be started is told by `ended`."""
         self._logs = logs
         for node, command in commands.items():
-            ssh = [
-                "ssh",
-                "-oBatchMode=yes",
-                f"-oConnectTimeout={_CONNECT_S}",
-                "-oServerAliveInterval=10",
-                "--",
-            ]
             # ssh hands one text to the shell of the other side: every word is quoted for it.
-            argv = self._head.argv([*ssh, node, shlex.join(command)])
+            words = with_python(self._pythons.get(node, sys.executable), command)
+            argv = self._head.ssh([*_SSH, "--", node, shlex.join(words)], self._port())
             try:
                 with self._log(node).open("ab") as log:
                     self._running[node] = subprocess.Popen(

@@ -13,5 +13,5 @@ def fleet_of(grid: Grid) -> Fleet | None:
     """
     if grid.is_this_machine:
         return None
-    nodes = grid.nodes()
+    nodes = grid.prepared(grid.nodes())
     return Fleet(nodes, grid.launcher(nodes), grid.listen, grid.state)

@@ -18,6 +18,10 @@ class HeadNode(Protocol):
 
     name: str
     """Its host name."""
+    nodes_share_python: bool
+    """Whether nodes have this very Python and Gridwright, at the same paths."""
+    sees_state: bool
+    """Whether the grid's state directory is at its path here, too, so that jobs can be handed in."""
 
     def run(
         self,
@@ -32,6 +36,12 @@ class HeadNode(Protocol):
     def argv(self, command: Sequence[str]) -> list[str]:
         """The command line that runs a command there from here: for a process that stays."""
 
+    def ssh(self, words: Sequence[str], port: int | None = None) -> list[str]:
+        """The command line of ssh, as it reaches nodes from here, with these options, node and words.
+
+        `port` is one that `listen` gave: nodes reach it while this ssh runs.
+        """
+
     def listen(self) -> tuple[socket.socket, str]:
         """A TCP socket that listens there, and the address that nodes reach it at."""
 
@@ -40,6 +50,8 @@ class ThisMachine:
     """The machine that Gridwright runs on is the head node, as for provider local."""
 
     name = socket.gethostname()
+    nodes_share_python = False
+    sees_state = True
 
     def run(
         self,
@@ -56,6 +68,10 @@ class ThisMachine:
     def argv(self, command: Sequence[str]) -> list[str]:
         """The command itself."""
         return list(command)
+
+    def ssh(self, words: Sequence[str], port: int | None = None) -> list[str]:
+        """The user's own ssh; nodes reach every port of this machine."""
+        return ["ssh", *words]
 
     def listen(self) -> tuple[socket.socket, str]:
         """Listen where the nodes are: on all addresses, since the barrier has a secret of its own."""

@@ -153,7 +153,7 @@ def _request(
 def _ssh(spec: GridSpec) -> Sequence[str]:
     from gridwright.grid.grid import Grid
 
-    return Grid.open(spec).head.argv(["ssh"])
+    return Grid.open(spec).head.ssh([])
 
 
 def _chosen(flags: SetupFlags, hosts: Hosts) -> Sequence[str]:

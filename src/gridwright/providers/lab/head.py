@@ -15,7 +15,10 @@ from gridwright.spec.model import GridSpec
 
 
 class LabHead:
-    """See grid.head.HeadNode. Every call looks first whether the controller still is what it was."""
+    """See HeadNode. Every call looks first whether the controller still is what it was."""
+
+    nodes_share_python = True
+    sees_state = True
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -48,6 +51,10 @@ class LabHead:
     def argv(self, command: Sequence[str]) -> list[str]:
         """The command line that runs a command on the controller from here, in `/`."""
         return self._node.argv(command)
+
+    def ssh(self, words: Sequence[str], port: int | None = None) -> list[str]:
+        """The controller's ssh; nodes reach every port of the controller."""
+        return self.argv(["ssh", *words])
 
     def listen(self) -> tuple[socket.socket, str]:
         """A TCP socket in the network of the lab, on the controller's address."""

@@ -1,0 +1,140 @@
+"""A head node that is reached by ssh, as that of a cloud, and nodes that are reached through it."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import shlex
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from gridwright.commands import CommandOutput, run_bounded
+from gridwright.errors import GridwrightError, environment_error
+
+CONNECT_S = 10
+UNREACHABLE = 255
+"""Exit status of ssh where it could not connect (ssh(1), EXIT STATUS)."""
+_KEEP_S = 60
+"""For the shared connection to outlive its last user, where this process is killed."""
+_LEAVE_S = 5.0
+_OPTIONS = (
+    "-oBatchMode=yes",
+    f"-oConnectTimeout={CONNECT_S}",
+    "-oServerAliveInterval=10",
+    # A machine of a cloud is new: its key is learnt at the first connection, and a change of it refused.
+    "-oStrictHostKeyChecking=accept-new",
+)
+
+
+class SshHead:
+    """See HeadNode. What the user's own ssh is set up with holds: keys, an agent, ~/.ssh/config."""
+
+    nodes_share_python = False
+    sees_state = False
+
+    def __init__(
+        self, name: str, address: str, *, through: str | None = None, user: str | None = None
+    ) -> None:
+        """`address` is where ssh finds the machine called `name`; `through` is the login node before it.
+
+        Nodes are reached through the login node, or where there is none through the head node, by the names
+        that they have there. `user` logs in everywhere; by default whoever ssh takes.
+        """
+        self.name = name
+        self._address = address
+        self._through = through
+        self._user = user
+        self._shared: Path | None = None
+        self._connected = False
+
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        environment: Mapping[str, str] | None = None,
+        timeout_s: float = 30.0,
+    ) -> CommandOutput:
+        """Run a command there; without `environment` it has that of a login.
+
+        See HeadNode. Raises GridwrightError also where ssh does not get there.
+        """
+        words = list(command)
+        if environment is not None:
+            exports = "".join(_exports(environment)).encode(errors="surrogateescape")
+            # On stdin, since everybody may read the words of a command.
+            words = ["env", "-i", "sh", "-c", f'eval "$(head -c {len(exports)})"; exec "$@"', "sh", *words]
+            stdin = exports + stdin
+        self._connect()
+        answer = run_bounded(self.argv(words), stdin=stdin, timeout_s=timeout_s + CONNECT_S)
+        return self._check(answer, self.name)
+
+    def argv(self, command: Sequence[str]) -> list[str]:
+        """The ssh that runs a command there from here."""
+        return ["ssh", *self._options(self._through), "--", self._address, shlex.join(command)]
+
+    def ssh(self, words: Sequence[str], port: int | None = None) -> list[str]:
+        """The ssh that reaches nodes through the login node, with a way back to a port of this machine."""
+        self._connect()
+        back = [] if port is None else ["-oExitOnForwardFailure=yes", "-R", f"{port}:127.0.0.1:{port}"]
+        return ["ssh", *self._options(self._through or self._address), *back, *words]
+
+    def listen(self) -> tuple[socket.socket, str]:
+        """Listen on this machine alone: each node has the port as its own, by the way back of its ssh."""
+        return socket.create_server(("127.0.0.1", 0), backlog=1024), "127.0.0.1"
+
+    def _options(self, through: str | None) -> list[str]:
+        options = [*_OPTIONS, *([f"-oUser={self._user}"] if self._user else [])]
+        if through is None:
+            return [*options, *self._sharing()]
+        # In place of -J, whose ssh has none of these options.
+        jump = shlex.join(["ssh", *options, *self._sharing(), "-W", "[%h]:%p", "--", through])
+        return [*options, f"-oProxyCommand={jump}"]
+
+    def _sharing(self) -> list[str]:
+        """One connection to the first machine for all: sshd takes few new ones at a time (MaxStartups)."""
+        if self._shared is None:
+            # A path of its own, and short: that of a socket has at most 104 bytes.
+            self._shared = Path(tempfile.mkdtemp(prefix="gridwright-ssh-"))
+            atexit.register(self._part)
+        return ["-oControlMaster=auto", f"-oControlPath={self._shared}/shared", f"-oControlPersist={_KEEP_S}"]
+
+    def _connect(self) -> None:
+        """Make the shared connection, before many would. Raises GridwrightError where nobody answers."""
+        if not self._connected:
+            first = self._through or self._address
+            command = ["ssh", *self._options(None), "--", first, "true"]
+            # What stays of it keeps our pipes open.
+            self._check(run_bounded(command, timeout_s=2.0 * CONNECT_S, leaves_daemon=True), first)
+            self._connected = True
+
+    def _check(self, answer: CommandOutput, machine: str) -> CommandOutput:
+        """Raise GridwrightError where an ssh did not get there."""
+        if answer.status == UNREACHABLE:
+            said = answer.stderr.decode(errors="replace").strip().splitlines()
+            raise environment_error(
+                f"ssh does not reach {machine}: {said[-1] if said else 'no message'}",
+                where=self.name,
+                remedy=f"try it by hand: ssh {f'{self._user}@' if self._user else ''}"
+                f"{self._through or self._address}; the key has to be one that ssh finds, or in an agent",
+            )
+        return answer
+
+    def _part(self) -> None:
+        """End the shared connection, and take away its socket."""
+        if self._shared is None:
+            return
+        leave = ["ssh", *self._options(None), "-O", "exit", "--", self._through or self._address]
+        with contextlib.suppress(GridwrightError):
+            run_bounded(leave, timeout_s=_LEAVE_S)
+        shutil.rmtree(self._shared, ignore_errors=True)
+
+
+def _exports(environment: Mapping[str, str]) -> Iterator[str]:
+    """Lines of a shell; names that a shell cannot have, such as those of functions, are left out."""
+    for name, value in environment.items():
+        if name.isidentifier() and name.isascii():
+            yield f"export {name}={shlex.quote(value)}\n"
