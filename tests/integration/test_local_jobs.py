@@ -15,7 +15,7 @@ import pytest
 
 from gridwright.errors import GridwrightError
 from gridwright.schedulers.job import JobState
-from gridwright.schedulers.local import live
+from gridwright.schedulers.local import running_job
 from tests.support.command import Command, wait_until
 from tests.support.local_grid import LocalGrid, ended, local_grid, words
 
@@ -181,7 +181,7 @@ def test_one_that_does_not_heed_sigterm_is_killed_after_a_while(grid: LocalGrid)
         signal.SIGKILL,
     )
     assert job.started is not None and job.ended is not None
-    assert live.GRACE_S <= job.ended - job.started < live.GRACE_S + 5
+    assert running_job.GRACE_S <= job.ended - job.started < running_job.GRACE_S + 5
     assert grid.processes() == []
 
 

@@ -15,19 +15,19 @@ from hypothesis import strategies as st
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.schedulers.job import JobRequest, JobState
+from gridwright.schedulers.local.attempt import job_environment, private_directories, read_rows
 from gridwright.schedulers.local.explanation import explain, reasons
-from gridwright.schedulers.local.forgetting import REMEMBERED_S, forget_old
-from gridwright.schedulers.local.names import Key, parse_identifier, read_token, token
-from gridwright.schedulers.local.orders import job_environment, private_directories, read_rows
-from gridwright.schedulers.local.queries import affairs, find_keys, read_jobs
+from gridwright.schedulers.local.identifiers import JobKey, parse_identifier, read_token, token
+from gridwright.schedulers.local.machine_resources import MachineResources, QueueLimits
+from gridwright.schedulers.local.queries import find_keys, queue_snapshot, read_jobs
+from gridwright.schedulers.local.retention import RETENTION_S, delete_old_jobs
 from gridwright.schedulers.local.schema import pack_mapping, unpack_mapping
-from gridwright.schedulers.local.site import QueueLimits, Site
 from gridwright.schedulers.local.store import FILE, Store
 from gridwright.schedulers.local.submission import check_requests, insert
 from tests.support.examples import examples
 
 GIB = 2**30
-SITE = Site(4, 8 * GIB, {"batch": QueueLimits(), "night": QueueLimits(10, 2, 3600.0)})
+SITE = MachineResources(4, 8 * GIB, {"batch": QueueLimits(), "night": QueueLimits(10, 2, 3600.0)})
 
 
 def request(*command: str, **fields: Any) -> JobRequest:
@@ -35,7 +35,7 @@ def request(*command: str, **fields: Any) -> JobRequest:
 
 
 def submit(store: Store, *requests: JobRequest) -> list[str]:
-    with store.changing():
+    with store.transaction():
         return insert(store, check_requests(requests, SITE, store), SITE)
 
 
@@ -135,8 +135,8 @@ def test_a_job_gets_its_own_variables_and_not_those_of_the_one_that_submits_it(s
     outer = {"GRIDWRIGHT_WORK": "/outer", "GRIDWRIGHT_ARRAY_INDEX": "9", "GRIDWRIGHT_RUNS": "/runs", "A": "1"}
     submit(store, request(environment=outer, libraries={"data": "/d", "work": "/w"}, memory_bytes=GIB))
     (row,) = read_rows(store, "waiting")
-    found = job_environment(store, row, Key(1), 0)
-    (work,) = private_directories(store, row, Key(1), 0)
+    found = job_environment(store, row, JobKey(1), 0)
+    (work,) = private_directories(store, row, JobKey(1), 0)
     named = {name.decode(): value.decode() for name, value in found.items()}
     assert named.pop("GRIDWRIGHT_JOB_TOKEN")
     assert named == {
@@ -149,7 +149,7 @@ def test_a_job_gets_its_own_variables_and_not_those_of_the_one_that_submits_it(s
         "GRIDWRIGHT_MEMORY_BYTES": str(GIB),
     }
     assert work.startswith(b"/w/.gridwright-job-1-")
-    assert private_directories(store, row, Key(1), 1) != [work]
+    assert private_directories(store, row, JobKey(1), 1) != [work]
 
 
 def test_a_final_state_stays(store: Store) -> None:
@@ -210,7 +210,7 @@ def test_unknown_jobs_are_all_named(store: Store) -> None:
 
 @given(st.integers(1, 10**9), st.integers(-1, 4_000_000), st.integers(0, 9))
 def test_names_and_tokens_come_back(job: int, index: int, attempt: int) -> None:
-    key = Key(job, index)
+    key = JobKey(job, index)
     assert parse_identifier(str(key)) == key
     environment = f"A=1\0GRIDWRIGHT_JOB_TOKEN={token('abc', key, attempt)}\0B=2\0".encode()
     assert read_token("abc", environment) == key
@@ -221,13 +221,13 @@ def test_jobs_that_ended_long_ago_are_forgotten_with_their_logs(store: Store) ->
     submit(store, request(array=[1, 2]), request())
     store.change("UPDATE tasks SET state='completed', ended=1000.0")
     store.change("UPDATE tasks SET ended=2000.0 WHERE job=2")
-    for key in (Key(1, 1), Key(1, 2), Key(2)):
+    for key in (JobKey(1, 1), JobKey(1, 2), JobKey(2)):
         Path(store.log_of(key)).write_text("x")
-    assert forget_old(store, 1500.0 + REMEMBERED_S) == 2
+    assert delete_old_jobs(store, 1500.0 + RETENTION_S) == 2
     assert [job.id for job in read_jobs(store, None)] == ["2"]
     assert [path.name for path in (store.state / "logs").iterdir()] == ["2.log"]
     assert submit(store, request()) == ["3"], "no number is used twice"
-    assert forget_old(store, 5000.0 + REMEMBERED_S) == 0, "job 3 waits, and might need job 2"
+    assert delete_old_jobs(store, 5000.0 + RETENTION_S) == 0, "job 3 waits, and might need job 2"
 
 
 def test_reasons_come_from_the_decision(store: Store) -> None:
@@ -235,7 +235,7 @@ def test_reasons_come_from_the_decision(store: Store) -> None:
     submit(store, request(after=["2"]))
     store.change("UPDATE tasks SET state='running', started=? WHERE job=1", (time.time(),))
     # Of the higher priority, the last is tried first: one core is free, and it needs two.
-    assert reasons(affairs(store, SITE, time.time())) == {
+    assert reasons(queue_snapshot(store, SITE, time.time())) == {
         2: "waits for 4 cores: 1 of 4 are free",
         3: "would delay job 4, which is ahead of it",
         4: "waits for 2 cores: 1 of 4 are free",
@@ -246,11 +246,11 @@ def test_reasons_come_from_the_decision(store: Store) -> None:
 def test_an_explanation_names_what_does_not_fit(store: Store) -> None:
     submit(store, request(cores=4), request(cores=1, memory_bytes=7 * GIB), request(queue="night"))
     store.change("UPDATE tasks SET state='running', started=? WHERE job=1", (time.time(),))
-    found = explain(store, SITE, Key(2), time.time())
+    found = explain(store, SITE, JobKey(2), time.time())
     assert found.job.id == "2"
     wrong = [need.name for place in found.candidates for need in place.requirements if not need.fits]
     assert wrong == ["cores", "memory"]
-    night = explain(store, SITE, Key(3), time.time())
+    night = explain(store, SITE, JobKey(3), time.time())
     queue = {
         need.name: (need.required, need.provided, need.fits) for need in night.candidates[0].requirements
     }

@@ -1,1 +1,1 @@
-"""The scheduler built into Gridwright: jobs of one machine, without a daemon, over a SQLite store."""
+"""The scheduler built into Gridwright: it runs jobs on one machine, without a daemon, from a SQLite store."""

@@ -1,4 +1,4 @@
-"""Starting a job: its directories, its log, its process.
+"""Launches a job: makes its directories and its log, and starts its process.
 
 The process is started by vfork (subprocess without preexec_fn), since a fork copies the page tables of the
 runner and would take longer than the whole of a short job.
@@ -18,8 +18,8 @@ NOT_EXECUTABLE = 126
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What to start."""
+class LaunchRequest:
+    """The process to start, and what it needs."""
 
     command: Sequence[bytes]
     environment: Mapping[bytes, bytes]
@@ -29,14 +29,14 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class NotStarted:
+class LaunchFailure:
     """Why a job could not be started, and the exit status that says so."""
 
     exit_status: int
     why: str
 
 
-def start_process(order: Order, nothing: int) -> int | NotStarted:
+def start_process(order: LaunchRequest, nothing: int) -> int | LaunchFailure:
     """Start a job; its process id. `nothing` is /dev/null, open.
 
     Raises BlockingIOError or MemoryError where the system has no room for another process at the moment.
@@ -83,7 +83,7 @@ def _make(directory: bytes) -> None:
         os.mkdir(directory, 0o700)  # noqa: PTH102
 
 
-def _not_started(order: Order, error: Exception, log: int | None) -> NotStarted:
+def _not_started(order: LaunchRequest, error: Exception, log: int | None) -> LaunchFailure:
     status, where, why = NOT_EXECUTABLE, order.command[0], str(error)
     if isinstance(error, OSError):
         where = os.fsencode(error.filename if error.filename is not None else where)
@@ -94,4 +94,4 @@ def _not_started(order: Order, error: Exception, log: int | None) -> NotStarted:
     if log is not None:
         with contextlib.suppress(OSError):
             os.write(log, f"gridwright: {text}\n".encode())
-    return NotStarted(status, text)
+    return LaunchFailure(status, text)

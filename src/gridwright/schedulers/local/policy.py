@@ -1,6 +1,6 @@
-"""Which waiting jobs start next: pure functions over what runs, what waits, and what there is.
+"""The scheduling policy decides which waiting jobs start next; its functions are pure.
 
-Jobs are looked at by the priority of their queue, then in the order of submission. The first that does
+Jobs are considered by the priority of their queue, then in the order of submission. The first that does
 not fit gets a reservation; later ones may pass it (backfill) as long as they do not delay it:
 
 - Where the time limits of running jobs tell when it will fit, a later job may start if its own time limit
@@ -29,7 +29,7 @@ Rank = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a job takes while it runs: cores and bytes of the machine, cores of its queue."""
+    """The resources that a job takes while it runs: cores and bytes of the machine, cores of its queue."""
 
     cores: int
     memory_bytes: int
@@ -40,7 +40,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What there is."""
+    """The resources of the machine and of its queues."""
 
     cores: int
     memory_bytes: int
@@ -49,8 +49,8 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A running job."""
+class Allocation:
+    """A running job, and the resources that it has been given."""
 
     rank: Rank
     demand: Demand
@@ -59,7 +59,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class PendingJob:
     """A waiting job, or `count` elements of an array that are all alike."""
 
     rank: Rank
@@ -102,7 +102,7 @@ class Decision:
 
 
 Amounts = tuple[float, float, float]
-"""Cores, bytes, and cores of the claim's own queue."""
+"""Cores, bytes, and cores of the job's own queue."""
 
 
 def _less(a: Amounts, b: Amounts) -> Amounts:
@@ -140,23 +140,25 @@ class _Reservation:
 
 
 class _Planner:
-    def __init__(self, capacity: Capacity, running: Sequence[Held], now: float) -> None:
+    def __init__(self, capacity: Capacity, running: Sequence[Allocation], now: float) -> None:
         self.capacity = capacity
         self.now = now
         self.running = list(running)
-        self.cores = capacity.cores - sum(held.demand.cores for held in running)
-        self.memory = capacity.memory_bytes - sum(held.demand.memory_bytes for held in running)
+        self.cores = capacity.cores - sum(allocation.demand.cores for allocation in running)
+        self.memory = capacity.memory_bytes - sum(allocation.demand.memory_bytes for allocation in running)
         self.queues: dict[str, int] = {}
-        for held in running:
-            self.queues[held.demand.queue] = self.queues.get(held.demand.queue, 0) + held.demand.queue_cores
+        for allocation in running:
+            self.queues[allocation.demand.queue] = (
+                self.queues.get(allocation.demand.queue, 0) + allocation.demand.queue_cores
+            )
         self.reservations: list[_Reservation] = []
 
     def limit(self, queue: str) -> float:
         cores = self.capacity.queue_cores.get(queue)
         return math.inf if cores is None else cores
 
-    def obstacle(self, claim: Claim) -> Block | None:
-        demand = claim.demand
+    def obstacle(self, pending_job: PendingJob) -> Block | None:
+        demand = pending_job.demand
         if (
             demand.cores > self.capacity.cores
             or demand.queue_cores > self.limit(demand.queue)
@@ -170,59 +172,59 @@ class _Planner:
         if demand.queue_cores > self.limit(demand.queue) - self.queues.get(demand.queue, 0):
             return Block(Obstacle.QUEUE)
         for reservation in self.reservations:
-            if not reservation.allows(demand, self.now + claim.time_s):
+            if not reservation.allows(demand, self.now + pending_job.time_s):
                 return Block(Obstacle.RESERVED, reservation.job)
         return None
 
-    def start(self, claim: Claim) -> None:
-        demand, ends = claim.demand, self.now + claim.time_s
+    def start(self, pending_job: PendingJob) -> None:
+        demand, ends = pending_job.demand, self.now + pending_job.time_s
         self.cores -= demand.cores
         self.memory -= demand.memory_bytes
         self.queues[demand.queue] = self.queues.get(demand.queue, 0) + demand.queue_cores
         for reservation in self.reservations:
             reservation.take(demand, ends)
-        self.running.append(Held(claim.rank, demand, ends))
+        self.running.append(Allocation(pending_job.rank, demand, ends))
 
-    def reserve(self, claim: Claim, obstacle: Obstacle) -> None:
+    def reserve(self, pending_job: PendingJob, obstacle: Obstacle) -> None:
         """Keep a place for a job that is blocked, if it is the first that is blocked so."""
-        queue, only_queue = claim.demand.queue, obstacle is Obstacle.QUEUE
+        queue, only_queue = pending_job.demand.queue, obstacle is Obstacle.QUEUE
         if obstacle in (Obstacle.TOO_LARGE, Obstacle.RESERVED):
             return
         for each in self.reservations:
             if only_queue == each.only_queue and (not only_queue or each.queue == queue):
                 return
         limit = self.limit(queue)
-        kept = _Reservation(claim.job, None if limit == math.inf else queue, only_queue)
-        need = kept.taken(claim.demand)
+        kept = _Reservation(pending_job.job, None if limit == math.inf else queue, only_queue)
+        need = kept.taken(pending_job.demand)
         total = (self.capacity.cores, self.capacity.memory_bytes, limit)
         if not self._foresee(kept, need, total):
             kept.shadow, kept.spare = math.inf, total
-            for held in self.running:
-                if held.rank > claim.rank:
-                    kept.spare = _less(kept.spare, kept.taken(held.demand))
+            for allocation in self.running:
+                if allocation.rank > pending_job.rank:
+                    kept.spare = _less(kept.spare, kept.taken(allocation.demand))
         kept.spare = _less(kept.spare, need)
         self.reservations.append(kept)
 
     def _foresee(self, kept: _Reservation, need: Amounts, total: Amounts) -> bool:
         """Find when there will be enough by the time limits of what runs; false if they do not tell."""
         free = total
-        for held in self.running:
-            free = _less(free, kept.taken(held.demand))
-        for held in sorted(self.running, key=lambda each: each.ends):
-            if held.ends == math.inf:
+        for allocation in self.running:
+            free = _less(free, kept.taken(allocation.demand))
+        for allocation in sorted(self.running, key=lambda each: each.ends):
+            if allocation.ends == math.inf:
                 break
-            taken = kept.taken(held.demand)
+            taken = kept.taken(allocation.demand)
             free = (free[0] + taken[0], free[1] + taken[1], free[2] + taken[2])
             if _within(need, free):
-                kept.shadow, kept.spare = held.ends, free
+                kept.shadow, kept.spare = allocation.ends, free
                 return True
         return False
 
 
 def decide(
     capacity: Capacity,
-    running: Sequence[Held],
-    waiting: Iterable[Claim],
+    running: Sequence[Allocation],
+    waiting: Iterable[PendingJob],
     now: float,
     *,
     all_reasons: bool = False,
@@ -233,17 +235,17 @@ def decide(
     """
     planner = _Planner(capacity, running, now)
     decision = Decision()
-    for claim in waiting:
+    for pending_job in waiting:
         if not all_reasons and (planner.cores <= 0 or len(decision.blocks) >= MOST_BLOCKED):
             break
         started = 0
         block = None
-        while started < claim.count and (block := planner.obstacle(claim)) is None:
-            planner.start(claim)
+        while started < pending_job.count and (block := planner.obstacle(pending_job)) is None:
+            planner.start(pending_job)
             started += 1
         if started:
-            decision.starts.append((claim.job, started))
+            decision.starts.append((pending_job.job, started))
         if block is not None:
-            decision.blocks[claim.job] = block
-            planner.reserve(claim, block.obstacle)
+            decision.blocks[pending_job.job] = block
+            planner.reserve(pending_job, block.obstacle)
     return decision

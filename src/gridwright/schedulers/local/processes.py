@@ -1,4 +1,4 @@
-"""Which processes belong to a job: by descent, by the token in their environment, by where they write."""
+"""Finds the processes of a job: by descent, by the token in their environment, and by where they write."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from gridwright.schedulers.local.names import ALONE, Key, read_token
+from gridwright.schedulers.local.identifiers import NO_INDEX, JobKey, read_token
 from gridwright.schedulers.local.store import Store
 from gridwright.schedulers.process_tree import descendants
 
@@ -22,7 +22,7 @@ class Process(NamedTuple):
     """In clock ticks since boot (proc_pid_stat(5), field 22)."""
 
 
-class Facts(NamedTuple):
+class ProcessStat(NamedTuple):
     """What /proc/PID/stat says of a process."""
 
     process: Process
@@ -30,25 +30,25 @@ class Facts(NamedTuple):
     group: int
 
 
-def facts(pid: int) -> Facts | None:
+def process_stat(pid: int) -> ProcessStat | None:
     """Look a process up; None when it is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - ten times a second
             text = file.read()
         # The name, in parentheses, may hold anything.
         fields = text[text.rindex(b")") + 2 :].split()
-        return Facts(Process(pid, int(fields[19])), fields[0] in b"ZX", int(fields[2]))
+        return ProcessStat(Process(pid, int(fields[19])), fields[0] in b"ZX", int(fields[2]))
     except (OSError, ValueError, IndexError):
         return None
 
 
-def runs(process: Process) -> bool:
+def is_running(process: Process) -> bool:
     """Whether a process is there and has not ended."""
-    found = facts(process.pid)
+    found = process_stat(process.pid)
     return found is not None and found.process == process and not found.has_ended
 
 
-def job_of(store: Store, pid: int) -> Key | None:
+def job_of(store: Store, pid: int) -> JobKey | None:
     """The job that a process is of, told by its environment, or by its output, which goes to a job's log.
 
     A process can be rid of both; then only its descent tells, or nothing.
@@ -60,7 +60,7 @@ def job_of(store: Store, pid: int) -> Key | None:
         with contextlib.suppress(OSError):
             target = os.readlink(f"/proc/{pid}/fd/{number}")  # noqa: PTH115
             if target.startswith(store.logs) and (found := _LOG.match(target, len(store.logs))):
-                return Key(int(found[1]), ALONE if found[2] is None else int(found[2]))
+                return JobKey(int(found[1]), NO_INDEX if found[2] is None else int(found[2]))
     return None
 
 
@@ -76,22 +76,22 @@ def with_descendants(pids: Iterable[int]) -> Iterator[int]:
 
 def identify(pids: Iterable[int]) -> list[Process]:
     """Those of some processes that run."""
-    return [found.process for pid in pids if (found := facts(pid)) and not found.has_ended]
+    return [found.process for pid in pids if (found := process_stat(pid)) and not found.has_ended]
 
 
-def send(processes: Collection[Process], number: signal.Signals) -> None:
+def send_signal(processes: Collection[Process], number: signal.Signals) -> None:
     """Send a signal to those that are still the same, each through a file descriptor of its own (pidfd)."""
     for process in processes:
         with contextlib.suppress(OSError):
             pidfd = os.pidfd_open(process.pid)
             try:
-                if runs(process):
+                if is_running(process):
                     signal.pidfd_send_signal(pidfd, number)
             finally:
                 os.close(pidfd)
 
 
-def protect_others(pid: int) -> None:
+def prefer_for_oom_kill(pid: int) -> None:
     """Should memory run out, have the kernel take this process first (proc_pid_oom_score_adj(5))."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/oom_score_adj", "wb") as file:  # noqa: PTH123
         file.write(b"500")

@@ -1,4 +1,4 @@
-"""What the store says of jobs: rows as `Job`, and the state of affairs that decisions are made from."""
+"""Queries of the store: jobs as users see them, and a snapshot of the queue to decide from."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 from gridwright.schedulers.job import Job, JobState
-from gridwright.schedulers.local.names import ALONE, Key, parse_identifier
-from gridwright.schedulers.local.policy import Capacity, Claim, Demand, Held
-from gridwright.schedulers.local.site import Site
+from gridwright.schedulers.local.identifiers import NO_INDEX, JobKey, parse_identifier
+from gridwright.schedulers.local.machine_resources import MachineResources
+from gridwright.schedulers.local.policy import Allocation, Capacity, Demand, PendingJob
 from gridwright.schedulers.local.store import Store
 
 _AT_ONCE = 500
@@ -26,11 +26,11 @@ FROM tasks t JOIN jobs j ON j.id = t.job
 """
 
 
-def find_keys(store: Store, identifiers: Collection[str]) -> list[Key]:
+def find_keys(store: Store, identifiers: Collection[str]) -> list[JobKey]:
     """Read identifiers of jobs that are there. Raises GridwrightError (INPUT) with all that are not."""
     keys = {text: parse_identifier(text) for text in identifiers}
     problems = [key for key in keys.values() if isinstance(key, Problem)]
-    found = [key for key in keys.values() if isinstance(key, Key)]
+    found = [key for key in keys.values() if isinstance(key, JobKey)]
     known: set[int] = set()
     for part in _parts(sorted({key.job for key in found})):
         query = f"SELECT id FROM jobs WHERE id IN ({_marks(part)})"  # noqa: S608 - question marks only
@@ -38,7 +38,7 @@ def find_keys(store: Store, identifiers: Collection[str]) -> list[Key]:
     elements = {
         key
         for key in found
-        if key.element != ALONE
+        if key.element != NO_INDEX
         and key.job in known
         and store.one("SELECT 1 FROM tasks WHERE job=? AND idx=?", key) is None
     }
@@ -53,12 +53,12 @@ def find_keys(store: Store, identifiers: Collection[str]) -> list[Key]:
     return found
 
 
-def read_jobs(store: Store, keys: Collection[Key] | None) -> list[Job]:
+def read_jobs(store: Store, keys: Collection[JobKey] | None) -> list[Job]:
     """Jobs, elements of arrays singly, in the order of their numbers. None: all."""
     if keys is None:
         return [_job(store, row) for row in store.all(f"{_JOB} ORDER BY t.job, t.idx")]
     wanted = sorted({key.job for key in keys})
-    whole = {key.job for key in keys if key.element == ALONE}
+    whole = {key.job for key in keys if key.element == NO_INDEX}
     rows: list[Any] = []
     for part in _parts([job for job in wanted if job in whole]):
         rows += store.all(f"{_JOB} WHERE t.job IN ({_marks(part)})", part)
@@ -77,7 +77,7 @@ def _marks(values: Sequence[int]) -> str:
 
 
 def _job(store: Store, row: Any) -> Job:  # noqa: ANN401 - a row of SQLite
-    key = Key(row[0], row[1])
+    key = JobKey(row[0], row[1])
     started = row[12] is not None
     return Job(
         id=str(key),
@@ -100,36 +100,36 @@ def _job(store: Store, row: Any) -> Job:  # noqa: ANN401 - a row of SQLite
 
 
 @dataclass(frozen=True, slots=True)
-class Affairs:
-    """What runs, what waits, and what waits for others: all that a decision depends on."""
+class QueueSnapshot:
+    """All that a scheduling decision depends on: jobs that run, that wait, and that wait for others."""
 
     capacity: Capacity
-    running: Sequence[Held]
-    claims: Sequence[Claim]
+    running: Sequence[Allocation]
+    pending: Sequence[PendingJob]
     """In the order of rank."""
-    waits_for: dict[int, list[Key]]
-    """Jobs that others have to complete before: not among the claims."""
+    waits_for: dict[int, list[JobKey]]
+    """Jobs that others have to complete before: not among `pending`."""
 
 
-def capacity_of(site: Site) -> Capacity:
+def capacity_of(machine: MachineResources) -> Capacity:
     """What there is for jobs."""
-    limits = {name: queue.cores for name, queue in site.queues.items()}
-    return Capacity(site.cores, site.memory_bytes, limits)
+    limits = {name: queue.cores for name, queue in machine.queues.items()}
+    return Capacity(machine.cores, machine.memory_bytes, limits)
 
 
-def demand_of(site: Site, cores: int, memory: int, queue: str, exclusive: bool) -> Demand:
+def demand_of(machine: MachineResources, cores: int, memory: int, queue: str, exclusive: bool) -> Demand:
     """What a job takes; one that wants no other beside it takes all of the machine."""
     if exclusive:
-        return Demand(site.cores, site.memory_bytes, queue, cores)
+        return Demand(machine.cores, machine.memory_bytes, queue, cores)
     return Demand(cores, memory, queue, cores)
 
 
-def affairs(store: Store, site: Site, now: float) -> Affairs:
+def queue_snapshot(store: Store, machine: MachineResources, now: float) -> QueueSnapshot:
     """Read what a decision at `now` (seconds since 1970) depends on."""
     running = [
-        Held(
+        Allocation(
             (-priority, job),
-            demand_of(site, *demand),
+            demand_of(machine, *demand),
             math.inf if limit is None else (started or now) + limit,
         )
         for job, priority, limit, started, *demand in store.all(
@@ -138,8 +138,8 @@ def affairs(store: Store, site: Site, now: float) -> Affairs:
             "WHERE t.state IN ('waiting', 'running') AND t.state='running'"
         )
     ]
-    claims = [
-        Claim((-priority, job), demand_of(site, *demand), math.inf if limit is None else limit, count)
+    pending = [
+        PendingJob((-priority, job), demand_of(machine, *demand), math.inf if limit is None else limit, count)
         for job, priority, limit, count, *demand in store.all(
             "SELECT j.id, j.priority, j.time_limit, COUNT(*), j.cores, j.memory, j.queue, j.is_exclusive "
             "FROM tasks t JOIN jobs j ON j.id=t.job "
@@ -147,27 +147,29 @@ def affairs(store: Store, site: Site, now: float) -> Affairs:
             "GROUP BY j.id ORDER BY -j.priority, j.id"
         )
     ]
-    waits = unmet(store)
-    return Affairs(capacity_of(site), running, [each for each in claims if each.job not in waits], waits)
+    waits = unmet_dependencies(store)
+    return QueueSnapshot(
+        capacity_of(machine), running, [each for each in pending if each.job not in waits], waits
+    )
 
 
-def unmet(store: Store) -> dict[int, list[Key]]:
+def unmet_dependencies(store: Store) -> dict[int, list[JobKey]]:
     """The jobs that waiting jobs wait for, as far as those have not completed."""
-    found: dict[int, list[Key]] = {}
-    known: dict[Key, bool] = {}
+    found: dict[int, list[JobKey]] = {}
+    known: dict[JobKey, bool] = {}
     for job, *on in store.all(
         "SELECT d.job, d.on_job, d.on_idx FROM dependencies d WHERE d.job IN (SELECT t.job FROM tasks t "
         "WHERE t.state IN ('waiting', 'running') AND t.state='waiting')"
     ):
-        key = Key(*on)
+        key = JobKey(*on)
         if key not in known:
-            known[key] = progress(store, key) == (0, None)
+            known[key] = dependency_progress(store, key) == (0, None)
         if not known[key]:
             found.setdefault(job, []).append(key)
     return found
 
 
-def progress(store: Store, key: Key) -> tuple[int, str | None]:
+def dependency_progress(store: Store, key: JobKey) -> tuple[int, str | None]:
     """Of a job that others wait for: how many tasks have not completed, and a final state among them."""
     left, failed = store.one(
         "SELECT COUNT(*), MAX(CASE WHEN state NOT IN ('waiting', 'running') THEN state END) "

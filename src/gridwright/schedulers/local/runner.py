@@ -1,10 +1,10 @@
-"""The runner: starts jobs, watches them, records what comes of them; and ends when nothing is left to do.
+"""The runner starts jobs, watches them and records their ends; it exits when nothing is left to do.
 
     python -m gridwright.schedulers.local.runner STATE LOCK
 
-A command starts it; see `attendance`. It is one process without threads, so that it can fork, and it keeps
-nothing in memory that it could not read again: it may be killed at any point. Each turn is one transaction,
-in which what has ended is recorded and what is to start is said to be running, before it is started.
+A command starts it; see `runner_lock`. It is one process without threads, so that it can fork, and it keeps
+nothing in memory that it could not read again, so that it can be killed at any time. Each step is one
+transaction: it records the jobs that have ended, and marks those as running that it starts next.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from types import FrameType
 from typing import Any
 
 from gridwright.schedulers.job import JobState
-from gridwright.schedulers.local.forgetting import forget_old
-from gridwright.schedulers.local.heartbeat import LOCK, hang_bell, release, take
-from gridwright.schedulers.local.names import Key
-from gridwright.schedulers.local.orders import JobRow
-from gridwright.schedulers.local.policy import Held, decide
+from gridwright.schedulers.local.attempt import JobRow
+from gridwright.schedulers.local.identifiers import JobKey
+from gridwright.schedulers.local.machine_resources import MachineResources
+from gridwright.schedulers.local.policy import Allocation, decide
 from gridwright.schedulers.local.queries import capacity_of
 from gridwright.schedulers.local.recovery import recover
-from gridwright.schedulers.local.running_jobs import Nursery
-from gridwright.schedulers.local.site import Site
+from gridwright.schedulers.local.retention import delete_old_jobs
+from gridwright.schedulers.local.runner_lock import LOCK, open_wakeup_pipe, try_lock, unlock
+from gridwright.schedulers.local.running_jobs import RunningJobs
 from gridwright.schedulers.local.store import Store
-from gridwright.schedulers.local.supervisor import keep
-from gridwright.schedulers.local.waiting import Waiting
+from gridwright.schedulers.local.supervisor import supervise
+from gridwright.schedulers.local.waiting_jobs import WaitingJobs
 from gridwright.schedulers.process_tree import adopt_orphans
 
 LINGER_S = 2.0
@@ -57,7 +57,7 @@ WHERE job=? AND idx=? AND state='waiting'
 """
 _RUN = "UPDATE tasks SET state='running', started=? WHERE job=? AND idx=? AND state='waiting'"
 
-Task = tuple[JobRow, Key, int]
+Task = tuple[JobRow, JobKey, int]
 
 
 class Runner:
@@ -67,19 +67,19 @@ class Runner:
         self._state = state
         self._lock = lock
         self._store = Store(state, durable=False, busy_s=_BUSY_S)
-        self._waiting = Waiting(self._store)
-        self._nursery = Nursery(self._store)
-        self._pending: list[tuple[str, tuple[Any, ...]]] = []
+        self._waiting = WaitingJobs(self._store)
+        self._running = RunningJobs(self._store)
+        self._unwritten: list[tuple[str, tuple[Any, ...]]] = []
         self._finals: set[int] = set()
         self._seen: int | None = None
-        self._site: Site | None = None
+        self._machine: MachineResources | None = None
         self._cancellations: object = None
         self._decide = True
         self._all_dependencies = True
         self._poll = select.poll()
-        self._bell = hang_bell(state)
+        self._wakeup = open_wakeup_pipe(state)
         self._signals = _listen_to_children()
-        for fd in (self._bell, self._signals):
+        for fd in (self._wakeup, self._signals):
             if fd is not None:
                 self._poll.register(fd, select.POLLIN)
 
@@ -92,13 +92,13 @@ class Runner:
             if time.monotonic() >= looked + _IDLE_S:
                 looked = time.monotonic()
                 if not self._is_in_place():
-                    self._nursery.kill_all()
+                    self._running.kill_all()
                     return
-            self._take_ends()
-            settled = self._turn()
-            if self._nursery.live or len(self._waiting) or not settled:
+            self._collect_ends()
+            settled = self._step()
+            if self._running.live or len(self._waiting) or not settled:
                 idle_since = time.monotonic()
-            elif time.monotonic() - idle_since > LINGER_S and self._leave():
+            elif time.monotonic() - idle_since > LINGER_S and self._exit_if_idle():
                 return
 
     def _begin(self) -> None:
@@ -106,16 +106,16 @@ class Runner:
         self._waiting.load()
         self._all_dependencies = self._decide = True
 
-    def _leave(self) -> bool:
-        """Give up the place of the runner; false if there is work again, and nobody else took it."""
+    def _exit_if_idle(self) -> bool:
+        """Give up the lock and exit; false if there is work again, and no other runner took the lock."""
         if self._store.has_unfinished():
             self._seen = None
             return False
         with contextlib.suppress(sqlite3.Error):
-            forget_old(self._store, time.time())
-        release(self._lock)
-        # A job may have come after the look, from a command that still saw a runner.
-        if not self._store.has_unfinished() or not take(self._lock):
+            delete_old_jobs(self._store, time.time())
+        unlock(self._lock)
+        # A command that still saw a runner may have submitted a job meanwhile.
+        if not self._store.has_unfinished() or not try_lock(self._lock):
             return True
         self._begin()
         return False
@@ -130,16 +130,16 @@ class Runner:
 
     def _listen(self) -> None:
         """Wait until there is something to do."""
-        wait_s = 0.0 if self._pending or self._decide else self._nursery.pause_s(_IDLE_S)
+        wait_s = 0.0 if self._unwritten or self._decide else self._running.pause_s(_IDLE_S)
         for fd, _ in self._poll.poll(wait_s * 1000):
             with contextlib.suppress(BlockingIOError):
                 os.read(fd, 4096)
 
-    def _take_ends(self) -> None:
-        """Hear of jobs that have ended, look after those that run, and note what is to be recorded."""
-        for live in self._nursery.tend():
+    def _collect_ends(self) -> None:
+        """Check on running jobs, and note the ends of jobs that are to be recorded."""
+        for live in self._running.poll():
             values = (live.exit_status, live.signal, live.reason, live.ended_at, live.outcome.value)
-            self._pending.append(
+            self._unwritten.append(
                 (
                     _OVER if live.is_over else _ENDED,
                     (*values, *live.key),
@@ -149,19 +149,19 @@ class Runner:
                 self._finals.add(live.key.job)
                 self._decide = True
 
-    def _turn(self) -> bool:
-        """Record, decide, start; whether nothing is left to be recorded."""
+    def _step(self) -> bool:
+        """Record ends, decide, and start jobs; whether everything was recorded."""
         try:
-            self._notice()
-            if not (self._pending or self._decide or self._finals or self._all_dependencies):
+            self._read_changes()
+            if not (self._unwritten or self._decide or self._finals or self._all_dependencies):
                 return True
-            with self._store.changing():
-                for statement, values in self._pending:
+            with self._store.transaction():
+                for statement, values in self._unwritten:
                     self._store.change(statement, values)
                 changed = None if self._all_dependencies else self._finals
                 if changed is None or changed:
                     self._decide |= self._waiting.check_dependencies(changed)
-                intended = self._intend() if self._decide else []
+                intended = self._plan_starts() if self._decide else []
         except sqlite3.Error as error:
             # Another process holds the store, or its disk is full: nothing has changed, so read it again.
             print(f"{time.time():.0f} the store refused: {error}", file=sys.stderr, flush=True)  # noqa: T201
@@ -170,7 +170,7 @@ class Runner:
             self._all_dependencies = self._decide = True
             time.sleep(_AGAIN_S)
             return False
-        self._pending.clear()
+        self._unwritten.clear()
         self._finals.clear()
         self._all_dependencies = False
         # What was null has ended already, and made room.
@@ -181,12 +181,12 @@ class Runner:
                 self._start(row, key, attempt)
         return True
 
-    def _notice(self) -> None:
-        """See what commands have written."""
+    def _read_changes(self) -> None:
+        """Read what commands have written to the store."""
         seen = self._store.changed_by_others()
         if seen == self._seen:
             return
-        self._site = self._store.site()
+        self._machine = self._store.site()
         cancellations = self._store.setting("cancellations")
         if cancellations != self._cancellations:
             self._cancellations = cancellations
@@ -195,7 +195,7 @@ class Runner:
                 "SELECT job, idx, cancel FROM tasks "
                 "WHERE state IN ('waiting', 'running') AND state='running' AND cancel IS NOT NULL"
             ):
-                if live := self._nursery.find(Key(job, index)):
+                if live := self._running.find(JobKey(job, index)):
                     live.end(JobState.CANCELLED, why)
             self._all_dependencies = True
         elif self._waiting.load_new():
@@ -203,15 +203,16 @@ class Runner:
         self._decide = True
         self._seen = seen
 
-    def _intend(self) -> list[Task]:
+    def _plan_starts(self) -> list[Task]:
         """Decide what to start, and say so in the store; within a transaction."""
-        if (site := self._site) is None:
+        if (machine := self._machine) is None:
             return []
         now = time.monotonic()
         running = [
-            Held(each.row.rank, each.row.demand(site), each.ends) for each in self._nursery.live.values()
+            Allocation(each.row.rank, each.row.demand(machine), each.ends)
+            for each in self._running.live.values()
         ]
-        decision = decide(capacity_of(site), running, self._waiting.claims(site), now)
+        decision = decide(capacity_of(machine), running, self._waiting.pending(machine), now)
         wall = time.time()
         intended = []
         for job, count in decision.starts:
@@ -222,13 +223,13 @@ class Runner:
                     intended.append((row, key, attempt))
         return intended
 
-    def _start(self, row: JobRow, key: Key, attempt: int) -> None:
+    def _start(self, row: JobRow, key: JobKey, attempt: int) -> None:
         try:
-            self._nursery.start(row, key, attempt)
+            self._running.start(row, key, attempt)
         except (BlockingIOError, MemoryError) as error:
             # No more processes, or no memory, at the moment.
             print(f"{time.time():.0f} job {key} not started: {error}", file=sys.stderr, flush=True)  # noqa: T201
-            self._pending.append(
+            self._unwritten.append(
                 (
                     "UPDATE tasks SET state='waiting', started=NULL "
                     "WHERE job=? AND idx=? AND state='running'",
@@ -269,11 +270,11 @@ def main() -> None:
     state, lock = Path(sys.argv[1]), int(sys.argv[2])
     os.set_inheritable(lock, False)
     _heed_signals()
-    keep(lambda: _run(state, lock))
+    supervise(lambda: _run(state, lock))
 
 
 def _run(state: Path, lock: int) -> None:
-    if not take(lock):
+    if not try_lock(lock):
         # The one before was killed as it left, and a command has started another.
         return
     adopt_orphans()

@@ -1,4 +1,4 @@
-"""The jobs that run, as children of the runner: starting them, looking after them, hearing of their ends."""
+"""The runner's children: it starts each job as one, enforces its limits, and learns of its end."""
 
 from __future__ import annotations
 
@@ -9,42 +9,49 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 
-from gridwright.schedulers.local.launch import NotStarted, Order, start_process
-from gridwright.schedulers.local.live import LiveJob
-from gridwright.schedulers.local.names import Key
-from gridwright.schedulers.local.orders import JobRow, job_environment, private_directories
-from gridwright.schedulers.local.processes import Facts, facts, identify, job_of, send, with_descendants
+from gridwright.schedulers.local.attempt import JobRow, job_environment, private_directories
+from gridwright.schedulers.local.identifiers import JobKey
+from gridwright.schedulers.local.launch import LaunchFailure, LaunchRequest, start_process
+from gridwright.schedulers.local.processes import (
+    ProcessStat,
+    identify,
+    job_of,
+    process_stat,
+    send_signal,
+    with_descendants,
+)
+from gridwright.schedulers.local.running_job import RunningJob
 from gridwright.schedulers.local.store import Store
 from gridwright.schedulers.process_tree import children, die_with_parent
 from gridwright.schedulers.removal import remove_tree
 
-LOOK_S = 0.1
-"""Between two looks at memory and time: as often as launches of the workload are looked at."""
+MEASURE_S = 0.1
+"""Seconds between two measurements of memory and time, as for launches of the workload."""
 _SHARE = 0.05
-"""Of a core that looking may take; where there are many processes, looks become rarer."""
+"""The part of a core that measuring may take; where there are many processes, it is done less often."""
 _REMOVALS = 5
 _SOON_S = 0.02
-"""Between two looks at jobs that are being ended."""
+"""Seconds between two checks of jobs that are being ended."""
 
 
-class Nursery:
-    """All jobs that run."""
+class RunningJobs:
+    """All jobs that this runner has started and that have not ended."""
 
     def __init__(self, store: Store) -> None:
-        self.live: dict[int, LiveJob] = {}
+        self.live: dict[int, RunningJob] = {}
         """By the number of their first process."""
         self._store = store
-        self._removers: dict[int, LiveJob] = {}
-        self._looked = 0.0
-        self._look_s = LOOK_S
-        self._failures: list[LiveJob] = []
+        self._removers: dict[int, RunningJob] = {}
+        self._measured = 0.0
+        self._measure_s = MEASURE_S
+        self._failures: list[RunningJob] = []
         """Those that could not be started."""
         self._nothing = os.open(os.devnull, os.O_RDWR)
 
-    def start(self, row: JobRow, key: Key, attempt: int) -> None:
+    def start(self, row: JobRow, key: JobKey, attempt: int) -> None:
         """Start a job. Raises BlockingIOError or MemoryError where there is no room for another process."""
         directories = private_directories(self._store, row, key, attempt)
-        order = Order(
+        order = LaunchRequest(
             command=row.command,
             environment=job_environment(self._store, row, key, attempt),
             directory=row.directory,
@@ -52,15 +59,15 @@ class Nursery:
             private=directories,
         )
         started = start_process(order, self._nothing)
-        live = LiveJob(row, key, [] if row.is_kept else directories)
-        if isinstance(started, NotStarted):
-            live.take_failure(started)
+        live = RunningJob(row, key, [] if row.is_kept else directories)
+        if isinstance(started, LaunchFailure):
+            live.record_launch_failure(started)
             self._failures.append(live)
         else:
             live.pid = started
             self.live[started] = live
 
-    def find(self, key: Key) -> LiveJob | None:
+    def find(self, key: JobKey) -> RunningJob | None:
         """A running job."""
         return next((live for live in self.live.values() if live.key == key), None)
 
@@ -72,10 +79,10 @@ class Nursery:
             return longest_s
         if any(live.is_ending for live in self.live.values()):
             return _SOON_S
-        return max(0.0, self._looked + self._look_s - time.monotonic())
+        return max(0.0, self._measured + self._measure_s - time.monotonic())
 
-    def tend(self) -> Iterator[LiveJob]:
-        """Do what is due; yield each job of which something is to be recorded.
+    def poll(self) -> Iterator[RunningJob]:
+        """Enforce limits and reap processes; yield each job of which something is to be recorded.
 
         That is its outcome, where its first process has ended and more is to be done, and that it is over.
         """
@@ -83,12 +90,12 @@ class Nursery:
         self._reap()
         if not self.live:
             return
-        due = time.monotonic() >= self._looked + self._look_s
+        due = time.monotonic() >= self._measured + self._measure_s
         if not due and not any(live.is_ending for live in self.live.values()):
             return
         orphans = self._orphans()
         if due:
-            self._look(orphans)
+            self._measure(orphans)
         for live in [live for live in self.live.values() if live.is_ending]:
             done = live.kill_if_due(orphans.get(live.pid, ()))
             if done and live.remover is None and self._remove(live):
@@ -99,7 +106,7 @@ class Nursery:
                 live.outcome_noted = True
                 yield live
 
-    def _take_failures(self) -> Iterator[LiveJob]:
+    def _take_failures(self) -> Iterator[RunningJob]:
         """Those that could not be started are over as soon as their directories are removed."""
         for live in self._failures:
             for directory in live.directories:
@@ -111,17 +118,17 @@ class Nursery:
         self._failures.clear()
 
     def kill_all(self) -> None:
-        """End everything at once: nobody will ask any more."""
+        """Kill all jobs at once: the state directory is gone, and nobody will ask for them."""
         orphans = self._orphans()
         pids = [pid for live in self.live.values() for pid in (live.pid, *orphans.get(live.pid, ()))]
-        send(identify(with_descendants(pids)), signal.SIGKILL)
+        send_signal(identify(with_descendants(pids)), signal.SIGKILL)
 
-    def _look(self, orphans: dict[int, list[int]]) -> None:
+    def _measure(self, orphans: dict[int, list[int]]) -> None:
         began = time.monotonic()
         for live in self.live.values():
-            live.look(orphans.get(live.pid, ()))
-        self._looked = time.monotonic()
-        self._look_s = max(LOOK_S, (self._looked - began) / _SHARE)
+            live.measure(orphans.get(live.pid, ()))
+        self._measured = time.monotonic()
+        self._measure_s = max(MEASURE_S, (self._measured - began) / _SHARE)
 
     def _reap(self) -> None:
         """Take the status of all children that have ended."""
@@ -139,7 +146,7 @@ class Nursery:
                 live.removals += 1
                 live.is_removed = not os.WIFSIGNALED(status) or live.removals >= _REMOVALS
             elif live := self.live.get(pid):
-                live.take_status(status)
+                live.record_exit(status)
 
     def _orphans(self) -> dict[int, list[int]]:
         """Processes whose parents have ended and that are children of this one now, by their job."""
@@ -147,12 +154,12 @@ class Nursery:
         for pid in children(os.getpid()):
             if pid in self.live or pid in self._removers:
                 continue
-            about = facts(pid)
+            about = process_stat(pid)
             if about and not about.has_ended and (owner := self._owner(about)):
                 found.setdefault(owner.pid, []).append(pid)
         return found
 
-    def _owner(self, about: Facts) -> LiveJob | None:
+    def _owner(self, about: ProcessStat) -> RunningJob | None:
         if live := self.live.get(about.group):
             return live
         key = job_of(self._store, about.process.pid)
@@ -160,7 +167,7 @@ class Nursery:
             (each for each in self.live.values() if each.key == key or each.knows(about.process)), None
         )
 
-    def _remove(self, live: LiveJob) -> bool:
+    def _remove(self, live: RunningJob) -> bool:
         """Remove the directories of a job; false if that takes a while."""
         if live.is_removed:
             return True

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from gridwright.schedulers.job import Explanation, Job, JobRequest, JobState, NodeState
 from gridwright.schedulers.local.explanation import explain, reasons
-from gridwright.schedulers.local.heartbeat import see_to_runner
-from gridwright.schedulers.local.names import Key
-from gridwright.schedulers.local.queries import affairs, find_keys, read_jobs
-from gridwright.schedulers.local.site import site_of
+from gridwright.schedulers.local.identifiers import JobKey
+from gridwright.schedulers.local.machine_resources import machine_resources
+from gridwright.schedulers.local.queries import find_keys, queue_snapshot, read_jobs
+from gridwright.schedulers.local.runner_lock import ensure_runner
 from gridwright.schedulers.local.store import Store
 from gridwright.schedulers.local.submission import check_requests, insert, user_name
 from gridwright.spec.model import GridSpec
@@ -24,7 +24,7 @@ class LocalScheduler:
 
     def __init__(self, spec: GridSpec, state: Path) -> None:
         """`state` is the grid's state directory. Raises GridwrightError for a grid of several machines."""
-        self._site = site_of(spec)
+        self._machine = machine_resources(spec)
         self._state = state
         self._opened: Store | None = None
 
@@ -32,31 +32,31 @@ class LocalScheduler:
     def _store(self) -> Store:
         if self._opened is None:
             self._opened = Store(self._state)
-            if self._opened.site() != self._site:
-                with self._opened.speaking(), self._opened.changing():
-                    self._opened.put_setting("site", self._site.to_json())
+            if self._opened.site() != self._machine:
+                with self._opened.translated_errors(), self._opened.transaction():
+                    self._opened.put_setting("site", self._machine.to_json())
         return self._opened
 
     def submit(self, requests: Sequence[JobRequest]) -> list[str]:
         """Hand in jobs, all or none; see Scheduler."""
         store = self._store
-        with store.speaking():
-            with store.changing():
-                checked = check_requests(requests, self._site, store)
-                identifiers = insert(store, checked, self._site)
-            see_to_runner(self._state)
+        with store.translated_errors():
+            with store.transaction():
+                checked = check_requests(requests, self._machine, store)
+                identifiers = insert(store, checked, self._machine)
+            ensure_runner(self._state)
         return identifiers
 
     def jobs(self, identifiers: Collection[str] | None = None) -> list[Job]:
         """How jobs stand; see Scheduler."""
         store = self._store
-        with store.speaking():
+        with store.translated_errors():
             keys = None if identifiers is None else find_keys(store, identifiers)
-            self._attend()
+            self._ensure_runner()
             found = read_jobs(store, keys)
             if not any(job.state is JobState.WAITING for job in found):
                 return found
-            why = reasons(affairs(store, self._site, time.time()))
+            why = reasons(queue_snapshot(store, self._machine, time.time()))
         return [
             replace(job, reason=why.get(int(job.id.partition("_")[0]), job.reason))
             if job.state is JobState.WAITING
@@ -68,14 +68,14 @@ class LocalScheduler:
         """End jobs; see Scheduler."""
         store = self._store
         why = f"cancelled by {user_name()}"
-        with store.speaking():
-            with store.changing():
+        with store.translated_errors():
+            with store.transaction():
                 for key in find_keys(store, identifiers):
                     self._cancel(key, why)
                 store.put_setting("cancellations", int(store.setting("cancellations")) + 1)
-            see_to_runner(self._state)
+            ensure_runner(self._state)
 
-    def _cancel(self, key: Key, why: str) -> None:
+    def _cancel(self, key: JobKey, why: str) -> None:
         self._store.change(
             "UPDATE tasks SET state='cancelled', reason=?, ended=? "
             "WHERE job=? AND idx BETWEEN ? AND ? AND state='waiting'",
@@ -90,31 +90,31 @@ class LocalScheduler:
     def explain(self, identifier: str) -> Explanation:
         """Hold what a job needs against what there is; see Scheduler."""
         store = self._store
-        with store.speaking():
+        with store.translated_errors():
             (key,) = find_keys(store, [identifier])
-            self._attend()
-            return explain(store, self._site, key, time.time())
+            self._ensure_runner()
+            return explain(store, self._machine, key, time.time())
 
     def nodes(self) -> list[NodeState]:
         """The one node there is; see Scheduler."""
         store = self._store
-        with store.speaking():
-            self._attend()
-            running = affairs(store, self._site, time.time()).running
-        cores = sum(held.demand.cores for held in running)
-        memory = sum(held.demand.memory_bytes for held in running)
+        with store.translated_errors():
+            self._ensure_runner()
+            running = queue_snapshot(store, self._machine, time.time()).running
+        cores = sum(allocation.demand.cores for allocation in running)
+        memory = sum(allocation.demand.memory_bytes for allocation in running)
         return [
             NodeState(
                 name=socket.gethostname(),
                 up=True,
-                state="busy" if cores >= self._site.cores else "mixed" if cores else "idle",
-                cores=self._site.cores,
-                memory_bytes=self._site.memory_bytes,
-                free_cores=max(0, self._site.cores - cores),
-                free_memory_bytes=max(0, self._site.memory_bytes - memory),
+                state="busy" if cores >= self._machine.cores else "mixed" if cores else "idle",
+                cores=self._machine.cores,
+                memory_bytes=self._machine.memory_bytes,
+                free_cores=max(0, self._machine.cores - cores),
+                free_memory_bytes=max(0, self._machine.memory_bytes - memory),
             )
         ]
 
-    def _attend(self) -> None:
+    def _ensure_runner(self) -> None:
         if self._store.has_unfinished():
-            see_to_runner(self._state)
+            ensure_runner(self._state)

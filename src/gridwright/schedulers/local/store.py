@@ -1,4 +1,6 @@
-"""The store of the local scheduler: one SQLite file, which any process may open and any may be killed at.
+"""The store of the local scheduler is one SQLite file that all its processes share.
+
+No process holds a lock on it between transactions, so each can be killed at any time.
 
 Changes are transactions of a write-ahead log: what is committed survives the death of all processes.
 Commands also wait for the disk (`synchronous=FULL`), so that a submitted job survives a power cut; the
@@ -17,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error
-from gridwright.schedulers.local.names import Key
+from gridwright.schedulers.local.identifiers import JobKey
+from gridwright.schedulers.local.machine_resources import MachineResources
 from gridwright.schedulers.local.schema import TABLES, VERSION
-from gridwright.schedulers.local.site import Site
 
 FILE = "jobs.sqlite"
 LOGS = "logs"
@@ -47,7 +49,7 @@ class Store:
                 where=str(error.filename or state),
                 remedy="name one of your own in the grid spec, such as state: /var/tmp/grid-state",
             ) from error
-        with self.speaking():
+        with self.translated_errors():
             self._connection = sqlite3.connect(
                 state / FILE, timeout=busy_s, isolation_level=None, check_same_thread=False
             )
@@ -74,7 +76,7 @@ class Store:
             (version,) = self.one("PRAGMA user_version")
             if version == 0:
                 self._connection.execute("PRAGMA journal_mode=WAL")
-                with self.changing():
+                with self.transaction():
                     for statement in _statements(TABLES):
                         self._connection.execute(statement)
                     self.put_setting("identity", secrets.token_hex(6))
@@ -90,8 +92,8 @@ class Store:
         self._connection.close()
 
     @contextlib.contextmanager
-    def speaking(self) -> Iterator[None]:
-        """Turn what SQLite raises into a message."""
+    def translated_errors(self) -> Iterator[None]:
+        """Turn errors of SQLite into GridwrightError."""
         try:
             yield
         except sqlite3.Error as error:
@@ -108,7 +110,7 @@ class Store:
         )
 
     @contextlib.contextmanager
-    def changing(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
         """One transaction: all of it, or nothing."""
         self._connection.execute("BEGIN IMMEDIATE")
         try:
@@ -148,10 +150,10 @@ class Store:
         """Keep a value."""
         self.change("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))
 
-    def site(self) -> Site | None:
+    def site(self) -> MachineResources | None:
         """What jobs may use, as the last command had it."""
         text = self.setting("site")
-        return None if text is None else Site.from_json(text)
+        return None if text is None else MachineResources.from_json(text)
 
     def changed_by_others(self) -> int:
         """A number that changes when another process has changed something (PRAGMA data_version)."""
@@ -163,7 +165,7 @@ class Store:
         query = "SELECT 1 FROM tasks WHERE state IN ('waiting', 'running') LIMIT 1"
         return self.one(query) is not None
 
-    def log_of(self, key: Key) -> str:
+    def log_of(self, key: JobKey) -> str:
         """The file with what a job printed."""
         return f"{self.logs}{key}.log"
 

@@ -1,4 +1,4 @@
-"""Puts requests into the store: checked, with defaults filled in, all in one transaction."""
+"""Submission checks requests, fills in defaults, and puts all into the store in one transaction."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 from gridwright.errors import GridwrightError, Problem, nearest
 from gridwright.schedulers.job import JobRequest
-from gridwright.schedulers.local.names import ALONE, HIGHEST_INDEX, Key, parse_identifier
+from gridwright.schedulers.local.identifiers import HIGHEST_INDEX, NO_INDEX, JobKey, parse_identifier
+from gridwright.schedulers.local.machine_resources import MachineResources
 from gridwright.schedulers.local.schema import has_nul, pack, pack_mapping
-from gridwright.schedulers.local.site import Site
 from gridwright.schedulers.local.store import Store
 from gridwright.units import format_bytes
 
@@ -26,36 +26,40 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedRequest:
     """A request with all defaults filled in."""
 
     request: JobRequest
     queue: str
     memory_bytes: int
     time_limit_s: float | None
-    after: Sequence[Key]
+    after: Sequence[JobKey]
 
 
-def check_requests(requests: Sequence[JobRequest], site: Site, store: Store) -> list[Checked]:
+def check_requests(
+    requests: Sequence[JobRequest], machine: MachineResources, store: Store
+) -> list[CheckedRequest]:
     """Hold requests against what there is. Raises GridwrightError (status INPUT) with all problems."""
     problems: list[Problem] = []
-    checked = [_check(request, site, store, problems) for request in requests]
+    checked = [_check(request, machine, store, problems) for request in requests]
     if problems:
         # Requests that are alike have the same problems.
         raise GridwrightError(*dict.fromkeys(problems))
     return checked
 
 
-def _check(request: JobRequest, site: Site, store: Store, problems: list[Problem]) -> Checked:
-    queue = request.queue if request.queue is not None else site.default_queue
+def _check(
+    request: JobRequest, machine: MachineResources, store: Store, problems: list[Problem]
+) -> CheckedRequest:
+    queue = request.queue if request.queue is not None else machine.default_queue
     problems += _wrong_words(request)
     problems += _wrong_array(request)
-    limits = site.queues.get(queue)
+    limits = machine.queues.get(queue)
     if limits is None:
-        near = nearest(queue, site.queues)
-        remedy = f"{f'did you mean {near}? ' if near else ''}queues: {', '.join(site.queues)}"
+        near = nearest(queue, machine.queues)
+        remedy = f"{f'did you mean {near}? ' if near else ''}queues: {', '.join(machine.queues)}"
         problems.append(Problem(what=f"the grid has no queue {queue!r}", where="queue", remedy=remedy))
-    most = site.cores
+    most = machine.cores
     place = "this machine gives jobs"
     if limits is not None and limits.cores is not None and limits.cores < most:
         most, place = limits.cores, f"queue {queue} gives its jobs"
@@ -64,9 +68,9 @@ def _check(request: JobRequest, site: Site, store: Store, problems: list[Problem
         problems.append(Problem(what=what, where="cores", remedy=f"ask for 1 to {most}"))
     memory = request.memory_bytes
     if memory is None:
-        memory = site.share_of_memory(max(1, request.cores))
-    elif not 1 <= memory <= site.memory_bytes:
-        there = format_bytes(site.memory_bytes)
+        memory = machine.share_of_memory(max(1, request.cores))
+    elif not 1 <= memory <= machine.memory_bytes:
+        there = format_bytes(machine.memory_bytes)
         what = f"{format_bytes(memory)} of memory are asked for, and this machine gives jobs {there}"
         problems.append(Problem(what=what, where="memory", remedy=f"ask for {there} at most"))
     if request.node is not None and request.node != socket.gethostname():
@@ -80,7 +84,7 @@ def _check(request: JobRequest, site: Site, store: Store, problems: list[Problem
     if time_s is not None and longest is not None and time_s > longest:
         what = f"a time of {time_s:g} s is asked for, and queue {queue} gives a job {longest:g} s"
         problems.append(Problem(what=what, where="time", remedy=f"ask for {longest:g}s at most"))
-    return Checked(request, queue, memory, time_s, _dependencies(request, store, problems))
+    return CheckedRequest(request, queue, memory, time_s, _dependencies(request, store, problems))
 
 
 def _wrong_words(request: JobRequest) -> Iterator[Problem]:
@@ -118,8 +122,8 @@ def _wrong_array(request: JobRequest) -> Iterator[Problem]:
         yield Problem(what=f"index {twice} is there twice", where="array", remedy="write each index once")
 
 
-def _dependencies(request: JobRequest, store: Store, problems: list[Problem]) -> list[Key]:
-    found: dict[Key, None] = {}
+def _dependencies(request: JobRequest, store: Store, problems: list[Problem]) -> list[JobKey]:
+    found: dict[JobKey, None] = {}
     for text in request.after:
         key = parse_identifier(text)
         if isinstance(key, Problem):
@@ -132,19 +136,19 @@ def _dependencies(request: JobRequest, store: Store, problems: list[Problem]) ->
     return list(found)
 
 
-def exists(store: Store, key: Key) -> bool:
+def exists(store: Store, key: JobKey) -> bool:
     """Whether a job is remembered. An array is, by its own number or that of an element."""
-    if key.element == ALONE:
+    if key.element == NO_INDEX:
         return store.one("SELECT 1 FROM jobs WHERE id=?", (key.job,)) is not None
     return store.one("SELECT 1 FROM tasks WHERE job=? AND idx=?", key) is not None
 
 
-def insert(store: Store, checked: Sequence[Checked], site: Site) -> list[str]:
+def insert(store: Store, checked: Sequence[CheckedRequest], machine: MachineResources) -> list[str]:
     """Put requests into the store, within a transaction; their identifiers."""
-    return [str(_insert(store, each, site)) for each in checked]
+    return [str(_insert(store, each, machine)) for each in checked]
 
 
-def _insert(store: Store, checked: Checked, site: Site) -> int:
+def _insert(store: Store, checked: CheckedRequest, machine: MachineResources) -> int:
     request = checked.request
     job = store.insert(
         _INSERT_JOB,
@@ -157,7 +161,7 @@ def _insert(store: Store, checked: Checked, site: Site) -> int:
             request.cores,
             checked.memory_bytes,
             checked.queue,
-            site.queues[checked.queue].priority,
+            machine.queues[checked.queue].priority,
             checked.time_limit_s,
             request.array is not None,
             request.restart,
@@ -171,7 +175,7 @@ def _insert(store: Store, checked: Checked, site: Site) -> int:
     store.change_many(
         "INSERT INTO dependencies VALUES (?, ?, ?)", ((job, key.job, key.element) for key in checked.after)
     )
-    indices = [ALONE] if request.array is None else request.array
+    indices = [NO_INDEX] if request.array is None else request.array
     store.change_many("INSERT INTO tasks (job, idx) VALUES (?, ?)", ((job, index) for index in indices))
     return job
 

@@ -1,4 +1,4 @@
-"""The process that keeps the runner: when that is killed, it ends what it left running and starts another.
+"""The supervisor of the runner: when that is killed, it ends the jobs that are left and starts another.
 
 All jobs are below it, whatever they do to hide: it is the subreaper of the runner, as the runner is of the
 jobs (PR_SET_CHILD_SUBREAPER). It does nothing else, and knows nothing of the store. Only when both are
@@ -13,7 +13,7 @@ import signal
 import time
 from collections.abc import Callable
 
-from gridwright.schedulers.local.processes import identify, send
+from gridwright.schedulers.local.processes import identify, send_signal
 from gridwright.schedulers.process_tree import adopt_orphans, descendants
 
 GIVE_UP = 5
@@ -23,8 +23,8 @@ GONE_S = 10.0
 _PAUSE_S = 0.02
 
 
-def keep(run: Callable[[], None]) -> None:
-    """Have `run` done in a child of its own, and again if that is killed or fails."""
+def supervise(run: Callable[[], None]) -> None:
+    """Call `run` in a child process, and again in a new one if that is killed or fails."""
     adopt_orphans()
     failures = 0
     while failures < GIVE_UP:
@@ -54,7 +54,7 @@ def _end_all() -> None:
     deadline = time.monotonic() + GONE_S
     while time.monotonic() < deadline:
         left = identify(descendants(os.getpid()))
-        send(left, signal.SIGKILL)
+        send_signal(left, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass

@@ -1,4 +1,4 @@
-"""A job that runs: its processes, its limits, and the way it ends.
+"""A running job: its processes, its limits, and how it is ended.
 
 It runs until its first process has ended; what that left running is killed; then its directories are
 removed, and only then it has a final state. Over a limit, or cancelled, it is ended first.
@@ -13,10 +13,17 @@ import time
 from collections.abc import Iterable, Sequence
 
 from gridwright.schedulers.job import JobState
-from gridwright.schedulers.local.launch import NotStarted
-from gridwright.schedulers.local.names import Key
-from gridwright.schedulers.local.orders import JobRow
-from gridwright.schedulers.local.processes import Process, facts, protect_others, runs, send, with_descendants
+from gridwright.schedulers.local.attempt import JobRow
+from gridwright.schedulers.local.identifiers import JobKey
+from gridwright.schedulers.local.launch import LaunchFailure
+from gridwright.schedulers.local.processes import (
+    Process,
+    is_running,
+    prefer_for_oom_kill,
+    process_stat,
+    send_signal,
+    with_descendants,
+)
 from gridwright.schedulers.process_tree import resident_bytes
 from gridwright.units import format_bytes
 
@@ -26,10 +33,10 @@ GONE_S = 10.0
 """A process that outlives SIGKILL by this much hangs in the kernel; the job ends without it."""
 
 
-class LiveJob:
+class RunningJob:
     """One attempt of a job; times are of the monotonic clock."""
 
-    def __init__(self, row: JobRow, key: Key, directories: Sequence[bytes]) -> None:
+    def __init__(self, row: JobRow, key: JobKey, directories: Sequence[bytes]) -> None:
         self.row = row
         self.key = key
         self.pid = 0
@@ -74,7 +81,7 @@ class LiveJob:
         """Why it did not complete, in words."""
         reasons = [self._why]
         if self.is_over:
-            if left := self.left():
+            if left := self.survivors():
                 numbers = ", ".join(str(process.pid) for process in left)
                 reasons.append(f"processes that cannot be ended: {numbers}")
             if self.directories:
@@ -86,8 +93,8 @@ class LiveJob:
         """Whether a process was seen to be one of its own."""
         return self._seen.get(process.pid) == process
 
-    def look(self, orphans: Iterable[int]) -> None:
-        """Find its processes (`orphans`: those whose parents have ended); end it if they take too much."""
+    def measure(self, orphans: Iterable[int]) -> None:
+        """Find its processes (`orphans` have lost their parents); end it where it exceeds a limit."""
         used = self._find(orphans)
         if used > self.row.memory_bytes and self._ended_by is None and not self.has_ended:
             limit = format_bytes(self.row.memory_bytes)
@@ -103,14 +110,14 @@ class LiveJob:
         found: dict[int, Process] = {}
         for pid in with_descendants([*([] if self.has_ended else [self.pid]), *orphans]):
             seen = self._seen.get(pid)
-            if seen is None and (now := facts(pid)):
+            if seen is None and (now := process_stat(pid)):
                 seen = now.process
-                protect_others(pid)
+                prefer_for_oom_kill(pid)
             if seen is not None:
                 found[pid] = seen
             used += resident_bytes(pid)
         # One that changed its parent meanwhile was not met.
-        missed = {pid: each for pid, each in self._seen.items() if pid not in found and runs(each)}
+        missed = {pid: each for pid, each in self._seen.items() if pid not in found and is_running(each)}
         self._seen = found | missed
         return used
 
@@ -121,13 +128,13 @@ class LiveJob:
         self._ended_by, self._why = state, why
         self._kill_at = time.monotonic() + GRACE_S
         self._find(())
-        found = self.left()
-        send(found, signal.SIGTERM)
+        found = self.survivors()
+        send_signal(found, signal.SIGTERM)
         # One that is stopped could not heed it.
-        send(found, signal.SIGCONT)
+        send_signal(found, signal.SIGCONT)
 
-    def take_status(self, status: int) -> None:
-        """Its first process has ended."""
+    def record_exit(self, status: int) -> None:
+        """Note how its first process has ended."""
         self.has_ended = True
         self.ended_at = time.time()
         code = os.waitstatus_to_exitcode(status)
@@ -142,15 +149,15 @@ class LiveJob:
         if self._kill_at is None:
             self._kill_at = time.monotonic()
 
-    def take_failure(self, failure: NotStarted) -> None:
-        """It could not be started."""
+    def record_launch_failure(self, failure: LaunchFailure) -> None:
+        """Note that it could not be started."""
         self.has_ended = True
         self.ended_at = time.time()
         self.exit_status, self._why = failure.exit_status, failure.why
 
-    def left(self) -> list[Process]:
-        """Its processes that run."""
-        return [process for process in self._seen.values() if runs(process)]
+    def survivors(self) -> list[Process]:
+        """Its processes that have not ended."""
+        return [process for process in self._seen.values() if is_running(process)]
 
     def kill_if_due(self, orphans: Sequence[int]) -> bool:
         """Kill what is to be killed by now; whether all its processes have ended, or will never."""
@@ -159,9 +166,9 @@ class LiveJob:
             return False
         if orphans:
             self._find(orphans)
-        left = self.left() if self._seen else []
+        left = self.survivors() if self._seen else []
         if now >= self._kill_at:
-            send(left, signal.SIGKILL)
+            send_signal(left, signal.SIGKILL)
             if not self.has_ended:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(self.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What jobs of the local scheduler may use: the cores and the memory of this machine, and its queues."""
+"""The resources that jobs of the local scheduler share: cores and memory of this machine, and its queues."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class QueueLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """All that the runner has to know of the grid spec; it is kept in the store, and the last writer wins."""
+class MachineResources:
+    """All that the runner needs of the grid spec; it is kept in the store, and the last writer wins."""
 
     cores: int
     memory_bytes: int
@@ -47,15 +47,15 @@ class Site:
         return json.dumps(asdict(self), ensure_ascii=True)
 
     @classmethod
-    def from_json(cls, text: str) -> Site:
+    def from_json(cls, text: str) -> MachineResources:
         """Read what `to_json` wrote."""
         fields = json.loads(text)
         queues = {name: QueueLimits(**limits) for name, limits in fields["queues"].items()}
         return cls(fields["cores"], fields["memory_bytes"], queues)
 
 
-def site_of(spec: GridSpec) -> Site:
-    """What a grid spec gives to jobs of this machine.
+def machine_resources(spec: GridSpec) -> MachineResources:
+    """The resources that a grid spec gives to jobs of this machine.
 
     Raises GridwrightError (status INPUT) for a grid that is not this machine alone.
     """
@@ -70,4 +70,4 @@ def site_of(spec: GridSpec) -> Site:
         name: QueueLimits(queue.priority, queue.cores, queue.time)
         for name, queue in spec.scheduler.queues.items()
     }
-    return Site(group.cores or physical_cores(), int(group.memory or memory_bytes()), queues)
+    return MachineResources(group.cores or physical_cores(), int(group.memory or memory_bytes()), queues)

@@ -1,4 +1,4 @@
-"""The waiting jobs, as the runner has them in memory, in the order in which they are tried."""
+"""The runner's copy of the waiting jobs, in the order in which it tries to start them."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gridwright.schedulers.local.names import Key
-from gridwright.schedulers.local.orders import JobRow, read_rows
-from gridwright.schedulers.local.policy import Claim, Rank
-from gridwright.schedulers.local.queries import progress, unmet
-from gridwright.schedulers.local.site import Site
+from gridwright.schedulers.local.attempt import JobRow, read_rows
+from gridwright.schedulers.local.identifiers import JobKey
+from gridwright.schedulers.local.machine_resources import MachineResources
+from gridwright.schedulers.local.policy import PendingJob, Rank
+from gridwright.schedulers.local.queries import dependency_progress, unmet_dependencies
 from gridwright.schedulers.local.store import Store
 
 
 @dataclass(slots=True)
-class Group:
+class WaitingGroup:
     """A job, or the elements of an array that wait: index and attempt of each."""
 
     row: JobRow
     tasks: deque[tuple[int, int]]
 
 
-class Waiting:
+class WaitingJobs:
     """All waiting jobs of a store. What others write becomes known by `load` and `load_new`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._groups: dict[int, Group] = {}
+        self._groups: dict[int, WaitingGroup] = {}
         self._order: list[Rank] = []
-        self._unmet: dict[int, list[Key]] = {}
+        self._unmet: dict[int, list[JobKey]] = {}
         self._newest = 0
 
     def __len__(self) -> int:
@@ -49,12 +49,12 @@ class Waiting:
     def load_new(self) -> bool:
         """Read jobs that were submitted since; whether there are any."""
         rows = read_rows(self._store, "waiting", beyond=self._newest)
-        waits = unmet(self._store) if rows else {}
+        waits = unmet_dependencies(self._store) if rows else {}
         for row in rows:
             tasks = self._store.all(
                 "SELECT idx, attempt FROM tasks WHERE job=? AND state='waiting' ORDER BY idx", (row.id,)
             )
-            self._groups[row.id] = Group(row, deque(tasks))
+            self._groups[row.id] = WaitingGroup(row, deque(tasks))
             self._newest = row.id
             if row.id in waits:
                 self._unmet[row.id] = waits[row.id]
@@ -62,27 +62,27 @@ class Waiting:
                 insort(self._order, row.rank)
         return bool(rows)
 
-    def claims(self, site: Site) -> Iterator[Claim]:
-        """What they claim, in order, without those that wait for others."""
+    def pending(self, machine: MachineResources) -> Iterator[PendingJob]:
+        """Those that could start, in order: not those that wait for other jobs."""
         for rank in self._order:
             group = self._groups[rank[1]]
             limit = group.row.time_limit_s
             time_s = math.inf if limit is None else limit
-            yield Claim(rank, group.row.demand(site), time_s, len(group.tasks))
+            yield PendingJob(rank, group.row.demand(machine), time_s, len(group.tasks))
 
-    def take(self, job: int, count: int) -> Iterator[tuple[JobRow, Key, int]]:
+    def take(self, job: int, count: int) -> Iterator[tuple[JobRow, JobKey, int]]:
         """Take tasks of a job out: row, key and attempt of each."""
         group = self._groups[job]
         for _ in range(count):
             index, attempt = group.tasks.popleft()
-            yield group.row, Key(job, index), attempt
+            yield group.row, JobKey(job, index), attempt
         if not group.tasks:
             self._drop(job)
 
-    def put_back(self, row: JobRow, key: Key, attempt: int) -> None:
+    def put_back(self, row: JobRow, key: JobKey, attempt: int) -> None:
         """Have a task wait again."""
         if row.id not in self._groups:
-            self._groups[row.id] = Group(row, deque())
+            self._groups[row.id] = WaitingGroup(row, deque())
             insort(self._order, row.rank)
         self._groups[row.id].tasks.appendleft((key.element, attempt))
 
@@ -102,11 +102,11 @@ class Waiting:
         released = False
         while True:
             cancelled: set[int] = set()
-            states: dict[Key, tuple[int, str | None]] = {}
+            states: dict[JobKey, tuple[int, str | None]] = {}
             for job, keys in list(self._unmet.items()):
                 for key in [key for key in keys if changed is None or key.job in changed]:
                     if key not in states:
-                        states[key] = progress(self._store, key)
+                        states[key] = dependency_progress(self._store, key)
                     left, failed = states[key]
                     if failed is not None:
                         self._cancel(job, key, failed)
@@ -122,7 +122,7 @@ class Waiting:
                 return released
             changed = cancelled
 
-    def _cancel(self, job: int, key: Key, state: str) -> None:
+    def _cancel(self, job: int, key: JobKey, state: str) -> None:
         self._store.change(
             "UPDATE tasks SET state='cancelled', reason=?, ended=? WHERE job=? AND state='waiting'",
             (f"job {key}, which it waited for, did not complete: {state}", time.time(), job),

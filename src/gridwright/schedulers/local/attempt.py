@@ -1,4 +1,4 @@
-"""What one attempt of a job is started with: its arguments, environment and private directories."""
+"""An attempt to run a job has arguments, an environment and private directories."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gridwright.schedulers.local.names import ALONE, TOKEN, Key, token
+from gridwright.schedulers.local.identifiers import NO_INDEX, TOKEN, JobKey, token
+from gridwright.schedulers.local.machine_resources import MachineResources
 from gridwright.schedulers.local.policy import Demand
 from gridwright.schedulers.local.queries import demand_of
 from gridwright.schedulers.local.schema import unpack, unpack_mapping
-from gridwright.schedulers.local.site import Site
 from gridwright.schedulers.local.store import Store
 
 PRIVATE = (b"work", b"util")
@@ -46,9 +46,9 @@ class JobRow:
         """Its place among all jobs."""
         return (-self.priority, self.id)
 
-    def demand(self, site: Site) -> Demand:
+    def demand(self, machine: MachineResources) -> Demand:
         """What it takes while it runs."""
-        return demand_of(site, self.cores, self.memory_bytes, self.queue, self.is_exclusive)
+        return demand_of(machine, self.cores, self.memory_bytes, self.queue, self.is_exclusive)
 
 
 _ROWS = """
@@ -78,7 +78,7 @@ def read_rows(store: Store, state: str, *, beyond: int = 0) -> list[JobRow]:
     ]
 
 
-def private_directories(store: Store, row: JobRow, key: Key, attempt: int) -> list[bytes]:
+def private_directories(store: Store, row: JobRow, key: JobKey, attempt: int) -> list[bytes]:
     """The directories that are made for an attempt: below work and util, with names that tell the job.
 
     The store's identity keeps apart grids that share a library; each attempt has its own, since what the
@@ -89,7 +89,7 @@ def private_directories(store: Store, row: JobRow, key: Key, attempt: int) -> li
     return [os.path.join(row.libraries[each], name) for each in PRIVATE if each in row.libraries]  # noqa: PTH118
 
 
-def job_environment(store: Store, row: JobRow, key: Key, attempt: int) -> dict[bytes, bytes]:
+def job_environment(store: Store, row: JobRow, key: JobKey, attempt: int) -> dict[bytes, bytes]:
     """All of the environment of an attempt."""
     environment = {**row.environment}
     for name in OWN:
@@ -100,7 +100,7 @@ def job_environment(store: Store, row: JobRow, key: Key, attempt: int) -> dict[b
         "GRIDWRIGHT_MEMORY_BYTES": str(row.memory_bytes),
         TOKEN: token(store.identity, key, attempt),
     }
-    if key.element != ALONE:
+    if key.element != NO_INDEX:
         ours["GRIDWRIGHT_ARRAY_INDEX"] = str(key.element)
     environment.update({name.encode(): value.encode() for name, value in ours.items()})
     directories = dict(zip((each for each in PRIVATE if each in row.libraries),

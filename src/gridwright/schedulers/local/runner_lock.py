@@ -1,6 +1,7 @@
-"""There is a runner wherever there is work: each command sees to that, and starts one if none is there.
+"""The lock that makes sure that one runner, and only one, serves a state directory.
 
-A runner holds an exclusive flock on a file. The lock belongs to the open file, which the runner gets from
+Each command that leaves work to do starts a runner if none holds the lock. A runner holds an exclusive
+flock on a file. The lock belongs to the open file, which the runner gets from
 the command that starts it, so it is never free in between; and it is shared with each child until that
 has become its job, so a free lock also says that no child of a dead runner is about to become one.
 """
@@ -17,21 +18,21 @@ from pathlib import Path
 from gridwright.errors import environment_error
 
 LOCK = "runner.lock"
-BELL = "runner.wake"
+WAKEUP = "runner.wake"
 OUTPUT = "runner.log"
 _LONGEST_OUTPUT = 1 << 20
 
 
 def lock_runner(state: Path) -> int | None:
-    """Take the place of the runner; the file that holds it, or None where there is one. Raises OSError."""
+    """Become the runner: the locked file, or None where another process is it. Raises OSError."""
     lock = os.open(state / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    if take(lock):
+    if try_lock(lock):
         return lock
     os.close(lock)
     return None
 
 
-def take(lock: int) -> bool:
+def try_lock(lock: int) -> bool:
     """Lock an open file; false where another has it. Does nothing where it is locked already."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -40,13 +41,13 @@ def take(lock: int) -> bool:
     return True
 
 
-def release(lock: int) -> None:
+def unlock(lock: int) -> None:
     """Unlock an open file, for all processes that share it."""
     fcntl.flock(lock, fcntl.LOCK_UN)
 
 
-def see_to_runner(state: Path) -> None:
-    """Wake the runner, or start one. Raises GridwrightError (status ENVIRONMENT)."""
+def ensure_runner(state: Path) -> None:
+    """Wake the runner, or start one where there is none. Raises GridwrightError (status ENVIRONMENT)."""
     try:
         wake(state)
         lock = lock_runner(state)
@@ -65,21 +66,24 @@ def see_to_runner(state: Path) -> None:
 
 
 def wake(state: Path) -> None:
-    """Have the runner look for what is new, if one listens."""
+    """Tell the runner, where there is one, to read the store again."""
     with contextlib.suppress(OSError):
-        bell = os.open(state / BELL, os.O_WRONLY | os.O_NONBLOCK)
+        pipe = os.open(state / WAKEUP, os.O_WRONLY | os.O_NONBLOCK)
         with contextlib.suppress(OSError):
-            os.write(bell, b"!")
-        os.close(bell)
+            os.write(pipe, b"!")
+        os.close(pipe)
 
 
-def hang_bell(state: Path) -> int | None:
-    """What `wake` rings; None where the file system has no named pipes: the runner looks each second."""
+def open_wakeup_pipe(state: Path) -> int | None:
+    """The named pipe that `wake` writes to, open; None where the file system has none.
+
+    The runner then reads the store each second.
+    """
     with contextlib.suppress(FileExistsError, OSError):
-        os.mkfifo(state / BELL, 0o600)
+        os.mkfifo(state / WAKEUP, 0o600)
     try:
         # Open for writing, too: else it would be at its end whenever a command closes it.
-        return os.open(state / BELL, os.O_RDWR | os.O_NONBLOCK)
+        return os.open(state / WAKEUP, os.O_RDWR | os.O_NONBLOCK)
     except OSError:
         return None
 
