@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.schedulers.job import Job, JobRequest, JobState
-from gridwright.schedulers.slurm.record import Record
+from gridwright.schedulers.slurm.record import JobRecord
 from gridwright.schedulers.slurm.scheduler import SlurmScheduler
 from gridwright.spec.load import parse_spec
 from tests.support.examples import examples
@@ -381,12 +381,12 @@ def test_the_record_keeps_no_environment_of_jobs_that_have_ended(grid: Grid) -> 
     (identifier,) = grid.submit()
     path = next(grid.state.glob("slurm/*/slurm.sqlite"))
     assert path.stat().st_mode & 0o777 == 0o600
-    with Record(path) as record:
+    with JobRecord(path) as record:
         assert record.by_identifier(identifier).request.environment == {"A": "b"}  # type: ignore[union-attr]
     grid.begin()
     grid.end()
     grid.job(identifier)
-    with Record(path) as record:
+    with JobRecord(path) as record:
         assert record.by_identifier(identifier).request.environment == {}  # type: ignore[union-attr]
 
 

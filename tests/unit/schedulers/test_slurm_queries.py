@@ -31,7 +31,7 @@ from gridwright.schedulers.slurm.queue_row import QueueRow, decode_end, decode_w
 from gridwright.schedulers.slurm.record_rows import WHOLE
 from gridwright.schedulers.slurm.squeue_json import parse_squeue_json
 from gridwright.schedulers.slurm.squeue_text import parse_squeue_text
-from gridwright.schedulers.slurm.words import job_state, reason
+from gridwright.schedulers.slurm.translations import job_state, reason
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "slurm" / "22.05"
 NOW = 1795271750.0

@@ -15,14 +15,14 @@ from gridwright.schedulers.slurm.explanation import explain_job
 from gridwright.schedulers.slurm.job_name import Tag
 from gridwright.schedulers.slurm.options import sbatch_options
 from gridwright.schedulers.slurm.submission import (
-    Handing,
+    SbatchCall,
     parse_answer,
     request_problems,
     sbatch_arguments,
     slurm_time,
 )
-from gridwright.schedulers.slurm.tools import Refused, Tools
-from gridwright.schedulers.slurm.words import reason, refusal
+from gridwright.schedulers.slurm.tools import ToolRefused, Tools
+from gridwright.schedulers.slurm.translations import reason, refusal
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "slurm" / "22.05"
 TAG = Tag("0123456789abcdef", 1)
@@ -47,7 +47,7 @@ def asked(partition: str | None = None, **values: Any) -> list[str]:
     handing: dict[str, Any] = {"elements": None}
     handing |= {name: values.pop(name) for name in ("after", "elements", "doomed") if name in values}
     return sbatch_arguments(
-        Handing(request=request(**values), tag=TAG, **handing),
+        SbatchCall(request=request(**values), tag=TAG, **handing),
         cluster=cluster(),
         partition=partition,
         account=None,
@@ -106,7 +106,7 @@ def test_a_directory_that_would_break_lines_of_the_accounting_is_left_to_the_scr
 )
 def test_where_slurm_has_a_default_for_memory_it_is_slurms(config: dict[str, str], expected: None) -> None:
     words = sbatch_arguments(
-        Handing(request=request(), tag=TAG, elements=None),
+        SbatchCall(request=request(), tag=TAG, elements=None),
         cluster=cluster(**config),
         partition=None,
         account="physics",
@@ -304,7 +304,7 @@ def test_a_query_is_tried_again_while_slurmctld_is_away(monkeypatch: pytest.Monk
 
 def test_what_slurm_refuses_is_not_tried_again() -> None:
     head = Recording(CommandOutput(1, b"", b"sbatch: error: Invalid account"))
-    with pytest.raises(Refused):
+    with pytest.raises(ToolRefused):
         Tools(head, {}).once(["sbatch"])  # type: ignore[arg-type]
     head.answers = [CommandOutput(1, b"", b"sacct: error: Invalid account")]
     with pytest.raises(GridwrightError) as caught:

@@ -1,1 +1,1 @@
-"""Slurm: its configuration, and jobs through its commands."""
+"""Slurm as a kind of scheduler: writes its configuration, and runs jobs through its commands."""

@@ -1,4 +1,4 @@
-"""What every call to a Slurm needs: the spec, the tools, the directories; and scancel, which many need."""
+"""Access to a Slurm: the spec, its tools and the user's directories, which every call needs; and scancel."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gridwright.errors import ExitStatus, GridwrightError
+from gridwright.schedulers.slurm.job_directories import JobDirectories
 from gridwright.schedulers.slurm.kind import KIND, SlurmSection
-from gridwright.schedulers.slurm.places import Places
 from gridwright.schedulers.slurm.tools import Tools
 from gridwright.spec.model import GridSpec
 
@@ -15,12 +15,12 @@ _AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """What every call of sbatch needs."""
+class SlurmAccess:
+    """The objects that every call of Slurm's tools needs."""
 
     spec: GridSpec
     tools: Tools
-    places: Places
+    directories: JobDirectories
     options: Sequence[str]
     """Those of the spec, one a word."""
 
@@ -30,12 +30,12 @@ class Site:
         return KIND.section(self.spec)
 
 
-def scancel(site: Site, targets: Sequence[str]) -> None:
+def scancel(access: SlurmAccess, targets: Sequence[str]) -> None:
     """Cancel jobs by Slurm's numbers; those that have ended stay so. Raises GridwrightError (ENVIRONMENT)."""
     for first in range(0, len(targets), _AT_ONCE):
         command = ["scancel", "-Q", *targets[first : first + _AT_ONCE]]
         try:
-            site.tools.query(command)
+            access.tools.query(command)
         except GridwrightError as error:
             # It fails where one of the jobs has ended meanwhile.
             if error.status is not ExitStatus.INPUT:

@@ -1,4 +1,4 @@
-"""What became of jobs that Slurm's queue no longer knows: out of the file of jobcomp/filetxt, or by sacct.
+"""Reads the ends of jobs that Slurm's queue no longer knows, from the file of jobcomp/filetxt or from sacct.
 
 `sacct -c` reads that file too, but of an element of an array it shows neither the array nor the index
 (22.05), so the file is searched for our tokens directly. A job that was requeued has a line for each run; the
@@ -16,15 +16,15 @@ from gridwright.errors import GridwrightError
 from gridwright.schedulers.slurm.job_name import Tag, split_identifier, tag_of
 from gridwright.schedulers.slurm.queue_row import decode_end
 from gridwright.schedulers.slurm.record_rows import WHOLE
-from gridwright.schedulers.slurm.tools import Refused, Tools
+from gridwright.schedulers.slurm.tools import ToolRefused, Tools
 
 _AT_ONCE = 400
 """Tokens or names in one command, so that its arguments stay short."""
-_FIELDS = "JobID,JobName,State,ExitCode,Start,End,Partition,NodeList"
+_FIELDS = "JobID,JobName,StateMeaning,ExitCode,Start,End,Partition,NodeList"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PastRow:
+class AccountingRow:
     """What the accounting keeps of a job."""
 
     tag: Tag
@@ -43,21 +43,23 @@ class PastRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class AccountingAnswer:
     """An answer of the accounting."""
 
-    rows: Mapping[tuple[Tag, int], PastRow]
+    rows: Mapping[tuple[Tag, int], AccountingRow]
     complete: bool
     """Whether a job that has ended must be in it; not where there is no accounting, or none we may read."""
 
 
-def read_past(tools: Tools, config: Mapping[str, str], wanted: Mapping[Tag, str], since: float) -> Past:
+def read_past(
+    tools: Tools, config: Mapping[str, str], wanted: Mapping[Tag, str], since: float
+) -> AccountingAnswer:
     """What is known of submissions since a time; `wanted` has the name of each in Slurm.
 
     Raises GridwrightError (ENVIRONMENT) where the database does not answer.
     """
     if not wanted:
-        return Past({}, complete=True)
+        return AccountingAnswer({}, complete=True)
     if "slurmdbd" in config.get("AccountingStorageType", ""):
         return _from_database(tools, wanted, since)
     kind = config.get("JobCompType", "jobcomp/none")
@@ -65,16 +67,18 @@ def read_past(tools: Tools, config: Mapping[str, str], wanted: Mapping[Tag, str]
         return past
     if kind != "jobcomp/none":
         return _from_sacct_c(tools, wanted)
-    return Past({}, complete=False)
+    return AccountingAnswer({}, complete=False)
 
 
-def _chosen(rows: Sequence[PastRow | None], wanted: Mapping[Tag, str], *, complete: bool) -> Past:
+def _chosen(
+    rows: Sequence[AccountingRow | None], wanted: Mapping[Tag, str], *, complete: bool
+) -> AccountingAnswer:
     found = {(row.tag, row.element): row for row in rows if row is not None and row.tag in wanted}
-    return Past(found, complete)
+    return AccountingAnswer(found, complete)
 
 
-def _from_file(tools: Tools, path: str, wanted: Mapping[Tag, str]) -> Past | None:
-    rows: list[PastRow | None] = []
+def _from_file(tools: Tools, path: str, wanted: Mapping[Tag, str]) -> AccountingAnswer | None:
+    rows: list[AccountingRow | None] = []
     tags = [str(tag) for tag in wanted]
     for first in range(0, len(tags), _AT_ONCE):
         patterns = [part for tag in tags[first : first + _AT_ONCE] for part in ("-e", f"~{tag} ")]
@@ -85,8 +89,8 @@ def _from_file(tools: Tools, path: str, wanted: Mapping[Tag, str]) -> Past | Non
     return _chosen(rows, wanted, complete=True)
 
 
-def _from_database(tools: Tools, wanted: Mapping[Tag, str], since: float) -> Past:
-    rows: list[PastRow | None] = []
+def _from_database(tools: Tools, wanted: Mapping[Tag, str], since: float) -> AccountingAnswer:
+    rows: list[AccountingRow | None] = []
     names = list(wanted.values())
     # A day earlier: the clocks of the head node and of this machine need not agree, nor their zones.
     start = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since - 86_400))
@@ -97,16 +101,16 @@ def _from_database(tools: Tools, wanted: Mapping[Tag, str], since: float) -> Pas
     return _chosen(rows, wanted, complete=True)
 
 
-def _from_sacct_c(tools: Tools, wanted: Mapping[Tag, str]) -> Past:
+def _from_sacct_c(tools: Tools, wanted: Mapping[Tag, str]) -> AccountingAnswer:
     try:
         output = tools.once(["sacct", "-c", "-n", "-P", f"--format={_FIELDS}"], timeout_s=60.0).stdout
-    except (Refused, GridwrightError):
-        return Past({}, complete=False)
+    except (ToolRefused, GridwrightError):
+        return AccountingAnswer({}, complete=False)
     rows = [parse_sacct(line) for line in output.decode(errors="replace").splitlines()]
     return _chosen(rows, wanted, complete=False)
 
 
-def parse_completion(line: str) -> PastRow | None:
+def parse_completion(line: str) -> AccountingRow | None:
     """A line of jobcomp/filetxt; None where it is no job of ours. The directory in it may hold anything."""
     head, _, tail = line.partition(" WorkDir=")
     before = dict(re.findall(r"(?:^| )(\w+)=(\S*)", head))
@@ -116,7 +120,7 @@ def parse_completion(line: str) -> PastRow | None:
         return None
     exit_status, signal = _end(after.get("ExitCode", ""))
     element = after.get("ArrayTaskId", "")
-    return PastRow(
+    return AccountingRow(
         tag=tag,
         job_id=int(after.get("ArrayJobId") or before["JobId"]),
         element=int(element) if element.isdigit() else WHOLE,
@@ -130,7 +134,7 @@ def parse_completion(line: str) -> PastRow | None:
     )
 
 
-def parse_sacct(line: str) -> PastRow | None:
+def parse_sacct(line: str) -> AccountingRow | None:
     """A line of sacct -P in our format; None where it is no job of ours, or elements that have not begun."""
     cells = line.split("|")
     if len(cells) != len(_FIELDS.split(",")):
@@ -140,7 +144,7 @@ def parse_sacct(line: str) -> PastRow | None:
     if tag is None or parts is None or not state:
         return None
     exit_status, signal = _end(code)
-    return PastRow(
+    return AccountingRow(
         tag=tag,
         job_id=int(parts[0]),
         element=WHOLE if parts[1] is None else parts[1],

@@ -1,4 +1,4 @@
-"""What a Slurm is made of, as it says itself: release, configuration, partitions and nodes."""
+"""Reads the configuration, partitions and nodes of a running Slurm with scontrol."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ClusterShell.NodeSet import NodeSet
 
 from gridwright.schedulers.job import NodeState
-from gridwright.schedulers.slurm.record import Record
+from gridwright.schedulers.slurm.record import JobRecord
 from gridwright.schedulers.slurm.tools import Tools
 
 KEPT_S = 60.0
@@ -58,7 +58,7 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class SlurmNode:
     """A node, with what its scheduler gives to jobs."""
 
     state: NodeState
@@ -78,7 +78,7 @@ class Cluster:
     config: Mapping[str, str]
     """As `scontrol show config` has it."""
     partitions: Mapping[str, Partition]
-    nodes: Mapping[str, Node]
+    nodes: Mapping[str, SlurmNode]
 
     def partition(self, name: str | None) -> Partition | None:
         """A partition by name, or the default one."""
@@ -86,7 +86,7 @@ class Cluster:
             return self.partitions.get(name)
         return next((each for each in self.partitions.values() if each.default), None)
 
-    def nodes_of(self, partition: Partition | None) -> list[Node]:
+    def nodes_of(self, partition: Partition | None) -> list[SlurmNode]:
         """The nodes that jobs of a partition can run on; all, where the partition is not known."""
         if partition is None:
             return list(self.nodes.values())
@@ -113,7 +113,7 @@ class Cluster:
         return int(self.config.get("MaxArraySize") or 1001) - 1
 
 
-def read_cluster(tools: Tools, record: Record | None = None, *, fresh: bool = False) -> Cluster:
+def read_cluster(tools: Tools, record: JobRecord | None = None, *, fresh: bool = False) -> Cluster:
     """Ask Slurm, or take what was asked within KEPT_S. Raises GridwrightError (ENVIRONMENT)."""
     kept = None if fresh or record is None else record.fact("cluster", KEPT_S)
     texts = json.loads(kept) if kept else None
@@ -132,7 +132,7 @@ def read_cluster(tools: Tools, record: Record | None = None, *, fresh: bool = Fa
     return Cluster(parse_config(config), parse_partitions(partitions), parse_nodes(nodes))
 
 
-def read_nodes(tools: Tools) -> Mapping[str, Node]:
+def read_nodes(tools: Tools) -> Mapping[str, SlurmNode]:
     """The nodes as they are now. Raises GridwrightError (ENVIRONMENT)."""
     return parse_nodes(tools.query(["scontrol", "-o", "-a", "show", "nodes"]).decode(errors="replace"))
 
@@ -192,27 +192,27 @@ def parse_time_limit(text: str) -> float | None:
     return days * 86_400.0 + first * 3600.0 + second * 60.0 + third
 
 
-def parse_nodes(text: str) -> dict[str, Node]:
+def parse_nodes(text: str) -> dict[str, SlurmNode]:
     """What `scontrol -o show nodes` prints, by name. Cores are physical: a CPU may be a thread of one."""
     return {line["NodeName"]: _node(line) for line in _lines(text) if "NodeName" in line}
 
 
-def _node(line: Mapping[str, str]) -> Node:
+def _node(line: Mapping[str, str]) -> SlurmNode:
     def number(key: str) -> int:
         found = re.match(r"\d+", line.get(key, ""))
         return int(found[0]) if found else 0
 
     cpus = number("CPUEfctv") or number("CPUTot")
-    places = number("Sockets") * number("CoresPerSocket")
+    directories = number("Sockets") * number("CoresPerSocket")
     # Slurm lets a node be declared with as many CPUs as it has cores, or as it has threads.
-    threads = max(1, number("ThreadsPerCore")) if number("CPUTot") > places else 1
+    threads = max(1, number("ThreadsPerCore")) if number("CPUTot") > directories else 1
     memory = number("RealMemory") - number("MemSpecLimit")
     # A sign after a state says more of it: * does not respond, ~ is powered down, and so on (sinfo(1)).
     words = {word.rstrip("*~#!%$@^-") for word in line.get("State", "UNKNOWN").split("+")}
     silent = "*" in line.get("State", "")
     reason = line.get("Reason", "")
     up = not silent and not _DOWN & words
-    return Node(
+    return SlurmNode(
         state=NodeState(
             name=line["NodeName"],
             up=up,

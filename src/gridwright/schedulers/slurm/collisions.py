@@ -1,4 +1,4 @@
-"""Jobs that Slurm started while they ran, or had run.
+"""Finds jobs that Slurm started a second time, while they ran or after they had run.
 
 A slurmctld that was killed after it had started a job and before it saved that has the job as waiting when it
 comes back, and starts it again. On the same node, slurmd refuses that; slurmctld then drains the node
@@ -13,8 +13,8 @@ from collections.abc import Collection
 
 from gridwright.errors import GridwrightError
 from gridwright.schedulers.slurm.cluster import read_nodes
+from gridwright.schedulers.slurm.job_directories import JobDirectories
 from gridwright.schedulers.slurm.job_script import REPEATED
-from gridwright.schedulers.slurm.places import Places
 from gridwright.schedulers.slurm.queue_row import QueueRow
 from gridwright.schedulers.slurm.tools import Tools
 
@@ -37,7 +37,9 @@ def drained_nodes(tools: Tools) -> frozenset[str]:
     return frozenset(each.state.name for each in nodes if (each.state.reason or "").startswith(DRAINED))
 
 
-def was_refused(places: Places, run: str | None, row: QueueRow, drained: Collection[str] | None) -> bool:
+def was_refused(
+    directories: JobDirectories, run: str | None, row: QueueRow, drained: Collection[str] | None
+) -> bool:
     """Whether it was started twice.
 
     `run` is the file of its last run. `drained` are the nodes that refused a job; None where it is known that
@@ -45,7 +47,7 @@ def was_refused(places: Places, run: str | None, row: QueueRow, drained: Collect
     """
     if row.words == ("FAILED",):
         # A command may end with that status too, and then it stands in the file.
-        return run is not None and places.run_status(run) != REPEATED
+        return run is not None and directories.run_status(run) != REPEATED
     if drained is None:
         return True
     return row.node in drained if row.node is not None else bool(drained)

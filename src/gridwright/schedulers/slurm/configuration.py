@@ -1,4 +1,4 @@
-"""`slurm.conf` and its companions, out of a grid spec and the facts of its nodes; reads and writes nothing.
+"""Makes `slurm.conf` and its companions from a grid spec and the hardware of its nodes; does no I/O.
 
 Every line that is not Slurm's default says why it is there; the sources are slurm.conf(5), cgroup.conf(5) and
 slurmdbd.conf(5) of the releases named in `site.py`, and what was measured in a lab with 22.05.8.
@@ -41,7 +41,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ConfigurationSection:
     """Settings under a heading."""
 
     heading: str
@@ -78,7 +78,9 @@ def completed_jobs(spec: GridSpec, site: SlurmSite) -> PurePosixPath:
     return directory / "jobcomp.log"
 
 
-def _text(name: str, spec: GridSpec, sections: Iterable[Section], lines: Iterable[str] = ()) -> str:
+def _text(
+    name: str, spec: GridSpec, sections: Iterable[ConfigurationSection], lines: Iterable[str] = ()
+) -> str:
     parts = [
         f"# {name} of grid {spec.name}, written by Gridwright from its grid spec.",
         "# It may be edited; render or set up again from the grid spec, and it is written anew.",
@@ -93,7 +95,7 @@ def _text(name: str, spec: GridSpec, sections: Iterable[Section], lines: Iterabl
     return "\n".join([*parts, *lines]) + "\n"
 
 
-def _sections(spec: GridSpec, site: SlurmSite) -> list[Section]:
+def _sections(spec: GridSpec, site: SlurmSite) -> list[ConfigurationSection]:
     return [
         _identity(spec, site),
         _files(spec, site),
@@ -104,7 +106,7 @@ def _sections(spec: GridSpec, site: SlurmSite) -> list[Section]:
     ]
 
 
-def _identity(spec: GridSpec, site: SlurmSite) -> Section:
+def _identity(spec: GridSpec, site: SlurmSite) -> ConfigurationSection:
     settings = [Setting("ClusterName", spec.name), Setting("SlurmctldHost", site.controller)]
     if KIND.section(spec).backup_controller:
         settings.append(Setting("SlurmctldHost", site.backup, "Takes over when the first does not answer."))
@@ -120,10 +122,10 @@ def _identity(spec: GridSpec, site: SlurmSite) -> Section:
         Setting("SlurmctldPort", 6817),
         Setting("SlurmdPort", 6818),
     ]
-    return Section("Who is who", settings)
+    return ConfigurationSection("Who is who", settings)
 
 
-def _files(spec: GridSpec, site: SlurmSite) -> Section:
+def _files(spec: GridSpec, site: SlurmSite) -> ConfigurationSection:
     shared = KIND.section(spec).backup_controller
     settings = [
         Setting(
@@ -141,10 +143,10 @@ def _files(spec: GridSpec, site: SlurmSite) -> Section:
     ]
     if site.declared:
         settings.append(Setting("MailProg", "/bin/true", "Nodes of a lab have no mail."))
-    return Section("Files", settings)
+    return ConfigurationSection("Files", settings)
 
 
-def _time_outs(spec: GridSpec, site: SlurmSite) -> Section:
+def _time_outs(spec: GridSpec, site: SlurmSite) -> ConfigurationSection:
     timing = site.timing
     settings = [
         Setting(
@@ -181,11 +183,11 @@ def _time_outs(spec: GridSpec, site: SlurmSite) -> Section:
         settings.append(
             Setting("SlurmctldTimeout", timing.controller, "The backup takes over after so many seconds.")
         )
-    return Section("Time-outs, in seconds", settings)
+    return ConfigurationSection("Time-outs, in seconds", settings)
 
 
-def _scheduling(site: SlurmSite) -> Section:
-    return Section(
+def _scheduling(site: SlurmSite) -> ConfigurationSection:
+    return ConfigurationSection(
         "Scheduling",
         [
             Setting("SchedulerType", "sched/backfill"),
@@ -231,7 +233,7 @@ def _scheduling(site: SlurmSite) -> Section:
     )
 
 
-def _processes(site: SlurmSite) -> Section:
+def _processes(site: SlurmSite) -> ConfigurationSection:
     if site.cgroups is Cgroups.NONE:
         settings = [
             Setting("ProctrackType", "proctrack/linuxproc", "The nodes have no control groups."),
@@ -259,10 +261,10 @@ def _processes(site: SlurmSite) -> Section:
         settings.append(
             Setting("SlurmdParameters", "config_overrides", "Nodes have the cores and memory written below.")
         )
-    return Section("Processes of jobs", settings)
+    return ConfigurationSection("Processes of jobs", settings)
 
 
-def _accounting(spec: GridSpec, site: SlurmSite) -> Section:
+def _accounting(spec: GridSpec, site: SlurmSite) -> ConfigurationSection:
     if KIND.section(spec).has_database:
         settings = [
             Setting("AccountingStorageType", "accounting_storage/slurmdbd"),
@@ -273,9 +275,9 @@ def _accounting(spec: GridSpec, site: SlurmSite) -> Section:
                 Setting("JobAcctGatherType", "jobacct_gather/cgroup"),
                 Setting("JobAcctGatherFrequency", "task=30"),
             ]
-        return Section("Accounting: slurmdbd, see slurmdbd.conf", settings)
+        return ConfigurationSection("Accounting: slurmdbd, see slurmdbd.conf", settings)
     why = "A line for each job that ended; read it with sacct -c."
-    return Section(
+    return ConfigurationSection(
         "Accounting",
         [
             Setting("JobCompType", "jobcomp/filetxt", why),
@@ -302,12 +304,16 @@ def _node_lines(spec: GridSpec, site: SlurmSite) -> Iterator[str]:
     yield from partition_lines(spec.scheduler.queues, site.nodes)
 
 
-def _cgroup(site: SlurmSite) -> Section:
+def _cgroup(site: SlurmSite) -> ConfigurationSection:
     if site.cgroups is Cgroups.NONE:
         if site.release >= (24, 5):
-            return Section("The nodes have no control groups", [Setting("CgroupPlugin", "disabled")])
+            return ConfigurationSection(
+                "The nodes have no control groups", [Setting("CgroupPlugin", "disabled")]
+            )
         why = "A name must be here, or slurmd of this release does not start; nothing of it is used."
-        return Section("The nodes have no control groups", [Setting("CgroupPlugin", "cgroup/v1", why)])
+        return ConfigurationSection(
+            "The nodes have no control groups", [Setting("CgroupPlugin", "cgroup/v1", why)]
+        )
     settings = [
         Setting("CgroupPlugin", f"cgroup/{site.cgroups}"),
         Setting(
@@ -329,11 +335,11 @@ def _cgroup(site: SlurmSite) -> Section:
         # Releases before 23.02 have this under another name: cgroup.conf(5) of 22.05, CgroupAutomount.
         name = "EnableControllers" if site.release >= (23, 2) else "CgroupAutomount"
         settings.append(Setting(name, "yes"))
-    return Section("What keeps jobs to what they asked for", settings)
+    return ConfigurationSection("What keeps jobs to what they asked for", settings)
 
 
-def _database(site: SlurmSite) -> Section:
-    return Section(
+def _database(site: SlurmSite) -> ConfigurationSection:
+    return ConfigurationSection(
         "On the controller only; owned by slurm, mode 0600",
         [
             Setting("AuthType", "auth/munge"),

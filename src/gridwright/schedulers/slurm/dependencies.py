@@ -1,4 +1,4 @@
-"""What a job waits for, in our record: Slurm forgets jobs, and takes one it does not know for completed."""
+"""Resolves dependencies of jobs in our own record: Slurm takes a job that it has forgotten for completed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gridwright.schedulers.job import JobState
 from gridwright.schedulers.slurm.job_name import split_identifier
-from gridwright.schedulers.slurm.record import Record
+from gridwright.schedulers.slurm.record import JobRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Dependency:
     """Whether one of them is not known to Slurm yet."""
 
 
-def dependency(record: Record, identifiers: Sequence[str]) -> Dependency:
+def dependency(record: JobRecord, identifiers: Sequence[str]) -> Dependency:
     """Look up what a request waits for.
 
     Jobs that completed are left out, and one that did not dooms the request: Slurm may have forgotten both,

@@ -1,4 +1,4 @@
-"""How a job has ended, out of a row of Slurm's queue or of its accounting."""
+"""Determines how a job has ended, from Slurm's queue, its accounting, or the job's own script."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gridwright.schedulers.job import JobState
-from gridwright.schedulers.slurm.accounting import PastRow
+from gridwright.schedulers.slurm.accounting import AccountingRow
 from gridwright.schedulers.slurm.dependencies import dependency
+from gridwright.schedulers.slurm.job_directories import JobDirectories
 from gridwright.schedulers.slurm.job_name import Tag
-from gridwright.schedulers.slurm.places import Places
 from gridwright.schedulers.slurm.queue_row import QueueRow, decode_end
-from gridwright.schedulers.slurm.record import Record
-from gridwright.schedulers.slurm.record_rows import WHOLE, Ended, Submission
-from gridwright.schedulers.slurm.words import job_state, reason
+from gridwright.schedulers.slurm.record import JobRecord
+from gridwright.schedulers.slurm.record_rows import WHOLE, JobEnd, Submission
+from gridwright.schedulers.slurm.translations import job_state, reason
 
 _BY_ITSELF = (JobState.COMPLETED, JobState.FAILED)
 BY_DEPENDENCY = "a job that it waited for did not complete"
@@ -31,7 +31,7 @@ class _Where:
     ended: float | None = None
 
 
-def ended_by_queue(submission: Submission, element: int, row: QueueRow, cancelled: bool) -> Ended | None:
+def ended_by_queue(submission: Submission, element: int, row: QueueRow, cancelled: bool) -> JobEnd | None:
     """What became of a job in the queue; None where it has not ended."""
     state = job_state(row.words)
     if not state.state.final:
@@ -48,7 +48,9 @@ def ended_by_queue(submission: Submission, element: int, row: QueueRow, cancelle
     )
 
 
-def ended_by_accounting(submission: Submission, element: int, row: PastRow, cancelled: bool) -> Ended | None:
+def ended_by_accounting(
+    submission: Submission, element: int, row: AccountingRow, cancelled: bool
+) -> JobEnd | None:
     """What became of a job that the queue has forgotten; None where it has not ended by the accounting."""
     state = job_state((row.word,))
     if not state.state.final:
@@ -64,7 +66,7 @@ def ended_by_accounting(submission: Submission, element: int, row: PastRow, canc
     )
 
 
-def ended_otherwise(submission: Submission, element: int, state: JobState, sentence: str) -> Ended:
+def ended_otherwise(submission: Submission, element: int, state: JobState, sentence: str) -> JobEnd:
     """What became of a job that Slurm does not know."""
     return _ended(
         submission,
@@ -78,14 +80,14 @@ def ended_otherwise(submission: Submission, element: int, state: JobState, sente
 
 
 def ended_by_script(
-    places: Places, submission: Submission, element: int, begun: Mapping[str, int]
-) -> Ended | None:
+    directories: JobDirectories, submission: Submission, element: int, begun: Mapping[str, int]
+) -> JobEnd | None:
     """What became of a job by its own script; None where that has not written it down.
 
-    `begun` has the last run of each job: see Places.
+    `begun` has the last run of each job: see JobDirectories.
     """
     run = last_run(submission.tag, element, begun)
-    status = places.run_status(run) if run is not None else None
+    status = directories.run_status(run) if run is not None else None
     if run is None or status is None:
         return None
     return _ended(
@@ -94,12 +96,12 @@ def ended_by_script(
         JobState.COMPLETED if status == 0 else JobState.FAILED,
         status=decode_end(status, 0),
         sentence=None,
-        where=_Where(ended=places.run_ended(run)),
+        where=_Where(ended=directories.run_ended(run)),
         restarts=int(run.rpartition(".")[2]),
     )
 
 
-def corrected(places: Places, submission: Submission, end: Ended) -> Ended:
+def corrected(directories: JobDirectories, submission: Submission, end: JobEnd) -> JobEnd:
     """The end of a job whose node failed, as Slurm has it, and whose script wrote down that it had ended.
 
     A slurmctld that was killed comes back with jobs as running that have ended meanwhile, and does not find
@@ -108,7 +110,7 @@ def corrected(places: Places, submission: Submission, end: Ended) -> Ended:
     if end.state is not JobState.NODE_FAILED:
         return end
     run = f"{_job(submission.tag, end.element)}.{end.restarts - submission.interruptions}"
-    status = places.run_status(run)
+    status = directories.run_status(run)
     if status is None:
         return end
     exit_status, signal = decode_end(status, 0)
@@ -118,7 +120,7 @@ def corrected(places: Places, submission: Submission, end: Ended) -> Ended:
         exit_status=exit_status,
         signal=signal,
         reason=None,
-        ended=places.run_ended(run),
+        ended=directories.run_ended(run),
     )
 
 
@@ -132,7 +134,7 @@ def last_run(tag: Tag, element: int, begun: Mapping[str, int]) -> str | None:
     return f"{job}.{begun[job]}" if job in begun else None
 
 
-def write_ends(record: Record, submissions: Sequence[Submission], ends: Sequence[Ended]) -> None:
+def write_ends(record: JobRecord, submissions: Sequence[Submission], ends: Sequence[JobEnd]) -> None:
     """Write down ends, and which of them may have left private directories behind."""
     if not ends:
         return
@@ -156,7 +158,7 @@ def write_ends(record: Record, submissions: Sequence[Submission], ends: Sequence
     record.end(named, sweep=[])
 
 
-def may_leave_directories(ended: Ended) -> bool:
+def may_leave_directories(ended: JobEnd) -> bool:
     """Whether its script may have been killed before it removed the private directories."""
     return ended.state not in _BY_ITSELF or ended.signal is not None
 
@@ -170,14 +172,14 @@ def _ended(
     sentence: str | None,
     where: _Where,
     restarts: int,
-) -> Ended:
+) -> JobEnd:
     exit_status, signal = status
     if state is JobState.COMPLETED:
         exit_status, signal = 0, None
     elif state is JobState.NODE_FAILED or exit_status == 0:
         # Slurm has 0 for a job that was ended before its command was, too.
         exit_status = None
-    return Ended(
+    return JobEnd(
         token=submission.token,
         element=element,
         state=state,

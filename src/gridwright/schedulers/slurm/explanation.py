@@ -1,12 +1,12 @@
-"""Why a job waits: what it needs held against its queue and against every node."""
+"""Explains why a job waits: compares what it needs with its queue and with every node."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from gridwright.schedulers.job import Candidate, Explanation, Job, JobRequest, JobState, Requirement
-from gridwright.schedulers.slurm.cluster import Cluster, Node, Partition
-from gridwright.schedulers.slurm.words import Reason
+from gridwright.schedulers.slurm.cluster import Cluster, Partition, SlurmNode
+from gridwright.schedulers.slurm.translations import ReasonMeaning
 from gridwright.units import format_bytes
 
 
@@ -15,7 +15,7 @@ def explain_job(
     request: JobRequest,
     cluster: Cluster,
     *,
-    reason: Reason | None,
+    reason: ReasonMeaning | None,
     memory_bytes: int | None,
     partition: Partition | None,
     dependencies: Sequence[tuple[str, JobState | None]],
@@ -41,7 +41,7 @@ def _because(text: str | None) -> str:
     return f" ({text})" if text else ""
 
 
-def _summary(reason: Reason | None, cluster: Cluster, job: Job) -> str:
+def _summary(reason: ReasonMeaning | None, cluster: Cluster, job: Job) -> str:
     if reason is None:
         return "Slurm does not have it yet."
     sentence = f"It waits: {reason.sentence} (Slurm: {reason.word})."
@@ -96,7 +96,7 @@ def _queue(
     return Candidate(place=place, requirements=requirements)
 
 
-def _node(request: JobRequest, memory_bytes: int | None, node: Node) -> Candidate:
+def _node(request: JobRequest, memory_bytes: int | None, node: SlurmNode) -> Candidate:
     state = node.state
     requirements = [
         Requirement(

@@ -1,4 +1,4 @@
-"""The name that a job has in Slurm: it carries our token, which finds the job wherever Slurm tells of it.
+"""The name of a job in Slurm carries our token, by which the job is found wherever Slurm lists it.
 
 Slurm forgets jobs that its controller had not saved when it was killed, and then gives their identifiers to
 others. So a job of ours is known by its token, never by Slurm's identifier alone. The name is the one text of

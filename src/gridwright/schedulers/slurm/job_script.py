@@ -1,4 +1,4 @@
-"""What a job runs on its node: one text for all jobs, its arguments, and its environment.
+"""The script that runs a job on its node: one text for all jobs, with arguments and an environment for each.
 
 Nothing that a user wrote ever becomes part of a shell's text. The command travels as the script's own
 arguments, which sbatch hands on as they are, and the environment as `NAME=value` with a NUL after each

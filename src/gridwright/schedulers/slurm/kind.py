@@ -1,4 +1,4 @@
-"""The kind `slurm`: what Slurm needs of the grid spec, and how its scheduler is opened."""
+"""The kind `slurm`: its section of the grid spec, and how it is opened."""
 
 from __future__ import annotations
 

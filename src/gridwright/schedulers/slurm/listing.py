@@ -1,22 +1,22 @@
-"""Jobs as users see them, out of our record and Slurm's queue."""
+"""Lists jobs as users see them, from our record and Slurm's queue."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from gridwright.schedulers.job import Job, JobState
+from gridwright.schedulers.slurm.job_directories import JobDirectories, this_user
 from gridwright.schedulers.slurm.job_name import Tag
-from gridwright.schedulers.slurm.places import Places, this_user
 from gridwright.schedulers.slurm.queue_row import QueueRow
-from gridwright.schedulers.slurm.reconciliation import Standing
-from gridwright.schedulers.slurm.record import Record
-from gridwright.schedulers.slurm.record_rows import WHOLE, Ended, Submission
+from gridwright.schedulers.slurm.reconciliation import QueueView
+from gridwright.schedulers.slurm.record import JobRecord
+from gridwright.schedulers.slurm.record_rows import WHOLE, JobEnd, Submission
 from gridwright.schedulers.slurm.submission import job_label, log_file
-from gridwright.schedulers.slurm.words import job_state, reason
+from gridwright.schedulers.slurm.translations import job_state, reason
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
+class JobElement:
     """One job of a submission."""
 
     submission: Submission
@@ -27,14 +27,18 @@ class Element:
         return hash((self.submission.token, self.number))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Element) and (self.submission.token, self.number) == (
+        return isinstance(other, JobElement) and (self.submission.token, self.number) == (
             other.submission.token,
             other.number,
         )
 
 
 def job_of(
-    submission: Submission, record: Record, standing: Standing, places: Places, memory_bytes: int | None
+    submission: Submission,
+    record: JobRecord,
+    standing: QueueView,
+    directories: JobDirectories,
+    memory_bytes: int | None,
 ) -> dict[int, Job]:
     """All jobs of a submission, by element; `memory_bytes` is what was asked of Slurm, 0 all of a node's."""
     ended, cancelled = record.ended(submission.token), record.cancelled(submission.token)
@@ -49,7 +53,7 @@ def job_of(
             end=ended.get(number),
             row=rows.get(number),
             cancelled=number in cancelled,
-            places=places,
+            directories=directories,
             memory_bytes=memory_bytes,
         )
         for number in submission.elements
@@ -60,17 +64,17 @@ def _job(
     submission: Submission,
     number: int,
     *,
-    end: Ended | None,
+    end: JobEnd | None,
     row: QueueRow | None,
     cancelled: bool,
-    places: Places,
+    directories: JobDirectories,
     memory_bytes: int | None,
 ) -> Job:
     request = submission.request
     state, sentence = JobState.WAITING, "it is being handed in to Slurm"
     attempt = end.attempt if end is not None else submission.attempt
     index = None if number == WHOLE else number
-    log = log_file(places.logs, request, Tag(submission.token, attempt), index)
+    log = log_file(directories.logs, request, Tag(submission.token, attempt), index)
     if end is not None:
         state, sentence = end.state, end.reason or ""
     elif row is not None:
@@ -107,7 +111,7 @@ def _job(
     )
 
 
-def _node(end: Ended | None, row: QueueRow | None) -> str | None:
+def _node(end: JobEnd | None, row: QueueRow | None) -> str | None:
     if end is not None:
         return end.node
     return row.node if row is not None else None

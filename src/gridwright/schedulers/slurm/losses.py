@@ -1,4 +1,4 @@
-"""Jobs that Slurm does not know any more: lost with a slurmctld that was killed too early, or forgotten.
+"""Handles jobs that Slurm no longer knows: forgotten, or lost with a slurmctld that was killed.
 
 - One that never began is handed in again. Before that a fence is put up, which the script of the lost
   attempt looks at: it cannot begin any more.
@@ -15,22 +15,22 @@ from dataclasses import dataclass
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.schedulers.job import JobState
-from gridwright.schedulers.slurm.access import Site, scancel
+from gridwright.schedulers.slurm.access import SlurmAccess, scancel
 from gridwright.schedulers.slurm.cluster import Cluster, read_boot_time, read_cluster
 from gridwright.schedulers.slurm.dependencies import dependency
 from gridwright.schedulers.slurm.ends import ended_by_script, ended_otherwise, last_run, write_ends
-from gridwright.schedulers.slurm.handing_in import LEASE_S, elements_of, hand_in
 from gridwright.schedulers.slurm.numbers import use_up_numbers
-from gridwright.schedulers.slurm.record import Record
-from gridwright.schedulers.slurm.record_rows import Ended, Submission
-from gridwright.schedulers.slurm.submission import Handing
+from gridwright.schedulers.slurm.record import JobRecord
+from gridwright.schedulers.slurm.record_rows import JobEnd, Submission
+from gridwright.schedulers.slurm.submission import SbatchCall
+from gridwright.schedulers.slurm.submitting import LEASE_S, elements_of, submit_request
 
 SKEW_S = 5.0
 """Clocks of the head node and of this machine may differ by so much."""
 
 
 @dataclass(frozen=True, slots=True)
-class Absent:
+class MissingJobs:
     """Jobs of one submission that neither the queue nor the accounting knows."""
 
     submission: Submission
@@ -41,45 +41,47 @@ class Absent:
     """Whether the queue does know them, and a node refused them: see collisions."""
 
 
-def settle_absent(site: Site, record: Record, absent: Sequence[Absent], *, complete: bool) -> None:
-    """End what has ended, and hand in again what was lost; `complete`: see accounting.Past.
+def settle_missing(
+    access: SlurmAccess, record: JobRecord, absent: Sequence[MissingJobs], *, complete: bool
+) -> None:
+    """End what has ended, and hand in again what was lost; `complete`: see AccountingAnswer.
 
     Raises GridwrightError (ENVIRONMENT) where nobody answers.
     """
-    cluster = read_cluster(site.tools, record)
-    boot = read_boot_time(site.tools)
+    cluster = read_cluster(access.tools, record)
+    boot = read_boot_time(access.tools)
     age = seconds(cluster.config, "MinJobAge", 300.0)
     now = time.time()
     lost = [each for each in absent if is_lost(each, complete, boot, age, now)]
     for each in lost:
         # First the fence, then the look at the runs: a script that begins meanwhile sees it.
-        site.places.fence(each.submission.tag)
-    begun = site.places.runs_begun()
+        access.directories.fence(each.submission.tag)
+    begun = access.directories.runs_begun()
     for each in absent:
         if each not in lost:
-            ends = _forgotten(site, record, each, begun, sure=is_forgotten(each, age, now))
+            ends = _forgotten(access, record, each, begun, sure=is_forgotten(each, age, now))
             write_ends(record, [each.submission], ends)
     if any(each.submission.slurm_id is not None and each.submission.orphaned_until is None for each in lost):
-        use_up_numbers(site, record)
+        use_up_numbers(access, record)
     until = (boot or now) + orphan_life_s(cluster)
     for each in lost:
-        if elements := _settled(site, record, each, begun, until, now):
-            _again(site, record, cluster, each, begun, elements)
+        if elements := _settled(access, record, each, begun, until, now):
+            _again(access, record, cluster, each, begun, elements)
 
 
-def note_orphans(site: Site, record: Record, tokens: Collection[str]) -> None:
+def note_orphans(access: SlurmAccess, record: JobRecord, tokens: Collection[str]) -> None:
     """Write down that jobs were refused because they run: Slurm tells that only for a while."""
     until: float | None = None
     for token in tokens:
         submission = record.by_token(token)
         if submission is not None and submission.live and submission.orphaned_until is None:
             if until is None:
-                cluster = read_cluster(site.tools, record)
-                until = (read_boot_time(site.tools) or time.time()) + orphan_life_s(cluster)
+                cluster = read_cluster(access.tools, record)
+                until = (read_boot_time(access.tools) or time.time()) + orphan_life_s(cluster)
             record.orphaned(token, until)
 
 
-def is_lost(each: Absent, complete: bool, boot: float | None, min_job_age_s: float, now: float) -> bool:
+def is_lost(each: MissingJobs, complete: bool, boot: float | None, min_job_age_s: float, now: float) -> bool:
     """Whether Slurm lost a submission with its controller, or never had it.
 
     Slurm keeps an ended job for MinJobAge (0: always), so one that it knew more recently than that and does
@@ -97,7 +99,7 @@ def is_lost(each: Absent, complete: bool, boot: float | None, min_job_age_s: flo
     return complete and boot is not None and boot > submission.seen - SKEW_S
 
 
-def is_forgotten(each: Absent, min_job_age_s: float, now: float) -> bool:
+def is_forgotten(each: MissingJobs, min_job_age_s: float, now: float) -> bool:
     """Whether a job that was not lost must have ended: Slurm has had the time to forget it."""
     return now - each.submission.seen > max(min_job_age_s, 60.0)
 
@@ -113,8 +115,8 @@ def orphan_life_s(cluster: Cluster) -> float:
 
 
 def _forgotten(
-    site: Site, record: Record, each: Absent, begun: Mapping[str, int], *, sure: bool
-) -> list[Ended]:
+    access: SlurmAccess, record: JobRecord, each: MissingJobs, begun: Mapping[str, int], *, sure: bool
+) -> list[JobEnd]:
     """Ends of jobs that were not lost; `sure`: see is_forgotten.
 
     Of an element that is cancelled while it waits Slurm keeps nothing at all, as long as others of its array
@@ -123,7 +125,7 @@ def _forgotten(
     ends = []
     cancelled = record.cancelled(each.submission.token)
     for element in each.elements:
-        if end := ended_by_script(site.places, each.submission, element, begun):
+        if end := ended_by_script(access.directories, each.submission, element, begun):
             ends.append(end)
         elif element in cancelled:
             ends.append(
@@ -140,16 +142,21 @@ def _forgotten(
 
 
 def _settled(
-    site: Site, record: Record, each: Absent, begun: Mapping[str, int], until: float, now: float
+    access: SlurmAccess,
+    record: JobRecord,
+    each: MissingJobs,
+    begun: Mapping[str, int],
+    until: float,
+    now: float,
 ) -> list[int]:
     """Write down what has ended of a lost submission; elements to be handed in, none while orphans run."""
     submission = each.submission
     cancelled = record.cancelled(submission.token)
-    ends: list[Ended] = []
+    ends: list[JobEnd] = []
     orphans: list[int] = []
     elements: list[int] = []
     for element in each.elements:
-        if end := ended_by_script(site.places, submission, element, begun):
+        if end := ended_by_script(access.directories, submission, element, begun):
             ends.append(end)
         elif element in cancelled:
             ends.append(ended_otherwise(submission, element, JobState.CANCELLED, "its user cancelled it"))
@@ -173,10 +180,10 @@ def _settled(
 
 
 def _again(
-    site: Site,
-    record: Record,
+    access: SlurmAccess,
+    record: JobRecord,
     cluster: Cluster,
-    each: Absent,
+    each: MissingJobs,
     begun: Mapping[str, int],
     elements: Sequence[int],
 ) -> None:
@@ -189,7 +196,7 @@ def _again(
     tag = record.claim(submission.tag, time.time() + LEASE_S, interrupted=interrupted)
     if tag is None:
         return
-    handing = Handing(
+    call = SbatchCall(
         request=submission.request,
         tag=tag,
         elements=elements_of(elements),
@@ -197,7 +204,7 @@ def _again(
         doomed=waits_for.doomed is not None,
     )
     try:
-        tag, number = hand_in(site, record, cluster, handing)
+        tag, number = submit_request(access, record, cluster, call)
     except GridwrightError as error:
         if error.status is not ExitStatus.INPUT:
             record.released([tag.token])
@@ -207,8 +214,8 @@ def _again(
         write_ends(record, [submission], ends)
         return
     record.accepted([(tag, number)])
-    if handing.doomed:
-        scancel(site, [str(number)])
+    if call.doomed:
+        scancel(access, [str(number)])
 
 
 def seconds(config: Mapping[str, str], key: str, default: float) -> float:

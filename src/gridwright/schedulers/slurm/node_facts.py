@@ -1,4 +1,4 @@
-"""What Slurm is told about the nodes of a grid: names, cores and memory."""
+"""The hardware of nodes as `slurm.conf` declares it: names, cores and memory."""
 
 from __future__ import annotations
 

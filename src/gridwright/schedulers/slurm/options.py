@@ -1,4 +1,4 @@
-"""More options for sbatch that a grid spec has: split as typed, and held against what Gridwright sets."""
+"""Checks the options for sbatch that a grid spec adds against those that Gridwright sets itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues of a grid spec as partitions of Slurm."""
+"""Writes the queues of a grid spec as partitions of Slurm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queue as Slurm has it now: one call of squeue for all jobs of this user, also those ended lately."""
+"""Reads Slurm's queue: one call of squeue for all jobs of this user, including those that ended recently."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gridwright.schedulers.slurm.job_name import Tag, tag_of
 from gridwright.schedulers.slurm.queue_row import QueueRow
 from gridwright.schedulers.slurm.squeue_json import parse_squeue_json
 from gridwright.schedulers.slurm.squeue_text import SQUEUE_FORMAT, parse_squeue_text
-from gridwright.schedulers.slurm.tools import NoAnswer, Tools
+from gridwright.schedulers.slurm.tools import SlurmDown, Tools
 
 MANY = 100
 """From so many jobs on, text is asked for: see squeue_text."""
@@ -21,7 +21,7 @@ def read_queue(tools: Tools, expected: int) -> list[QueueRow]:
     if expected < MANY:
         try:
             return parse_squeue_json(tools.query(["squeue", *_WHOSE, "--json"]))
-        except NoAnswer:
+        except SlurmDown:
             raise
         except (GridwrightError, ValueError):
             # Built without JSON, or a form that is newer than this release: the text form is older than both.

@@ -1,4 +1,4 @@
-"""One line of Slurm's queue, whichever form squeue gave it in."""
+"""One line of Slurm's queue, in whichever form squeue printed it."""
 
 from __future__ import annotations
 

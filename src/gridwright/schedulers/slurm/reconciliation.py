@@ -1,4 +1,4 @@
-"""Our record held against Slurm, at the start of every call: what ended, what nobody handed in, what is back.
+"""Reconciles our record of jobs with Slurm, at the start of every call.
 
 slurmctld saves its state every few seconds. Killed in between, it forgets jobs that sbatch had an answer
 for (see losses), brings back jobs that had ended or were cancelled, and gives numbers of lost jobs to
@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gridwright.schedulers.slurm.access import Site, scancel
+from gridwright.schedulers.slurm.access import SlurmAccess, scancel
 from gridwright.schedulers.slurm.accounting import read_past
 from gridwright.schedulers.slurm.cluster import read_cluster
 from gridwright.schedulers.slurm.collisions import drained_nodes, may_be_refused, resume, was_refused
@@ -24,14 +24,14 @@ from gridwright.schedulers.slurm.ends import (
     write_ends,
 )
 from gridwright.schedulers.slurm.job_name import Tag, slurm_name
-from gridwright.schedulers.slurm.losses import Absent, note_orphans, settle_absent
+from gridwright.schedulers.slurm.losses import MissingJobs, note_orphans, settle_missing
 from gridwright.schedulers.slurm.numbers import NUMBER
 from gridwright.schedulers.slurm.queue import by_tag, read_queue
 from gridwright.schedulers.slurm.queue_row import QueueRow
-from gridwright.schedulers.slurm.record import Record
-from gridwright.schedulers.slurm.record_rows import WHOLE, Ended, Submission
+from gridwright.schedulers.slurm.record import JobRecord
+from gridwright.schedulers.slurm.record_rows import WHOLE, JobEnd, Submission
 from gridwright.schedulers.slurm.submission import job_label
-from gridwright.schedulers.slurm.words import job_state
+from gridwright.schedulers.slurm.translations import job_state
 
 _JUST_NOW_S = 3.0
 _SEEN_EVERY_S = 20.0
@@ -39,8 +39,8 @@ _SEEN_EVERY_S = 20.0
 
 
 @dataclass
-class Standing:
-    """The jobs that have not ended, as Slurm has them."""
+class QueueView:
+    """The jobs that have not ended, and their rows in Slurm's queue."""
 
     live: list[Submission] = field(default_factory=list)
     rows: Mapping[Tag, Sequence[QueueRow]] = field(default_factory=dict)
@@ -57,33 +57,33 @@ class Standing:
         return None
 
 
-def reconcile(site: Site, record: Record) -> Standing:
+def reconcile(access: SlurmAccess, record: JobRecord) -> QueueView:
     """Bring the record up to date and hand in what Slurm has lost. Raises GridwrightError (ENVIRONMENT)."""
     live = record.live()
     if not live:
-        return Standing()
+        return QueueView()
     began = time.time()
-    queue = read_queue(site.tools, sum(len(each.elements) for each in live))
+    queue = read_queue(access.tools, sum(len(each.elements) for each in live))
     rows = by_tag(queue)
     live = _adopt(record, live, rows)
-    standing = Standing(live, rows)
-    refused = _refused(site, record, standing)
-    missing = _write_ends(site, record, standing, refused)
+    standing = QueueView(live, rows)
+    refused = _refused(access, record, standing)
+    missing = _write_ends(access, record, standing, refused)
     numbers = [f"{row.job_id}" for row in queue if row.name == NUMBER and row.words[0] == "PENDING"]
-    scancel(site, numbers + _to_cancel(record, standing, began))
-    absent, complete = _ask_accounting(site, record, standing, missing)
+    scancel(access, numbers + _to_cancel(record, standing, began))
+    absent, complete = _ask_accounting(access, record, standing, missing)
     absent += _quiet(record, standing, refused)
     if absent:
-        settle_absent(site, record, absent, complete=complete)
+        settle_missing(access, record, absent, complete=complete)
     if refused:
-        note_orphans(site, record, refused)
-        resume(site.tools, drained_nodes(site.tools))
+        note_orphans(access, record, refused)
+        resume(access.tools, drained_nodes(access.tools))
     _note_seen(record, standing, began)
-    return Standing(record.live(), rows)
+    return QueueView(record.live(), rows)
 
 
 def _adopt(
-    record: Record, live: Sequence[Submission], rows: Mapping[Tag, Sequence[QueueRow]]
+    record: JobRecord, live: Sequence[Submission], rows: Mapping[Tag, Sequence[QueueRow]]
 ) -> list[Submission]:
     """Write down the numbers of jobs whose sbatch had an answer that nobody read."""
     found = [
@@ -95,7 +95,7 @@ def _adopt(
     return record.live()
 
 
-def _refused(site: Site, record: Record, standing: Standing) -> dict[str, set[int]]:
+def _refused(access: SlurmAccess, record: JobRecord, standing: QueueView) -> dict[str, set[int]]:
     """Elements of which Slurm started a run twice, by token: see collisions."""
     begun: dict[str, int] | None = None
     refused: dict[str, set[int]] = {}
@@ -108,19 +108,19 @@ def _refused(site: Site, record: Record, standing: Standing) -> dict[str, set[in
         }
         if not found:
             continue
-        begun = site.places.runs_begun() if begun is None else begun
-        drained = drained_nodes(site.tools) if submission.orphaned_until is None else None
+        begun = access.directories.runs_begun() if begun is None else begun
+        drained = drained_nodes(access.tools) if submission.orphaned_until is None else None
         elements = {
             element
             for element, row in found.items()
-            if was_refused(site.places, last_run(submission.tag, element, begun), row, drained)
+            if was_refused(access.directories, last_run(submission.tag, element, begun), row, drained)
         }
         if elements:
             refused[submission.token] = elements
     return refused
 
 
-def _quiet(record: Record, standing: Standing, refused: Mapping[str, set[int]]) -> list[Absent]:
+def _quiet(record: JobRecord, standing: QueueView, refused: Mapping[str, set[int]]) -> list[MissingJobs]:
     """Refused elements to be settled: those of arrays of which no other element is to come any more.
 
     A next attempt is one of a whole submission.
@@ -129,15 +129,15 @@ def _quiet(record: Record, standing: Standing, refused: Mapping[str, set[int]]) 
     for submission in standing.live:
         elements = refused.get(submission.token)
         if elements and set(submission.elements) - elements <= record.ended(submission.token).keys():
-            found.append(Absent(submission, tuple(sorted(elements)), alone=False, refused=True))
+            found.append(MissingJobs(submission, tuple(sorted(elements)), alone=False, refused=True))
     return found
 
 
 def _write_ends(
-    site: Site, record: Record, standing: Standing, refused: Mapping[str, set[int]]
+    access: SlurmAccess, record: JobRecord, standing: QueueView, refused: Mapping[str, set[int]]
 ) -> dict[str, tuple[int, ...]]:
     """Write down what has ended by the queue; elements that the queue does not have, by token."""
-    ends: list[Ended] = []
+    ends: list[JobEnd] = []
     missing: dict[str, tuple[int, ...]] = {}
     now = time.time()
     for submission in standing.live:
@@ -152,7 +152,7 @@ def _write_ends(
             if element not in placed:
                 lost.append(element)
             elif end := ended_by_queue(submission, element, placed[element], element in cancelled):
-                ends.append(corrected(site.places, submission, end))
+                ends.append(corrected(access.directories, submission, end))
         if lost:
             missing[submission.token] = tuple(lost)
     write_ends(record, standing.live, ends)
@@ -169,7 +169,7 @@ def _placed(rows: Sequence[QueueRow]) -> dict[int, QueueRow]:
     return placed
 
 
-def _to_cancel(record: Record, standing: Standing, began: float) -> list[str]:
+def _to_cancel(record: JobRecord, standing: QueueView, began: float) -> list[str]:
     """What a restarted slurmctld brought back, by its numbers: earlier attempts, ended and cancelled jobs."""
     live = {each.token: each for each in standing.live}
     targets: list[str] = []
@@ -194,16 +194,16 @@ def _to_cancel(record: Record, standing: Standing, began: float) -> list[str]:
 
 
 def _ask_accounting(
-    site: Site, record: Record, standing: Standing, missing: Mapping[str, tuple[int, ...]]
-) -> tuple[list[Absent], bool]:
+    access: SlurmAccess, record: JobRecord, standing: QueueView, missing: Mapping[str, tuple[int, ...]]
+) -> tuple[list[MissingJobs], bool]:
     """Write down what has ended by the accounting; what it does not know, and whether it is complete."""
     if not missing:
         return [], True
     chosen = [each for each in standing.live if each.token in missing]
-    cluster = read_cluster(site.tools, record)
+    cluster = read_cluster(access.tools, record)
     since = min(each.submitted for each in chosen)
     past = read_past(
-        site.tools,
+        access.tools,
         cluster.config,
         {each.tag: slurm_name(job_label(each.request), each.tag) for each in chosen},
         since,
@@ -212,8 +212,8 @@ def _ask_accounting(
     record.accepted(
         [(each.tag, adopted[each.tag]) for each in chosen if each.slurm_id is None and each.tag in adopted]
     )
-    ends: list[Ended] = []
-    absent: list[Absent] = []
+    ends: list[JobEnd] = []
+    absent: list[MissingJobs] = []
     for submission in chosen:
         cancelled = record.cancelled(submission.token)
         lost = []
@@ -222,14 +222,14 @@ def _ask_accounting(
             if row is None:
                 lost.append(element)
             elif end := ended_by_accounting(submission, element, row, element in cancelled):
-                ends.append(corrected(site.places, submission, end))
+                ends.append(corrected(access.directories, submission, end))
         if lost:
-            absent.append(Absent(submission, tuple(lost), not standing.rows.get(submission.tag)))
+            absent.append(MissingJobs(submission, tuple(lost), not standing.rows.get(submission.tag)))
     write_ends(record, standing.live, ends)
     return absent, past.complete
 
 
-def _note_seen(record: Record, standing: Standing, began: float) -> None:
+def _note_seen(record: JobRecord, standing: QueueView, began: float) -> None:
     stale = [
         each.token
         for each in standing.live

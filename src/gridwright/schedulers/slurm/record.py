@@ -1,4 +1,4 @@
-"""Our own record of what was handed to Slurm: an SQLite file, one for each user of a grid.
+"""Our own record of jobs submitted to Slurm: an SQLite file, one for each user of a grid.
 
 A submission is written here before sbatch is called, its identifier after; what became of each job is written
 once and never asked again. Every process of Gridwright may be killed at any moment, and several may use the
@@ -21,7 +21,7 @@ from gridwright.errors import environment_error
 from gridwright.schedulers.job import JobRequest
 from gridwright.schedulers.slurm.job_name import Tag
 from gridwright.schedulers.slurm.record_rows import (
-    Ended,
+    JobEnd,
     Submission,
     ended_of,
     request_text,
@@ -82,7 +82,7 @@ CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, text TEXT NOT NULL, read
 """
 
 
-class Record:
+class JobRecord:
     """The record, open. Raises GridwrightError (ENVIRONMENT) where the file cannot be used."""
 
     def __init__(self, path: Path) -> None:
@@ -98,7 +98,7 @@ class Record:
         """Close the file."""
         self._base.close()
 
-    def __enter__(self) -> Record:
+    def __enter__(self) -> JobRecord:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -213,10 +213,10 @@ class Record:
         with self._change() as base:
             base.executemany("UPDATE submission SET seen = ? WHERE token = ?", [(now, t) for t in tokens])
 
-    def end(self, ends: Iterable[Ended], *, sweep: Iterable[Ended] = ()) -> None:
+    def end(self, ends: Iterable[JobEnd], *, sweep: Iterable[JobEnd] = ()) -> None:
         """Write down what became of jobs. What is written already stays: a job ends once."""
         now = time.time()
-        names = [each.name for each in fields(Ended)]
+        names = [each.name for each in fields(JobEnd)]
         with self._change() as base:
             touched = set()
             for each in ends:
@@ -271,7 +271,7 @@ class Record:
             row[0] for row in self._read("SELECT identifier FROM submission WHERE identifier IS NOT NULL")
         ]
 
-    def ended(self, token: str) -> dict[int, Ended]:
+    def ended(self, token: str) -> dict[int, JobEnd]:
         """What became of the jobs of a submission, by element."""
         found = self._read("SELECT * FROM ended WHERE token = ?", (token,))
         return {row["element"]: ended_of(row) for row in found}

@@ -1,4 +1,4 @@
-"""What the record of submissions holds: a submission, and how a job ended."""
+"""Rows of the record of jobs: a submission, and the end of a job."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class Submission:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """What became of one job."""
+class JobEnd:
+    """How one job has ended."""
 
     token: str
     element: int
@@ -134,7 +134,7 @@ def submission_of(row: sqlite3.Row) -> Submission:
     )
 
 
-def ended_of(row: sqlite3.Row) -> Ended:
+def ended_of(row: sqlite3.Row) -> JobEnd:
     """An end out of its row."""
     values = dict(row)
-    return Ended(**values | {"state": JobState(values["state"])})
+    return JobEnd(**values | {"state": JobState(values["state"])})

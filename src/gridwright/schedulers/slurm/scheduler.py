@@ -1,4 +1,4 @@
-"""Slurm as a scheduler of a grid: its own tools, run on the head node, and a record of our own beside its."""
+"""The scheduler of a grid with Slurm: runs Slurm's tools on the head node, and keeps a record of jobs."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from pathlib import Path
 from gridwright.errors import ExitStatus, GridwrightError, Problem, nearest
 from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.job import Explanation, Job, JobRequest, JobState, NodeState
-from gridwright.schedulers.slurm.access import Site, scancel
+from gridwright.schedulers.slurm.access import SlurmAccess, scancel
+from gridwright.schedulers.slurm.cleanup import clean_up
 from gridwright.schedulers.slurm.cluster import MIB, Cluster, read_cluster, read_nodes
 from gridwright.schedulers.slurm.dependencies import Dependency, dependency
 from gridwright.schedulers.slurm.ends import ended_otherwise, write_ends
 from gridwright.schedulers.slurm.explanation import explain_job
-from gridwright.schedulers.slurm.handing_in import LEASE_S, hand_in
+from gridwright.schedulers.slurm.job_directories import KEPT_S, make_job_directories
 from gridwright.schedulers.slurm.job_name import Tag, new_token, split_identifier
 from gridwright.schedulers.slurm.kind import KIND
-from gridwright.schedulers.slurm.listing import Element, job_of
+from gridwright.schedulers.slurm.listing import JobElement, job_of
 from gridwright.schedulers.slurm.options import sbatch_options
-from gridwright.schedulers.slurm.places import KEPT_S, make_places
-from gridwright.schedulers.slurm.reconciliation import Standing, reconcile
-from gridwright.schedulers.slurm.record import Record
+from gridwright.schedulers.slurm.reconciliation import QueueView, reconcile
+from gridwright.schedulers.slurm.record import JobRecord
 from gridwright.schedulers.slurm.record_rows import WHOLE, Submission
-from gridwright.schedulers.slurm.submission import Handing, memory_mib, request_problems
-from gridwright.schedulers.slurm.sweeping import sweep
+from gridwright.schedulers.slurm.submission import SbatchCall, memory_mib, request_problems
+from gridwright.schedulers.slurm.submitting import LEASE_S, submit_request
 from gridwright.schedulers.slurm.tools import Tools
-from gridwright.schedulers.slurm.words import reason
+from gridwright.schedulers.slurm.translations import reason
 from gridwright.spec.model import GridSpec
 
 
 class SlurmScheduler:
-    """Implements grid.scheduler.Scheduler, whose comment has the failure contract.
+    """Implements the protocol Scheduler, whose docstring has the failure contract.
 
     `jobs` has the jobs that this user submitted through Gridwright with this state directory. A submission
     that raised ENVIRONMENT is kept: the next call of any method hands it in, once. One that was
@@ -46,15 +46,15 @@ class SlurmScheduler:
         """
         place = str(spec.file) if spec.file is not None else None
         options = sbatch_options(KIND.section(spec).options, place)
-        self._site = Site(spec, Tools(head), make_places(state), options)
+        self._access = SlurmAccess(spec, Tools(head), make_job_directories(state), options)
 
     @contextmanager
-    def _reconciled(self) -> Iterator[tuple[Record, Standing]]:
-        with Record(self._site.places.record) as record:
-            standing = reconcile(self._site, record)
-            sweep(self._site, record)
+    def _reconciled(self) -> Iterator[tuple[JobRecord, QueueView]]:
+        with JobRecord(self._access.directories.record) as record:
+            standing = reconcile(self._access, record)
+            clean_up(self._access, record)
             if record.fact("tidied", KEPT_S) is None:
-                self._site.places.tidy([each.token for each in standing.live], time.time())
+                self._access.directories.tidy([each.token for each in standing.live], time.time())
                 record.keep_fact("tidied", "")
             yield record, standing
 
@@ -68,8 +68,8 @@ class SlurmScheduler:
             tokens = [new_token() for _ in requests]
             intents = zip(tokens, requests, (each.doomed for each in dependencies), strict=True)
             record.intend(intents, time.time() + LEASE_S * len(requests))
-            handings = [
-                Handing(
+            calls = [
+                SbatchCall(
                     request=request,
                     tag=Tag(token, 0),
                     elements=request.array,
@@ -78,17 +78,17 @@ class SlurmScheduler:
                 )
                 for token, request, each in zip(tokens, requests, dependencies, strict=True)
             ]
-            identifiers = self._hand_in_all(record, cluster, handings)
+            identifiers = self._submit_all(record, cluster, calls)
             return [identifiers[token] for token in tokens]
 
     def _checked(
-        self, record: Record, requests: Sequence[JobRequest], dependencies: Sequence[Dependency]
+        self, record: JobRecord, requests: Sequence[JobRequest], dependencies: Sequence[Dependency]
     ) -> Cluster:
         """The cluster, when it could run all requests; else every problem at once."""
         unknown = [name for each in dependencies for name in each.unknown]
-        default = self._site.section.partition
+        default = self._access.section.partition
         for fresh in (False, True):
-            cluster = read_cluster(self._site.tools, record, fresh=fresh)
+            cluster = read_cluster(self._access.tools, record, fresh=fresh)
             problems = [found for each in requests for found in request_problems(each, cluster, default)]
             if not problems:
                 break
@@ -97,46 +97,46 @@ class SlurmScheduler:
             raise GridwrightError(*dict.fromkeys(problems), status=ExitStatus.INPUT)
         return cluster
 
-    def _hand_in_all(self, record: Record, cluster: Cluster, handings: Sequence[Handing]) -> dict[str, str]:
+    def _submit_all(self, record: JobRecord, cluster: Cluster, calls: Sequence[SbatchCall]) -> dict[str, str]:
         answers: list[tuple[Tag, int]] = []
-        tokens = [each.tag.token for each in handings]
+        tokens = [each.tag.token for each in calls]
         try:
-            for handing in handings:
-                answers.append(hand_in(self._site, record, cluster, handing))
+            for call in calls:
+                answers.append(submit_request(self._access, record, cluster, call))
         except (GridwrightError, KeyboardInterrupt) as error:
             if isinstance(error, GridwrightError) and error.status is not ExitStatus.INPUT:
                 record.accepted(answers)
                 record.released(tokens)
             else:
-                self._take_back(record, handings, answers)
+                self._take_back(record, calls, answers)
             raise
         identifiers = record.accepted(answers)
-        doomed = {handing.tag.token for handing in handings if handing.doomed}
-        scancel(self._site, [str(number) for tag, number in answers if tag.token in doomed])
+        doomed = {call.tag.token for call in calls if call.doomed}
+        scancel(self._access, [str(number) for tag, number in answers if tag.token in doomed])
         return identifiers
 
     def _take_back(
-        self, record: Record, handings: Sequence[Handing], answers: Sequence[tuple[Tag, int]]
+        self, record: JobRecord, calls: Sequence[SbatchCall], answers: Sequence[tuple[Tag, int]]
     ) -> None:
-        for handing in handings[len(answers) :]:
-            self._site.places.fence(handing.tag)
-        scancel(self._site, [str(number) for _, number in answers])
-        record.withdraw([handing.tag.token for handing in handings])
+        for call in calls[len(answers) :]:
+            self._access.directories.fence(call.tag)
+        scancel(self._access, [str(number) for _, number in answers])
+        record.withdraw([call.tag.token for call in calls])
 
     def jobs(self, identifiers: Collection[str] | None = None) -> list[Job]:
         """How jobs stand; see Scheduler. Raises GridwrightError (INPUT) with every unknown identifier."""
         with self._reconciled() as (record, standing):
             if identifiers is None:
-                chosen = [Element(each, number) for each in record.all() for number in each.elements]
+                chosen = [JobElement(each, number) for each in record.all() for number in each.elements]
             else:
                 chosen = self._resolve(record, identifiers)
             return self._jobs(record, standing, chosen)
 
-    def _jobs(self, record: Record, standing: Standing, chosen: Sequence[Element]) -> list[Job]:
+    def _jobs(self, record: JobRecord, standing: QueueView, chosen: Sequence[JobElement]) -> list[Job]:
         live = {each.token: each for each in standing.live}
         known: dict[str, tuple[Submission, dict[int, Job]]] = {}
         found = []
-        cluster = read_cluster(self._site.tools, record) if live else None
+        cluster = read_cluster(self._access.tools, record) if live else None
         for element in chosen:
             token = element.submission.token
             if element.submission.identifier is None:
@@ -148,21 +148,21 @@ class SlurmScheduler:
                     memory = self._memory(submission.request, cluster)
                 known[token] = (
                     submission,
-                    job_of(submission, record, standing, self._site.places, memory),
+                    job_of(submission, record, standing, self._access.directories, memory),
                 )
             found.append(known[token][1][element.number])
         return found
 
     def _memory(self, request: JobRequest, cluster: Cluster) -> int | None:
-        partition = cluster.partition(request.queue or self._site.section.partition)
+        partition = cluster.partition(request.queue or self._access.section.partition)
         asked = memory_mib(request, cluster, partition)
         if asked is None:
             share = cluster.default_memory_per_core
             return None if share is None else share * request.cores
         return asked * MIB
 
-    def _resolve(self, record: Record, identifiers: Collection[str]) -> list[Element]:
-        found: list[Element] = []
+    def _resolve(self, record: JobRecord, identifiers: Collection[str]) -> list[JobElement]:
+        found: list[JobElement] = []
         problems: list[Problem] = []
         for identifier in identifiers:
             parts = split_identifier(identifier)
@@ -170,9 +170,9 @@ class SlurmScheduler:
             if parts is None or submission is None:
                 problems.append(_unknown(record, identifier))
             elif parts[1] is None:
-                found += [Element(submission, number) for number in submission.elements]
+                found += [JobElement(submission, number) for number in submission.elements]
             elif parts[1] in submission.elements:
-                found.append(Element(submission, parts[1]))
+                found.append(JobElement(submission, parts[1]))
             else:
                 problems.append(
                     Problem(
@@ -199,7 +199,7 @@ class SlurmScheduler:
                 open_numbers = [each for each in numbers if each not in record.ended(token)]
                 record.cancel((token, each) for each in open_numbers)
                 if submission.slurm_id is None:
-                    self._site.places.fence(submission.tag)
+                    self._access.directories.fence(submission.tag)
                     ends = [
                         ended_otherwise(submission, each, JobState.CANCELLED, "its user cancelled it")
                         for each in open_numbers
@@ -212,7 +212,7 @@ class SlurmScheduler:
                     targets += [str(submission.slurm_id)] if open_numbers else []
                 else:
                     targets += [f"{submission.slurm_id}_{each}" for each in open_numbers]
-            scancel(self._site, targets)
+            scancel(self._access, targets)
 
     def explain(self, identifier: str) -> Explanation:
         """Hold what a job needs against its queue and every node; of an array, the first that waits."""
@@ -222,11 +222,11 @@ class SlurmScheduler:
             waiting = [number for number, job in enumerate(jobs) if job.state is JobState.WAITING]
             number = waiting[0] if waiting else 0
             job, element = jobs[number], chosen[number]
-            cluster = read_cluster(self._site.tools, record, fresh=True)
+            cluster = read_cluster(self._access.tools, record, fresh=True)
             submission = record.by_token(element.submission.token) or element.submission
             row = standing.row(submission, element.number)
             request = submission.request
-            name = row.partition if row is not None else request.queue or self._site.section.partition
+            name = row.partition if row is not None else request.queue or self._access.section.partition
             return explain_job(
                 job,
                 request,
@@ -237,7 +237,7 @@ class SlurmScheduler:
                 dependencies=[(each, self._state_of(record, each)) for each in request.after],
             )
 
-    def _state_of(self, record: Record, identifier: str) -> JobState | None:
+    def _state_of(self, record: JobRecord, identifier: str) -> JobState | None:
         """The end of a job, or of an array the worst; None while not all have ended."""
         parts = split_identifier(identifier)
         submission = record.by_identifier(parts[0]) if parts else None
@@ -253,10 +253,10 @@ class SlurmScheduler:
 
     def nodes(self) -> list[NodeState]:
         """All nodes of this Slurm."""
-        return [node.state for node in read_nodes(self._site.tools).values()]
+        return [node.state for node in read_nodes(self._access.tools).values()]
 
 
-def _unknown(record: Record, identifier: str) -> Problem:
+def _unknown(record: JobRecord, identifier: str) -> Problem:
     near = nearest(identifier, record.identifiers())
     return Problem(
         what=f"there is no job {identifier}",

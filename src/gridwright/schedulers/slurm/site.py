@@ -1,4 +1,4 @@
-"""Where a Slurm is set up: its release, its controllers, its nodes, and how quickly it notices failures."""
+"""The parameters of a Slurm that Gridwright sets up: release, controllers, nodes and time-outs."""
 
 from __future__ import annotations
 

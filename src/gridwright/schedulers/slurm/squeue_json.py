@@ -1,4 +1,4 @@
-"""What `squeue --json` prints, releases 22.05 to 24.11.
+"""Parses what `squeue --json` prints, for releases 22.05 to 24.11.
 
 The forms that are read:
 - 22.05 (plugin openapi/v0.0.38): numbers and null, one word for the state, the exit code as wait(2) has it.

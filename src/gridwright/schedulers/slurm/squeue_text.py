@@ -1,4 +1,4 @@
-"""The queue as squeue prints it in a format of ours: for releases without JSON, and for many jobs.
+"""Parses what squeue prints in a format of our own: for releases without JSON, and for many jobs.
 
 For 1000 ended jobs, 22.05 makes 3.8 MB of JSON in 0.36 s, and 0.1 MB of text in 0.04 s (one run here).
 """

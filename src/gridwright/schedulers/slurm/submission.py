@@ -1,4 +1,4 @@
-"""A request as a command of sbatch, and what must be wrong with it before Slurm is asked."""
+"""Translates a request into a call of sbatch, and checks it before Slurm is asked."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ClusterShell.NodeSet import NodeSet
 
 from gridwright.errors import Problem, nearest
 from gridwright.schedulers.job import JobRequest
-from gridwright.schedulers.slurm.cluster import MIB, Cluster, Node, Partition
+from gridwright.schedulers.slurm.cluster import MIB, Cluster, Partition, SlurmNode
 from gridwright.schedulers.slurm.job_name import Tag, fold_indices, slurm_name
 from gridwright.schedulers.slurm.job_script import what_is_too_long
 from gridwright.units import format_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handing:
+class SbatchCall:
     """One call of sbatch."""
 
     request: JobRequest
@@ -44,7 +44,7 @@ def log_file(logs: Path, request: JobRequest, tag: Tag, element: int | None) -> 
 
 
 def sbatch_arguments(
-    handing: Handing,
+    call: SbatchCall,
     *,
     cluster: Cluster,
     partition: str | None,
@@ -53,9 +53,9 @@ def sbatch_arguments(
     options: Sequence[str],
 ) -> list[str]:
     """The options of sbatch for a request. Those of the spec come first: of two, sbatch takes the latter."""
-    request = handing.request
-    name = slurm_name(job_label(request), handing.tag)
-    array = handing.elements is not None
+    request = call.request
+    name = slurm_name(job_label(request), call.tag)
+    array = call.elements is not None
     log = f"{logs}/{name}{'_' if array else ''}".replace("%", "%%")
     memory = memory_mib(request, cluster, cluster.partition(partition))
     command = [
@@ -80,10 +80,10 @@ def sbatch_arguments(
     if request.time_limit_s is not None:
         command.append(f"--time={slurm_time(request.time_limit_s)}")
     if array:
-        command.append(f"--array={fold_indices(handing.elements or ())}")
-    if handing.after:
-        command += [f"--dependency=afterok:{':'.join(handing.after)}", "--kill-on-invalid-dep=yes"]
-    if handing.doomed:
+        command.append(f"--array={fold_indices(call.elements or ())}")
+    if call.after:
+        command += [f"--dependency=afterok:{':'.join(call.after)}", "--kill-on-invalid-dep=yes"]
+    if call.doomed:
         command.append("--hold")
     for option, value in (("account", account), ("partition", partition), ("nodelist", request.node)):
         if value is not None:
@@ -179,7 +179,7 @@ def _own_problems(request: JobRequest, cluster: Cluster) -> list[Problem]:
 
 
 def _size_problems(
-    request: JobRequest, label: str, partition: Partition | None, nodes: Sequence[Node]
+    request: JobRequest, label: str, partition: Partition | None, nodes: Sequence[SlurmNode]
 ) -> list[Problem]:
     found = []
     place = request.node or (f"queue {partition.name}" if partition else "this grid")

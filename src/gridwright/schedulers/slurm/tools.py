@@ -1,4 +1,4 @@
-"""Slurm's command-line tools on the head node: a limit of time, an environment of their own, and retries."""
+"""Runs Slurm's command-line tools on the head node, with time-outs, retries and a clean environment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 from gridwright.commands import CommandNotStarted, CommandOutput
 from gridwright.errors import ExitStatus, GridwrightError, environment_error, input_error
 from gridwright.schedulers.head_node import HeadNode
-from gridwright.schedulers.slurm.words import Refusal, refusal
+from gridwright.schedulers.slurm.translations import Refusal, refusal
 
 ANSWER_S = 20.0
 """The longest that one tool may take; the tools themselves give up after MessageTimeout, 10 s by default."""
@@ -36,8 +36,8 @@ SLURM_MEM_PER_CPU of a job that submits) or what the tools print (SQUEUE_FORMAT)
 _SLURMS = ("SLURM", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_", "SCANCEL_", "SCONTROL_", "SINFO_")
 
 
-class Refused(Exception):
-    """A tool said no, or nothing."""
+class ToolRefused(Exception):
+    """A tool of Slurm failed, or did not end in time."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.message)
@@ -54,7 +54,7 @@ class Tools:
     def once(
         self, command: Sequence[str], *, stdin: bytes = b"", timeout_s: float = ANSWER_S
     ) -> CommandOutput:
-        """Run a tool once. Raises Refused where it failed, with kind `unclear` where it did not end in time.
+        """Run a tool once. Raises ToolRefused where it failed; kind `unclear`: it did not end in time.
 
         Raises GridwrightError (ENVIRONMENT) where it cannot be started.
         """
@@ -65,9 +65,9 @@ class Tools:
             raise environment_error(error.problems[0].what, where=self.head.name, remedy=remedy) from error
         except GridwrightError as error:
             late = "it has not answered in time"
-            raise Refused(Refusal("unclear", "slurmctld has not answered in time", "", late)) from error
+            raise ToolRefused(Refusal("unclear", "slurmctld has not answered in time", "", late)) from error
         if answer.status != 0:
-            raise Refused(refusal(answer.stderr.decode(errors="replace")))
+            raise ToolRefused(refusal(answer.stderr.decode(errors="replace")))
         return answer
 
     def query(self, command: Sequence[str], *, timeout_s: float = ANSWER_S) -> bytes:
@@ -76,7 +76,7 @@ class Tools:
         Raises GridwrightError: ENVIRONMENT after PATIENCE_S, INPUT where Slurm understood and refused.
         """
         for attempt in Retrying(
-            retry=retry_if_exception_type(NoAnswer),
+            retry=retry_if_exception_type(SlurmDown),
             stop=stop_after_delay(PATIENCE_S),
             wait=wait_exponential(multiplier=0.2, max=2.0),
             reraise=True,
@@ -84,7 +84,7 @@ class Tools:
             with attempt:
                 try:
                     return self.once(command, timeout_s=timeout_s).stdout
-                except Refused as refused:
+                except ToolRefused as refused:
                     raise self.error(refused.refusal, command[0]) from None
         raise AssertionError("tenacity either returns or raises")
 
@@ -92,13 +92,13 @@ class Tools:
         """A refusal as the error that users see."""
         what = f"{refusal.what}: {tool} says {refusal.message}"
         if refusal.kind in ("away", "unclear"):
-            return NoAnswer(environment_error(what, where=self.head.name, remedy=refusal.remedy or None))
+            return SlurmDown(environment_error(what, where=self.head.name, remedy=refusal.remedy or None))
         if refusal.kind == "broken":
             return environment_error(what, where=self.head.name, remedy=refusal.remedy or None)
         return input_error(what, remedy=refusal.remedy or None)
 
 
-class NoAnswer(GridwrightError):
+class SlurmDown(GridwrightError):
     """slurmctld does not answer now, and may later."""
 
     def __init__(self, error: GridwrightError) -> None:

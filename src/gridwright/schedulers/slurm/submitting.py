@@ -1,4 +1,4 @@
-"""Handing jobs in: sbatch, tried again without ever having a job twice."""
+"""Submits jobs with sbatch, and tries again without ever submitting one twice."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
-from gridwright.schedulers.slurm.access import Site, scancel
+from gridwright.schedulers.slurm.access import SlurmAccess, scancel
 from gridwright.schedulers.slurm.cluster import Cluster
 from gridwright.schedulers.slurm.job_name import Tag
 from gridwright.schedulers.slurm.job_script import exported, given_environment, script_arguments
 from gridwright.schedulers.slurm.numbers import goes_back, use_up_numbers
 from gridwright.schedulers.slurm.queue import MANY, by_tag, read_queue
-from gridwright.schedulers.slurm.record import Record
+from gridwright.schedulers.slurm.record import JobRecord
 from gridwright.schedulers.slurm.record_rows import WHOLE
-from gridwright.schedulers.slurm.submission import Handing, parse_answer, sbatch_arguments
-from gridwright.schedulers.slurm.tools import ANSWER_S, PATIENCE_S, Refused
-from gridwright.schedulers.slurm.words import Refusal
+from gridwright.schedulers.slurm.submission import SbatchCall, parse_answer, sbatch_arguments
+from gridwright.schedulers.slurm.tools import ANSWER_S, PATIENCE_S, ToolRefused
+from gridwright.schedulers.slurm.translations import Refusal
 
 LEASE_S = 2 * PATIENCE_S + 3 * ANSWER_S
 """How long a submission is left to the process that hands it in: longer than that takes at worst."""
 
 
-def hand_in(site: Site, record: Record, cluster: Cluster, handing: Handing) -> tuple[Tag, int]:
+def submit_request(
+    access: SlurmAccess, record: JobRecord, cluster: Cluster, call: SbatchCall
+) -> tuple[Tag, int]:
     """Hand in one job; its attempt and Slurm's number. Bounded by LEASE_S.
 
     Where it is not clear whether slurmctld has taken it, the queue is asked. A job that is not in there gets
@@ -36,45 +38,45 @@ def hand_in(site: Site, record: Record, cluster: Cluster, handing: Handing) -> t
     stepped = False
     while True:
         try:
-            number = _sbatch(site, record, cluster, handing)
-        except Refused as refused:
+            number = _sbatch(access, record, cluster, call)
+        except ToolRefused as refused:
             refusal = refused.refusal
         else:
-            if stepped or not goes_back(record, number) or not _taken_back(site, handing.tag, number):
-                return handing.tag, number
-            use_up_numbers(site, record)
+            if stepped or not goes_back(record, number) or not _taken_back(access, call.tag, number):
+                return call.tag, number
+            use_up_numbers(access, record)
             stepped, refusal = True, Refusal("away", "slurmctld has lost jobs", "", "")
-            handing = _next_attempt(site, record, handing, refusal)
+            call = _next_attempt(access, record, call, refusal)
             continue
         if refusal.kind not in ("away", "unclear"):
-            raise site.tools.error(refusal, "sbatch")
+            raise access.tools.error(refusal, "sbatch")
         if refusal.kind == "unclear":
-            rows = by_tag(read_queue(site.tools, MANY)).get(handing.tag, [])
+            rows = by_tag(read_queue(access.tools, MANY)).get(call.tag, [])
             if rows:
-                return handing.tag, rows[0].job_id
-            handing = _next_attempt(site, record, handing, refusal)
+                return call.tag, rows[0].job_id
+            call = _next_attempt(access, record, call, refusal)
         if time.monotonic() + wait_s > give_up:
-            raise _kept(site.tools.error(refusal, "sbatch"))
+            raise _kept(access.tools.error(refusal, "sbatch"))
         time.sleep(wait_s)
         wait_s = min(2.0, wait_s * 2)
 
 
-def _taken_back(site: Site, tag: Tag, number: int) -> bool:
+def _taken_back(access: SlurmAccess, tag: Tag, number: int) -> bool:
     """Whether a job that got a number which was another's could be cancelled before it began."""
-    site.places.fence(tag)
-    if any(job.partition("_")[0] == str(tag) for job in site.places.runs_begun()):
-        site.places.lift_fence(tag)
+    access.directories.fence(tag)
+    if any(job.partition("_")[0] == str(tag) for job in access.directories.runs_begun()):
+        access.directories.lift_fence(tag)
         return False
-    scancel(site, [str(number)])
+    scancel(access, [str(number)])
     return True
 
 
-def _next_attempt(site: Site, record: Record, handing: Handing, refusal: Refusal) -> Handing:
-    site.places.fence(handing.tag)
-    tag = record.claim(handing.tag, time.time() + LEASE_S)
+def _next_attempt(access: SlurmAccess, record: JobRecord, call: SbatchCall, refusal: Refusal) -> SbatchCall:
+    access.directories.fence(call.tag)
+    tag = record.claim(call.tag, time.time() + LEASE_S)
     if tag is None:
-        raise _kept(site.tools.error(refusal, "sbatch"))
-    return replace(handing, tag=tag)
+        raise _kept(access.tools.error(refusal, "sbatch"))
+    return replace(call, tag=tag)
 
 
 def _kept(error: GridwrightError) -> GridwrightError:
@@ -89,34 +91,34 @@ def _kept(error: GridwrightError) -> GridwrightError:
     )
 
 
-def _sbatch(site: Site, record: Record, cluster: Cluster, handing: Handing) -> int:
-    request, scheduler = handing.request, site.section
+def _sbatch(access: SlurmAccess, record: JobRecord, cluster: Cluster, call: SbatchCall) -> int:
+    request, scheduler = call.request, access.section
     environment = given_environment(request)
-    known = record.by_token(handing.tag.token)
+    known = record.by_token(call.tag.token)
     command = [
         *sbatch_arguments(
-            handing,
+            call,
             cluster=cluster,
             partition=request.queue or scheduler.partition,
             account=scheduler.account,
-            logs=site.places.logs,
-            options=site.options,
+            logs=access.directories.logs,
+            options=access.options,
         ),
-        str(site.places.script),
+        str(access.directories.script),
         *script_arguments(
             request,
-            state=site.places.base,
-            tag=handing.tag,
+            state=access.directories.base,
+            tag=call.tag,
             identifier=(known.identifier or "") if known is not None else "",
             environment=environment,
         ),
     ]
-    answer = site.tools.once(command, stdin=exported(environment))
+    answer = access.tools.once(command, stdin=exported(environment))
     try:
         return parse_answer(answer.stdout)
     except (ValueError, IndexError):
         printed = answer.stdout.decode(errors="replace").strip()
-        raise Refused(Refusal("unclear", "sbatch printed no number of a job", "", printed)) from None
+        raise ToolRefused(Refusal("unclear", "sbatch printed no number of a job", "", printed)) from None
 
 
 def elements_of(elements: Sequence[int]) -> Sequence[int] | None:

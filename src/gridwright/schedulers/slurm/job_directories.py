@@ -1,4 +1,4 @@
-"""Where a user's jobs of a grid keep what they need: below the state directory, the same on all nodes."""
+"""The directories of one user's jobs, below the state directory, at the same path on all nodes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def this_user() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class JobDirectories:
     """The directories of one user: a record of one's own keeps users of a shared file system apart."""
 
     base: Path
@@ -107,16 +107,22 @@ class Places:
                     each.unlink(missing_ok=True)
 
 
-def make_places(state: Path) -> Places:
+def make_job_directories(state: Path) -> JobDirectories:
     """The directories of this user, made where they are not there. Raises GridwrightError (ENVIRONMENT)."""
     shared = state / "slurm"
-    places = Places(shared / this_user())
+    directories = JobDirectories(shared / this_user())
     try:
         if not shared.is_dir():
             shared.mkdir(parents=True, exist_ok=True)
             # Other users of the grid have directories of their own beside this one, as in /tmp.
             shared.chmod(0o1777)
-        for each in (places.base, places.logs, places.runs, places.fences, places.leftovers):
+        for each in (
+            directories.base,
+            directories.logs,
+            directories.runs,
+            directories.fences,
+            directories.leftovers,
+        ):
             each.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise environment_error(
@@ -124,4 +130,4 @@ def make_places(state: Path) -> Places:
             where=str(error.filename or state),
             remedy="make it, writable for all who submit jobs, or name another with state: in the spec",
         ) from error
-    return places
+    return directories

@@ -1,4 +1,4 @@
-"""Slurm's words for states and reasons, and the messages of its tools, in ours: three tables of the package.
+"""Translates Slurm's states, reasons and error messages, with three tables of the package.
 
 Sources: states, squeue(1) JOB STATE CODES and the state flags of the REST API; reasons, Slurm's page of job
 reason codes; refusals, the messages of Slurm's error numbers and what sbatch 22.05 prints.
@@ -19,7 +19,7 @@ _DATA = Path(__file__).parent / "data"
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StateMeaning:
     """What a word of Slurm for a state means."""
 
     state: JobState
@@ -28,7 +28,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class ReasonMeaning:
     """Why a job waits or has ended."""
 
     word: str
@@ -56,13 +56,13 @@ def _rows(name: str) -> Iterator[dict[str, str]]:
 
 
 @cache
-def _states() -> dict[str, State]:
-    return {row["word"]: State(JobState(row["state"]), row["sentence"]) for row in _rows("states.csv")}
+def _states() -> dict[str, StateMeaning]:
+    return {row["word"]: StateMeaning(JobState(row["state"]), row["sentence"]) for row in _rows("states.csv")}
 
 
 @cache
-def _reasons() -> tuple[Reason, ...]:
-    return tuple(Reason(row["word"], row["sentence"], row["remedy"]) for row in _rows("reasons.csv"))
+def _reasons() -> tuple[ReasonMeaning, ...]:
+    return tuple(ReasonMeaning(row["word"], row["sentence"], row["remedy"]) for row in _rows("reasons.csv"))
 
 
 @cache
@@ -73,7 +73,7 @@ def _refusals() -> tuple[tuple[str, Refusal], ...]:
     )
 
 
-def job_state(words: Sequence[str]) -> State:
+def job_state(words: Sequence[str]) -> StateMeaning:
     """Our state for Slurm's: its base state, followed by flags in the newer JSON.
 
     A job that is completing still holds its node and is not final. A word that is newer than this
@@ -87,16 +87,16 @@ def job_state(words: Sequence[str]) -> State:
     for word in named:
         if word in table:
             return table[word]
-    return State(JobState.RUNNING, f"Slurm says {', '.join(words) or 'nothing'}")
+    return StateMeaning(JobState.RUNNING, f"Slurm says {', '.join(words) or 'nothing'}")
 
 
-def reason(text: str) -> Reason:
+def reason(text: str) -> ReasonMeaning:
     """What a reason means; `text` is its word, or that and more: ReqNodeNotAvail, UnavailableNodes:n1."""
     word = text.strip("()").replace(",", " ").split(" ")[0]
     for each in _reasons():
         if each.word == word or ("*" in each.word and fnmatchcase(word, each.word)):
-            return Reason(word, each.sentence, each.remedy)
-    return Reason(word, f"Slurm says {text.strip('()')}", "")
+            return ReasonMeaning(word, each.sentence, each.remedy)
+    return ReasonMeaning(word, f"Slurm says {text.strip('()')}", "")
 
 
 def refusal(stderr: str) -> Refusal:

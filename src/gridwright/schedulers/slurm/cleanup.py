@@ -1,13 +1,13 @@
-"""Removing private directories of jobs that were killed before their script could."""
+"""Removes the private directories of jobs that were killed before their script could remove them."""
 
 from __future__ import annotations
 
 from gridwright.errors import GridwrightError
-from gridwright.schedulers.slurm.access import Site
+from gridwright.schedulers.slurm.access import SlurmAccess
 from gridwright.schedulers.slurm.job_name import Tag
 from gridwright.schedulers.slurm.job_script import private_prefix
-from gridwright.schedulers.slurm.record import Record
-from gridwright.schedulers.slurm.record_rows import WHOLE, Ended, Submission
+from gridwright.schedulers.slurm.record import JobRecord
+from gridwright.schedulers.slurm.record_rows import WHOLE, JobEnd, Submission
 
 _SWEEP = """library=$1
 shift
@@ -25,7 +25,7 @@ _AT_ONCE = 200
 _TIMEOUT_S = 120.0
 
 
-def sweep(site: Site, record: Record) -> None:
+def clean_up(access: SlurmAccess, record: JobRecord) -> None:
     """Remove what is left of jobs that have ended and were not to be kept; nothing without our own naming.
 
     A library that the head node does not see is on a disk of the job's node: what is to be removed is written
@@ -42,40 +42,46 @@ def sweep(site: Site, record: Record) -> None:
                 if directory := submission.request.libraries.get(library):
                     by_library.setdefault(directory, []).append((submission, element, node))
     for directory, jobs in by_library.items():
-        _sweep_library(site, record, directory, jobs)
+        _clean_library(access, record, directory, jobs)
     record.swept([(token, element) for token, element, _ in leftovers])
 
 
-def _sweep_library(
-    site: Site, record: Record, directory: str, jobs: list[tuple[Submission, int, str | None]]
+def _clean_library(
+    access: SlurmAccess,
+    record: JobRecord,
+    directory: str,
+    jobs: list[tuple[Submission, int, str | None]],
 ) -> None:
     for first in range(0, len(jobs), _AT_ONCE):
         chosen = jobs[first : first + _AT_ONCE]
         prefixes = [_prefix(submission, element, record) for submission, element, _ in chosen]
         command = ["/bin/sh", "-c", _SWEEP, "sweep", directory, *prefixes]
         try:
-            status = site.tools.head.run(command, timeout_s=_TIMEOUT_S).status
+            status = access.tools.head.run(command, timeout_s=_TIMEOUT_S).status
         except GridwrightError:
             # A file system that hangs must not keep jobs from being shown; the directories stay.
             return
         if status == _NO_LIBRARY:
-            _leave_to_nodes(site, record, directory, chosen)
+            _leave_to_nodes(access, record, directory, chosen)
 
 
-def _prefix(submission: Submission, element: int, record: Record) -> str:
+def _prefix(submission: Submission, element: int, record: JobRecord) -> str:
     ended = record.ended(submission.token).get(element)
     attempt = ended.attempt if ended is not None else submission.attempt
     return private_prefix(Tag(submission.token, attempt), None if element == WHOLE else element)
 
 
 def _leave_to_nodes(
-    site: Site, record: Record, directory: str, jobs: list[tuple[Submission, int, str | None]]
+    access: SlurmAccess,
+    record: JobRecord,
+    directory: str,
+    jobs: list[tuple[Submission, int, str | None]],
 ) -> None:
     for submission, element, node in jobs:
         if node is None or "/" in node or "\n" in directory:
             continue
-        ended: Ended | None = record.ended(submission.token).get(element)
+        ended: JobEnd | None = record.ended(submission.token).get(element)
         prefix = _prefix(submission, element, record)
         runs = range((ended.restarts if ended is not None else 0) + 1)
-        with (site.places.leftovers / node).open("a") as file:
+        with (access.directories.leftovers / node).open("a") as file:
             file.writelines(f"{directory}/{prefix}{number}\n" for number in runs)
