@@ -11,6 +11,7 @@ from gridwright.cli.prove.workload_profile import profile_run
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.runs.profiles import load_profiles
 from tests.support.command import Command
+from tests.support.moved import moved_bytes
 from tests.support.workload import Grid, sh
 
 MB = 1_000_000
@@ -34,8 +35,8 @@ def test_a_test_that_spills_is_profiled_in_the_order_of_its_work(grid: Grid, tmp
     assert (found.scale, found.streams, found.matrix) == ("tiny", 1, "own")
     assert (sort.launches, sort.cores) == (1, 1)
     for library, moved in launch["libraries"].items():
-        assert sort.moved_bytes(library, "read") == pytest.approx(moved["read_bytes"], abs=20)
-        assert sort.moved_bytes(library, "write") == pytest.approx(moved["written_bytes"], abs=20)
+        assert moved_bytes(sort, library, "read") == pytest.approx(moved["read_bytes"], abs=20)
+        assert moved_bytes(sort, library, "write") == pytest.approx(moved["written_bytes"], abs=20)
     assert sort.cpu_s == pytest.approx(launch["user_s"] + launch["system_s"], abs=0.01)
     assert sum(each.seconds for each in sort.phases) == pytest.approx(launch["real_s"], abs=0.05)
     reading = [number for number, each in enumerate(sort.phases) if each.read_bytes.get("data")]
@@ -54,9 +55,9 @@ def test_a_command_is_profiled_by_what_it_computes_and_when(grid: Grid, tmp_path
     assert ended.status == 0, ended.err
     own = load_profiles(out).profiles["own"]
     assert own.class_ == "command"
-    assert own.moved_bytes("work", "write") == pytest.approx(30 * MB, rel=0.05)
+    assert moved_bytes(own, "work", "write") == pytest.approx(30 * MB, rel=0.05)
     # The zeros, and the file when it is read back.
-    assert own.moved_bytes("data", "read") == pytest.approx(60 * MB, rel=0.1)
+    assert moved_bytes(own, "data", "read") == pytest.approx(60 * MB, rel=0.1)
     assert own.cpu_s > 0.1
     busiest = max(range(len(own.phases)), key=lambda number: own.phases[number].cpu_s)
     written = [number for number, each in enumerate(own.phases) if each.written_bytes.get("work", 0) > MB]

@@ -9,8 +9,6 @@ from gridwright.doctor.facts.node_facts import LibraryFacts, NodeFacts
 from gridwright.doctor.observation import Seen
 from gridwright.errors import Level
 
-LIBRARY_GONE = "it could not be looked at"
-
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:

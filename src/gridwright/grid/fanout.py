@@ -12,8 +12,6 @@ from gridwright.schedulers.head_node import HeadNode
 FANOUT = 64
 """Connections at a time, ClusterShell's own default."""
 CONNECT_S = 5
-UNREACHABLE = 255
-"""Exit status of ssh where it could not connect (ssh(1), EXIT STATUS)."""
 
 
 def on_nodes(

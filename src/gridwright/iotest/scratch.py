@@ -61,18 +61,6 @@ class Scratch:
             raise
         return scratch
 
-    def stream_file(self, number: int) -> str:
-        """Path of the file that stream `number` writes and reads."""
-        return str(self.directory / f"{STREAM}-{number}.dat")
-
-    def mixed_file(self, number: int) -> str:
-        """Path of the file that stream `number` writes in the mixed phase."""
-        return str(self.directory / f"{MIXED}-{number}.dat")
-
-    def metadata_directory(self, number: int) -> str:
-        """Path of the directory that stream `number` fills in the metadata phase."""
-        return str(self.directory / f"{METADATA}-{number}")
-
     def make_shared(self, name: str, *, instead_of: str | None) -> None:
         """Make an empty file that streams share, and remove that of an earlier phase. Raises OSError.
 

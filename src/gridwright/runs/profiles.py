@@ -74,11 +74,6 @@ class LaunchProfile(_Strict):
         """Core-seconds of all phases."""
         return sum(phase.cpu_s for phase in self.phases)
 
-    def moved_bytes(self, library: LibraryName, way: Literal["read", "write"]) -> int:
-        """Bytes of all phases to or from one library, as the test asked for them."""
-        sums = (each.read_bytes if way == "read" else each.written_bytes for each in self.phases)
-        return sum(each.get(library, 0) for each in sums)
-
 
 class Profiles(_Strict):
     """The document: profiles by test, and where they come from."""

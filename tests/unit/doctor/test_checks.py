@@ -9,7 +9,7 @@ import pytest
 
 from gridwright.commands import CommandOutput
 from gridwright.doctor.examination import examine, seen_of
-from gridwright.doctor.facts.node_facts import library_facts
+from gridwright.doctor.facts.gather import gather_library
 from gridwright.spec import parse_spec
 from tests.support.doctor_grid import GIB, MACHINES, SPEC, grid, machine, node, results, sound, wrong
 
@@ -185,7 +185,7 @@ def test_this_machine_is_looked_at_where_there_is_no_other(tmp_path: Path) -> No
 
 def test_a_file_in_the_place_of_a_library(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("no directory")
-    assert library_facts(tmp_path / "data").missing == "Not a directory"
+    assert gather_library(tmp_path / "data")["missing"] == "Not a directory"
 
 
 def test_what_the_spec_silences_is_told_with_the_reason_and_counts_for_nothing() -> None:

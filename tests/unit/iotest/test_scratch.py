@@ -36,7 +36,7 @@ def mark(directory: Path, **own: Any) -> None:
 def left(library: Path) -> Path:
     """A directory that a killed test left, with a file in it."""
     scratch = Scratch.create(library)
-    Path(scratch.stream_file(0)).write_bytes(b"x" * 1000)
+    (scratch.directory / "stream-0.dat").write_bytes(b"x" * 1000)
     mark(scratch.directory, process=dead_process())
     return scratch.directory
 
@@ -50,18 +50,11 @@ def test_it_is_fresh_private_and_marked(library: Path) -> None:
     assert json.loads((one.directory / MARKER).read_text())["process"]["pid"] == os.getpid()
 
 
-def test_all_its_paths_lie_inside(library: Path) -> None:
-    scratch = Scratch.create(library)
-    for path in (scratch.stream_file(3), scratch.mixed_file(3), scratch.metadata_directory(3)):
-        assert Path(path).parent == scratch.directory
-    assert len({scratch.stream_file(3), scratch.mixed_file(3), scratch.metadata_directory(3)}) == 3
-
-
 def test_removing_leaves_nothing_and_tells_how_it_goes_on(library: Path) -> None:
     scratch = Scratch.create(library)
     for number in range(3):
-        Path(scratch.stream_file(number)).write_bytes(b"x")
-    small = Path(scratch.metadata_directory(0))
+        (scratch.directory / f"stream-{number}.dat").write_bytes(b"x")
+    small = scratch.directory / "metadata-0"
     small.mkdir()
     (small / "f0").write_bytes(b"x")
     beats: list[int] = []

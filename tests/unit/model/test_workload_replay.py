@@ -18,6 +18,7 @@ from gridwright.runs.profiles import LaunchProfile, PhaseProfile, Profiles
 from gridwright.spec import parse_spec
 from gridwright.workload.programs import registry
 from tests.support.examples import examples
+from tests.support.moved import moved_bytes
 
 MB = 1_000_000
 EXACT = Replay(spread=0.0, tolerance=0.0)
@@ -251,7 +252,7 @@ def test_the_profiles_that_come_along_know_every_test() -> None:
     assert sorted(found.profiles) == sorted(registry.NAMES)
     assert (found.streams, found.scale) == (1, "small")
     assert all(profile.cpu_s > 0.0 for profile in found.profiles.values())
-    assert found.profiles["sort"].moved_bytes("util", "write") > 0
+    assert moved_bytes(found.profiles["sort"], "util", "write") > 0
     predicted = simulate_workload(grid(), matrix(tuple(registry.NAMES)), found, EXACT)
     assert 0.2 < (predicted.ratio_mean or 0.0) < 2.0
 
@@ -284,8 +285,8 @@ def test_no_grid_does_more_than_its_parts_can(
     plan = matrix(*[tuple(all_.profiles)] * streams)
     found = simulate_workload(grid(nodes=nodes), plan, all_, EXACT)
     used = min(nodes, streams)
-    read = streams * sum(each.moved_bytes("data", "read") for each in all_.profiles.values())
-    written = streams * sum(each.moved_bytes("work", "write") for each in all_.profiles.values())
+    read = streams * sum(moved_bytes(each, "data", "read") for each in all_.profiles.values())
+    written = streams * sum(moved_bytes(each, "work", "write") for each in all_.profiles.values())
     least = max(found.cpu_s / (2 * used), read / 100e6, written / 50e6)
     assert found.elapsed_s >= least * (1 - 1e-6) - 1e-6
     assert found.real_s <= streams * found.elapsed_s * (1 + 1e-6) + 1e-6

@@ -16,6 +16,7 @@ from gridwright.runs.profile_record import profiles_of
 from gridwright.runs.profiles import Profiles, load_profiles, parse_profiles, save_profiles
 from gridwright.runs.records import RunRecord
 from gridwright.runs.workload_record import LaunchRecord
+from tests.support.moved import moved_bytes
 from tests.support.records import launch_record, workload_record
 
 MB = 1_000_000
@@ -55,7 +56,7 @@ def test_the_median_launch_is_taken_whole() -> None:
     )
     found = made(slow, middle, fast).profiles["sort"]
     assert (found.real_s, found.user_s, found.launches) == (5.0, 2.5, 3)
-    assert found.moved_bytes("data", "read") == 5 * MB
+    assert moved_bytes(found, "data", "read") == 5 * MB
     assert made(slow, fast).profiles["sort"].real_s == 4.0
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, Field
 
-from gridwright.doctor.facts.gather import gather, gather_library
+from gridwright.doctor.facts.gather import gather
 from gridwright.errors import Level
 
 
@@ -200,8 +199,3 @@ def node_facts(
 ) -> NodeFacts:
     """Facts of this node; see `gather`."""
     return NodeFacts.model_validate(gather(paths, wanted, filesystems))
-
-
-def library_facts(path: Path) -> LibraryFacts:
-    """Look at a library, in a child: a mount that hangs hangs only that."""
-    return LibraryFacts.model_validate(gather_library(path))

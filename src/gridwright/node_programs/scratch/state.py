@@ -51,11 +51,6 @@ class State:
         intents = {name: each for name, each in self.intents.items() if name != build.name}
         return State({**self.made, build.name: build}, intents)
 
-    def uuids(self) -> frozenset[str]:
-        """Every UUID of md by which a disk is known as ours."""
-        builds = [*self.made.values(), *self.intents.values()]
-        return frozenset(build.md_uuid for build in builds if build.md_uuid is not None)
-
 
 NOTHING = State({}, {})
 

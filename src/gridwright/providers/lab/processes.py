@@ -78,17 +78,6 @@ def kill(process: ProcessId) -> None:
         os.close(fd)
 
 
-def wait_until_gone(processes: Iterable[ProcessId], *, seconds: float) -> list[ProcessId]:
-    """Wait for the end of processes; return those that still run when the time is over."""
-    deadline = time.monotonic() + seconds
-    left = list(processes)
-    while left := [each for each in left if each.alive]:
-        if time.monotonic() > deadline:
-            break
-        time.sleep(0.005)
-    return left
-
-
 def end_all(first: Sequence[ProcessId], *, seconds: float, more: Callable[[], set[int]] = set) -> set[int]:
     """Kill the first processes of PID namespaces, and wait until nothing is in any namespace of theirs.
 
