@@ -153,7 +153,9 @@ class ClientLauncher:
     def __init__(self) -> None:
         self._processes: list[subprocess.Popen[bytes]] = []
 
-    def start(self, commands: Mapping[str, Sequence[str]], logs: Path) -> None:
+    def start(
+        self, commands: Mapping[str, Sequence[str]], logs: Path, inputs: Mapping[str, bytes] | None = None
+    ) -> None:
         names = list(commands)
         command = list(commands[names[0]])
         to = command[command.index("--connect") : command.index("--credentials")]

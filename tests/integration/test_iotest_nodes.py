@@ -132,7 +132,9 @@ class Curious(LocalLauncher):
         self.modes: set[int] = set()
         self.keys: list[str] = []
 
-    def start(self, commands: Mapping[str, Sequence[str]], logs: Path) -> None:
+    def start(
+        self, commands: Mapping[str, Sequence[str]], logs: Path, inputs: Mapping[str, bytes] | None = None
+    ) -> None:
         (directory,) = self._directory.iterdir()
         files = list(directory.iterdir())
         self.modes = {file.stat().st_mode & 0o777 for file in files}
@@ -353,7 +355,9 @@ class Meddler(LocalLauncher):
         super().__init__()
         self._node, self._replace = node, replace
 
-    def start(self, commands: Mapping[str, Sequence[str]], logs: Path) -> None:
+    def start(
+        self, commands: Mapping[str, Sequence[str]], logs: Path, inputs: Mapping[str, bytes] | None = None
+    ) -> None:
         super().start({**commands, self._node: self._replace(list(commands[self._node]))}, logs)
 
 

@@ -42,7 +42,9 @@ class Tapped(LocalLauncher):
         self._proxy = proxy
         self.port = 0
 
-    def start(self, commands: Mapping[str, Sequence[str]], logs: Path) -> None:
+    def start(
+        self, commands: Mapping[str, Sequence[str]], logs: Path, inputs: Mapping[str, bytes] | None = None
+    ) -> None:
         command = list(commands["node2"])
         at = command.index("--connect") + 1
         self.port = int(command[at].rpartition(":")[2])
@@ -209,7 +211,9 @@ def test_who_has_no_certificate_of_the_test_is_not_let_in_and_it_goes_on(
 
 def test_a_node_is_who_its_certificate_says_it_is(tmp_path: Path, library: Path) -> None:
     class Pretending(LocalLauncher):
-        def start(self, commands: Mapping[str, Sequence[str]], logs: Path) -> None:
+        def start(
+            self, commands: Mapping[str, Sequence[str]], logs: Path, inputs: Mapping[str, bytes] | None = None
+        ) -> None:
             own = {node: list(command) for node, command in commands.items()}
             # node2 says that it is node1, whom nobody starts.
             own["node2"][-1] = "node1"

@@ -40,7 +40,9 @@ class LocalLauncher:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.commands: dict[str, list[str]] = {}
 
-    def start(self, commands: Mapping[str, Sequence[str]], logs: Path) -> None:
+    def start(
+        self, commands: Mapping[str, Sequence[str]], logs: Path, inputs: Mapping[str, bytes] | None = None
+    ) -> None:
         for node, command in commands.items():
             self.commands[node] = list(command)
             with (logs / f"iotest-{node}.log").open("ab") as log:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 from gridwright.errors import GridwrightError
 from gridwright.grid.node_python import with_python
@@ -33,8 +34,13 @@ class NodeLauncher(Protocol):
     can be called at any time.
     """
 
-    def start(self, commands: Mapping[str, Sequence[str]], logs: Path) -> None:
-        """Have each node (the key) run its command; `logs` is a directory of the run for what is said."""
+    def start(
+        self, commands: Mapping[str, Sequence[str]], logs: Path, inputs: Mapping[str, bytes] | None = None
+    ) -> None:
+        """Have each node (the key) run its command; `logs` is a directory of the run for what is said.
+
+        `inputs` is what commands read on stdin, such as secrets; jobs read none.
+        """
 
     def ended(self) -> dict[str, str]:
         """Nodes whose command runs no more, and why, in words: "its job 17 timed out"."""
@@ -64,8 +70,12 @@ class SchedulerLauncher:
         self._cores = cores
         self._jobs: dict[str, str] = {}
 
-    def start(self, commands: Mapping[str, Sequence[str]], logs: Path) -> None:
+    def start(
+        self, commands: Mapping[str, Sequence[str]], logs: Path, inputs: Mapping[str, bytes] | None = None
+    ) -> None:
         """Submit one job for each node, which has a log of its own. Raises GridwrightError."""
+        if inputs:
+            raise ValueError("what a job reads is in a file that its node sees")
         requests = [
             JobRequest(
                 command=command,
@@ -122,6 +132,14 @@ def _end(job: Job) -> str:
     return f"its job {job.id} {how}{reason}" + (f"; see {job.log}" if job.log else "")
 
 
+def _readable(content: bytes) -> IO[bytes]:
+    """A file in memory, to be read from its beginning."""
+    file = os.fdopen(os.memfd_create("input"), "w+b")
+    file.write(content)
+    file.seek(0)
+    return file
+
+
 class SshLauncher:
     """One ssh to each node, run on the head node; its log says what went wrong."""
 
@@ -139,7 +157,9 @@ class SshLauncher:
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._failed: dict[str, str] = {}
 
-    def start(self, commands: Mapping[str, Sequence[str]], logs: Path) -> None:
+    def start(
+        self, commands: Mapping[str, Sequence[str]], logs: Path, inputs: Mapping[str, bytes] | None = None
+    ) -> None:
         """Start one ssh for each node; one that cannot be started is told by `ended`."""
         self._logs = logs
         for node, command in commands.items():
@@ -147,10 +167,10 @@ class SshLauncher:
             words = with_python(self._pythons.get(node, sys.executable), command)
             argv = self._head.ssh([*_SSH, "--", node, shlex.join(words)], self._port())
             try:
-                with self._log(node).open("ab") as log:
+                with self._log(node).open("ab") as log, _readable((inputs or {}).get(node, b"")) as stdin:
                     self._running[node] = subprocess.Popen(
                         argv,
-                        stdin=subprocess.DEVNULL,
+                        stdin=stdin,
                         stdout=log,
                         stderr=log,
                         # A terminal's interrupt goes to the command, which tells the workers itself.

@@ -14,7 +14,7 @@ import ssl
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self, TypeVar
@@ -59,8 +59,8 @@ class Fleet:
     launcher: NodeLauncher
     listen: Callable[[], tuple[socket.socket, str]]
     """A socket that listens, and the host that nodes reach it at; see `HeadNode`."""
-    secrets: Path
-    """A directory that all nodes see at the same path."""
+    secrets: Path | None
+    """A directory that all nodes see, for their certificates; None: each node reads its own on stdin."""
     limits: Limits = field(default_factory=Limits)
 
 
@@ -112,19 +112,25 @@ class Coordinator:
         authority = Authority()
         self._tasks = [asyncio.create_task(self._accept(listener, authority.context()))]
         expected = [name for name, node in self.nodes.items() if node.failure is None]
-        credentials = await asyncio.to_thread(HandedOver, authority, self._fleet.secrets, expected)
-        self._credentials = credentials
+        files, inputs = await asyncio.to_thread(self._hand_out, authority, expected)
         port = listener.getsockname()[1]
         worker = [sys.executable, "-P", "-m", WORKER, "--connect", f"{host}:{port}"]
-        commands = {
-            name: [*worker, "--credentials", str(credentials.file_of(name)), "--node", name]
-            for name in expected
-        }
-        await asyncio.to_thread(self._fleet.launcher.start, commands, self._logs)
+        commands = {name: [*worker, "--credentials", files[name], "--node", name] for name in expected}
+        await asyncio.to_thread(self._fleet.launcher.start, commands, self._logs, inputs)
         self._tasks += [asyncio.create_task(self._watch()), asyncio.create_task(self._ask_launcher())]
         await self._gather()
         # Each worker has read its own by now, and files that are not there cannot be left behind.
-        await asyncio.to_thread(credentials.remove)
+        if self._credentials is not None:
+            await asyncio.to_thread(self._credentials.remove)
+
+    def _hand_out(
+        self, authority: Authority, nodes: Sequence[str]
+    ) -> tuple[Mapping[str, str], Mapping[str, bytes] | None]:
+        """The file of each node's certificate, and what each reads on stdin. Raises GridwrightError."""
+        if self._fleet.secrets is None:
+            return dict.fromkeys(nodes, "-"), {node: authority.of_node(node).encode() for node in nodes}
+        self._credentials = HandedOver(authority, self._fleet.secrets, nodes)
+        return {node: str(self._credentials.file_of(node)) for node in nodes}, None
 
     async def _close(self) -> None:
         tasks = [*self._tasks, *self._greeting]

@@ -14,4 +14,4 @@ def fleet_of(grid: Grid) -> Fleet | None:
     if grid.is_this_machine:
         return None
     nodes = grid.prepared(grid.nodes())
-    return Fleet(nodes, grid.launcher(nodes), grid.listen, grid.state)
+    return Fleet(nodes, grid.launcher(nodes), grid.listen, None if grid.launches_by_ssh else grid.state)

@@ -2,8 +2,8 @@
 
     python -m gridwright.iotest.node_worker --connect HOST:PORT --credentials FILE --node NAME
 
-Started by the scheduler or through ssh. Its key and certificate are in a file that only its owner can read.
-The process ends when the coordinator is done or gone; it leaves no files then.
+Started by the scheduler or through ssh. Its key and certificate are in a file that only its owner can read,
+or on stdin, where FILE is `-`. The process ends when the coordinator is done or gone; it leaves no files.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main() -> None:
     stop = threading.Event()
     try:
         hello = {"say": "hello", "gridwright": __version__, "facts": facts(arguments.node)}
-        connection = _connect(arguments.connect, arguments.credentials, hello)
+        connection = _connect(arguments.connect, _in_memory(arguments.credentials), hello)
     except (OSError, ValueError, WireError, CoordinatorGone) as error:
         reason = "it ended the connection" if isinstance(error, CoordinatorGone) else error
         print(f"the coordinator at {arguments.connect} is out of reach: {reason}", file=sys.stderr)  # noqa: T201
@@ -71,6 +71,15 @@ def facts(node: str) -> dict[str, Any]:
 def _leave(link: NodeLink, stop: threading.Event) -> None:
     stop.set()
     link.orders.put(None)
+
+
+def _in_memory(credentials: Path) -> Path:
+    """The file of the credentials; what is on stdin becomes one that nobody else can read."""
+    if str(credentials) != "-":
+        return credentials
+    file = os.memfd_create("credentials", os.MFD_CLOEXEC)
+    os.write(file, sys.stdin.buffer.read())
+    return Path(f"/proc/self/fd/{file}")
 
 
 def _connect(address: str, credentials: Path, hello: Message) -> Connection:

@@ -166,6 +166,16 @@ def test_the_last_words_of_an_ssh_are_told(tmp_path: Path) -> None:
     assert ended == {"n1": "its ssh ended with exit status 255: ssh: connect to host n1: No route to host"}
 
 
+def test_what_a_program_reads_and_the_way_back_go_with_its_ssh(tmp_path: Path) -> None:
+    head = FakeHead([sys.executable, "-c", "import sys; print(sys.stdin.read(), end='')"])
+    launcher = SshLauncher(head, {"n1": "/part/bin/python"}, lambda: 40123)
+    launcher.start({"n1": [sys.executable, "-m", "x"]}, tmp_path, {"n1": b"a secret"})
+    wait_until(lambda: launcher.ended() or None, seconds=10, what="an end", last=launcher.ended)
+    assert (tmp_path / "iotest-n1.log").read_text() == "a secret"
+    assert head.ports == [40123]
+    assert shlex.split(head.asked[0][-1]) == ["/part/bin/python", "-m", "x"]
+
+
 def test_an_ssh_that_is_not_there_is_told(tmp_path: Path) -> None:
     launcher = SshLauncher(FakeHead(["/nowhere/ssh"]))
     launcher.start({"n1": ["x"]}, tmp_path)
