@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -15,9 +16,10 @@ from hypothesis import strategies as st
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.schedulers.job import JobRequest, JobState
-from gridwright.schedulers.local.attempt import job_environment, private_directories, read_rows
+from gridwright.schedulers.local.attempt import job_environment, private_directories
 from gridwright.schedulers.local.explanation import explain, reasons
 from gridwright.schedulers.local.identifiers import JobKey, parse_identifier, read_token, token
+from gridwright.schedulers.local.job_row import read_rows
 from gridwright.schedulers.local.machine_resources import MachineResources, QueueLimits
 from gridwright.schedulers.local.queries import find_keys, queue_snapshot, read_jobs
 from gridwright.schedulers.local.retention import RETENTION_S, delete_old_jobs
@@ -126,9 +128,8 @@ def test_arguments_and_environment_are_kept_byte_for_byte(
 
 @given(st.dictionaries(texts, texts))
 def test_a_mapping_comes_back(values: dict[str, str]) -> None:
-    import os
-
-    assert unpack_mapping(pack_mapping(values)) == {os.fsencode(k): os.fsencode(v) for k, v in values.items()}
+    encoded = {os.fsencode(name): os.fsencode(value) for name, value in values.items()}
+    assert unpack_mapping(pack_mapping(encoded)) == encoded
 
 
 def test_a_job_gets_its_own_variables_and_not_those_of_the_one_that_submits_it(store: Store) -> None:

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from gridwright.schedulers.local.identifiers import NO_INDEX, TOKEN, JobKey, token
-from gridwright.schedulers.local.machine_resources import MachineResources
-from gridwright.schedulers.local.policy import Demand
-from gridwright.schedulers.local.queries import demand_of
-from gridwright.schedulers.local.schema import unpack, unpack_mapping
+from gridwright.schedulers.local.job_row import JobRow
 from gridwright.schedulers.local.store import Store
 
 PRIVATE = (b"work", b"util")
@@ -20,62 +15,6 @@ OWN = tuple(
     for name in ("DATA", "WORK", "UTIL", "JOB_ID", "CORES", "MEMORY_BYTES", "ARRAY_INDEX", "JOB_TOKEN")
 )
 """Variables that tell a job what it has; those of a job that submits another are not handed on."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobRow:
-    """A job as the store has it: what all elements of an array have in common."""
-
-    id: int
-    priority: int
-    command: Sequence[bytes]
-    directory: bytes
-    environment: Mapping[bytes, bytes]
-    libraries: Mapping[bytes, bytes]
-    cores: int
-    memory_bytes: int
-    queue: str
-    time_limit_s: float | None
-    is_restarted: bool
-    is_kept: bool
-    is_exclusive: bool
-    is_null: bool
-
-    @property
-    def rank(self) -> tuple[int, int]:
-        """Its place among all jobs."""
-        return (-self.priority, self.id)
-
-    def demand(self, machine: MachineResources) -> Demand:
-        """What it takes while it runs."""
-        return demand_of(machine, self.cores, self.memory_bytes, self.queue, self.is_exclusive)
-
-
-_ROWS = """
-SELECT j.id, j.priority, j.command, j.directory, j.environment, j.libraries, j.cores, j.memory, j.queue,
-    j.time_limit, j.is_restarted, j.is_kept, j.is_exclusive, j.is_null
-FROM jobs j
-WHERE j.id>? AND j.id IN (
-    SELECT t.job FROM tasks t WHERE t.state IN ('waiting', 'running') AND t.state=?)
-ORDER BY j.id
-"""
-
-
-def read_rows(store: Store, state: str, *, beyond: int = 0) -> list[JobRow]:
-    """The jobs with tasks in a state, with numbers above `beyond`, in the order of their numbers."""
-    return [
-        JobRow(
-            row[0],
-            row[1],
-            unpack(row[2]),
-            row[3],
-            unpack_mapping(row[4]),
-            unpack_mapping(row[5]),
-            *row[6:10],
-            *map(bool, row[10:14]),
-        )
-        for row in store.all(_ROWS, (beyond, state))
-    ]
 
 
 def private_directories(store: Store, row: JobRow, key: JobKey, attempt: int) -> list[bytes]:

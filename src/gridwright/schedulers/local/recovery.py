@@ -11,8 +11,9 @@ import time
 from dataclasses import dataclass
 
 from gridwright.schedulers.job import JobState
-from gridwright.schedulers.local.attempt import JobRow, private_directories, read_rows
+from gridwright.schedulers.local.attempt import private_directories
 from gridwright.schedulers.local.identifiers import JobKey
+from gridwright.schedulers.local.job_row import JobRow, read_rows
 from gridwright.schedulers.local.processes import (
     Process,
     all_pids,

@@ -22,8 +22,8 @@ from types import FrameType
 from typing import Any
 
 from gridwright.schedulers.job import JobState
-from gridwright.schedulers.local.attempt import JobRow
 from gridwright.schedulers.local.identifiers import JobKey
+from gridwright.schedulers.local.job_row import JobRow
 from gridwright.schedulers.local.machine_resources import MachineResources
 from gridwright.schedulers.local.policy import Allocation, decide
 from gridwright.schedulers.local.queries import capacity_of

@@ -13,8 +13,8 @@ import time
 from collections.abc import Iterable, Sequence
 
 from gridwright.schedulers.job import JobState
-from gridwright.schedulers.local.attempt import JobRow
 from gridwright.schedulers.local.identifiers import JobKey
+from gridwright.schedulers.local.job_row import JobRow
 from gridwright.schedulers.local.launch import LaunchFailure
 from gridwright.schedulers.local.processes import (
     Process,

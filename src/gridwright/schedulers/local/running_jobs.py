@@ -9,8 +9,9 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 
-from gridwright.schedulers.local.attempt import JobRow, job_environment, private_directories
+from gridwright.schedulers.local.attempt import job_environment, private_directories
 from gridwright.schedulers.local.identifiers import JobKey
+from gridwright.schedulers.local.job_row import JobRow
 from gridwright.schedulers.local.launch import LaunchFailure, LaunchRequest, start_process
 from gridwright.schedulers.local.processes import (
     ProcessStat,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 
 VERSION = 1
@@ -63,9 +62,9 @@ Names, arguments and the environment are bytes, since they need not be UTF-8.
 """
 
 
-def pack(words: Iterable[str]) -> bytes:
+def pack(words: Iterable[bytes]) -> bytes:
     """Words as bytes, each ended by a NUL: no argument of a program and no variable can hold one."""
-    return b"".join(os.fsencode(word) + b"\0" for word in words)
+    return b"".join(word + b"\0" for word in words)
 
 
 def unpack(data: bytes) -> list[bytes]:
@@ -73,7 +72,7 @@ def unpack(data: bytes) -> list[bytes]:
     return data.split(b"\0")[:-1]
 
 
-def pack_mapping(values: Mapping[str, str]) -> bytes:
+def pack_mapping(values: Mapping[bytes, bytes]) -> bytes:
     """Names and values in turn; see `pack`."""
     return pack(word for item in values.items() for word in item)
 

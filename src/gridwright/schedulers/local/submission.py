@@ -6,23 +6,18 @@ import os
 import pwd
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gridwright.errors import GridwrightError, Problem, nearest
 from gridwright.schedulers.job import JobRequest
 from gridwright.schedulers.local.identifiers import HIGHEST_INDEX, NO_INDEX, JobKey, parse_identifier
+from gridwright.schedulers.local.job_row import JobRow, insert_row
 from gridwright.schedulers.local.machine_resources import MachineResources
-from gridwright.schedulers.local.schema import has_nul, pack, pack_mapping
+from gridwright.schedulers.local.schema import has_nul
 from gridwright.schedulers.local.store import Store
 from gridwright.units import format_bytes
-
-_INSERT_JOB = """
-INSERT INTO jobs (name, command, directory, environment, libraries, cores, memory, queue, priority,
-    time_limit, is_array, is_restarted, is_kept, is_exclusive, is_null, user, submitted)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,34 +145,36 @@ def insert(store: Store, checked: Sequence[CheckedRequest], machine: MachineReso
 
 def _insert(store: Store, checked: CheckedRequest, machine: MachineResources) -> int:
     request = checked.request
-    job = store.insert(
-        _INSERT_JOB,
-        (
-            os.fsencode(request.name or Path(request.command[0]).name),
-            pack(request.command),
-            os.fsencode(request.directory),
-            pack_mapping(request.environment),
-            pack_mapping(request.libraries),
-            request.cores,
-            checked.memory_bytes,
-            checked.queue,
-            machine.queues[checked.queue].priority,
-            checked.time_limit_s,
-            request.array is not None,
-            request.restart,
-            request.keep,
-            request.exclusive,
-            request.null,
-            user_name(),
-            time.time(),
-        ),
+    row = JobRow(
+        name=os.fsencode(request.name or Path(request.command[0]).name),
+        command=[os.fsencode(word) for word in request.command],
+        directory=os.fsencode(request.directory),
+        environment=_encoded(request.environment),
+        libraries=_encoded(request.libraries),
+        cores=request.cores,
+        memory_bytes=checked.memory_bytes,
+        queue=checked.queue,
+        priority=machine.queues[checked.queue].priority,
+        time_limit_s=checked.time_limit_s,
+        is_array=request.array is not None,
+        is_restarted=request.restart,
+        is_kept=request.keep,
+        is_exclusive=request.exclusive,
+        is_null=request.null,
+        user=user_name(),
+        submitted=time.time(),
     )
+    job = insert_row(store, row)
     store.change_many(
         "INSERT INTO dependencies VALUES (?, ?, ?)", ((job, key.job, key.element) for key in checked.after)
     )
     indices = [NO_INDEX] if request.array is None else request.array
     store.change_many("INSERT INTO tasks (job, idx) VALUES (?, ?)", ((job, index) for index in indices))
     return job
+
+
+def _encoded(values: Mapping[str, str]) -> dict[bytes, bytes]:
+    return {os.fsencode(name): os.fsencode(value) for name, value in values.items()}
 
 
 def user_name() -> str:

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gridwright.schedulers.local.attempt import JobRow, read_rows
 from gridwright.schedulers.local.identifiers import JobKey
+from gridwright.schedulers.local.job_row import JobRow, read_rows
 from gridwright.schedulers.local.machine_resources import MachineResources
 from gridwright.schedulers.local.policy import PendingJob, Rank
 from gridwright.schedulers.local.queries import dependency_progress, unmet_dependencies

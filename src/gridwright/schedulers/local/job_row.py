@@ -1,0 +1,81 @@
+"""A row of table `jobs`: what commands hand to the runner, with one field for each column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from gridwright.schedulers.local.machine_resources import MachineResources
+from gridwright.schedulers.local.policy import Demand, Rank
+from gridwright.schedulers.local.queries import demand_of
+from gridwright.schedulers.local.schema import pack, pack_mapping, unpack, unpack_mapping
+from gridwright.schedulers.local.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRow:
+    """A job in the store: what all elements of an array have in common."""
+
+    id: int = 0
+    """0 until the store has given it a number."""
+    name: bytes
+    command: Sequence[bytes]
+    directory: bytes
+    environment: Mapping[bytes, bytes]
+    libraries: Mapping[bytes, bytes]
+    cores: int
+    memory_bytes: int
+    queue: str
+    priority: int
+    time_limit_s: float | None
+    is_array: bool
+    is_restarted: bool
+    is_kept: bool
+    is_exclusive: bool
+    is_null: bool
+    user: str
+    submitted: float
+    """Seconds since 1970."""
+
+    @property
+    def rank(self) -> Rank:
+        """Its place among all jobs."""
+        return (-self.priority, self.id)
+
+    def demand(self, machine: MachineResources) -> Demand:
+        """What it takes while it runs."""
+        return demand_of(machine, self.cores, self.memory_bytes, self.queue, self.is_exclusive)
+
+
+_FIELDS = tuple(each.name for each in fields(JobRow))
+_COLUMNS = tuple({"memory_bytes": "memory", "time_limit_s": "time_limit"}.get(each, each) for each in _FIELDS)
+_FLAGS = tuple(each for each in _FIELDS if each.startswith("is_"))
+_MAPPINGS = ("environment", "libraries")
+_INSERT = f"INSERT INTO jobs ({', '.join(_COLUMNS[1:])}) VALUES ({', '.join('?' * len(_COLUMNS[1:]))})"  # noqa: S608
+_SELECT = f"""
+SELECT {", ".join(_COLUMNS)} FROM jobs
+WHERE id>? AND id IN (SELECT t.job FROM tasks t WHERE t.state IN ('waiting', 'running') AND t.state=?)
+ORDER BY id
+"""  # noqa: S608 - names of columns only
+
+
+def insert_row(store: Store, row: JobRow) -> int:
+    """Put a job into the store, within a transaction; its number."""
+    values = {name: getattr(row, name) for name in _FIELDS[1:]}
+    values["command"] = pack(row.command)
+    values |= {name: pack_mapping(values[name]) for name in _MAPPINGS}
+    return store.insert(_INSERT, list(values.values()))
+
+
+def read_rows(store: Store, state: str, *, beyond: int = 0) -> list[JobRow]:
+    """The jobs with tasks in a state, with numbers above `beyond`, in the order of their numbers."""
+    return [_decoded(row) for row in store.all(_SELECT, (beyond, state))]
+
+
+def _decoded(row: Sequence[Any]) -> JobRow:
+    values = dict(zip(_FIELDS, row, strict=True))
+    values["command"] = unpack(values["command"])
+    values |= {name: unpack_mapping(values[name]) for name in _MAPPINGS}
+    values |= {name: bool(values[name]) for name in _FLAGS}
+    return JobRow(**values)
