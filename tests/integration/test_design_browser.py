@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gridwright.report.design_page import plan_page, prediction_page
+from gridwright.report.designs.page import plan_page, prediction_page
 from tests.integration.test_report_browser import ARGUMENTS, CHROMIUM, READY, Scheme, contrast, visit
 from tests.support.skips import needs
 from tests.unit.report import sample_designs

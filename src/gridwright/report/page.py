@@ -13,7 +13,7 @@ from gridwright.report.plot import Chart
 from gridwright.report.tables import Table
 from gridwright.report.timeline import Timeline, timelines
 from gridwright.report.verdict import Verdict, judge
-from gridwright.report.workload_part import WorkloadPart, data_facts, workload_part
+from gridwright.report.workload.part import WorkloadPart, data_facts, workload_part
 from gridwright.runs.records import FindingRecord, IotestRecord, LibraryRecord, RunRecord
 from gridwright.runs.workload_record import WorkloadRecord
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from gridwright.report.charts import time_unit
 from gridwright.report.plot import axis_title, layout_of, rate_axis
-from gridwright.report.workload_series import Span, Values
+from gridwright.report.workload.series import Span, Values
 
 LEFT = 64
 """Pixels left of every chart over time: with the same for all, a moment stands on one line."""

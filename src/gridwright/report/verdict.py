@@ -8,7 +8,7 @@ from typing import Literal
 
 from gridwright.report import figures
 from gridwright.report.figures import against, listed, part_of
-from gridwright.report.verdict_workload import judged_sentence, unjudged_sentence, workload_met
+from gridwright.report.workload.verdict import judged_sentence, unjudged_sentence, workload_met
 from gridwright.runs.judge import JUDGED
 from gridwright.runs.records import IotestRecord, LibraryRecord, PhaseRecord, RunRecord
 from gridwright.runs.workload_record import WorkloadRecord

@@ -9,7 +9,7 @@ from gridwright.errors import Finding, GridwrightError, Problem
 from gridwright.runs.events import finding_event
 from gridwright.runs.journal import Event
 from gridwright.runs.workload_record import LaunchRecord
-from gridwright.workload.sas_log import assign_streams, read_sas_log
+from gridwright.workload.sas_log.launch import assign_streams, read_sas_log
 
 
 def import_logs(logs: Sequence[Path], *, node: str) -> list[Event]:

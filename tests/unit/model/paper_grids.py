@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from gridwright.catalog import Catalog
-from gridwright.model.papers import PaperRow, PapersCheck, check_papers
+from gridwright.model.papers.checks import PaperRow, PapersCheck, check_papers
 from gridwright.model.workload import WorkloadMatrix
 from gridwright.workload.matrix import load_matrix
 

@@ -14,8 +14,8 @@ import pytest
 
 import gridwright
 from gridwright.catalog import Catalog, Measured, StoreMeasured, load_catalog
-from gridwright.model.papers import LIMIT, LIMITS, PaperSummary, check_papers, papers_document
-from gridwright.model.papers_figures import PAPERS, published_figures
+from gridwright.model.papers.checks import LIMIT, LIMITS, PaperSummary, check_papers, papers_document
+from gridwright.model.papers.figures import PAPERS, published_figures
 from tests.unit.model.paper_grids import matrices, papers, row
 
 SOURCE = Path(gridwright.__file__).parent

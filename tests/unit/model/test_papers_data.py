@@ -10,7 +10,7 @@ import pytest
 
 import gridwright
 from gridwright.model.grid import grid_model
-from gridwright.model.papers_figures import (
+from gridwright.model.papers.figures import (
     PAPERS,
     advice,
     configurations,
@@ -18,8 +18,8 @@ from gridwright.model.papers_figures import (
     published_figures,
     reasons,
 )
-from gridwright.report.papers_page import papers_page
-from gridwright.report.terminal_papers import print_papers
+from gridwright.report.papers.page import papers_page
+from gridwright.report.terminal.papers import print_papers
 from gridwright.spec import load_spec
 from gridwright.units import Bytes
 from tests.unit.model.paper_grids import papers

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from gridwright.errors import Finding
 from gridwright.model.prediction import Bound, LibraryPrediction, Prediction, Rates
 from gridwright.report.chain_picture import Picture, chain_pictures, place_on_route
-from gridwright.report.design_charts import costs_chart, pareto_chart, plan_costs_chart, predicted_chart
-from gridwright.report.design_page import DESIGNS_DRAWN, plan_page, prediction_page
+from gridwright.report.designs.charts import costs_chart, pareto_chart, plan_costs_chart, predicted_chart
+from gridwright.report.designs.page import DESIGNS_DRAWN, plan_page, prediction_page
 from tests.unit.report import sample_designs
 
 PAGES: dict[str, Callable[[], str]] = {

@@ -9,7 +9,7 @@ import pytest
 
 from gridwright.report import render_report
 from gridwright.report.iotest_nodes import MOST_NODES, facts_table, node_phases, nodes_chart, nodes_table
-from gridwright.report.terminal import print_iotest
+from gridwright.report.terminal.run import print_iotest
 from gridwright.report.verdict import judge, mark_of
 from gridwright.runs.judge import judge_library
 from gridwright.runs.records import IotestRecord, LibraryRecord, NodeFacts

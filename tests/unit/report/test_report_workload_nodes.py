@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gridwright.report.terminal_workload import print_workload
-from gridwright.report.verdict_workload import judged_sentence
-from gridwright.report.workload_nodes import nodes_chart, nodes_table
-from gridwright.report.workload_part import workload_part
+from gridwright.report.terminal.workload import print_workload
+from gridwright.report.workload.nodes import nodes_chart, nodes_table
+from gridwright.report.workload.part import workload_part
+from gridwright.report.workload.verdict import judged_sentence
 from gridwright.runs.workload_nodes import summarize_nodes
 from gridwright.runs.workload_record import WorkloadRecord
 from tests.support.records import launch_record, workload_record

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.report.timeline import MAX_POINTS, timelines
-from gridwright.report.workload_series import Series, Span, own_samples, series_of, span_of, tail_of
+from gridwright.report.workload.series import Series, Span, own_samples, series_of, span_of, tail_of
 from gridwright.runs.workload_record import LaunchRecord
 from tests.support.records import WORKLOAD_START, launch_record, workload_sample
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gridwright.report import workload_tables as tables
-from gridwright.report.published import published_workloads
 from gridwright.report.tables import Table
-from gridwright.report.workload_histogram import ratio_chart
+from gridwright.report.workload import tables
+from gridwright.report.workload.histogram import ratio_chart
+from gridwright.report.workload.published import published_workloads
 from gridwright.runs.workload_record import StepRecord
 from tests.support.records import launch_record, workload_record
 

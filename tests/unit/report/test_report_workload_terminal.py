@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gridwright.report.terminal_workload import print_workload
+from gridwright.report.terminal.workload import print_workload
 from tests.support.records import launch_record, workload_record
 from tests.unit.report import workload_runs
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from gridwright.plan.design import Plan
-from gridwright.report.design_words import binding, dollars, homes
+from gridwright.report.designs.words import binding, dollars, homes
 from gridwright.report.figures import megabytes
-from gridwright.report.terminal_plan import print_explanation, print_plan
+from gridwright.report.terminal.plan import print_explanation, print_plan
 from tests.unit.report import sample_designs
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gridwright.errors import Finding
 from gridwright.model.prediction import Prediction
 from gridwright.report.figures import megabytes
-from gridwright.report.terminal_prediction import limit_bar, print_prediction
+from gridwright.report.terminal.prediction import limit_bar, print_prediction
 from tests.unit.report import sample_designs
 
 

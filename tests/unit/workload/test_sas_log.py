@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from gridwright.errors import Finding, GridwrightError
 from gridwright.runs.workload_record import LaunchRecord
-from gridwright.workload import sas_log_job
-from gridwright.workload.sas_log import assign_streams, read_sas_log
-from gridwright.workload.sas_log_notes import parse_memory, parse_stamp, parse_time
+from gridwright.workload.sas_log import job as sas_log_job
+from gridwright.workload.sas_log.launch import assign_streams, read_sas_log
+from gridwright.workload.sas_log.notes import parse_memory, parse_stamp, parse_time
 from tests.support.examples import examples
 
 in_same_directory = settings(
@@ -366,7 +366,7 @@ def test_no_real_time_gives_no_ratio(tmp_path: Path) -> None:
 
 def test_of_very_many_steps_the_longest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sas_log_job, "MOST_STEPS", 10)
-    monkeypatch.setattr("gridwright.workload.sas_log.MOST_STEPS", 10)
+    monkeypatch.setattr("gridwright.workload.sas_log.launch.MOST_STEPS", 10)
     order = [(n * 37) % 101 for n in range(101)]
     launch, findings = read(tmp_path, "".join(WINDOWS_FULL.replace("0.96", f"{n}.00") for n in order))
     assert names(findings) == ["sas-log-truncated", "sas-log-steps-left-out"]

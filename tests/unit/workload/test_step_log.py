@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gridwright.runs.workload_record import LaunchRecord
-from gridwright.workload.sas_log import read_sas_log
+from gridwright.workload.sas_log.launch import read_sas_log
 from gridwright.workload.step_log import write_step_log
 from tests.support.records import launch_record
 

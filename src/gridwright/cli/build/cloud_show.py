@@ -7,7 +7,7 @@ from typing import Any
 
 from gridwright.providers.aws.changes import FieldChange, ResourceChange
 from gridwright.providers.aws.results import AwsStatus, CostLine, total
-from gridwright.report.terminal_frame import framed_table
+from gridwright.report.terminal.frame import framed_table
 from gridwright.units import HOURS_PER_MONTH
 
 _STANDING = {

@@ -12,7 +12,7 @@ import typer
 from gridwright.cli.build.cloud_show import bill_values, cloud_lines
 from gridwright.providers.aws.results import AwsStatus
 from gridwright.providers.lab.status import FileSystemStatus, LabStatus, NodeStatus
-from gridwright.report.terminal_frame import framed_table, terminal_console
+from gridwright.report.terminal.frame import framed_table, terminal_console
 
 _STANDING = {"not-up": "is not up", "half-made": "is half made: run gridwright up or down", "up": "is up"}
 

@@ -18,7 +18,7 @@ from gridwright.catalog.qualify import (
 )
 from gridwright.cli.arguments import Reader
 from gridwright.report.figures import ABSENT, plain
-from gridwright.report.terminal_frame import framed_table, terminal_console
+from gridwright.report.terminal.frame import framed_table, terminal_console
 
 _MARK = {True: "[green]yes[/]", False: "[red]no[/]"}
 

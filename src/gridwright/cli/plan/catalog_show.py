@@ -22,7 +22,7 @@ from gridwright.catalog.describe import (
 from gridwright.catalog.instances import PROVIDERS
 from gridwright.errors import input_error
 from gridwright.report.figures import ABSENT, megabytes, plain
-from gridwright.report.terminal_frame import framed_table, terminal_console
+from gridwright.report.terminal.frame import framed_table, terminal_console
 
 DEFAULT_REGION = {"aws": "us-east-1", "oci": "us-ashburn-1"}
 """Where prices are shown when no region is named."""

@@ -44,7 +44,7 @@ def run_plan(flags: PlanFlags) -> ExitStatus:
     found = plan(spec, explain=flags.explain)
     chosen = _chosen(flags, found)
     if flags.html is not None:
-        from gridwright.report.design_page import plan_page
+        from gridwright.report.designs.page import plan_page
 
         write_output(flags.html, plan_page(found))
     if flags.json:
@@ -52,11 +52,11 @@ def run_plan(flags: PlanFlags) -> ExitStatus:
 
         typer.echo(json.dumps({"schema": 1, "command": "plan", **plan_document(found)}, indent=2))
     elif flags.explain is not None and found.explanation is not None:
-        from gridwright.report.terminal_plan import print_explanation
+        from gridwright.report.terminal.plan import print_explanation
 
         print_explanation(found.explanation)
     else:
-        from gridwright.report.terminal_plan import print_plan
+        from gridwright.report.terminal.plan import print_plan
 
         print_plan(found)
     if chosen is not None and spec.file is not None:

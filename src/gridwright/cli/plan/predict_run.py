@@ -51,14 +51,14 @@ def run_predict(flags: PredictFlags) -> ExitStatus:
 
     prediction = predict(model, flags.streams)
     if flags.html is not None:
-        from gridwright.report.design_page import prediction_page
+        from gridwright.report.designs.page import prediction_page
 
         write_output(flags.html, prediction_page(prediction))
     if flags.json:
         document = {"schema": 1, "command": "predict", **prediction_document(prediction)}
         typer.echo(json.dumps(document, indent=2))
     else:
-        from gridwright.report.terminal_prediction import print_prediction
+        from gridwright.report.terminal.prediction import print_prediction
 
         print_prediction(prediction, explain=flags.explain)
     if flags.html is not None:
@@ -103,18 +103,18 @@ def _model(flags: PredictFlags) -> GridModel:
 
 def _papers(flags: PredictFlags) -> ExitStatus:
     from gridwright.cli.plan.predict_workload import workload_matrix
-    from gridwright.model.papers import check_papers, papers_document
+    from gridwright.model.papers.checks import check_papers, papers_document
 
     check = check_papers(matrices={name: workload_matrix(name) for name in ("mixed-30", "mixed-20")})
     if flags.markdown:
-        from gridwright.report.papers_page import papers_page
+        from gridwright.report.papers.page import papers_page
 
         typer.echo(papers_page(check), nl=False)
     elif flags.json:
         document = {"schema": 1, "command": "predict", **papers_document(check)}
         typer.echo(json.dumps(document, indent=2))
     else:
-        from gridwright.report.terminal_papers import print_papers
+        from gridwright.report.terminal.papers import print_papers
 
         print_papers(check)
     return ExitStatus.DONE

@@ -43,7 +43,7 @@ def predict_workload(model: GridModel, flags: PredictFlags) -> ExitStatus:
         document = workload_document(model, matrix, prediction)
         typer.echo(json.dumps({"schema": 1, "command": "predict", **document}, indent=2))
     else:
-        from gridwright.report.terminal_workload_prediction import print_workload_prediction
+        from gridwright.report.terminal.workload_prediction import print_workload_prediction
 
         print_workload_prediction(model.name, matrix.name, prediction)
     return ExitStatus.DONE

@@ -61,8 +61,8 @@ def print_results(results: Sequence[CheckResult], seen: Seen, *, everything: boo
     Settings that drifted are a table, as one command mends them all, unless `everything` is to be shown.
     """
     from gridwright.doctor.checks.tuning import tuning_topic
-    from gridwright.report.terminal_frame import terminal_console
-    from gridwright.report.terminal_text import say
+    from gridwright.report.terminal.frame import terminal_console
+    from gridwright.report.terminal.spelling import say
 
     console = terminal_console()
     wrong = [each for each in results if counts(each)]
@@ -83,7 +83,7 @@ def print_results(results: Sequence[CheckResult], seen: Seen, *, everything: boo
 
 
 def _print_wrong(console: Console, result: CheckResult) -> None:
-    from gridwright.report.terminal_text import say
+    from gridwright.report.terminal.spelling import say
 
     say(console, f"{result.level} {result.name}: {_where(result)}{result.found}", _STYLES[result.level])
     if result.expected:
@@ -95,8 +95,8 @@ def _print_wrong(console: Console, result: CheckResult) -> None:
 def _print_drift(console: Console, drifted: Sequence[CheckResult]) -> None:
     if not drifted:
         return
-    from gridwright.report.terminal_frame import framed_table
-    from gridwright.report.terminal_text import cell, say
+    from gridwright.report.terminal.frame import framed_table
+    from gridwright.report.terminal.spelling import cell, say
 
     table = framed_table("Settings that differ from the tuning table", ["level", "check", "nodes"], [])
     table.add_column("found", overflow="fold")

@@ -58,7 +58,7 @@ def run_iotest(flags: IotestFlags) -> ExitStatus:
     from gridwright.grid.grid import Grid
     from gridwright.iotest.recorded import record_iotest
     from gridwright.iotest.targets import directory_target, library_targets
-    from gridwright.report import terminal
+    from gridwright.report.terminal import run as terminal
     from gridwright.runs.directory import RunDirectory
 
     reader = Reader()

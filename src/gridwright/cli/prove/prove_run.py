@@ -107,8 +107,8 @@ class _Lazy:
 
 
 def _print(proof: Proof) -> None:
-    from gridwright.report import terminal
-    from gridwright.report.terminal_workload import print_workload
+    from gridwright.report.terminal import run as terminal
+    from gridwright.report.terminal.workload import print_workload
 
     terminal.print_checks(proof.results.checks)
     if proof.results.iotest is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from gridwright.report import terminal
+from gridwright.report.terminal import run as terminal
 from gridwright.runs.compare import compare_runs
 from gridwright.runs.directory import list_runs, load_run
 from gridwright.runs.find import find_run

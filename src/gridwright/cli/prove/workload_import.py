@@ -14,7 +14,7 @@ from gridwright.errors import ExitStatus
 
 def run_import(logs: Sequence[Path], *, node: str | None, runs: Path, json: bool) -> ExitStatus:
     """Read SAS logs into a run and print its tables; returns the exit status. Raises GridwrightError."""
-    from gridwright.report.terminal_workload import print_workload
+    from gridwright.report.terminal.workload import print_workload
     from gridwright.report.write import write_report
     from gridwright.runs.directory import RunDirectory
     from gridwright.workload.imported import import_logs

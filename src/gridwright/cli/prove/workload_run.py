@@ -43,7 +43,7 @@ class WorkloadFlags:
 def run_workload_command(flags: WorkloadFlags) -> ExitStatus:
     """Run the workload and print its tables; returns the exit status. Raises GridwrightError."""
     from gridwright.cli.prove.workload_profile import check_place, write_profiles_after_run
-    from gridwright.report.terminal_workload import print_workload
+    from gridwright.report.terminal.workload import print_workload
     from gridwright.report.write import write_report
     from gridwright.runs.directory import RunDirectory
     from gridwright.workload.options import library_directories

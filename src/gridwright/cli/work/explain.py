@@ -27,7 +27,7 @@ def explain(job: JobName, grid: GridFile = None, json: Json = False) -> None:
         typer.echo(json_module.dumps(document, indent=2))
         return
     from gridwright.cli.work.jobs_table import printable
-    from gridwright.report.terminal_frame import framed_table, terminal_console
+    from gridwright.report.terminal.frame import framed_table, terminal_console
 
     typer.echo(printable(explanation.summary))
     if any(each.requirements for each in explanation.candidates):

@@ -26,7 +26,7 @@ _AGAIN_S = 2.0
 
 def show_jobs(grid: Path | None, only: Sequence[str] | None, *, everything: bool, json: bool) -> None:
     """Print the jobs once. Raises GridwrightError."""
-    from gridwright.report.terminal_frame import terminal_console
+    from gridwright.report.terminal.frame import terminal_console
 
     scheduler = open_grid(grid).scheduler
     found = find(scheduler, only, everything=everything)
@@ -43,7 +43,7 @@ def watch_jobs(grid: Path | None, only: Sequence[str] | None, *, everything: boo
     """Print the jobs again and again, until interrupted. Raises GridwrightError."""
     from rich.live import Live
 
-    from gridwright.report.terminal_frame import terminal_console
+    from gridwright.report.terminal.frame import terminal_console
 
     scheduler = open_grid(grid).scheduler
     console = terminal_console()

@@ -28,7 +28,7 @@ def jobs_table(jobs: Sequence[Job], now: float) -> Table:
     """One line for each job, or for elements of an array that are alike; `now` in seconds since 1970."""
     from rich.text import Text
 
-    from gridwright.report.terminal_frame import framed_table
+    from gridwright.report.terminal.frame import framed_table
 
     table = framed_table("", ["job", "name", "state", "queue"], ["cores", "memory", "time"])
     table.add_column("node")

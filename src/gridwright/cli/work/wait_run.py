@@ -29,7 +29,7 @@ def run_wait(grid: Path | None, identifiers: Sequence[str], *, json: bool) -> Ex
         typer.echo(json_module.dumps(document, indent=2))
     else:
         from gridwright.cli.work.jobs_table import jobs_table
-        from gridwright.report.terminal_frame import terminal_console
+        from gridwright.report.terminal.frame import terminal_console
 
         terminal_console().print(jobs_table(ended, time.time()))
     return ExitStatus.DONE if completed else ExitStatus.MISSED

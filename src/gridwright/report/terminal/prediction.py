@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gridwright.model.prediction import Bound, LibraryPrediction, Prediction, Rates, Together, reaches
-from gridwright.report.design_words import (
+from gridwright.report.designs.words import (
     burst_text,
     cost_text,
     counted,
@@ -19,8 +19,8 @@ from gridwright.report.design_words import (
     size_text,
 )
 from gridwright.report.figures import ABSENT, listed, megabytes, required, share
-from gridwright.report.terminal_frame import terminal_console
-from gridwright.report.terminal_text import WIDE, cell, fits, lined_table, say, say_findings, spelled
+from gridwright.report.terminal.frame import terminal_console
+from gridwright.report.terminal.spelling import WIDE, cell, fits, lined_table, say, say_findings, spelled
 
 _BAR = 32
 """Columns of a bar of the chart of limits."""

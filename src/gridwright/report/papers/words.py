@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gridwright.model.papers import INSTANCE_TABLE, LIMIT, LIMITS, PaperRow, PapersCheck, PaperSummary
+from gridwright.model.papers.checks import INSTANCE_TABLE, LIMIT, LIMITS, PaperRow, PapersCheck, PaperSummary
 from gridwright.report.figures import ABSENT, GB, MB, count, plain
 
 _SCALES = {"bytes/s": ("MB/s", MB), "bytes": ("GB", GB), "ratio": ("ratio", 1), "s": ("min", 60)}

@@ -58,7 +58,7 @@ class Configuration:
 class PublishedFigure:
     """One figure as it was printed, and how it is predicted.
 
-    `how` is the kind of prediction (a key of papers_predict), `target` the instance type, family or matrix
+    `how` is the kind of prediction (a key of `predicted`), `target` the instance type, family or matrix
     that it is for, `per` what the figure is of: grid, node, core, stream or server.
     """
 

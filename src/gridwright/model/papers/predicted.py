@@ -11,7 +11,7 @@ from gridwright.catalog import Catalog, InstanceType
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import Operation
 from gridwright.model.grid import GridModel, grid_model
-from gridwright.model.papers_figures import (
+from gridwright.model.papers.figures import (
     Configuration,
     PublishedFigure,
     configurations,

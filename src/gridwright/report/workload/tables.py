@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gridwright.report.figures import ABSENT, GB, count, finite, megabytes, plain, volume
-from gridwright.report.published import Published, published_workloads
 from gridwright.report.tables import Cell, Table, table_of
+from gridwright.report.workload.published import Published, published_workloads
 from gridwright.runs.workload_record import LaunchRecord, StepRecord, TestSummary, WorkloadSummary
 
 LONGEST = 40

@@ -10,7 +10,7 @@ from typing import Any
 from gridwright.model.prediction import Prediction
 from gridwright.plan.design import Design
 from gridwright.report.bars import required_chart
-from gridwright.report.design_words import (
+from gridwright.report.designs.words import (
     MOST_RESILIENT,
     binding,
     dollars,

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from gridwright.errors import Finding
-from gridwright.report.design_words import finding_records
-from gridwright.report.terminal_frame import framed_table, print_findings
+from gridwright.report.designs.words import finding_records
+from gridwright.report.terminal.frame import framed_table, print_findings
 
 WIDE = 110
 """From this many columns on a table holds words beside its figures."""

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from gridwright.model.prediction import Prediction, Together
 from gridwright.plan.design import Design, Explanation, Fits, Neighbour, Reading
-from gridwright.report.design_charts import MARK_OF
-from gridwright.report.design_words import (
+from gridwright.report.designs.charts import MARK_OF
+from gridwright.report.designs.words import (
     binding,
     burst_text,
     counted,

@@ -9,8 +9,8 @@ from typing import Any
 from gridwright.report.figures import ABSENT, count, finite, plain, volume
 from gridwright.report.plot import Chart, axis_title, layout_of, plain_axis, rate_axis, safe
 from gridwright.report.tables import Cell, Table, table_of
-from gridwright.report.workload_charts import CLASSES, launch_text
-from gridwright.report.workload_tables import LONGEST, bound_words, minutes, ratio
+from gridwright.report.workload.charts import CLASSES, launch_text
+from gridwright.report.workload.tables import LONGEST, bound_words, minutes, ratio
 from gridwright.runs.workload_record import LaunchRecord, NodeSummary
 
 _ROW = 26

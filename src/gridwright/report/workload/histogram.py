@@ -9,7 +9,7 @@ from typing import Any
 
 from gridwright.report.figures import finite
 from gridwright.report.plot import Chart, axis_title, layout_of, rate_axis
-from gridwright.report.workload_tables import ratio
+from gridwright.report.workload.tables import ratio
 from gridwright.runs.workload_record import LaunchRecord
 
 _BARS = 24

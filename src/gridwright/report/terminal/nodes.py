@@ -6,7 +6,7 @@ from rich.table import Table
 
 from gridwright.report.figures import ABSENT, count, megabytes, plain
 from gridwright.report.iotest_nodes import node_phases, slowest
-from gridwright.report.terminal_frame import framed_table
+from gridwright.report.terminal.frame import framed_table
 from gridwright.runs.records import LibraryRecord, NodePhase, PhaseRecord
 
 MOST_NODES = 24

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from gridwright.model.papers import INSTANCE_TABLE, LIMIT, LIMITS, PaperRow, PapersCheck
-from gridwright.model.papers_figures import PAPERS
+from gridwright.model.papers.checks import INSTANCE_TABLE, LIMIT, LIMITS, PaperRow, PapersCheck
+from gridwright.model.papers.figures import PAPERS
 from gridwright.report.figures import ABSENT
-from gridwright.report.papers_words import (
+from gridwright.report.papers.words import (
     by_reason,
     error_text,
     percent,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from gridwright.errors import Finding, input_error
 from gridwright.runs.workload_record import LaunchRecord, StepRecord
-from gridwright.workload.sas_log_job import MOST_STEPS, Job, LogReader
-from gridwright.workload.sas_log_lines import scan_lines
-from gridwright.workload.sas_log_notes import (
+from gridwright.workload.sas_log.job import MOST_STEPS, Job, LogReader
+from gridwright.workload.sas_log.lines import scan_lines
+from gridwright.workload.sas_log.notes import (
     TimingNote,
 )
 

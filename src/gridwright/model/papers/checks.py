@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gridwright.catalog import Catalog, load_catalog
-from gridwright.model.papers_figures import (
+from gridwright.model.papers.figures import (
     PAPERS,
     Advice,
     Configuration,
@@ -21,7 +21,7 @@ from gridwright.model.papers_figures import (
     published_figures,
     reasons,
 )
-from gridwright.model.papers_predict import NotPredicted, PaperGrids, predict_figure
+from gridwright.model.papers.predicted import NotPredicted, PaperGrids, predict_figure
 from gridwright.model.workload import WorkloadMatrix
 from gridwright.runs.profiles import Profiles
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from gridwright.workload.sas_log_notes import (
+from gridwright.workload.sas_log.notes import (
     CLOSING,
     INITIALIZATION,
     DateOrder,

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gridwright.report import workload_charts as charts
-from gridwright.report import workload_tables as tables
 from gridwright.report.figures import ABSENT, count, duration, fact, finite, label, plain, seconds
 from gridwright.report.plot import Chart
 from gridwright.report.tables import Table
 from gridwright.report.timeline import Sample
-from gridwright.report.verdict_workload import imported
-from gridwright.report.workload_histogram import ratio_chart
-from gridwright.report.workload_nodes import nodes_chart, nodes_table
-from gridwright.report.workload_series import own_samples, series_of, span_of, tail_of
+from gridwright.report.workload import charts, tables
+from gridwright.report.workload.histogram import ratio_chart
+from gridwright.report.workload.nodes import nodes_chart, nodes_table
+from gridwright.report.workload.series import own_samples, series_of, span_of, tail_of
+from gridwright.report.workload.verdict import imported
 from gridwright.runs.workload_record import WorkloadRecord
 
 Pairs = tuple[tuple[str, str], ...]

@@ -9,8 +9,8 @@ from rich.table import Table
 
 from gridwright.model.workload_figures import WorkloadPrediction
 from gridwright.report.figures import ABSENT, count, duration, plain
-from gridwright.report.terminal_frame import framed_table, terminal_console
-from gridwright.report.terminal_text import say, say_findings, spelled
+from gridwright.report.terminal.frame import framed_table, terminal_console
+from gridwright.report.terminal.spelling import say, say_findings, spelled
 from gridwright.units import format_rate
 
 _LEVELS = " ▁▂▃▄▅▆▇█"

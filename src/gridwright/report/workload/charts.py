@@ -9,8 +9,8 @@ from gridwright.report.charts import time_unit
 from gridwright.report.figures import MB, finite, listed, plain, seconds, share
 from gridwright.report.panels import LEFT, Line, Panel, mark_line, panels_figure, time_axis
 from gridwright.report.plot import Chart, axis_title, layout_of, rate_axis, safe
-from gridwright.report.workload_series import Series, Span, Values, times_of
-from gridwright.report.workload_tables import bound_words, ratio
+from gridwright.report.workload.series import Series, Span, Values, times_of
+from gridwright.report.workload.tables import bound_words, ratio
 from gridwright.runs.workload_record import LaunchRecord
 
 CLASSES = ("io", "memory", "computation", "command")

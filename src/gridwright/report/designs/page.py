@@ -8,10 +8,10 @@ from typing import Literal
 
 from gridwright.model.prediction import Prediction
 from gridwright.plan.design import Design, Plan
-from gridwright.report import design_tables as tables
 from gridwright.report.chain_picture import Picture, chain_pictures
-from gridwright.report.design_charts import costs_chart, pareto_chart, plan_costs_chart, predicted_chart
-from gridwright.report.design_words import (
+from gridwright.report.designs import tables
+from gridwright.report.designs.charts import costs_chart, pareto_chart, plan_costs_chart, predicted_chart
+from gridwright.report.designs.words import (
     cost_text,
     counted,
     dollars,

@@ -7,9 +7,9 @@ from rich.table import Table
 from rich.text import Text
 
 from gridwright.report.figures import ABSENT, count, duration, megabytes, plain, seconds
-from gridwright.report.terminal_frame import framed_table, print_findings, terminal_console
-from gridwright.report.workload_nodes import percent
-from gridwright.report.workload_tables import (
+from gridwright.report.terminal.frame import framed_table, print_findings, terminal_console
+from gridwright.report.workload.nodes import percent
+from gridwright.report.workload.tables import (
     gigabytes,
     minutes,
     ratio,

@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gridwright.model.papers import PaperRow, PapersCheck, PaperSummary
-from gridwright.model.papers_figures import PAPERS
+from gridwright.model.papers.checks import PaperRow, PapersCheck, PaperSummary
+from gridwright.model.papers.figures import PAPERS
 from gridwright.report.figures import ABSENT
-from gridwright.report.papers_words import (
+from gridwright.report.papers.words import (
     by_reason,
     error_text,
     percent,
@@ -19,7 +19,7 @@ from gridwright.report.papers_words import (
     unit_text,
     value_text,
 )
-from gridwright.report.terminal_frame import framed_table, terminal_console
+from gridwright.report.terminal.frame import framed_table, terminal_console
 
 _WORDS = {"check": "", "context": "not counted"}
 

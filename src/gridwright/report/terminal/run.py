@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from gridwright.report.figures import ABSENT, against, count, megabytes, plain
-from gridwright.report.terminal_frame import framed_table, print_findings, terminal_console
-from gridwright.report.terminal_nodes import nodes_table
-from gridwright.report.terminal_workload import print_workload
+from gridwright.report.terminal.frame import framed_table, print_findings, terminal_console
+from gridwright.report.terminal.nodes import nodes_table
+from gridwright.report.terminal.workload import print_workload
 from gridwright.report.verdict import Mark, judge, mark_of
 from gridwright.runs.compare import Comparison
 from gridwright.runs.directory import LoadedRun, load_run

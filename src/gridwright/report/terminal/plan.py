@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from gridwright.plan.design import Design, Explanation, Fits, Plan
-from gridwright.report.design_words import (
+from gridwright.report.designs.words import (
     binding,
     counted,
     dollars,
@@ -16,8 +16,8 @@ from gridwright.report.design_words import (
     resilience_text,
 )
 from gridwright.report.figures import ABSENT, count, megabytes, plain
-from gridwright.report.terminal_frame import terminal_console
-from gridwright.report.terminal_text import cell, fits, lined_table, say
+from gridwright.report.terminal.frame import terminal_console
+from gridwright.report.terminal.spelling import cell, fits, lined_table, say
 
 DESIGNS_SHOWN = 10
 """Designs that are printed where no other number is asked for."""

@@ -1,0 +1,1 @@
+"""Predictions and plans as pages and words."""

@@ -1,0 +1,1 @@
+"""Results on the terminal, out of the same records as the pages."""

@@ -1,0 +1,1 @@
+"""The mixed workload in reports: verdict, tables, charts."""

@@ -1,0 +1,1 @@
+"""Logs of real SAS jobs, read as launches of the workload."""
