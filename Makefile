@@ -1,7 +1,8 @@
 # make install   .venv with the command gridwright
 # make demo      proves examples/this-machine.yaml on this machine's disk
 # make check     format, lint, types, unit tests: the inner loop
-# make test      all checks
+# make test      all checks; it ends with the time of each part and the slowest tests
+# make test-thorough   the same with many more examples and seeds, and emulated machines: hours
 # make lint-playbook   the Ansible roles alone
 # make lint-templates the CloudFormation templates alone
 # make test-vm   the checks on virtual machines alone: md, XFS, NFS, NVMe and systemd of real kernels
@@ -13,12 +14,10 @@ BIN := $(VENV)/bin
 CARGO := cargo
 MANIFEST := --manifest-path native/Cargo.toml
 NATIVE := $(shell find native -path native/target -prune -o \( -name '*.rs' -o -name 'Cargo.*' \) -print)
-# Rates, labs and virtual machines on a busy machine: a test that fails is run once more, and is named as RERUN then.
-ONCE_MORE := --reruns 1 --reruns-delay 5 -rR
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_QUIET = 1
 
-.PHONY: install demo check test test-vm lint-playbook lint-templates lock clean test-packages
+.PHONY: install demo check test test-thorough test-vm lint-playbook lint-templates lock clean test-packages
 .DELETE_ON_ERROR:
 
 install: $(VENV)/native
@@ -42,13 +41,7 @@ test-packages:
 	PYTHON=$(PYTHON) tools/debian-packages.sh test
 
 check: install
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
-	$(CARGO) fmt $(MANIFEST) --all --check
-	$(CARGO) clippy $(MANIFEST) --locked --all-targets --quiet -- --deny warnings
-	$(BIN)/mypy
-	$(CARGO) test $(MANIFEST) --locked --quiet
-	$(BIN)/pytest $(ONCE_MORE) tests/unit
+	$(BIN)/python tools/checks.py check
 
 # The playbook as it is rendered, at the strictest profile of ansible-lint; it asks no network.
 lint-playbook: install
@@ -72,14 +65,16 @@ lint-templates: install $(VENV)/checkov
 			$$(printf -- ' --file %s' build/$$(basename $$spec .yaml)/*.template.*) || exit 1; \
 	done
 
-test: test-packages check lint-playbook lint-templates
-	$(BIN)/python -m tests.vm.images
-	$(BIN)/pytest $(ONCE_MORE) tests/integration tests/machine tests/vm
+test: test-packages install $(VENV)/checkov
+	$(BIN)/python tools/checks.py test
+
+test-thorough: test-packages install $(VENV)/checkov
+	$(BIN)/python tools/checks.py test-thorough
 
 test-vm: install
 	PYTHON=$(PYTHON) tools/debian-packages.sh vm
 	$(BIN)/python -m tests.vm.images
-	$(BIN)/pytest tests/vm --durations=0 --durations-min=1
+	$(BIN)/pytest tests/vm -n 2 --durations=10
 
 lock: install
 	$(BIN)/python -m pip install --quiet uv

@@ -15,7 +15,6 @@ from gridwright.runs.directory import JOURNAL_FILE, load_run
 from gridwright.runs.journal import read_journal
 from tests.support.command import Command, wait_until
 
-MOMENTS = 10
 SEED = random.SystemRandom().randrange(10**6)
 WHOLE_S = 4.5
 """About how long the proof would take from its first event on."""
@@ -76,12 +75,13 @@ def check(document: Any, run: Path, results: int) -> int:
 
 
 @pytest.mark.timeout(240)
-def test_ten_random_moments(gridwright: Command, spec: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("moments", [4, pytest.param(10, marks=pytest.mark.thorough)])
+def test_random_moments(gridwright: Command, spec: Path, moments: int) -> None:
     chance = random.Random(SEED)  # noqa: S311 - moments, not secrets
     found = []
-    # One in each tenth of the time, so that they do not fall together.
-    for tenth in range(MOMENTS):
-        moment = (tenth + chance.random()) / MOMENTS * WHOLE_S
+    # One in each part of the time, so that they do not fall together.
+    for part in range(moments):
+        moment = (part + chance.random()) / moments * WHOLE_S
         already = set(gridwright.runs.glob("[!.]*/run.json"))
         flags = ("--skip", "workload", "--seconds", "0.4", "--phases", "write,read,metadata")
         with gridwright.start("prove", spec, *flags) as running:
@@ -100,16 +100,16 @@ def test_ten_random_moments(gridwright: Command, spec: Path, tmp_path: Path) -> 
         run = run_file.parent
         told = f"seed {SEED}, moment {moment:.2f} s, {run}"
         results = whole_phases(run)
-        document = shown_by(gridwright if tenth % 3 == 0 else None, run, told)
+        document = shown_by(gridwright if part % 3 == 0 else None, run, told)
         if ended or document["run"]["finished"]:
             assert document["run"]["status"] == "complete", told
             continue
         found.append(check(document, run, results))
-        if tenth % 3 == 0:
+        if part % 3 == 0:
             report = gridwright("report", run)
             assert report.status == 0, f"{told}: {report.err}"
             assert "interrupted" in (run / "report.html").read_text()
-    assert len(found) >= MOMENTS // 2, f"seed {SEED}: most proofs must be killed before they end: {found}"
+    assert len(found) >= moments // 2, f"seed {SEED}: most proofs must be killed before they end: {found}"
     assert max(found) > 0, f"seed {SEED}: some must be killed after a whole phase: {found}"
     wait_until(
         lambda: True if not [*spec.parent.glob("disk/*/.*")] else None,

@@ -129,8 +129,8 @@ def has_memory_for_targets(grid: GridSpec, catalog: Catalog) -> bool:
 @pytest.mark.parametrize(
     ("cores", "rates", "lose_work", "work_room"),
     [
-        (8, (100, 125, 125), True, "500 GiB"),
-        (8, (60, 200, 90), False, "500 GiB"),
+        pytest.param(8, (100, 125, 125), True, "500 GiB", marks=pytest.mark.thorough),
+        pytest.param(8, (60, 200, 90), False, "500 GiB", marks=pytest.mark.thorough),
         # More than the instance store of one node holds: a second one may be the cheapest way.
         (8, (30, 50, 40), True, "450 GiB"),
     ],

@@ -6,6 +6,7 @@ import pytest
 
 from gridwright.model.simulate import TOLERANCE, simulate
 from gridwright.model.solver import solve
+from tests.support.examples import examples
 from tests.support.simgrid_scenarios import (
     ask_simgrid,
     capacities,
@@ -16,7 +17,7 @@ from tests.support.simgrid_scenarios import (
     scenario,
 )
 
-SCENARIOS = 250
+SCENARIOS = examples(500)
 WITHIN = 0.01
 
 

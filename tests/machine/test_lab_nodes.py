@@ -249,6 +249,7 @@ def test_a_node_without_a_lab_is_said_so(gridwright: Command, tmp_path: Path) ->
     assert traces(gone) == []
 
 
+@pytest.mark.alone
 def test_nothing_of_a_lab_is_seen_here_and_nothing_is_left(gridwright: Command, tmp_path: Path) -> None:
     before = machine()
     made = nodes_only(gridwright, tmp_path, "labtrace", "10.78.11.0/24")
@@ -273,6 +274,7 @@ def _all_command_lines() -> list[bytes]:
     return found
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("number", "steps"), [(signal.SIGKILL, 6), (signal.SIGINT, 4), (signal.SIGTERM, 2)], ids=str
 )

@@ -26,7 +26,7 @@ from tests.vm.machine import blank_disk
 from tests.vm.qemu import Qemu
 from tests.vm.scratch_node import content
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(2000)]
+pytestmark = [pytest.mark.vm, pytest.mark.qemu, pytest.mark.timeout(2000)]
 
 _SPEC = """\
 name: vm

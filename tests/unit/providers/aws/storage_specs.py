@@ -99,3 +99,6 @@ def properties(found: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
 
 def tags_of(values: dict[str, Any]) -> dict[str, str]:
     return {each["Key"]: each["Value"] for each in values["Tags"]}
+
+
+LINTED = ("scratch-2", "persistent-2-full", "lustre-mgs", "both-proxy-efa")

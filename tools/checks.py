@@ -1,0 +1,189 @@
+"""Runs all checks of `make check`, `make test` or `make test-thorough`, and says how long each part took.
+
+Parts of one stage run side by side; what follows a stage that failed is left out. The output of each part
+is kept in build/checks.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+BIN = Path(sys.executable).parent
+KEPT = Path("build/checks")
+LIMIT_S = 3600
+"""A part that takes longer hangs."""
+CARGO = ("--manifest-path", "native/Cargo.toml")
+RERUN = ("--reruns", "1", "--reruns-delay", "5")
+"""Labs and machines on a busy machine: a test that fails is run once more, and is counted then."""
+SLOWEST = 10
+
+
+@dataclass
+class Part:
+    """Some commands, run one after the other, and what came of them."""
+
+    name: str
+    commands: list[tuple[str, ...]]
+    seconds: float = 0.0
+    cpu_s: float = 0.0
+    failed: bool = False
+    ran: bool = False
+    tests: list[tuple[float, str]] = field(default_factory=list)
+    skipped: int = 0
+    rerun: int = 0
+
+    @property
+    def log(self) -> Path:
+        """Where its output is kept."""
+        return KEPT / f"{self.name}.log"
+
+    @property
+    def results(self) -> Path:
+        """Where pytest says how long each test took."""
+        return KEPT / f"{self.name}.xml"
+
+    def run(self, *, shown: bool) -> None:
+        """Run the commands up to the first that fails; their output is shown at once, or kept for later."""
+        self.ran = True
+        started = time.monotonic()
+        with self.log.open("wb") as log:
+            for command in self.commands:
+                if self._one(command, log.fileno(), shown=shown):
+                    self.failed = True
+                    break
+        self.seconds = time.monotonic() - started
+        self._read_results()
+
+    def _one(self, command: tuple[str, ...], log: int, *, shown: bool) -> int:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        watch = threading.Timer(LIMIT_S, process.terminate)
+        watch.start()
+        try:
+            for line in process.stdout or ():
+                os.write(log, line)
+                if shown:
+                    sys.stdout.buffer.write(line)
+                    sys.stdout.buffer.flush()
+            _, status, used = os.wait4(process.pid, 0)
+        finally:
+            watch.cancel()
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.cpu_s += used.ru_utime + used.ru_stime
+        return process.returncode
+
+    def _read_results(self) -> None:
+        """Read what pytest wrote of each test, and how many were run again from what it said."""
+        if not self.results.exists():
+            return
+        for case in ElementTree.parse(self.results).iter("testcase"):  # noqa: S314 - pytest's own file
+            place = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
+            self.tests.append((float(case.get("time", 0)), place))
+            self.skipped += case.find("skipped") is not None
+        self.rerun = sum(int(found) for found in re.findall(r"(\d+) rerun\b", self.log.read_text()))
+
+
+def pytest(name: str, *arguments: str) -> Part:
+    """Make a part of tests."""
+    command = (str(BIN / "pytest"), "-q", f"--junitxml={KEPT / name}.xml", *arguments)
+    return Part(name, [command])
+
+
+def check(*more: str) -> list[list[Part]]:
+    """The inner loop."""
+    ruff, cargo = str(BIN / "ruff"), "cargo"
+    style = [(ruff, "format", "--check", "."), (ruff, "check", ".")]
+    clippy = (cargo, "clippy", *CARGO, "--locked", "--all-targets", "--quiet", "--", "--deny", "warnings")
+    rust = [
+        (cargo, "fmt", *CARGO, "--all", "--check"),
+        clippy,
+        (cargo, "test", *CARGO, "--locked", "--quiet"),
+    ]
+    return [
+        [Part("style", style), Part("types", [(str(BIN / "mypy"),)]), Part("rust", rust)],
+        [pytest("unit", "tests/unit", "-n", "2", "--dist", "worksteal", *more)],
+    ]
+
+
+def test(*more: str, machines: str = "not qemu") -> list[list[Part]]:
+    """All that a release must pass."""
+    images = Part("images", [(sys.executable, "-m", "tests.vm.images")])
+    lint = [Part("playbook", [("make", "lint-playbook")]), Part("templates", [("make", "lint-templates")])]
+    spread = ("--dist", "worksteal")
+    return [
+        *check(*more),
+        [*lint, images],
+        [pytest("integration", "tests/integration", "-m", "not alone", "-n", "4", *spread, *more)],
+        [
+            pytest(
+                "machine", "tests/machine", "-m", "not alone", "-n", "4", "--dist", "loadfile", *RERUN, *more
+            )
+        ],
+        [pytest("alone", "tests/integration", "tests/machine", "-m", "alone", *RERUN, *more)],
+        [pytest("vm", "tests/vm", "-m", machines, "-n", "2", *spread, *RERUN, *more)],
+    ]
+
+
+WANTED = {
+    "check": check,
+    "test": test,
+    "test-thorough": lambda: test("--thorough", machines="vm"),
+}
+
+
+def report(stages: list[list[Part]]) -> None:
+    """Print the time of each part and the slowest tests."""
+    parts = [part for stage in stages for part in stage if part.ran]
+    print(f"\n{'part':12} {'seconds':>8} {'CPU':>7} {'tests':>6} {'skipped':>8} {'run again':>10}")
+    for part in parts:
+        counts = f"{len(part.tests) or '':>6} {part.skipped or '':>8} {part.rerun or '':>10}"
+        said = " failed" if part.failed else ""
+        print(f"{part.name:12} {part.seconds:8.1f} {part.cpu_s:7.1f} {counts}{said}")
+    tests = sorted((each for part in parts for each in part.tests), reverse=True)
+    if tests:
+        print("the slowest tests, in seconds")
+    for seconds, place in tests[:SLOWEST]:
+        print(f"{seconds:8.1f}  {place}")
+
+
+def carry_out(stages: list[list[Part]]) -> bool:
+    """Run the stages up to the first that failed; whether all passed."""
+    for stage in stages:
+        alone = len(stage) == 1
+        threads = [threading.Thread(target=part.run, kwargs={"shown": alone}) for part in stage]
+        for thread in threads:
+            thread.start()
+        for part, thread in zip(stage, threads, strict=True):
+            thread.join()
+            if not alone:
+                sys.stdout.write(part.log.read_text(errors="replace"))
+            print(f"{part.name}: {'failed' if part.failed else 'passed'}, {part.seconds:.1f} s", flush=True)
+        if any(part.failed for part in stage):
+            return False
+    return True
+
+
+def main() -> int:
+    """Run what the one argument names."""
+    stages = WANTED[sys.argv[1]]()
+    shutil.rmtree(KEPT, ignore_errors=True)
+    KEPT.mkdir(parents=True)
+    started = time.monotonic()
+    try:
+        passed = carry_out(stages)
+    finally:
+        report(stages)
+    print(f"{'all' if passed else 'up to the failure'}: {time.monotonic() - started:.1f} s")
+    return not passed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
