@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from gridwright.catalog import Catalog, load_catalog
+from gridwright.filesystems import volume_sets as volumes
+from gridwright.filesystems.lustre import offers
 from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
-from gridwright.plan import shared, volumes
 from gridwright.plan.search import plan
 from gridwright.spec.model import GridSpec
 from tests.support.requirements import spec
@@ -33,7 +34,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Catalog:
     monkeypatch.setattr(volumes, "SIZES_GIB", SIZES)
     monkeypatch.setattr(volumes, "THROUGHPUTS_MIB", THROUGHPUTS)
     monkeypatch.setattr(volumes, "TYPES", {"aws": ("gp3",)})
-    monkeypatch.setattr(shared, "MOST_SERVERS", MOST)
+    monkeypatch.setattr(offers, "MOST_SERVERS", MOST)
     whole = load_catalog()
     names = {*NODES, *SERVERS, METADATA}
     fsx = whole.managed["persistent-2"]

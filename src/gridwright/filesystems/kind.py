@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.in_lab import StorageNodes
     from gridwright.filesystems.mount_entry import MountEntry
+    from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.ports import ServerPorts
     from gridwright.filesystems.provided import LustreServers, ManagedLustre
     from gridwright.filesystems.resources import Contribution
@@ -78,6 +79,14 @@ class FileSystemKind(ABC, Generic[M]):
         groups = filesystem.server_groups
         data = next(iter(groups.items()), None)
         return self.title if data is None else f"{self.title} {servers_words(*data)}"
+
+    def offers(self, on_sale: OnSale) -> Sequence[Offer]:
+        """What of it a planner may choose for data that all nodes share."""
+        return ()
+
+    def on_node_disks(self, disks: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Its section of a planned spec on such disks of each node, without `path`; None if it takes none."""
+        return None
 
     # What nodes are set up with
 

@@ -10,21 +10,19 @@ from typing import Literal, cast
 
 from gridwright.catalog import Catalog, InstanceType
 from gridwright.errors import GridwrightError, nearest
+from gridwright.filesystems import all_kinds
+from gridwright.filesystems.offers import Offer, OnSale, SharedChoice
 from gridwright.filesystems.site import default_region, volume_limit
+from gridwright.filesystems.volume_sets import (
+    VolumeSet,
+    all_volume_sets,
+    cheapest,
+    not_sequential,
+    worthwhile,
+)
 from gridwright.model.cloud_costs import cloud_lines
 from gridwright.plan.needs import Needs
 from gridwright.plan.node_side import NodeSide, Place, libraries_at
-from gridwright.plan.shared import (
-    FsxOffer,
-    MetadataServer,
-    ServerOffer,
-    SharedChoice,
-    cheapest_lustre,
-    fsx_offers,
-    metadata_server,
-    server_offers,
-)
-from gridwright.plan.volumes import VolumeSet, all_volume_sets, cheapest, not_sequential, worthwhile
 from gridwright.spec.crosscheck import MAX_NODES
 from gridwright.spec.locate import problem_at
 
@@ -59,14 +57,12 @@ class Candidate:
 class Market:
     """What the provider sells in the region, prepared for the search.
 
-    `volume_sets` are those for nodes and metadata; those of servers are in their offers.
+    `volume_sets` are those for nodes; `offers` are of all kinds of file systems, with the kind's name.
     """
 
     instances: list[tuple[InstanceType, float]]
     volume_sets: list[VolumeSet]
-    fsx: list[FsxOffer]
-    servers: list[ServerOffer]
-    metadata: MetadataServer | None
+    offers: list[tuple[str, Offer]]
     catalog: Catalog
 
 
@@ -98,17 +94,11 @@ def market(catalog: Catalog, needs: Needs) -> Market:
     ]
     every = list(all_volume_sets(catalog, provider, region))
     for_nodes = not_sequential(every)
-    fsx = fsx_offers(catalog, region) if provider == "aws" else []
-    if not every and not fsx:
+    on_sale = OnSale(catalog, region, servers, worthwhile(every), for_nodes)
+    offers = [(name, offer) for name, kind in all_kinds() for offer in kind.offers(on_sale)]
+    if not every and not offers:
         raise _no_storage(catalog, needs)
-    return Market(
-        priced,
-        for_nodes,
-        fsx,
-        server_offers(servers, worthwhile(every)),
-        metadata_server(servers, for_nodes),
-        catalog,
-    )
+    return Market(priced, for_nodes, offers, catalog)
 
 
 def _no_storage(catalog: Catalog, needs: Needs) -> GridwrightError:
@@ -220,28 +210,26 @@ class Search:
         if key not in self._scratch:
             found = [
                 choice
-                for offer in self.market.fsx
-                if not offer.deployment.durable and (choice := offer.smallest(rate, capacity))
+                for _, offer in self.market.offers
+                if not offer.durable and (choice := offer.smallest(rate, capacity))
             ]
             self._scratch[key] = min(found, key=lambda choice: choice.usd_per_hour, default=None)
         return self._scratch[key]
 
     def _shared_choices(self, rate: float, capacity: int) -> list[SharedChoice]:
-        """The cheapest file system of each kind that may hold data."""
+        """The cheapest file system of each kind that may hold data, durable ones apart from others."""
         key = (rate, capacity)
         if key not in self._shared:
-            best: dict[str, SharedChoice] = {}
+            best: dict[tuple[str, bool], SharedChoice] = {}
             may_lose = self.needs.requirements.availability.lose_data_with_server
-            for offer in self.market.fsx:
+            # Services first: of two that are as good they come first in a plan.
+            for name, offer in sorted(self.market.offers, key=lambda each: not each[1].managed):
                 choice = offer.smallest(rate, capacity)
-                if choice and (choice.durable or may_lose):
-                    kind = "managed" if choice.durable else "scratch"
-                    if kind not in best or choice.usd_per_hour < best[kind].usd_per_hour:
-                        best[kind] = choice
-            if self.market.metadata is not None:
-                lustre = cheapest_lustre(self.market.servers, self.market.metadata, rate, capacity)
-                if lustre is not None:
-                    best["lustre"] = lustre
+                kind = (name, offer.durable)
+                if choice is None or not (offer.durable or may_lose):
+                    continue
+                if kind not in best or choice.usd_per_hour < best[kind].usd_per_hour:
+                    best[kind] = choice
             self._shared[key] = list(best.values())
         return self._shared[key]
 

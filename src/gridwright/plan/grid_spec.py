@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gridwright.filesystems import all_kinds
 from gridwright.plan.candidates import Candidate
 from gridwright.plan.needs import Needs
 from gridwright.plan.node_side import Place
@@ -68,14 +69,20 @@ def _filesystems(candidate: Candidate) -> dict[str, Any]:
         if place not in used:
             continue
         if place == "instance-store":
-            plain: dict[str, Any] = {"type": "local", "disks": {"type": "instance-store"}}
+            plain = _on_node_disks({"type": "instance-store"})
         elif place == "volumes" and candidate.volumes is not None:
-            plain = {"type": "local", "disks": candidate.volumes.plain()}
+            plain = _on_node_disks(candidate.volumes.plain())
         else:
             choice = candidate.shared if place == "shared" else candidate.scratch
             plain = dict(choice.plain) if choice else {}
         found[name] = {"type": plain.pop("type"), "path": f"/{name}", **plain}
     return found
+
+
+def _on_node_disks(disks: Mapping[str, Any]) -> dict[str, Any]:
+    """The file system of the first kind that can be on disks of each node."""
+    sections = (kind.on_node_disks(disks) for _, kind in all_kinds())
+    return dict(next(each for each in sections if each is not None))
 
 
 def _library(name: str, candidate: Candidate, given: dict[str, Any]) -> dict[str, Any]:

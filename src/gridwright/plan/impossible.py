@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from gridwright.plan.candidates import Search
 from gridwright.plan.filters import node_filters
 from gridwright.plan.needs import Need, Needs
-from gridwright.plan.shared import MOST_FSX_BYTES, MOST_SERVERS
-from gridwright.plan.volumes import GIB
 from gridwright.units import format_bytes, format_rate
 
 if TYPE_CHECKING:
@@ -78,7 +76,7 @@ def _too_much(found: Found) -> list[str]:
                 f"the nearest possible is {_at_most(possible)}"
             )
     if cores := _most_cores(found):
-        most = f"{MOST_SERVERS} servers or {MOST_FSX_BYTES // GIB:,} GiB of FSx for Lustre"
+        most = " or ".join(dict.fromkeys(offer.most for _, offer in found.market.offers))
         lines.append(
             f"requirements.cores: {needs.requirements.cores} at these rates are out of reach; the nearest "
             f"possible is {cores} (a plan has at most {most})"

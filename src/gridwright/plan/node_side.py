@@ -9,8 +9,8 @@ from typing import Literal
 from gridwright.catalog import InstanceType
 from gridwright.filesystems.disks import store_rates
 from gridwright.filesystems.site import shares_network, steady_network, volume_limit
+from gridwright.filesystems.volume_sets import VolumeSet, cheapest
 from gridwright.plan.needs import Needs
-from gridwright.plan.volumes import VolumeSet, cheapest
 from gridwright.spec.crosscheck import MAX_NODES
 from gridwright.units import format_bytes, format_rate
 

@@ -39,7 +39,7 @@ from gridwright.doctor.facts.bounded import Hangs, Looker, look, look_at_all
 LOOK_S = 4.0
 """How long a file system may take to answer before it counts as hanging."""
 HEALTH_S = 6.0
-"""How long the servers of a shared file system may take for their word."""
+"""How long a file system may take to tell how it is: servers are slower than disks."""
 
 
 _SECTIONS: Mapping[str, Looker] = {
@@ -74,15 +74,14 @@ def gather(
 ) -> dict[str, Any]:
     """Look at this node, its libraries, settings by kind, and file systems of the spec, as plain data.
 
-    Takes LOOK_S where something hangs, and HEALTH_S where servers do not answer.
+    Takes LOOK_S where something hangs, and HEALTH_S where a file system of the spec does.
     """
     try:
         mounts = look(mounted.mounted, LOOK_S)
     except (Hangs, OSError):
         mounts = []
     lookers = _lookers(paths, wanted or {}, filesystems or {}, mounts)
-    shared = [name for name, each in (filesystems or {}).items() if each.get("type") != "local"]
-    longer = {_HEALTH + name: HEALTH_S for name in shared}
+    longer = {_HEALTH + name: HEALTH_S for name in filesystems or {}}
     seen = look_at_all(lookers, LOOK_S, longer)
     return {
         "hostname": socket.gethostname(),

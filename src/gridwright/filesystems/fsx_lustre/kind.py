@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gridwright.errors import Finding
@@ -11,6 +11,7 @@ from gridwright.filesystems.lustre_client.client import LustreClientKind, stripe
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
+    from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.site import Site
     from gridwright.spec.model import GridSpec
@@ -96,6 +97,12 @@ class FsxLustreKind(LustreClientKind[FsxLustreFileSystem]):
         fields = filesystem.model_dump(mode="json", exclude_none=True)
         bought = f" at {fields['throughput']}" if "throughput" in fields else ""
         return f"{self.title} {filesystem.deployment}, {fields['capacity']}{bought}"
+
+    def offers(self, on_sale: OnSale) -> Sequence[Offer]:
+        """Every tier of every deployment type."""
+        from gridwright.filesystems.fsx_lustre.offers import fsx_offers
+
+        return fsx_offers(on_sale.catalog, on_sale.region)
 
     def managed_lustre(self, filesystem: FsxLustreFileSystem) -> FsxLustreFileSystem:
         """The file system as AWS makes it."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gridwright.errors import Finding
 from gridwright.filesystems.kind import FileSystemKind
@@ -57,6 +57,10 @@ class LocalKind(FileSystemKind[LocalFileSystem]):
         from gridwright.filesystems.words import disks_words
 
         return f"{disks_words(filesystem.disks)} of each node" if filesystem.disks else self.title
+
+    def on_node_disks(self, disks: Mapping[str, Any]) -> Mapping[str, Any]:
+        """On any disks."""
+        return {"type": "local", "disks": disks}
 
     def scratch_array(self, filesystem: LocalFileSystem) -> ScratchArray | None:
         """Of disks of an instance store; volumes are attached as they are."""

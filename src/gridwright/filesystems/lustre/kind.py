@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gridwright.errors import Finding
@@ -13,6 +13,7 @@ from gridwright.filesystems.ports import LNET, ServerPorts
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
+    from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.site import Site
     from gridwright.spec.model import GridSpec
@@ -78,6 +79,12 @@ class LustreKind(LustreClientKind[LustreFileSystem]):
         from gridwright.filesystems.lustre.rates import contribute
 
         return contribute(name, filesystem, site)
+
+    def offers(self, on_sale: OnSale) -> Sequence[Offer]:
+        """Servers of the instance types that are on sale."""
+        from gridwright.filesystems.lustre.offers import lustre_offers
+
+        return lustre_offers(on_sale)
 
     def source(self, filesystem: LustreFileSystem) -> str | None:
         """Of one that is there already."""

@@ -1,0 +1,62 @@
+"""Shared file systems that a planner may choose from, and the smallest for a need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from gridwright.catalog import Catalog, InstanceType
+from gridwright.filesystems.volume_sets import VolumeSet
+
+
+@dataclass(frozen=True, slots=True)
+class SharedChoice:
+    """A shared file system: what it delivers in all, lasting, its room, and what it costs per hour.
+
+    `managed`: the service replaces servers by itself. `durable`: data outlive the loss of a server.
+    `servers` are machines of the grid.
+    """
+
+    kind: str
+    title: str
+    bytes_per_s: float
+    capacity_bytes: int
+    usd_per_hour: float
+    managed: bool
+    durable: bool
+    plain: dict[str, Any]
+    servers: int = 0
+
+
+class Offer(Protocol):
+    """File systems of a kind that differ in size alone."""
+
+    @property
+    def managed(self) -> bool:
+        """Whether a service replaces servers by itself."""
+
+    @property
+    def durable(self) -> bool:
+        """Whether data outlive the loss of a server."""
+
+    @property
+    def most(self) -> str:
+        """The largest that a planner tries, in words."""
+
+    def smallest(self, bytes_per_s: float, capacity_bytes: int) -> SharedChoice | None:
+        """The cheapest that delivers the rate and has the room; None where none does."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnSale:
+    """What a provider sells in a region, for kinds to make offers of. Prices in USD per hour."""
+
+    catalog: Catalog
+    region: str
+    servers: Sequence[tuple[InstanceType, float]]
+    """Instance types that may serve file systems, with their prices."""
+    target_volumes: list[VolumeSet]
+    """Volumes for large sequential requests, cheapest first."""
+    metadata_volumes: list[VolumeSet]
+    """Volumes that also serve many small requests, cheapest first."""

@@ -1,0 +1,179 @@
+"""Every kind of file system answers every question, on the least that a spec can say of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from gridwright.catalog import load_catalog
+from gridwright.errors import GridwrightError, environment_error
+from gridwright.filesystems import all_kinds, kind_of
+from gridwright.filesystems.builtin import BUILT_IN
+from gridwright.filesystems.health import Health
+from gridwright.filesystems.in_lab import StorageNodes
+from gridwright.filesystems.kind import FileSystemKind
+from gridwright.filesystems.offers import OnSale
+from gridwright.filesystems.resources import Contribution
+from gridwright.filesystems.site import ComputeNodes, Site
+from gridwright.filesystems.volume_sets import all_volume_sets, worthwhile
+from gridwright.spec.filesystem import FileSystem
+from gridwright.spec.findings import KNOWN
+from gridwright.spec.model import GridSpec
+
+SERVERS = {"instance": "c5n.9xlarge", "count": 2, "disks": {"type": "gp3", "count": 4, "size": "1 TiB"}}
+LEAST: dict[str, dict[str, Any]] = {
+    "local": {},
+    "lustre": {"oss": SERVERS, "mds": SERVERS},
+    "fsx-lustre": {"capacity": "1200 GiB"},
+    "scale": {"nsd": SERVERS},
+    "nfs": {"server": "nfs1", "export": "/srv/grid"},
+    "moosefs": {},
+}
+"""Fields of each kind beside type and path: those that it cannot do without, and servers where it has any."""
+KINDS = dict(all_kinds())
+
+
+def spec_of(name: str) -> GridSpec:
+    return GridSpec.model_validate(
+        {
+            "provider": "aws",
+            "region": "us-east-1",
+            "nodes": {"compute": {"instance": "m5n.8xlarge", "count": 2}},
+            "filesystems": {"one": {"type": name, "path": "/grid", **LEAST.get(name, {})}},
+            "scheduler": {"type": "slurm"},
+        }
+    )
+
+
+def asked(name: str) -> tuple[FileSystemKind[Any], FileSystem, GridSpec]:
+    spec = spec_of(name)
+    filesystem = spec.filesystems["one"]
+    return kind_of(filesystem), filesystem, spec
+
+
+def unreachable(command: Sequence[str], *, timeout_s: float = 30.0) -> Any:
+    raise environment_error(f"{command[0]}: the node does not answer", remedy="none")
+
+
+def test_there_are_kinds_to_ask() -> None:
+    assert set(LEAST) == set(BUILT_IN) <= set(KINDS)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_kind_is_found_by_its_name_and_has_a_title(name: str) -> None:
+    kind, filesystem, _ = asked(name)
+    assert kind is KINDS[name]
+    assert isinstance(filesystem, kind.spec_model)
+    assert filesystem.type == name
+    assert kind.title
+    assert kind.describe(filesystem)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_spec_is_told_of_problems_and_findings(name: str) -> None:
+    kind, filesystem, spec = asked(name)
+    fields = {"type": name, "path": "/grid", **LEAST.get(name, {})}
+    assert list(kind.problems(fields)) == []
+    # What has the wrong type is told by the model alone.
+    for wrong in ({"type": name}, dict.fromkeys(kind.spec_model.model_fields, object())):
+        assert all(isinstance(path, tuple) for path, _ in kind.problems(wrong))
+    found = [*kind.findings("one", filesystem, spec), *kind.cloud_findings("one", filesystem, spec)]
+    assert {each.name for each in found} <= set(KNOWN)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_predictions_and_plans_are_told_what_it_brings(name: str) -> None:
+    kind, filesystem, spec = asked(name)
+    catalog = load_catalog(None)
+    instance = catalog.instance("m5n.8xlarge", "aws")
+    site = Site(spec, catalog, ComputeNodes(2, instance.cores, instance.memory_bytes, instance))
+    found = kind.contribute("one", filesystem, site)
+    assert isinstance(found, Contribution)
+    assert bool(found.unknown) == (len(found.routes) < 2)
+    assert site.problems == []
+    section = kind.on_node_disks({"type": "instance-store"})
+    assert section is None or section["type"] == name
+    assert (section is not None) <= filesystem.is_node_local
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_it_offers_a_planner_is_a_section_of_its_own(name: str) -> None:
+    catalog = load_catalog(None)
+    servers = [(catalog.instance(each, "aws"), 2.0) for each in ("m5n.8xlarge", "r5n.8xlarge")]
+    volumes = worthwhile(all_volume_sets(catalog, "aws", "us-east-1"))
+    on_sale = OnSale(catalog, "us-east-1", servers, volumes, volumes)
+    for offer in KINDS[name].offers(on_sale):
+        choice = offer.smallest(1e9, 2**40)
+        assert offer.most
+        assert choice is not None
+        assert choice.durable == offer.durable
+        spec = KINDS[name].spec_model.model_validate({**choice.plain, "path": "/grid"})
+        assert spec.type == name
+        assert choice.bytes_per_s >= 1e9 * (1 - 1e-9)
+        assert choice.capacity_bytes >= 2**40
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_nodes_are_told_what_to_mount(name: str) -> None:
+    kind, filesystem, _ = asked(name)
+    entry = kind.mount_entry(filesystem, "known@tcp:/one")
+    if entry is not None:
+        assert entry.type in kind.kernel_types
+        assert entry.mount_point == "/grid"
+    assert kind.scratch_array(filesystem) is None, "no disks are described"
+    for filesystems in ([], [filesystem]):
+        variables = kind.playbook_variables(filesystems)
+        assert json.loads(json.dumps(variables)) == variables
+    assert kind.playbook_variables([]).keys() == kind.playbook_variables([filesystem]).keys()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_health_is_asked_without_a_traceback(name: str) -> None:
+    kind, filesystem, _ = asked(name)
+    for ask in (
+        lambda: kind.health(filesystem, unreachable, "/grid"),
+        lambda: kind.server_health(unreachable, None),
+        lambda: kind.library_findings(filesystem, unreachable, "/grid/data"),
+    ):
+        try:
+            found = ask()
+        except GridwrightError as error:
+            assert error.problems
+        else:
+            assert found is None or isinstance(found, Health) or found == []
+    if kind.asks_servers:
+        with pytest.raises(GridwrightError):
+            kind.server_health(unreachable, "host")
+    assert kind.server_of_mount("") is None
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_providers_are_told_what_to_make_and_to_let_through(name: str) -> None:
+    kind, filesystem, _ = asked(name)
+    servers = kind.lustre_servers(filesystem)
+    assert (servers is not None) == filesystem.is_built
+    assert servers is None or filesystem.server_groups
+    assert kind.managed_lustre(filesystem) is None or not filesystem.is_built
+    for each in kind.servers_elsewhere(filesystem):
+        assert each.ports.name.isalnum()
+        assert 0 < each.ports.first <= each.ports.last < 2**16
+        assert each.why
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_lab_is_told_what_it_has_to_run(name: str) -> None:
+    kind, filesystem, _ = asked(name)
+    count = kind.lab_nodes(filesystem)
+    names = [f"storage{number}" for number in range(1, count + 1)]
+    storage = StorageNodes(servers=names, clients=["compute1"], directory="/srv", keep_free="64MiB")
+    services = kind.lab_services("one", filesystem, storage) if count or not kind.can_be_in_a_lab else ()
+    assert len({each.name for each in services}) == len(services)
+    assert all({*each.nodes} <= {*names, "compute1"} and each.patience_s > 0 for each in services)
+    assert (kind.lab_memory_bytes(filesystem, 2) > 0) == bool(services) == bool(count)
+    if not kind.can_be_in_a_lab:
+        assert not count
+    elif not filesystem.is_node_local:
+        assert count, "somebody has to serve it"
