@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.cli.prove.workload_profile import profile_run
-from gridwright.errors import ExitStatus, GridwrightError
+from gridwright.cli.prove.workload import profile_
+from gridwright.errors import GridwrightError
 from gridwright.runs.profiles import load_profiles
 from tests.support.command import Command
 from tests.support.moved import moved_bytes
@@ -90,9 +90,9 @@ def test_a_run_that_ended_is_profiled_as_it_would_have_been(
     at_once, later = tmp_path / "at-once.json", tmp_path / "later.json"
     assert grid.run([["true"]], flags=["--profile", str(at_once)]).status == 0
     runs = tmp_path / "runs"
-    assert profile_run(runs, "last", later, json=True) == ExitStatus.DONE
+    profile_("last", later, runs, json=True)
     assert load_profiles(later) == load_profiles(at_once)
     document = json.loads(capsys.readouterr().out)
     assert (document["command"], document["tests"]) == ("workload profile", ["true"])
     with pytest.raises(GridwrightError, match="no run 'other'"):
-        profile_run(runs, "other", later, json=False)
+        profile_("other", later, runs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -24,6 +25,11 @@ DEFAULT_RUNS = Path("runs")
 
 
 Value = TypeVar("Value")
+
+
+def typed_command() -> list[str]:
+    """The command as it was typed, to repeat it."""
+    return ["gridwright", *sys.argv[1:]]
 
 
 class Reader:

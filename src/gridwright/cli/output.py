@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 SCHEMA = 1
 """Version of all documents; it rises when a key changes its meaning."""
@@ -27,6 +30,14 @@ class Answer:
     def __init__(self, *, document: Callable[[], Mapping[str, Any]], text: Callable[[], str]) -> None:
         self.document = document
         self.text = text
+
+
+def plain(record: BaseModel) -> dict[str, Any]:
+    """A record in plain values, as its file has them."""
+    import json
+
+    values: dict[str, Any] = json.loads(record.model_dump_json(by_alias=True))
+    return values
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gridwright.filesystems.resources import OPERATIONS
 from gridwright.model.prediction import Bound, LibraryPrediction, Prediction, Rates, Together
 from gridwright.units import HOURS_PER_MONTH
+
+if TYPE_CHECKING:
+    from gridwright.model.grid import GridModel
+    from gridwright.model.workload import WorkloadMatrix
+    from gridwright.model.workload_figures import WorkloadPrediction
 
 
 def prediction_document(prediction: Prediction) -> dict[str, Any]:
@@ -80,4 +85,37 @@ def _together(together: Together) -> dict[str, Any]:
             }
             for operation in OPERATIONS
         },
+    }
+
+
+def workload_document(
+    model: GridModel, matrix: WorkloadMatrix, prediction: WorkloadPrediction
+) -> dict[str, Any]:
+    """The prediction in plain values: seconds, bytes per second."""
+    return {
+        "grid": model.name,
+        "workload": matrix.name,
+        "nodes": model.nodes,
+        "cores": model.cores,
+        "launches": len(prediction.launches),
+        "real_s": prediction.real_s,
+        "cpu_s": prediction.cpu_s,
+        "elapsed_s": prediction.elapsed_s,
+        "cpu_real_ratio_mean": prediction.ratio_mean,
+        "cpu_real_ratio_stdev": prediction.ratio_stdev,
+        "cpu_real_ratio_min": prediction.ratio_min,
+        "cpu_real_ratio_max": prediction.ratio_max,
+        "cpu_real_ratio_of_sums": prediction.ratio_of_sums,
+        "mean_concurrency": prediction.mean_concurrency,
+        "bound_by": prediction.bound_by,
+        "shares": dict(prediction.shares),
+        "resources": {name or "none": share for name, share in prediction.resources.items()},
+        "utilisation": dict(prediction.utilisation),
+        "tests": [asdict(test) for test in prediction.tests],
+        "throughput": {
+            "bin_s": prediction.bin_s,
+            "bytes_per_s": {name: list(rates) for name, rates in prediction.rates.items()},
+        },
+        "assumptions": list(prediction.assumptions),
+        "findings": [asdict(finding) for finding in prediction.findings],
     }

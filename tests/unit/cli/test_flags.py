@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from gridwright.cli.arguments import Reader
-from gridwright.cli.prove.iotest import DEFAULT_UNTIL_STEADY, with_default_longest
-from gridwright.cli.prove.iotest_run import IotestFlags, read_options
+from gridwright.cli.prove.iotest import DEFAULT_UNTIL_STEADY, IotestFlags, read_options, with_default_longest
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.iotest import options
 
@@ -28,6 +27,7 @@ def read(**flags: object) -> options.IotestOptions:
         (["iotest", "--until-steady=5m"], ["iotest", "--until-steady=5m"]),
         (["iotest", "--until-steady", "grid.yaml"], ["iotest", "--until-steady=70m", "grid.yaml"]),
         (["iotest", "grid.yaml"], ["iotest", "grid.yaml"]),
+        ([], []),
     ],
 )
 def test_until_steady_needs_no_time(typed: list[str], meant: list[str]) -> None:

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gridwright.cli.arguments import DEFAULT_RUNS
-from gridwright.cli.prove.iotest_run import IotestFlags
-from gridwright.cli.prove.prove_run import read_parts
-from gridwright.cli.prove.workload_run import WorkloadFlags
+from gridwright.cli.prove.prove import ProveFlags, read_parts
 from gridwright.errors import GridwrightError
 from gridwright.workload import engines
-
-FLAGS = IotestFlags(file=None, seconds="1s", runs=DEFAULT_RUNS)
 
 
 @pytest.fixture(autouse=True)
@@ -20,13 +15,13 @@ def without_engines(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_skipped_workload_needs_no_engines() -> None:
-    parts = read_parts(FLAGS, WorkloadFlags(), ["workload"])
+    parts = read_parts(ProveFlags(seconds="1s", skip=["workload"]))
     assert parts.workload is None
     assert parts.iotest is not None
 
 
 def test_else_what_is_not_installed_is_named_with_what_to_do() -> None:
     with pytest.raises(GridwrightError) as caught:
-        read_parts(FLAGS, WorkloadFlags(), [])
+        read_parts(ProveFlags(seconds="1s"))
     assert "duckdb" in str(caught.value)
     assert "pip install" in str(caught.value)

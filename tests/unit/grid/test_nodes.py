@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gridwright.cli.prove.iotest_run import IotestFlags, run_iotest
+from gridwright.cli.prove.iotest import IotestFlags, run_iotest
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.grid.grid import Grid
 from gridwright.grid.nodes import nodes_for_test, nodes_of_spec

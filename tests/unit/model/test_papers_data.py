@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from gridwright.model.papers.figures import (
     reasons,
 )
 from gridwright.report.papers.page import papers_page
-from gridwright.report.terminal.papers import print_papers
+from gridwright.report.terminal.papers import papers_text
 from gridwright.spec import load_spec
 from gridwright.units import Bytes
 from tests.unit.model.paper_grids import papers
@@ -136,7 +137,7 @@ def test_tables_of_the_page_have_as_many_cells_in_every_line() -> None:
 
 
 def test_the_terminal_shows_checks_misses_and_the_closing_note(capsys: pytest.CaptureFixture[str]) -> None:
-    print_papers(papers())
+    sys.stdout.write(papers_text(papers()))
     shown = capsys.readouterr().out
     for row in papers().of("check"):
         assert row.quantity in re.sub(r"\s+", " ", shown)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any
 
 import pytest
 
 from gridwright.report import render_report
 from gridwright.report.iotest_nodes import MOST_NODES, facts_table, node_phases, nodes_chart, nodes_table
-from gridwright.report.terminal.run import print_iotest
+from gridwright.report.terminal.run import iotest_text
 from gridwright.report.verdict import judge, mark_of
 from gridwright.runs.judge import judge_library
 from gridwright.runs.records import IotestRecord, LibraryRecord, NodeFacts
@@ -117,7 +118,7 @@ def test_the_terminal_has_a_row_for_each_node(capsys: pytest.CaptureFixture[str]
             "libraries": [built_runs.nodes_library(NAMES, lost=True)],
         }
     )  # fmt: skip
-    print_iotest(record)
+    sys.stdout.write(iotest_text(record))
     said = capsys.readouterr().out
     lines = {name: next(line for line in said.splitlines() if name in line) for name in NAMES}
     assert re.search(r"compute1\D+524\D+131 ", lines["compute1"])

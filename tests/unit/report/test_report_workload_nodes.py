@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
 
-from gridwright.report.terminal.workload import print_workload
+from gridwright.report.terminal.workload import workload_text
 from gridwright.report.workload.nodes import nodes_chart, nodes_table
 from gridwright.report.workload.part import workload_part
 from gridwright.report.workload.verdict import judged_sentence
@@ -74,7 +75,7 @@ def test_a_lost_node_is_told_everywhere(capsys: pytest.CaptureFixture[str]) -> N
     assert judged_sentence(lost).endswith(
         "right answers. 1 launch had to be started again after compute9 was lost."
     )
-    print_workload(lost)
+    sys.stdout.write(workload_text(lost))
     out = capsys.readouterr().out
     assert "Nodes side by side" in out
     assert "compute9" in out
@@ -97,5 +98,5 @@ def test_what_jobs_cost_is_shown_where_launches_were_jobs(capsys: pytest.Capture
     facts = dict(workload_part(shown, []).facts)
     assert facts["From one launch of a stream to the next"] == "0.520 s"
     assert facts["From handing a job in to its launch"] == "0.410 s"
-    print_workload(shown)
+    sys.stdout.write(workload_text(shown))
     assert "launch to launch 0.520 s" in " ".join(capsys.readouterr().out.split())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
-from gridwright.report.terminal.workload import print_workload
+from gridwright.report.terminal.workload import workload_text
 from tests.support.records import launch_record, workload_record
 from tests.unit.report import workload_runs
 
@@ -12,7 +14,7 @@ from tests.unit.report import workload_runs
 def printed(name: str, capsys: pytest.CaptureFixture[str]) -> str:
     workload = workload_runs.RUNS[name]().workload
     assert workload is not None
-    print_workload(workload)
+    sys.stdout.write(workload_text(workload))
     return capsys.readouterr().out
 
 
@@ -49,7 +51,7 @@ def test_what_is_not_known_is_left_out(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_markup_of_others_is_text(capsys: pytest.CaptureFixture[str]) -> None:
     launch = launch_record(1, "[bold]x[/nonsense]", ok=False, reason="[red]y[/oops]", log="[z]")
-    print_workload(workload_record([launch], matrix="[m]", summary={"diagnosis": "[/d]"}))
+    sys.stdout.write(workload_text(workload_record([launch], matrix="[m]", summary={"diagnosis": "[/d]"})))
     out = capsys.readouterr().out
     for words in ("[bold]x[/nonsense]", "[red]y[/oops]", "(log: [z])", "matrix [m]", "[/d]"):
         assert words in out

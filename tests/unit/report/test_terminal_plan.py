@@ -11,12 +11,12 @@ import pytest
 from gridwright.plan.design import Plan
 from gridwright.report.designs.words import binding, dollars, homes
 from gridwright.report.figures import megabytes
-from gridwright.report.terminal.plan import print_explanation, print_plan
+from gridwright.report.terminal.plan import explanation_text, plan_text
 from tests.unit.report import sample_designs
 
 
 def printed(plan: Plan, capsys: pytest.CaptureFixture[str], limit: int = 10) -> str:
-    print_plan(plan, limit)
+    sys.stdout.write(plan_text(plan, limit))
     return capsys.readouterr().out
 
 
@@ -92,7 +92,7 @@ def test_neighbours_say_why_they_are_no_better(capsys: pytest.CaptureFixture[str
 
 def test_an_explanation_says_of_each_requirement_whether_it_fits(capsys: pytest.CaptureFixture[str]) -> None:
     explanation = sample_designs.explanation(None)
-    print_explanation(explanation)
+    sys.stdout.write(explanation_text(explanation))
     out = flat(capsys.readouterr().out)
     assert "memory per core 8 GiB 8 GB yes" in out
     assert "network per core 78.1 MB/s 125 MB/s no" in out
@@ -100,7 +100,7 @@ def test_an_explanation_says_of_each_requirement_whether_it_fits(capsys: pytest.
     assert "work on volumes 66.0 MB/s 125 MB/s not needed" in out
     assert explanation.verdict in out
     assert "the cheapest design with it: –" in out  # noqa: RUF001
-    print_explanation(sample_designs.explanation(sample_designs.designs()[1]))
+    sys.stdout.write(explanation_text(sample_designs.explanation(sample_designs.designs()[1])))
     assert "with it: 2 x m5n.16xlarge, FSx persistent-2 of 24 TiB, " in capsys.readouterr().out
 
 
@@ -138,6 +138,6 @@ def test_markup_of_others_is_text(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_ascii_terminal_gets_all_in_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.BytesIO()
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding="ascii", errors="strict"))
-    print_plan(replace(sample_designs.plan(), grid="Größe–…"))  # noqa: RUF001
+    sys.stdout.write(plan_text(replace(sample_designs.plan(), grid="Größe–…")))  # noqa: RUF001
     sys.stdout.flush()
     assert written.getvalue().decode("ascii").startswith("Gr??e-...: 12 designs meet")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gridwright.errors import Finding
 from gridwright.model.prediction import Prediction
 from gridwright.report.figures import megabytes
-from gridwright.report.terminal.prediction import limit_bar, print_prediction
+from gridwright.report.terminal.prediction import limit_bar, prediction_text
 from tests.unit.report import sample_designs
 
 
@@ -27,7 +27,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def printed(prediction: Prediction, capsys: pytest.CaptureFixture[str], explain: bool = False) -> str:
-    print_prediction(prediction, explain)
+    sys.stdout.write(prediction_text(prediction, explain))
     return capsys.readouterr().out
 
 
@@ -171,7 +171,7 @@ def test_a_terminal_of_another_encoding_gets_all_in_its_own(
     written = io.BytesIO()
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding=encoding, errors="strict"))
     prediction = sample_designs.lake()
-    print_prediction(replace(prediction, grid="Grüße–日本"), explain=True)  # noqa: RUF001
+    sys.stdout.write(prediction_text(replace(prediction, grid="Grüße–日本"), explain=True))  # noqa: RUF001
     sys.stdout.flush()
     out = written.getvalue().decode(encoding)
     assert "####" in out

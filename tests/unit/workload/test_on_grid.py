@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.cli.prove.workload_run import load_with_place
+from gridwright.cli.prove.workload import load_with_place
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.grid.grid import Grid
 from gridwright.schedulers import opening as schedulers

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gridwright.cli.arguments import Json, SpecFile
+from gridwright.cli.output import Answer, Output
 
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="The directory to write them to.")]
 Slurm = Annotated[
@@ -30,7 +32,23 @@ def render(
       gridwright render grid.yaml --out rendered
       gridwright render grid.yaml --out rendered --slurm 23.11
     """  # noqa: D301 - \b keeps typer from filling the lines
-    from gridwright.cli.build.render_run import RenderFlags, run_render
+    from gridwright.cli.build.rendered_directory import write_rendered
+    from gridwright.cli.spec_file import load_placed
+    from gridwright.cli.this_node import render_here
+    from gridwright.spec.findings import unsilenced
 
-    flags = RenderFlags(file=file, out=out, slurm=slurm, overwrite=overwrite, json=json)
-    raise typer.Exit(int(run_render(flags)))
+    spec = load_placed(file)
+    rendering = render_here(spec, slurm)
+    findings = unsilenced(rendering.findings, spec.silence)
+    done = write_rendered(out, rendering.files, overwrite=overwrite)
+    document = {
+        "file": str(spec.file),
+        "directory": str(out),
+        "files": [asdict(each) for each in done],
+        "findings": [asdict(each) for each in findings],
+    }
+    lines = [f"{each.state:<9} {out / each.path}" for each in done]
+    lines += [f"\n{each.level} {each.name}: {each.text}\n  {each.remedy}" for each in findings]
+    Output("render", json=json).show(
+        Answer(document=lambda: document, text=lambda: "\n".join(lines)), following=f"see {out / 'README.md'}"
+    )

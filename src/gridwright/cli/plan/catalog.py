@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from gridwright.cli.arguments import Json
+from gridwright.cli.output import Answer, Output
 from gridwright.cli.verbs import plain_app
 
 catalog = plain_app(
@@ -112,6 +113,13 @@ def refresh(
 
     Example: gridwright catalog refresh --out catalog.csv --region eu-west-1
     """
-    from gridwright.cli.plan import catalog_refresh
+    from gridwright.catalog.refresh import refresh as fetch
+    from gridwright.catalog.refreshed import FILE
 
-    catalog_refresh.show_refresh(out, region or ["us-east-1"], json=json)
+    regions = region or ["us-east-1"]
+    types, prices = fetch(out, list(dict.fromkeys(regions)))
+    document = {"file": str(out), "regions": regions, "types": types, "prices": prices}
+    text = f"{out}: {types} instance types, {prices} prices"
+    if out.name != FILE:
+        text += f"\nGridwright reads it when it is called {FILE} and lies beside the grid spec"
+    Output("catalog refresh", json=json).show(Answer(document=lambda: document, text=lambda: text))

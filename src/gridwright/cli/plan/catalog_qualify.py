@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json as json_module
 from collections.abc import Sequence
 from pathlib import Path
 
-import typer
+from rich.console import Console
 
 from gridwright.catalog import load_catalog
 from gridwright.catalog.qualify import (
@@ -17,8 +16,9 @@ from gridwright.catalog.qualify import (
     qualify,
 )
 from gridwright.cli.arguments import Reader
+from gridwright.cli.output import Answer, Output
 from gridwright.report.figures import ABSENT, plain
-from gridwright.report.terminal.frame import framed_table, terminal_console
+from gridwright.report.terminal.frame import framed_table, printed
 
 _MARK = {True: "[green]yes[/]", False: "[red]no[/]"}
 
@@ -38,10 +38,12 @@ def show_marks(
     network_used = NETWORK_BYTES_PER_S_PER_CORE if network_used is None else network_used
     memory_used = MEMORY_BYTES_PER_CORE if memory_used is None else memory_used
     marks = qualify(load_catalog(beside).instances.values(), network_used, memory_used)
-    if json:
-        _print_json(marks, network_used, memory_used)
-    else:
-        _print_table(marks, network_used, memory_used, every=every)
+    Output("catalog qualify", json=json).show(
+        Answer(
+            document=lambda: _document(marks, network_used, memory_used),
+            text=lambda: _text(marks, network_used, memory_used, every=every),
+        )
+    )
 
 
 def _asked(network: str | None, memory: str | None) -> list[float | None]:
@@ -63,16 +65,13 @@ def _required(file: Path) -> list[float | None]:
     return [needs.rate(needs.libraries), needs.requirements.memory_per_core]
 
 
-def _print_json(marks: Sequence[FamilyMarks], network: float, memory: float) -> None:
-    document = {
-        "schema": 1,
-        "command": "catalog qualify",
+def _document(marks: Sequence[FamilyMarks], network: float, memory: float) -> dict[str, object]:
+    return {
         "threshold_network_bytes_per_s_per_core": network,
         "threshold_memory_bytes_per_core": memory,
         "rule": RULE,
         "families": [_entry(each) for each in marks],
     }
-    typer.echo(json_module.dumps(document, indent=2))
 
 
 def _entry(marks: FamilyMarks) -> dict[str, object]:
@@ -98,7 +97,10 @@ def _entry(marks: FamilyMarks) -> dict[str, object]:
     }
 
 
-def _print_table(marks: Sequence[FamilyMarks], network: float, memory: float, *, every: bool) -> None:
+@printed
+def _text(
+    console: Console, marks: Sequence[FamilyMarks], network: float, memory: float, *, every: bool
+) -> None:
     shown = [each for each in marks if every or each.current or each.published]
     table = framed_table(
         f"Families against {network / 1e6:g} MB/s and {memory / 1e9:g} GB for each physical core",
@@ -116,7 +118,6 @@ def _print_table(marks: Sequence[FamilyMarks], network: float, memory: float, *,
             _range(each.memory_lowest / 1e9, each.memory_highest / 1e9),
             str(len({*each.network_misses, *each.memory_misses})),
         )
-    console = terminal_console()
     console.print(table)
     console.print(RULE, markup=False)
     console.print("Published: network/memory as paper 4632-2020 marks the family.", markup=False)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json as json_module
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import typer
+from rich.console import Console
 
 from gridwright.catalog import Catalog, InstanceType, load_catalog
 from gridwright.catalog.contents import unknown
@@ -20,9 +19,10 @@ from gridwright.catalog.describe import (
     price_line,
 )
 from gridwright.catalog.instances import PROVIDERS
+from gridwright.cli.output import Answer, Output
 from gridwright.errors import input_error
 from gridwright.report.figures import ABSENT, megabytes, plain
-from gridwright.report.terminal.frame import framed_table, terminal_console
+from gridwright.report.terminal.frame import framed_table, printed
 
 DEFAULT_REGION = {"aws": "us-east-1", "oci": "us-ashburn-1"}
 """Where prices are shown when no region is named."""
@@ -37,23 +37,26 @@ def show_list(
     prices = {each.name: _usd(catalog, each, region) for each in found}
     if region:
         found = [each for each in found if prices[each.name] is not None]
-    if json:
-        document = {
-            "schema": 1,
-            "command": "catalog list",
+
+    def document() -> dict[str, object]:
+        return {
             "region": region,
             "instances": [_entry(each, prices[each.name], region) for each in found],
             "volumes": sorted(catalog.volumes),
             "managed": sorted(catalog.managed),
             "services": sorted(catalog.services.units),
         }
-        typer.echo(json_module.dumps(document, indent=2))
-        return
-    _print_list(found, prices, region)
-    if family is None:
-        typer.echo(f"volumes: {', '.join(catalog.volumes)}")
-        typer.echo(f"managed file systems: {', '.join(catalog.managed)}")
-        typer.echo(f"other prices: {', '.join(catalog.services.units)}")
+
+    def text() -> str:
+        others = {
+            "volumes": catalog.volumes,
+            "managed file systems": catalog.managed,
+            "other prices": catalog.services.units,
+        }
+        lines = [f"{what}: {', '.join(names)}\n" for what, names in others.items() if family is None]
+        return "".join([_list_text(found, prices, region), *lines])
+
+    Output("catalog list", json=json).show(Answer(document=document, text=text))
 
 
 def _chosen(
@@ -92,7 +95,10 @@ def _entry(instance: InstanceType, usd: float | None, region: str | None) -> dic
     return described
 
 
-def _print_list(found: Sequence[InstanceType], prices: dict[str, float | None], region: str | None) -> None:
+@printed
+def _list_text(
+    console: Console, found: Sequence[InstanceType], prices: dict[str, float | None], region: str | None
+) -> None:
     where = region or "us-east-1 (AWS) and all of OCI"
     table = framed_table(
         f"{len(found)} instance types; prices of {where}, on demand, Linux",
@@ -111,24 +117,27 @@ def _print_list(found: Sequence[InstanceType], prices: dict[str, float | None], 
             plain(store.total_bytes / 1e12) if store else ABSENT,
             f"{usd:.4g}" if usd is not None else ABSENT,
         )
-    terminal_console().print(table)
+    console.print(table)
 
 
 def show_one(name: str, beside: Path, *, json: bool) -> None:
     """Show every fact of one thing."""
     catalog = load_catalog(beside)
     kind, lines = _described(catalog, name)
-    if json:
-        facts = [asdict(line) for line in lines]
-        document = {"schema": 1, "command": "catalog show", "kind": kind, "name": name, "facts": facts}
-        typer.echo(json_module.dumps(document, indent=2))
-        return
+    document = {"kind": kind, "name": name, "facts": [asdict(line) for line in lines]}
+    Output("catalog show", json=json).show(
+        Answer(document=lambda: document, text=lambda: _facts_text(name, kind, lines))
+    )
+
+
+@printed
+def _facts_text(console: Console, name: str, kind: str, lines: Sequence[Line]) -> None:
     table = framed_table(f"{name}: {kind}", ["fact"], ["value"])
     table.add_column("source")
     table.add_column("date")
     for line in lines:
         table.add_row(line.fact, _value(line), line.source, line.date)
-    terminal_console().print(table)
+    console.print(table)
 
 
 def _described(catalog: Catalog, name: str) -> tuple[str, list[Line]]:

@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridwright.cli.arguments import Json, SpecFile
+from gridwright.cli.arguments import Json, Reader, SpecFile
+from gridwright.cli.flags import verb
+from gridwright.cli.output import Answer, Output
+from gridwright.cli.output_file import check_output, write_output
+from gridwright.errors import ExitStatus, input_error
 
-Write = Annotated[Path | None, typer.Option(metavar="OUT", help="Save a design as a grid spec.")]
-Choose = Annotated[
-    int, typer.Option(min=1, metavar="RANK", help="With --write: which design, by its rank.  [default: 1]")
-]
-Explain = Annotated[
-    str | None, typer.Option(metavar="TYPE", help="Hold an instance type against every requirement.")
-]
-Html = Annotated[Path | None, typer.Option(metavar="OUT", help="Write a page with charts, too.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="With --write: replace a file that is there.")]
+if TYPE_CHECKING:
+    from gridwright.plan.design import Design, Plan
+
+OWN_CATALOGUES = ("catalog.yaml", "catalog.csv")
+"""What beside a spec overrides the packaged catalogue."""
 
 
-def plan(
-    file: SpecFile = None,
-    write: Write = None,
-    choose: Choose = 1,
-    overwrite: Overwrite = False,
-    explain: Explain = None,
-    html: Html = None,
-    json: Json = False,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFlags:
+    """The flags of `gridwright plan`, as they were typed."""
+
+    file: SpecFile = None
+    write: Annotated[Path | None, typer.Option(metavar="OUT", help="Save a design as a grid spec.")] = None
+    choose: Annotated[
+        int,
+        typer.Option(min=1, metavar="RANK", help="With --write: which design, by its rank.  [default: 1]"),
+    ] = 1
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="With --write: replace a file that is there.")
+    ] = False
+    explain: Annotated[
+        str | None, typer.Option(metavar="TYPE", help="Hold an instance type against every requirement.")
+    ] = None
+    html: Annotated[Path | None, typer.Option(metavar="OUT", help="Write a page with charts, too.")] = None
+    json: Json = False
+
+
+def run_plan(flags: PlanFlags) -> ExitStatus:
     """Search the catalogue for the cheapest grids that meet the requirements of FILE.
 
     Designs are listed by cost: the cheapest, and those on the Pareto front of cost, MB/s per core and
@@ -41,9 +54,68 @@ def plan(
       gridwright plan requirements.yaml --explain m5.8xlarge
       gridwright plan requirements.yaml --html plan.html
     """  # noqa: D301 - \b keeps typer from filling the lines
-    from gridwright.cli.plan.plan_run import PlanFlags, run_plan
+    _check(flags)
+    from gridwright.cli.spec_file import load
+    from gridwright.plan.document import plan_document
+    from gridwright.plan.search import plan as search
 
-    flags = PlanFlags(
-        file=file, write=write, choose=choose, overwrite=overwrite, explain=explain, html=html, json=json
-    )
-    raise typer.Exit(int(run_plan(flags)))
+    spec = load(flags.file)
+    found = search(spec, explain=flags.explain)
+    chosen = _chosen(flags, found)
+    if flags.html is not None:
+        from gridwright.report.designs.page import plan_page
+
+        write_output(flags.html, plan_page(found))
+    output = Output("plan", json=flags.json)
+    output.show(Answer(document=lambda: plan_document(found), text=lambda: _text(flags, found)))
+    if chosen is not None and spec.file is not None:
+        _write(flags, chosen, spec.file, output)
+    if flags.html is not None:
+        output.note(f"page: {flags.html}")
+    return ExitStatus.DONE if found.designs else ExitStatus.MISSED
+
+
+plan = verb(run_plan)
+
+
+def _text(flags: PlanFlags, found: Plan) -> str:
+    from gridwright.report.terminal.plan import explanation_text, plan_text
+
+    if flags.explain is not None and found.explanation is not None:
+        return explanation_text(found.explanation)
+    return plan_text(found)
+
+
+def _check(flags: PlanFlags) -> None:
+    """Refuse, before the search, what could not be written after it."""
+    reader = Reader()
+    if flags.write is None and flags.choose != 1:
+        reader.problem("--choose says which design to write", "--choose", "add --write OUT")
+    check_output(reader, "--write", flags.write, overwrite=flags.overwrite)
+    check_output(reader, "--html", flags.html)
+    reader.finish(flags)
+
+
+def _chosen(flags: PlanFlags, found: Plan) -> Design | None:
+    if flags.write is None or not found.designs:
+        return None
+    if flags.choose > len(found.designs):
+        raise input_error(
+            f"there are {len(found.designs)} designs, and number {flags.choose} is asked for",
+            where="--choose",
+            remedy=f"Write a rank from 1 to {len(found.designs)}",
+        )
+    return found.designs[flags.choose - 1]
+
+
+def _write(flags: PlanFlags, chosen: Design, spec_file: Path, output: Output) -> None:
+    if flags.write is None:
+        return
+    from gridwright.plan.grid_spec import spec_text
+
+    write_output(flags.write, spec_text(chosen.spec))
+    output.note(f"design {flags.choose} written: {flags.write}")
+    own = [spec_file.parent / name for name in OWN_CATALOGUES if (spec_file.parent / name).is_file()]
+    if own and spec_file.parent != flags.write.parent.resolve():
+        names = ", ".join(str(each) for each in own)
+        typer.echo(f"note: copy {names} beside it: prices and types of its own came from there", err=True)

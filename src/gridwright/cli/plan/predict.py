@@ -2,57 +2,69 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridwright.cli.arguments import DEFAULT_RUNS, Json, RunsDirectory, SpecFile
+from gridwright.cli.arguments import DEFAULT_RUNS, Json, Reader, RunsDirectory, SpecFile
+from gridwright.cli.flags import verb
+from gridwright.cli.output import Answer, Output
+from gridwright.cli.output_file import check_output, write_output
+from gridwright.errors import ExitStatus, input_error
 
-Streams = Annotated[
-    int | None,
-    typer.Option(
-        min=1, metavar="N", help="Streams on each node, or of the workload.  [default: one per core; its own]"
-    ),
-]
-Explain = Annotated[bool, typer.Option("--explain", help="Show every limit on the way, with its source.")]
-Workload = Annotated[
-    str | None, typer.Option(metavar="MATRIX", help="Simulate the mixed workload, such as mixed-30.")
-]
-Profile = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Launch profiles of `gridwright workload --profile`.")
-]
-Scale = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SCALE",
-        help="With --workload: the size of its data.  [default: as profiled; paper without --profile]",
-    ),
-]
-Calibrate = Annotated[
-    str | None, typer.Option(metavar="RUN", help="Take the rates that this run of iotest measured.")
-]
-Papers = Annotated[
-    bool, typer.Option("--papers", help="Hold the model against every published figure; reads no FILE.")
-]
-Markdown = Annotated[bool, typer.Option("--markdown", help="With --papers: print docs/papers.md.")]
-Html = Annotated[Path | None, typer.Option(metavar="OUT", help="Write a page with charts, too.")]
+if TYPE_CHECKING:
+    from gridwright.model.grid import GridModel
+    from gridwright.model.workload import WorkloadMatrix
+
+EVERY_NODE = frozenset({"mixed-20"})
+"""Matrices whose streams run on every node: 003.wl.concurrent counts 20 streams on each."""
+PAPER = "paper"
 
 
-def predict(  # noqa: PLR0913, PLR0917 - one parameter per flag of the contract
-    file: SpecFile = None,
-    streams: Streams = None,
-    explain: Explain = False,
-    workload: Workload = None,
-    profile: Profile = None,
-    scale: Scale = None,
-    calibrate: Calibrate = None,
-    papers: Papers = False,
-    markdown: Markdown = False,
-    html: Html = None,
-    runs: RunsDirectory = DEFAULT_RUNS,
-    json: Json = False,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictFlags:
+    """The flags of `gridwright predict`, as they were typed."""
+
+    file: SpecFile = None
+    streams: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Streams on each node, or of the workload.  [default: one per core; its own]",
+        ),
+    ] = None
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show every limit on the way, with its source.")
+    ] = False
+    workload: Annotated[
+        str | None, typer.Option(metavar="MATRIX", help="Simulate the mixed workload, such as mixed-30.")
+    ] = None
+    profile: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Launch profiles of `gridwright workload --profile`.")
+    ] = None
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SCALE",
+            help="With --workload: the size of its data.  [default: as profiled; paper without --profile]",
+        ),
+    ] = None
+    calibrate: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Take the rates that this run of iotest measured.")
+    ] = None
+    papers: Annotated[
+        bool, typer.Option("--papers", help="Hold the model against every published figure; reads no FILE.")
+    ] = False
+    markdown: Annotated[bool, typer.Option("--markdown", help="With --papers: print docs/papers.md.")] = False
+    html: Annotated[Path | None, typer.Option(metavar="OUT", help="Write a page with charts, too.")] = None
+    runs: RunsDirectory = DEFAULT_RUNS
+    json: Json = False
+
+
+def run_predict(flags: PredictFlags) -> ExitStatus:
     """Predict what each library gives each core, what binds, and what it costs.
 
     Rates are those that last, with every node busy; bursts are listed apart. Exit status 1 when a
@@ -66,20 +78,127 @@ def predict(  # noqa: PLR0913, PLR0917 - one parameter per flag of the contract
       gridwright predict grid.yaml --workload mixed-30 --scale small
       gridwright predict --papers
     """  # noqa: D301 - \b keeps typer from filling the lines
-    from gridwright.cli.plan.predict_run import PredictFlags, run_predict
+    _check(flags)
+    output = Output("predict", json=flags.json)
+    if flags.papers:
+        return _papers(flags, output)
+    model = _model(flags)
+    if flags.workload is not None:
+        return _workload(model, flags, output)
+    from gridwright.model.document import prediction_document
+    from gridwright.model.predict import predict as predict_rates
 
-    flags = PredictFlags(
-        file=file,
-        streams=streams,
-        explain=explain,
-        workload=workload,
-        profile=profile,
-        scale=scale,
-        calibrate=calibrate,
-        papers=papers,
-        markdown=markdown,
-        html=html,
-        runs=runs,
-        json=json,
-    )
-    raise typer.Exit(int(run_predict(flags)))
+    prediction = predict_rates(model, flags.streams)
+    if flags.html is not None:
+        from gridwright.report.designs.page import prediction_page
+
+        write_output(flags.html, prediction_page(prediction))
+
+    def text() -> str:
+        from gridwright.report.terminal.prediction import prediction_text
+
+        return prediction_text(prediction, explain=flags.explain)
+
+    output.show(Answer(document=lambda: prediction_document(prediction), text=text))
+    if flags.html is not None:
+        output.note(f"page: {flags.html}")
+    return ExitStatus.MISSED if prediction.met is False else ExitStatus.DONE
+
+
+predict = verb(run_predict)
+
+
+def _check(flags: PredictFlags) -> None:
+    """Raise GridwrightError with all flags that do not go together."""
+    reader = Reader()
+    if flags.papers:
+        for name in ("file", "streams", "workload", "profile", "calibrate", "html"):
+            if getattr(flags, name) is not None:
+                flag = "FILE" if name == "file" else f"--{name}"
+                reader.problem("--papers predicts the papers' own grids", flag, f"leave out {flag}")
+    elif flags.markdown:
+        reader.problem("--markdown prints the page of --papers", "--markdown", "add --papers")
+    if flags.profile is not None and flags.workload is None:
+        reader.problem("profiles are replayed by --workload", "--profile", "add --workload mixed-30")
+    if flags.scale is not None and flags.workload is None:
+        reader.problem("the scale is one of the workload's data", "--scale", "add --workload mixed-30")
+    if flags.workload is not None and flags.html is not None:
+        reader.problem("the page shows rates, not the workload", "--html", "leave out --workload")
+    if flags.json and flags.markdown:
+        reader.problem("one document at a time", "--markdown", "leave out --json")
+    check_output(reader, "--html", flags.html)
+    reader.finish(flags)
+
+
+def _model(flags: PredictFlags) -> GridModel:
+    from gridwright.cli.spec_file import load_placed
+    from gridwright.model.grid import grid_model
+
+    model = grid_model(load_placed(flags.file))
+    if flags.calibrate is None:
+        return model
+    from gridwright.model.calibrate import calibrated
+    from gridwright.runs.directory import load_run
+    from gridwright.runs.find import find_run
+
+    return calibrated(model, load_run(find_run(flags.runs, flags.calibrate), with_samples=False))
+
+
+def _papers(flags: PredictFlags, output: Output) -> ExitStatus:
+    from gridwright.model.papers.checks import check_papers, papers_document
+
+    check = check_papers(matrices={name: workload_matrix(name) for name in ("mixed-30", "mixed-20")})
+    if flags.markdown:
+        from gridwright.report.papers.page import papers_page
+
+        output.write(papers_page(check))
+        return ExitStatus.DONE
+
+    def text() -> str:
+        from gridwright.report.terminal.papers import papers_text
+
+        return papers_text(check)
+
+    output.show(Answer(document=lambda: papers_document(check), text=text))
+    return ExitStatus.DONE
+
+
+def _workload(model: GridModel, flags: PredictFlags, output: Output) -> ExitStatus:
+    """Simulate the workload and print what it comes to. Raises GridwrightError."""
+    from gridwright.model.document import workload_document
+    from gridwright.model.workload import Replay, default_profiles, simulate_workload
+    from gridwright.runs.profiles import load_profiles
+    from gridwright.workload.scales import NAMES
+
+    if flags.scale is not None and flags.scale not in NAMES:
+        raise input_error(
+            f"no scale is named {flags.scale!r}", where="--scale", remedy=f"use {', '.join(NAMES)}"
+        )
+    profiles = load_profiles(flags.profile) if flags.profile else default_profiles()
+    # One's own profiles are replayed as they were recorded; those that come along, at the papers' size.
+    scale = flags.scale or (None if flags.profile else PAPER)
+    same_size = scale is None or scale == profiles.scale
+    replay = Replay(scale=scale, page_cache="profile" if same_size else "none")
+    matrix = workload_matrix(flags.workload or "", flags.streams)
+    where = str(flags.profile) if flags.profile else "the profiles that come with gridwright"
+    prediction = simulate_workload(model, matrix, profiles, replay, where=where)
+
+    def text() -> str:
+        from gridwright.report.terminal.workload_prediction import workload_prediction_text
+
+        return workload_prediction_text(model.name, matrix.name, prediction)
+
+    output.show(Answer(document=lambda: workload_document(model, matrix, prediction), text=text))
+    return ExitStatus.DONE
+
+
+def workload_matrix(name: str, streams: int | None = None) -> WorkloadMatrix:
+    """A matrix of the workload as the model takes it. Raises GridwrightError for one that does not exist."""
+    from gridwright.model.workload import WorkloadMatrix
+    from gridwright.workload.matrix import load_matrix
+
+    matrix = load_matrix(name, "--workload")
+    if streams is not None:
+        matrix = matrix.with_streams(streams)
+    labels = tuple(tuple(entry.label for entry in stream) for stream in matrix.streams)
+    return WorkloadMatrix(matrix.name, labels, every_node=matrix.name in EVERY_NODE)

@@ -1,7 +1,5 @@
 """`gridwright schema`: the JSON Schema of grid.yaml."""
 
-import typer
-
 
 def schema() -> None:
     """Print the JSON Schema of grid.yaml, for editors and other tools.
@@ -10,6 +8,8 @@ def schema() -> None:
     """
     import json
 
+    from gridwright.cli.output import Output
     from gridwright.spec import json_schema
 
-    typer.echo(json.dumps(json_schema(), indent=2))
+    # A document of its own kind, without the keys of results.
+    Output("schema").write(json.dumps(json_schema(), indent=2))

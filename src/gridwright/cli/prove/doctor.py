@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gridwright.cli.arguments import Json, SpecFile
+from gridwright.cli.arguments import DEFAULT_SPEC, Json, Reader, SpecFile
+from gridwright.cli.output import Answer, Output
+from gridwright.errors import ExitStatus, input_error, nearest
 
-Nodes = Annotated[
-    str | None, typer.Option("--nodes", metavar="SET", help="Only these nodes, such as compute[1-4].")
-]
-Only = Annotated[
-    list[str] | None, typer.Option("--only", metavar="CHECK", help="Only this check; may be repeated.")
-]
-All = Annotated[bool, typer.Option("--all", help="Show also the checks that found nothing wrong.")]
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from gridwright.doctor.check import CheckResult
+    from gridwright.doctor.observation import Seen
+    from gridwright.spec import GridSpec
+
+_STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 
 def doctor(
-    file: SpecFile = None, nodes: Nodes = None, only: Only = None, everything: All = False, json: Json = False
-) -> None:
+    file: SpecFile = None,
+    nodes: Annotated[
+        str | None, typer.Option("--nodes", metavar="SET", help="Only these nodes, such as compute[1-4].")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="CHECK", help="Only this check; may be repeated.")
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show also the checks that found nothing wrong.")
+    ] = False,
+    json: Json = False,
+) -> int:
     """Check this machine, or every node of a grid, and change nothing.
 
     Compares nodes with the tuning table, looks for what grids fail of, and has pairs of nodes try what they
@@ -32,6 +47,199 @@ def doctor(
       gridwright doctor grid.yaml --nodes compute[1-4]
       gridwright doctor grid.yaml --only flock-alone --json
     """  # noqa: D301 - \b is a control character for click
-    from gridwright.cli.prove.doctor_run import run_doctor
+    from gridwright.cli.spec_file import load_placed, note_this_machine
 
-    raise typer.Exit(int(run_doctor(file, nodes=nodes, only=only or [], everything=everything, json=json)))
+    only = only or []
+    _check_names(only)
+    spec = load_placed(file) if file is not None or DEFAULT_SPEC.exists() else None
+    if spec is not None and spec.is_bought:
+        note_this_machine(spec)
+    seen = _see(spec, nodes, only)
+    results = _judge(seen, only)
+    Output("doctor", json=json).show(
+        Answer(
+            document=lambda: document(results),
+            text=lambda: _text(results, seen, everything=everything or bool(only)),
+        )
+    )
+    return int(_status(seen, results))
+
+
+def _check_names(only: Sequence[str]) -> None:
+    from gridwright.doctor.checks import all_checks
+
+    known = [check.name for check in all_checks()]
+    reader = Reader()
+    for name in only:
+        if name not in known:
+            near = nearest(name, known)
+            hint = f"did you mean {near}? " if near else ""
+            reader.problem(f"there is no check {name!r}", "--only", f"{hint}docs/doctor.md has all names")
+    reader.finish(True)
+
+
+def _see(spec: GridSpec | None, nodes: str | None, only: Sequence[str]) -> Seen:
+    from gridwright.doctor.access import access_to
+    from gridwright.doctor.checks import needs_pairs
+    from gridwright.doctor.examination import see
+    from gridwright.grid.grid import Grid
+
+    access = access_to(Grid.open(spec), nodes) if spec is not None else None
+    if access is None and nodes is not None:
+        raise input_error(
+            "this machine alone is looked at, and has no node set",
+            where="--nodes",
+            remedy="leave --nodes out, or name the spec of a grid of several nodes",
+        )
+    return see(spec, access, pairs=needs_pairs(only))
+
+
+def _judge(seen: Seen, only: Sequence[str]) -> list[CheckResult]:
+    from gridwright.doctor.checks import all_checks
+    from gridwright.doctor.results import results_of
+
+    results = results_of(seen, [check for check in all_checks() if not only or check.name in only])
+    return [each for each in results if not only or each.name in only]
+
+
+def _status(seen: Seen, results: Sequence[CheckResult]) -> ExitStatus:
+    from gridwright.doctor.results import counts
+
+    if not seen.facts:
+        return ExitStatus.ENVIRONMENT
+    failed = any(counts(each) and each.level == "error" for each in results)
+    return ExitStatus.MISSED if failed else ExitStatus.DONE
+
+
+def document(results: Sequence[CheckResult]) -> dict[str, Any]:
+    """The checks in plain values; `nodes` are folded."""
+    from gridwright.doctor.results import counts
+
+    return {
+        "checks": [_record(each) for each in results],
+        "silenced": [
+            {"name": each.name, "nodes": _folded(each.nodes), "reason": each.silenced}
+            for each in results
+            if each.silenced is not None
+        ],
+        "met": not any(counts(each) and each.level == "error" for each in results),
+    }
+
+
+@cache
+def _folded(nodes: tuple[str, ...]) -> str:
+    """Of a large grid most checks have the same nodes, and folding takes its time."""
+    from gridwright.schedulers.slurm.node_facts import fold
+
+    return fold(nodes)
+
+
+def _record(result: CheckResult) -> dict[str, Any]:
+    return {
+        "name": result.name,
+        "level": result.level,
+        "nodes": _folded(result.nodes),
+        "found": result.found,
+        "expected": result.expected,
+        "reason": result.reason,
+        "source": result.source,
+        "remedy": result.remedy,
+        "ok": result.ok,
+        "applies": result.applies,
+        "silenced": result.silenced,
+    }
+
+
+def _text(results: Sequence[CheckResult], seen: Seen, *, everything: bool) -> str:
+    from gridwright.report.terminal.frame import printed
+
+    return printed(_print)(results, seen, everything=everything)
+
+
+def _print(console: Console, results: Sequence[CheckResult], seen: Seen, *, everything: bool) -> None:
+    """Print what is wrong, the gravest first, with reason and remedy; then what is not, in a line.
+
+    Settings that drifted are a table, as one command mends them all, unless `everything` is to be shown.
+    """
+    from gridwright.doctor.checks.tuning import tuning_topic
+    from gridwright.doctor.results import counts
+    from gridwright.report.terminal.spelling import say
+
+    wrong = [each for each in results if counts(each)]
+    settings = frozenset() if everything else {check.name for check in tuning_topic().checks}
+    for each in wrong:
+        if each.name not in settings:
+            _print_wrong(console, each)
+    _print_drift(console, [each for each in wrong if each.name in settings])
+    for each in results:
+        if each.silenced is not None:
+            say(console, f"silenced {each.name}: {_where(each)}{each.found} ({each.silenced})", "dim")
+    if everything:
+        for each in results:
+            if each.ok:
+                word = "ok" if each.applies else "--"
+                say(console, f"{word} {each.name}: {_where(each)}{each.found}", "" if each.applies else "dim")
+    say(console, _sum(results, seen))
+
+
+def _print_wrong(console: Console, result: CheckResult) -> None:
+    from gridwright.report.terminal.spelling import say
+
+    say(console, f"{result.level} {result.name}: {_where(result)}{result.found}", _STYLES[result.level])
+    if result.expected:
+        say(console, f"expected: {result.expected}", indent=2)
+    say(console, f"why: {result.reason} [{result.source}]", "dim", indent=2)
+    say(console, f"mend: {result.remedy}", indent=2)
+
+
+def _print_drift(console: Console, drifted: Sequence[CheckResult]) -> None:
+    if not drifted:
+        return
+    from gridwright.report.terminal.frame import framed_table
+    from gridwright.report.terminal.spelling import cell, say
+
+    table = framed_table("Settings that differ from the tuning table", ["level", "check", "nodes"], [])
+    table.add_column("found", overflow="fold")
+    table.add_column("expected", overflow="fold")
+    for each in drifted:
+        level = cell(console, each.level, _STYLES[each.level])
+        found = each.found.removeprefix("sysctl ")
+        words = (each.name, _folded(each.nodes), found, each.expected.rpartition(" = ")[2])
+        table.add_row(level, *(cell(console, word) for word in words))
+    console.print(table)
+    say(
+        console,
+        "why one matters, and what it costs: gridwright doctor --only CHECK, or docs/doctor.md",
+        "dim",
+    )
+    say(console, "mend: gridwright setup sets them all; --check --diff shows what it would change")
+
+
+def _where(result: CheckResult) -> str:
+    return f"{_folded(result.nodes)}: " if result.nodes else ""
+
+
+def _sum(results: Iterable[CheckResult], seen: Seen) -> str:
+    from gridwright.doctor.results import counts
+
+    known = list(results)
+    wrong = {
+        level: len({each.name for each in known if counts(each) and each.level == level}) for level in _STYLES
+    }
+    names = {each.name for each in known}
+    failed = {each.name for each in known if counts(each)}
+    silenced = {each.name for each in known if each.silenced is not None} - failed
+    idle = {each.name for each in known if each.ok and each.applies}
+    fine = len((names - failed - silenced) & idle)
+    rest = len(names - failed - silenced) - fine
+    nodes = len(seen.facts) + len(seen.silent)
+    parts = [
+        f"{count} {level}{'s'[: count != 1]}" for level, count in wrong.items() if count and level != "info"
+    ]
+    parts += [f"{wrong['info']} for information"] if wrong["info"] else []
+    parts += [f"{len(silenced)} silenced"] if silenced else []
+    return (
+        f"{len(names)} check{'s'[: len(names) != 1]} on {nodes} node{'s'[: nodes != 1]}: "
+        f"{', '.join(parts) or 'nothing wrong'}; "
+        f"{fine} as they should be, {rest} do not apply here"
+    )

@@ -2,63 +2,117 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
-from gridwright.cli.arguments import DEFAULT_RUNS, Json, RunsDirectory, SpecFile
+from gridwright.cli.arguments import (
+    DEFAULT_RUNS,
+    Json,
+    Reader,
+    RunsDirectory,
+    SpecFile,
+    typed_command,
+)
+from gridwright.cli.flags import Reads, one_of, options_of, read_flags, some_of, verb
+from gridwright.cli.output import Answer, Output, plain
 from gridwright.cli.verbs import plain_app
+from gridwright.errors import ExitStatus, GridwrightError, input_error
+from gridwright.iotest.options import ENGINES, MIN_BLOCK, ON_NODE_FAILURE, PHASES, IotestOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gridwright.grid.grid import Grid
+    from gridwright.iotest.coordinator import Fleet
+    from gridwright.iotest.options import LibraryTarget
+    from gridwright.spec import GridSpec
 
 DEFAULT_UNTIL_STEADY = "70m"
+ALONE = "directory"
+"""Name of the library where there is no spec to name it."""
 
-Directory = Annotated[
-    Path | None,
-    # Read as it is: typer would look at the directory, and a hanging mount would hang the command.
-    typer.Option(metavar="DIR", parser=Path, help="Test this directory; needs no grid spec."),
-]
-Requires = Annotated[
-    str | None, typer.Option(metavar="RATE", help="With --directory: what it must give, as 100MB/s/core.")
-]
-Streams = Annotated[int | None, typer.Option(metavar="N", help="Streams per node.  [default: one per core]")]
-Size = Annotated[str | None, typer.Option(metavar="SIZE", help="End a phase after this many bytes a stream.")]
-Seconds = Annotated[
-    str | None, typer.Option(metavar="TIME", help="End a phase after this time.  [default: 10s]")
-]
-UntilSteady = Annotated[
-    str | None,
-    typer.Option(metavar="[MAX]", help="Go on until the rate is steady, at most MAX.  [MAX: 70m]"),
-]
-Block = Annotated[str, typer.Option(metavar="SIZE", help="Bytes per request, 4KiB to 64MiB.")]
-Engine = Annotated[str, typer.Option(metavar="buffered|direct", help="Through the page cache, or past it.")]
-QueueDepth = Annotated[
-    int | None, typer.Option(metavar="N", help="Requests in flight a stream, direct only.  [default: 8]")
-]
-Phases = Annotated[
-    str, typer.Option(metavar="LIST", help="Of write, read, mixed, metadata; in the order to run them.")
-]
-Keep = Annotated[bool, typer.Option("--keep", help="Leave the files for a later --phases read.")]
-Verify = Annotated[bool, typer.Option("--verify", help="Check every block read.")]
-Seed = Annotated[int | None, typer.Option(metavar="N", help="Seed of the data.  [default: random]")]
-Sweep = Annotated[
-    bool, typer.Option("--sweep", help="Raise the streams 1, 2, 4 ... to 4 per core; find the knee.")
-]
-Pairs = Annotated[
-    bool, typer.Option("--pairs", help="Each node reads what another one wrote: no client's cache helps.")
-]
-SharedFile = Annotated[
-    bool, typer.Option("--shared-file", help="All streams of all nodes have parts of one file.")
-]
-OnNodeFailure = Annotated[
-    str, typer.Option(metavar="continue|stop", help="What to do when a node fails; its figures are left out.")
-]
-Format = Annotated[
-    str, typer.Option("--format", metavar="table|iotest.sh", help="iotest.sh: as in published papers.")
+Engine = Annotated[
+    str,
+    typer.Option(metavar="buffered|direct", help="Through the page cache, or past it."),
+    Reads(one_of(*ENGINES), instead="direct"),
 ]
 
 
-iotest = plain_app()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IotestFlags:
+    """The flags of `gridwright iotest`, as they were typed."""
+
+    file: SpecFile = None
+    directory: Annotated[
+        Path | None,
+        # Read as it is: typer would look at the directory, and a hanging mount would hang the command.
+        typer.Option(metavar="DIR", parser=Path, help="Test this directory; needs no grid spec."),
+    ] = None
+    requires: Annotated[
+        str | None,
+        typer.Option(metavar="RATE", help="With --directory: what it must give, as 100MB/s/core."),
+    ] = None
+    streams: Annotated[
+        int | None, typer.Option(metavar="N", help="Streams per node.  [default: one per core]")
+    ] = None
+    size: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="End a phase after this many bytes a stream."),
+        Reads(Reader.size, "size_bytes"),
+    ] = None
+    seconds: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="End a phase after this time.  [default: 10s]"),
+        Reads(Reader.seconds),
+    ] = None
+    until_steady: Annotated[
+        str | None,
+        typer.Option(metavar="[MAX]", help="Go on until the rate is steady, at most MAX.  [MAX: 70m]"),
+        Reads(Reader.seconds, "until_steady_s"),
+    ] = None
+    block: Annotated[
+        str,
+        typer.Option(metavar="SIZE", help="Bytes per request, 4KiB to 64MiB."),
+        Reads(Reader.size, "block_bytes", instead=MIN_BLOCK),
+    ] = "64KiB"
+    engine: Engine = "buffered"
+    queue_depth: Annotated[
+        int | None, typer.Option(metavar="N", help="Requests in flight a stream, direct only.  [default: 8]")
+    ] = None
+    phases: Annotated[
+        str,
+        typer.Option(metavar="LIST", help="Of write, read, mixed, metadata; in the order to run them."),
+        Reads(some_of(*PHASES)),
+    ] = "write,read"
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the files for a later --phases read.")] = False
+    verify: Annotated[bool, typer.Option("--verify", help="Check every block read.")] = False
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of the data.  [default: random]")] = None
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="Raise the streams 1, 2, 4 ... to 4 per core; find the knee.")
+    ] = False
+    pairs: Annotated[
+        bool, typer.Option("--pairs", help="Each node reads what another one wrote: no client's cache helps.")
+    ] = False
+    shared_file: Annotated[
+        bool, typer.Option("--shared-file", help="All streams of all nodes have parts of one file.")
+    ] = False
+    on_node_failure: Annotated[
+        str,
+        typer.Option(metavar="continue|stop", help="What to do when a node fails; its figures are left out."),
+        Reads(one_of(*ON_NODE_FAILURE), instead="continue"),
+    ] = "continue"
+    format: Annotated[
+        str,
+        typer.Option("--format", metavar="table|iotest.sh", help="iotest.sh: as in published papers."),
+        Reads(one_of("table", "iotest.sh")),
+    ] = "table"
+    runs: RunsDirectory = DEFAULT_RUNS
+    json: Json = False
 
 
 class _OptionalMax(TyperCommand):
@@ -74,34 +128,11 @@ def with_default_longest(arguments: list[str]) -> list[str]:
         f"--until-steady={DEFAULT_UNTIL_STEADY}"
         if argument == "--until-steady" and not follower[:1].isdigit()
         else argument
-        for argument, follower in zip(arguments, [*arguments[1:], ""], strict=True)
+        for argument, follower in zip(arguments, [*arguments, ""][1:], strict=True)
     ]
 
 
-@iotest.command(cls=_OptionalMax)
-def _iotest(  # noqa: PLR0913, PLR0917 - one parameter per flag of the contract
-    file: SpecFile = None,
-    directory: Directory = None,
-    requires: Requires = None,
-    streams: Streams = None,
-    size: Size = None,
-    seconds: Seconds = None,
-    until_steady: UntilSteady = None,
-    block: Block = "64KiB",
-    engine: Engine = "buffered",
-    queue_depth: QueueDepth = None,
-    phases: Phases = "write,read",
-    keep: Keep = False,
-    verify: Verify = False,
-    seed: Seed = None,
-    sweep: Sweep = False,
-    pairs: Pairs = False,
-    shared_file: SharedFile = False,
-    on_node_failure: OnNodeFailure = "continue",
-    format_: Format = "table",
-    runs: RunsDirectory = DEFAULT_RUNS,
-    json: Json = False,
-) -> None:
+def run_iotest(flags: IotestFlags) -> ExitStatus:
     """Measure what each library gives each core, on all nodes of the grid at once.
 
     Writes and reads files of its own in a fresh directory inside each library and removes them.
@@ -113,29 +144,121 @@ def _iotest(  # noqa: PLR0913, PLR0917 - one parameter per flag of the contract
       gridwright iotest --directory /mnt/scratch --requires 125MB/s/core --engine direct --sweep
       gridwright iotest --directory /mnt/scratch --until-steady 30m
     """  # noqa: D301 - \b is a control character for click
-    from gridwright.cli.prove.iotest_run import IotestFlags, run_iotest
+    from gridwright.cli.spec_file import load_placed
+    from gridwright.grid.grid import Grid
+    from gridwright.iotest.targets import directory_target, library_targets
 
-    flags = IotestFlags(
-        file=file,
-        directory=directory,
-        requires=requires,
-        streams=streams,
-        size=size,
-        seconds=seconds,
-        until_steady=until_steady,
-        block=block,
-        engine=engine,
-        queue_depth=queue_depth,
-        phases=phases,
-        keep=keep,
-        verify=verify,
-        seed=seed,
-        sweep=sweep,
-        pairs=pairs,
-        shared_file=shared_file,
-        on_node_failure=on_node_failure,
-        format=format_,
-        runs=runs,
-        json=json,
+    reader = Reader()
+    read = read_options(flags, reader)
+    requires = reader.core_rate("--requires", flags.requires)
+    _check_sources(flags, reader)
+    options = reader.finish(read)
+    if flags.directory is not None:
+        return _measure(flags, options, [directory_target(flags.directory, ALONE, requires)])
+    spec = load_placed(flags.file)
+    fleet = fleet_to_test(Grid.open(spec), options)
+    return _measure(flags, options, library_targets(spec), spec, fleet)
+
+
+iotest = plain_app()
+iotest.command(cls=_OptionalMax)(verb(run_iotest))
+
+
+def _measure(
+    flags: IotestFlags,
+    options: IotestOptions,
+    targets: Sequence[LibraryTarget],
+    spec: GridSpec | None = None,
+    fleet: Fleet | None = None,
+) -> ExitStatus:
+    from gridwright.cli.interrupt import stop_on_signals
+    from gridwright.cli.prove.progress import iotest_display
+    from gridwright.iotest.recorded import record_iotest
+    from gridwright.runs.directory import RunDirectory
+
+    run = RunDirectory.create(
+        flags.runs,
+        spec.name if spec else ALONE,
+        command=typed_command(),
+        what=["iotest"],
+        spec_path=str(spec.file) if spec and spec.file else None,
+        spec_text=spec.source_text if spec else None,
     )
-    raise typer.Exit(run_iotest(flags))
+    display = iotest_display()
+    try:
+        with stop_on_signals() as stop:
+            result, status = record_iotest(
+                run,
+                targets,
+                options,
+                observers=[display],
+                stop=stop,
+                silenced=spec.silence if spec else (),
+                fleet=fleet,
+            )
+    finally:
+        display.close()
+    output = Output("iotest", json=flags.json)
+    if flags.format == "iotest.sh":
+        from gridwright.report.iotest_sh import classic_blocks
+
+        output.write(classic_blocks(result, shlex.join(run.record.command)))
+        return status
+
+    def text() -> str:
+        from gridwright.report.terminal.run import iotest_text
+
+        return f"{iotest_text(result)}run: {run.path}"
+
+    output.show(Answer(document=lambda: plain(result), text=text))
+    return status
+
+
+def fleet_to_test(grid: Grid, options: IotestOptions) -> Fleet | None:
+    """The nodes to test; None for this machine alone. Raises GridwrightError."""
+    from gridwright.cli.spec_file import note_this_machine
+    from gridwright.iotest.fleet import fleet_of
+
+    fleet = fleet_of(grid)
+    if fleet is None:
+        note_this_machine(grid.spec)
+        if options.pairs:
+            raise input_error(
+                "--pairs lets each node read what another one wrote, and one node is tested",
+                where="--pairs",
+                remedy="leave out --pairs",
+            )
+    return fleet
+
+
+def read_options(flags: IotestFlags, reader: Reader) -> IotestOptions | None:
+    """Check the flags together; None if the reader has found something wrong."""
+    try:
+        options = options_of(IotestOptions, read_flags(flags, reader))
+    except GridwrightError as error:
+        reader.add(error.problems)
+        return None
+    return None if reader.wrong else options
+
+
+def _check_sources(flags: IotestFlags, reader: Reader) -> None:
+    if flags.directory is not None and flags.file is not None:
+        reader.problem(
+            "both a grid spec and --directory are given",
+            str(flags.file),
+            "leave out one: the spec names its directories itself",
+        )
+    if flags.pairs and flags.directory is not None:
+        reader.problem(
+            "--pairs lets each node read what another one wrote, and --directory tests one node",
+            "--pairs",
+            "leave out --pairs, or name a grid spec of several nodes",
+        )
+    if flags.requires is not None and flags.directory is None:
+        reader.problem(
+            "--requires goes with --directory",
+            "--requires",
+            "with a grid spec, give each library its `requires:`",
+        )
+    if flags.json and flags.format != "table":
+        reader.problem("--json and --format exclude each other", "--format", "leave out one")

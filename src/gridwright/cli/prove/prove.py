@@ -2,33 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gridwright.cli.arguments import DEFAULT_RUNS, Json, RunsDirectory, SpecFile
+from gridwright.cli.arguments import DEFAULT_RUNS, Json, Reader, RunsDirectory, SpecFile, typed_command
+from gridwright.cli.flags import part_of, verb
+from gridwright.cli.output import Answer, Output
+from gridwright.cli.prove.iotest import Engine, IotestFlags, fleet_to_test, read_options
+from gridwright.cli.prove.workload import WorkloadFlags, read_workload_options
+from gridwright.errors import ExitStatus
 
-Seconds = Annotated[str, typer.Option(metavar="TIME", help="How long each phase of iotest lasts.")]
-Engine = Annotated[str, typer.Option(metavar="buffered|direct", help="Through the page cache, or past it.")]
-Phases = Annotated[str, typer.Option(metavar="LIST", help="Phases of iotest, in the order to run them.")]
-Skip = Annotated[
-    list[str] | None, typer.Option("--skip", metavar="PART", help="Leave out doctor, iotest or workload.")
-]
-Matrix = Annotated[str, typer.Option(metavar="NAME|FILE", help="Matrix of the workload.")]
-Scale = Annotated[str, typer.Option(metavar="NAME", help="Scale of the workload: tiny to paper.")]
+if TYPE_CHECKING:
+    from gridwright.grid.grid import Grid
+    from gridwright.prove.proof import Parts, Places, Proof
+
+PARTS = ("doctor", "iotest", "workload")
 
 
-def prove(  # noqa: PLR0913, PLR0917 - one parameter per flag of the contract
-    file: SpecFile = None,
-    seconds: Seconds = "10s",
-    engine: Engine = "buffered",
-    phases: Phases = "write,read,mixed,metadata",
-    matrix: Matrix = "quick",
-    scale: Scale = "small",
-    skip: Skip = None,
-    runs: RunsDirectory = DEFAULT_RUNS,
-    json: Json = False,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProveFlags:
+    """The flags of `gridwright prove`, as they were typed: a few of those of its parts, by the same names."""
+
+    file: SpecFile = None
+    seconds: Annotated[str, typer.Option(metavar="TIME", help="How long each phase of iotest lasts.")] = "10s"
+    engine: Engine = "buffered"
+    phases: Annotated[
+        str, typer.Option(metavar="LIST", help="Phases of iotest, in the order to run them.")
+    ] = "write,read,mixed,metadata"
+    matrix: Annotated[str, typer.Option(metavar="NAME|FILE", help="Matrix of the workload.")] = "quick"
+    scale: Annotated[str, typer.Option(metavar="NAME", help="Scale of the workload: tiny to paper.")] = (
+        "small"
+    )
+    skip: Annotated[
+        list[str] | None, typer.Option("--skip", metavar="PART", help="Leave out doctor, iotest or workload.")
+    ] = None
+    runs: RunsDirectory = DEFAULT_RUNS
+    json: Json = False
+
+
+def run_prove(flags: ProveFlags) -> ExitStatus:
     """Test and judge a grid, and write it up.
 
     Runs iotest on every library, then the mixed workload, and leaves a run directory with an
@@ -41,10 +56,119 @@ def prove(  # noqa: PLR0913, PLR0917 - one parameter per flag of the contract
       gridwright prove grid.yaml --matrix mixed-30 --scale medium
       gridwright prove grid.yaml --skip workload
     """  # noqa: D301 - \b is a control character for click
-    from gridwright.cli.prove.iotest_run import IotestFlags
-    from gridwright.cli.prove.prove_run import run_prove
-    from gridwright.cli.prove.workload_run import WorkloadFlags
+    from gridwright.cli.interrupt import stop_on_signals
+    from gridwright.cli.prove.progress import iotest_display
+    from gridwright.cli.prove.workload_progress import workload_display
+    from gridwright.cli.spec_file import load_placed
+    from gridwright.grid.grid import Grid
+    from gridwright.prove.proof import Displays, prove
 
-    iotest = IotestFlags(file=file, seconds=seconds, engine=engine, phases=phases, runs=runs)
-    workload = WorkloadFlags(file=file, matrix=matrix, scale=scale)
-    raise typer.Exit(run_prove(file, iotest, workload, skip=skip or [], runs=runs, json=json))
+    parts = read_parts(flags)
+    spec = load_placed(flags.file)
+    places = places_of(Grid.open(spec), parts)
+    with contextlib.ExitStack() as displays:
+        shown = Displays(
+            doctor=[],
+            iotest=[_Lazy(iotest_display, displays)],
+            workload=[_Lazy(workload_display, displays)],
+        )
+        with stop_on_signals() as stop:
+            proof = prove(
+                spec,
+                parts,
+                runs=flags.runs,
+                command=typed_command(),
+                displays=shown,
+                stop=stop,
+                places=places,
+            )
+    output = Output("prove", json=flags.json)
+    output.show(Answer(document=lambda: _document(proof), text=lambda: _text(proof)))
+    return proof.status
+
+
+prove = verb(run_prove)
+
+
+def read_parts(flags: ProveFlags) -> Parts:
+    """Check the flags of the parts that are not skipped, together. Raises GridwrightError."""
+    from gridwright.prove.proof import Parts
+
+    reader = Reader()
+    skip = flags.skip or []
+    for name in skip:
+        if name not in PARTS:
+            reader.choice(name, PARTS, "--skip")
+    if set(skip) >= set(PARTS):
+        reader.problem("nothing is left to be proved", "--skip", "leave out one part, not all")
+    iotest = read_options(part_of(IotestFlags, flags), reader)
+    workload = None if "workload" in skip else read_workload_options(part_of(WorkloadFlags, flags), reader)
+    return reader.finish(
+        Parts(doctor="doctor" not in skip, iotest=None if "iotest" in skip else iotest, workload=workload)
+    )
+
+
+def places_of(grid: Grid, parts: Parts) -> Places:
+    """Where each part of a proof runs. Raises GridwrightError where the grid is not up."""
+    from gridwright.cli.spec_file import note_this_machine
+    from gridwright.doctor.access import access_to
+    from gridwright.prove.proof import Places
+    from gridwright.workload.on_grid import on_grid
+
+    if parts.iotest is None and grid.spec.is_bought:
+        note_this_machine(grid.spec)
+    return Places(
+        doctor=access_to(grid) if parts.doctor else None,
+        iotest=fleet_to_test(grid, parts.iotest) if parts.iotest else None,
+        workload=on_grid(grid) if parts.workload else None,
+    )
+
+
+class _Lazy:
+    """A display that opens with its first event: two live ones would fight for the terminal."""
+
+    def __init__(self, make: Any, displays: contextlib.ExitStack) -> None:  # noqa: ANN401 - either display
+        self._make = make
+        self._displays = displays
+        self._display: Any = None
+
+    def take(self, event: dict[str, Any]) -> None:
+        if self._display is None:
+            self._displays.close()
+            self._display = self._make()
+            self._displays.callback(self._display.close)
+        self._display.take(event)
+
+
+def _text(proof: Proof) -> str:
+    from gridwright.report.terminal.run import checks_text, iotest_text, verdict_text
+    from gridwright.report.terminal.workload import workload_text
+    from gridwright.runs.directory import load_run
+
+    found = proof.results
+    return "".join(
+        [
+            checks_text(found.checks),
+            iotest_text(found.iotest) if found.iotest is not None else "",
+            workload_text(found.workload) if found.workload is not None else "",
+            verdict_text(load_run(proof.run, with_samples=False)),
+            f"run: {proof.run}\nreport: {proof.report}",
+        ]
+    )
+
+
+def _document(proof: Proof) -> dict[str, Any]:
+    iotest, workload = (
+        part.model_dump(mode="json", by_alias=True) if part is not None else None
+        for part in (proof.results.iotest, proof.results.workload)
+    )
+    return {
+        "run": str(proof.run),
+        "report": str(proof.report),
+        "status": proof.ended,
+        "met": proof.results.met,
+        "doctor": [each.model_dump(mode="json") for each in proof.results.checks],
+        "iotest": iotest,
+        "workload": workload,
+        "findings": [each.model_dump(mode="json") for each in proof.results.findings],
+    }

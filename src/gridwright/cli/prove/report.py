@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from gridwright.cli.arguments import DEFAULT_RUNS, Json, RunName, RunsDirectory
+from gridwright.cli.output import Answer, Output
 
 
 def report(
@@ -22,13 +23,10 @@ def report(
 
     The run may be finished or interrupted; the report is one file that opens offline.
     """
-    import json as json_module
-
     from gridwright.report.write import write_report
     from gridwright.runs.find import find_run
 
     path = write_report(find_run(runs, run), out)
-    if json:
-        typer.echo(json_module.dumps({"schema": 1, "command": "report", "report": str(path)}))
-    else:
-        typer.echo(f"report: {path}")
+    Output("report", json=json).show(
+        Answer(document=lambda: {"report": str(path)}, text=lambda: f"report: {path}"), indent=None
+    )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from gridwright.cli.arguments import DEFAULT_RUNS, Json, RunName, RunsDirectory
+from gridwright.cli.output import Answer, Output
 from gridwright.cli.verbs import plain_app
 
 runs = plain_app("List, show and compare past runs.", no_args_is_help=True)
@@ -15,17 +17,46 @@ runs = plain_app("List, show and compare past runs.", no_args_is_help=True)
 @runs.command("list")
 def list_(runs: RunsDirectory = DEFAULT_RUNS, json: Json = False) -> None:
     """List all runs, oldest first, with status and verdict."""
-    from gridwright.cli.prove import runs_show
+    from gridwright.report.terminal.run import runs_text
+    from gridwright.runs.directory import list_runs
 
-    runs_show.show_list(runs, json=json)
+    found = list_runs(runs)
+    if not found and not json:
+        typer.echo(f"no runs in {runs}", err=True)
+        return
+    entries = [
+        {
+            "run": str(entry.path),
+            "name": entry.run.name,
+            "started": entry.run.started,
+            "finished": entry.run.finished,
+            "status": entry.run.status,
+            "met": entry.run.met,
+        }
+        for entry in found
+    ]
+    Output("runs list", json=json).show(
+        Answer(document=lambda: {"runs": entries}, text=lambda: runs_text(found))
+    )
 
 
 @runs.command()
 def show(run: RunName = "last", runs: RunsDirectory = DEFAULT_RUNS, json: Json = False) -> None:
     """Show what a run measured; one that was killed shows what it measured until then."""
-    from gridwright.cli.prove import runs_show
+    from gridwright.report.terminal.run import run_text
+    from gridwright.runs.directory import load_run
+    from gridwright.runs.find import find_run
 
-    runs_show.show_run(runs, run, json=json)
+    loaded = load_run(find_run(runs, run), with_samples=False)
+    parts = {"run": loaded.run, "iotest": loaded.iotest, "workload": loaded.workload}
+    document = {
+        "path": str(loaded.path),
+        **{
+            name: part.model_dump(mode="json", by_alias=True) if part else None
+            for name, part in parts.items()
+        },
+    }
+    Output("runs show", json=json).show(Answer(document=lambda: document, text=lambda: run_text(loaded)))
 
 
 @runs.command()
@@ -36,6 +67,14 @@ def compare(
     json: Json = False,
 ) -> None:
     """Compare two runs: the ratio B/A of every figure, with the noise of the samples."""
-    from gridwright.cli.prove import runs_show
+    from gridwright.report.terminal.run import comparison_text
+    from gridwright.runs.compare import compare_runs
+    from gridwright.runs.directory import load_run
+    from gridwright.runs.find import find_run
 
-    runs_show.show_comparison(runs, a, b, json=json)
+    one, other = load_run(find_run(runs, a)), load_run(find_run(runs, b))
+    found = compare_runs(one, other)
+    document = {"a": str(one.path), "b": str(other.path), "figures": [asdict(each) for each in found]}
+    Output("runs compare", json=json).show(
+        Answer(document=lambda: document, text=lambda: comparison_text(one, other, found))
+    )

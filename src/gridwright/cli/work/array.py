@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from gridwright.errors import Problem
+
+if TYPE_CHECKING:
+    from gridwright.cli.arguments import Reader
 
 LONGEST = 1_000_000
 """Elements of one array."""
 _PART = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7})(?::([0-9]{1,7}))?)?", re.ASCII)
 _REMEDY = "write the first and the last index, such as 1-100, with a step 1-100:2, or each: 1,5,9"
+
+
+def read_array(reader: Reader, _flag: str, text: str) -> list[int] | None:
+    """The indices as `parse_array` reads them; what is wrong is noted in `reader`."""
+    read = parse_array(text)
+    if isinstance(read, Problem):
+        reader.add([read])
+        return None
+    return read
 
 
 def parse_array(text: str) -> list[int] | Problem:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import typer
+from typing import TYPE_CHECKING
 
 from gridwright.cli.arguments import Json
 from gridwright.cli.grid_file import GridFile, JobNames
+from gridwright.cli.output import Answer, Output
+
+if TYPE_CHECKING:
+    from gridwright.schedulers.job import Job
 
 
 def cancel(job: JobNames, grid: GridFile = None, json: Json = False) -> None:
@@ -13,7 +17,6 @@ def cancel(job: JobNames, grid: GridFile = None, json: Json = False) -> None:
 
     Example: gridwright cancel 17 18_3
     """
-    import json as json_module
     from dataclasses import asdict
 
     from gridwright.cli.grid_file import open_grid
@@ -22,10 +25,13 @@ def cancel(job: JobNames, grid: GridFile = None, json: Json = False) -> None:
     scheduler = open_grid(grid).scheduler
     before = scheduler.jobs(job)
     scheduler.cancel(job)
-    if json:
-        document = {"schema": 1, "command": "cancel", "jobs": [asdict(each) for each in scheduler.jobs(job)]}
-        typer.echo(json_module.dumps(document, indent=2))
-        return
-    for alike in fold(before):
-        state = alike[0].state
-        typer.echo(f"{identifiers(alike)} {f'had ended: {state}' if state.final else 'cancelled'}")
+    Output("cancel", json=json).show(
+        Answer(
+            document=lambda: {"jobs": [asdict(each) for each in scheduler.jobs(job)]},
+            text=lambda: "\n".join(f"{identifiers(alike)} {_became(alike[0])}" for alike in fold(before)),
+        )
+    )
+
+
+def _became(job: Job) -> str:
+    return f"had ended: {job.state}" if job.state.final else "cancelled"

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import typer
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from gridwright.cli.arguments import Json
-from gridwright.cli.grid_file import GridFile, JobName
+from gridwright.cli.grid_file import GridFile, JobName, open_grid
+from gridwright.cli.output import Answer, Output
+
+if TYPE_CHECKING:
+    from gridwright.schedulers.job import Explanation
 
 
 def explain(job: JobName, grid: GridFile = None, json: Json = False) -> None:
@@ -13,30 +18,30 @@ def explain(job: JobName, grid: GridFile = None, json: Json = False) -> None:
 
     Example: gridwright explain 17
     """
-    import json as json_module
-    from dataclasses import asdict
+    explanation = open_grid(grid).scheduler.explain(job)
+    Output("explain", json=json).show(
+        Answer(document=lambda: _document(explanation), text=lambda: _text(explanation))
+    )
 
-    from gridwright.cli.grid_file import open_grid
 
-    scheduler = open_grid(grid).scheduler
-    explanation = scheduler.explain(job)
-    if json:
-        document = {"schema": 1, "command": "explain", **asdict(explanation)}
-        for shown, each in zip(document["candidates"], explanation.candidates, strict=True):
-            shown["fits"] = each.fits
-        typer.echo(json_module.dumps(document, indent=2))
-        return
+def _document(explanation: Explanation) -> dict[str, Any]:
+    document = asdict(explanation)
+    for shown, each in zip(document["candidates"], explanation.candidates, strict=True):
+        shown["fits"] = each.fits
+    return document
+
+
+def _text(explanation: Explanation) -> str:
     from gridwright.cli.work.jobs_table import printable
-    from gridwright.report.terminal.frame import framed_table, terminal_console
+    from gridwright.report.terminal.frame import framed_table, text_of
 
-    typer.echo(printable(explanation.summary))
-    if any(each.requirements for each in explanation.candidates):
-        table = framed_table("", ["place", "requirement", "required", "provided", "fits"], [])
-        for candidate in explanation.candidates:
-            for requirement in candidate.requirements:
-                fits = "[green]yes[/]" if requirement.fits else "[bold red]no[/]"
-                table.add_row(
-                    candidate.place, requirement.name, requirement.required, requirement.provided, fits
-                )
-            table.add_section()
-        terminal_console().print(table)
+    summary = f"{printable(explanation.summary)}\n"
+    if not any(each.requirements for each in explanation.candidates):
+        return summary
+    table = framed_table("", ["place", "requirement", "required", "provided", "fits"], [])
+    for candidate in explanation.candidates:
+        for requirement in candidate.requirements:
+            fits = "[green]yes[/]" if requirement.fits else "[bold red]no[/]"
+            table.add_row(candidate.place, requirement.name, requirement.required, requirement.provided, fits)
+        table.add_section()
+    return summary + text_of(table)

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from gridwright.cli.arguments import Json
-from gridwright.cli.grid_file import GridFile
+from gridwright.cli.grid_file import GridFile, open_grid
+from gridwright.cli.output import Answer, Output
+from gridwright.errors import input_error
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gridwright.schedulers.job import Job
+    from gridwright.schedulers.scheduler import Scheduler
+
+RECENT_S = 86_400
+"""Jobs that ended longer ago are not shown unless asked for."""
+_AGAIN_S = 2.0
+"""Between two looks of --watch: a question to a scheduler that many ask."""
 
 
 def jobs(
@@ -27,12 +42,44 @@ def jobs(
 
     Example: gridwright jobs --watch
     """
-    from gridwright.cli.work.jobs_show import show_jobs, watch_jobs
-    from gridwright.errors import input_error
-
     if watch and json:
         raise input_error("--watch and --json exclude each other", where="--watch", remedy="leave out one")
+    scheduler = open_grid(grid).scheduler
     if watch:
-        watch_jobs(grid, job, everything=everything)
-    else:
-        show_jobs(grid, job, everything=everything, json=json)
+        _watch(scheduler, job, everything=everything)
+    found = _find(scheduler, job, everything=everything)
+    if not found and not json:
+        typer.echo("no jobs" if everything else "no jobs within a day", err=True)
+        return
+
+    def text() -> str:
+        from gridwright.cli.work.jobs_table import jobs_table
+        from gridwright.report.terminal.frame import text_of
+
+        return text_of(jobs_table(found, time.time()))
+
+    Output("jobs", json=json).show(
+        Answer(document=lambda: {"jobs": [asdict(each) for each in found]}, text=text)
+    )
+
+
+def _watch(scheduler: Scheduler, only: Sequence[str] | None, *, everything: bool) -> NoReturn:
+    """Print the jobs again and again, until interrupted. Raises GridwrightError."""
+    from rich.live import Live
+
+    from gridwright.cli.work.jobs_table import jobs_table
+    from gridwright.report.terminal.frame import terminal_console
+
+    console = terminal_console()
+    with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
+        while True:
+            live.update(jobs_table(_find(scheduler, only, everything=everything), time.time()), refresh=True)
+            time.sleep(_AGAIN_S)
+
+
+def _find(scheduler: Scheduler, only: Sequence[str] | None, *, everything: bool) -> list[Job]:
+    """The jobs to show: those that are named, or all that have not ended long ago."""
+    if only:
+        return scheduler.jobs(only)
+    since = float("-inf") if everything else time.time() - RECENT_S
+    return [job for job in scheduler.jobs() if job.ended is None or job.ended >= since]

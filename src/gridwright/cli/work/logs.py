@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from gridwright.cli.grid_file import GridFile, JobName
+from gridwright.cli.grid_file import GridFile, JobName, open_grid
+from gridwright.errors import environment_error, input_error
+
+if TYPE_CHECKING:
+    from gridwright.schedulers.job import Job
+    from gridwright.schedulers.scheduler import Scheduler
+
+_LOOK_S = 0.2
+_ASK_S = 1.0
+"""Between two questions to the scheduler; the file is looked at more often."""
+_CHUNK = 1 << 20
 
 
 def logs(
@@ -18,8 +30,58 @@ def logs(
 
     Example: gridwright logs -f 17
     """
-    from gridwright.cli.grid_file import open_grid
-    from gridwright.cli.work.logs_show import show_log
+    show_log(open_grid(grid).scheduler, job, follow=follow)
 
-    scheduler = open_grid(grid).scheduler
-    show_log(scheduler, job, follow=follow)
+
+def show_log(scheduler: Scheduler, identifier: str, *, follow: bool) -> None:
+    """Copy the log of a job to stdout, byte for byte. Raises GridwrightError."""
+    job = _one(scheduler, identifier)
+    if job.log is None:
+        typer.echo(f"job {job.id} keeps no log", err=True)
+        return
+    file = _open(job)
+    while file is None and follow and not job.state.final:
+        time.sleep(_ASK_S / 2)
+        job = _one(scheduler, identifier)
+        file = _open(job)
+    if file is None:
+        from gridwright.schedulers.job import JobState
+
+        waits = job.state is JobState.WAITING
+        typer.echo(f"job {job.id} has printed nothing{' yet: it waits' if waits else ''}", err=True)
+        return
+    with file:
+        _copy(file)
+        asked = time.monotonic()
+        while follow and not job.state.final:
+            time.sleep(_LOOK_S)
+            if time.monotonic() - asked >= _ASK_S:
+                job = _one(scheduler, identifier)
+                asked = time.monotonic()
+            # After the question: what came before the end of the job is there by now.
+            _copy(file)
+
+
+def _one(scheduler: Scheduler, identifier: str) -> Job:
+    found = scheduler.jobs([identifier])
+    if len(found) == 1:
+        return found[0]
+    raise input_error(
+        f"{identifier} is an array of {len(found)} jobs, and each has a log of its own",
+        remedy=f"name one, such as gridwright logs {found[0].id}",
+    )
+
+
+def _open(job: Job) -> BinaryIO | None:
+    try:
+        return open(str(job.log), "rb")  # noqa: PTH123 - the caller closes it
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise environment_error(f"the log cannot be read: {error.strerror}", where=job.log) from error
+
+
+def _copy(file: BinaryIO) -> None:
+    while chunk := file.read(_CHUNK):
+        sys.stdout.buffer.write(chunk)
+    sys.stdout.buffer.flush()

@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
 from gridwright.cli.arguments import Json
-from gridwright.cli.grid_file import GridFile, JobNames
+from gridwright.cli.grid_file import GridFile, JobNames, open_grid
+from gridwright.cli.output import Answer, Output
+from gridwright.errors import ExitStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gridwright.schedulers.job import Job
+    from gridwright.schedulers.scheduler import Scheduler
+
+_FIRST_S, _LONGEST_S, _GROWTH = 0.05, 2.0, 1.2
+"""Between two questions to the scheduler: often at first, then less often."""
 
 
 def wait(job: JobNames, grid: GridFile = None, json: Json = False) -> int:
@@ -13,6 +28,28 @@ def wait(job: JobNames, grid: GridFile = None, json: Json = False) -> int:
 
     Example: gridwright wait 17 && gridwright logs 17
     """
-    from gridwright.cli.work.wait_run import run_wait
+    from gridwright.schedulers.job import JobState
 
-    return int(run_wait(grid, job, json=json))
+    ended = wait_for(open_grid(grid).scheduler, job)
+    completed = all(each.state is JobState.COMPLETED for each in ended)
+
+    def text() -> str:
+        from gridwright.cli.work.jobs_table import jobs_table
+        from gridwright.report.terminal.frame import text_of
+
+        return text_of(jobs_table(ended, time.time()))
+
+    document = {"completed": completed, "jobs": [asdict(each) for each in ended]}
+    Output("wait", json=json).show(Answer(document=lambda: document, text=text))
+    return int(ExitStatus.DONE if completed else ExitStatus.MISSED)
+
+
+def wait_for(scheduler: Scheduler, identifiers: Sequence[str]) -> list[Job]:
+    """The jobs, once all have ended: however long that takes."""
+    pause_s = _FIRST_S
+    while True:
+        found = scheduler.jobs(identifiers)
+        if all(job.state.final for job in found):
+            return found
+        time.sleep(pause_s)
+        pause_s = min(_LONGEST_S, pause_s * _GROWTH)

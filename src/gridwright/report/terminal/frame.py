@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import Concatenate, ParamSpec
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 from gridwright.runs.records import FindingRecord
 
+Asked = ParamSpec("Asked")
 _PLAIN_WIDTH = 120
 """Columns of a table that goes to a pipe or a file."""
 
@@ -19,12 +22,22 @@ def terminal_console() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH, no_color=True)
 
 
-def terminal_text(write: Callable[[Console], None]) -> str:
-    """What `write` prints on the console, as text to be printed there later."""
-    console = terminal_console()
-    with console.capture() as captured:
-        write(console)
-    return captured.get()
+def printed(write: Callable[Concatenate[Console, Asked], None]) -> Callable[Asked, str]:
+    """Have a function that prints on a console return that text instead, as this terminal would show it."""
+
+    @wraps(write)
+    def text(*args: Asked.args, **kwargs: Asked.kwargs) -> str:
+        console = terminal_console()
+        with console.capture() as captured:
+            write(console, *args, **kwargs)
+        return captured.get()
+
+    return text
+
+
+def text_of(*parts: RenderableType) -> str:
+    """Tables and other parts below each other, as this terminal would show them."""
+    return printed(Console.print)(*parts, sep="\n")
 
 
 def framed_table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:

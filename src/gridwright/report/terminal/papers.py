@@ -19,14 +19,14 @@ from gridwright.report.papers.words import (
     unit_text,
     value_text,
 )
-from gridwright.report.terminal.frame import framed_table, terminal_console
+from gridwright.report.terminal.frame import framed_table, printed
 
 _WORDS = {"check": "", "context": "not counted"}
 
 
-def print_papers(check: PapersCheck) -> None:
+@printed
+def papers_text(console: Console, check: PapersCheck) -> None:
     """Print predicted beside published, paper by paper; figures that do not count are only in --json."""
-    console = terminal_console()
     for paper, title in PAPERS.items():
         rows = [row for row in check.of("check") if row.paper == paper and row.error is not None]
         if rows:

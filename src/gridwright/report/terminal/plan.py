@@ -16,7 +16,7 @@ from gridwright.report.designs.words import (
     resilience_text,
 )
 from gridwright.report.figures import ABSENT, count, megabytes, plain
-from gridwright.report.terminal.frame import terminal_console
+from gridwright.report.terminal.frame import printed
 from gridwright.report.terminal.spelling import cell, fits, lined_table, say
 
 DESIGNS_SHOWN = 10
@@ -29,9 +29,9 @@ _FITS: dict[Fits, tuple[str, str]] = {
 }
 
 
-def print_plan(plan: Plan, limit: int = DESIGNS_SHOWN) -> None:
+@printed
+def plan_text(console: Console, plan: Plan, limit: int = DESIGNS_SHOWN) -> None:
     """Print a plan with its `limit` cheapest designs, and every one of the Pareto front."""
-    console = terminal_console()
     say(console, f"{plan.grid}: {_outcome(plan)}", "bold" if plan.designs else "bold red")
     _print_readings(console, plan)
     for text in plan.impossible:
@@ -47,9 +47,10 @@ def print_plan(plan: Plan, limit: int = DESIGNS_SHOWN) -> None:
         _print_explanation(console, plan.explanation)
 
 
-def print_explanation(explanation: Explanation) -> None:
+@printed
+def explanation_text(console: Console, explanation: Explanation) -> None:
     """Print one instance type held against every requirement."""
-    _print_explanation(terminal_console(), explanation)
+    _print_explanation(console, explanation)
 
 
 def _outcome(plan: Plan) -> str:

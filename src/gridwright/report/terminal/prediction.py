@@ -19,7 +19,7 @@ from gridwright.report.designs.words import (
     size_text,
 )
 from gridwright.report.figures import ABSENT, listed, megabytes, required, share
-from gridwright.report.terminal.frame import terminal_console
+from gridwright.report.terminal.frame import printed
 from gridwright.report.terminal.spelling import WIDE, cell, fits, lined_table, say, say_findings, spelled
 
 _BAR = 32
@@ -32,9 +32,9 @@ _RATES = ("required", "per core", "per node", "in all", "met")
 _BOUNDS = ("bound by", "next (above the rate)")
 
 
-def print_prediction(prediction: Prediction, explain: bool = False) -> None:
+@printed
+def prediction_text(console: Console, prediction: Prediction, explain: bool = False) -> None:
     """Print a prediction; with `explain` every limit of every library, with its source."""
-    console = terminal_console()
     say(
         console,
         f"{prediction.grid}: {size_text(prediction)}; {cost_text(prediction.usd_per_hour)}",

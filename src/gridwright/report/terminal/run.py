@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from gridwright.report.figures import ABSENT, against, count, megabytes, plain
-from gridwright.report.terminal.frame import framed_table, print_findings, terminal_console
+from gridwright.report.terminal.frame import framed_table, print_findings, printed
 from gridwright.report.terminal.nodes import nodes_table
-from gridwright.report.terminal.workload import print_workload
+from gridwright.report.terminal.workload import workload_text
 from gridwright.report.verdict import Mark, judge, mark_of
 from gridwright.runs.compare import Comparison
-from gridwright.runs.directory import LoadedRun, load_run
+from gridwright.runs.directory import LoadedRun
 from gridwright.runs.judge import JUDGED
 from gridwright.runs.records import IotestRecord, LibraryRecord, NodeCheck, PhaseRecord, Steady, SweepPoint
 
 
-def print_iotest(record: IotestRecord) -> None:
+@printed
+def iotest_text(console: Console, record: IotestRecord) -> None:
     """Print one table of all libraries, then what only some of them have, then the findings."""
-    console = terminal_console()
     if any(library.phases for library in record.libraries):
         console.print(_phases(record))
     for library in record.libraries:
@@ -119,28 +118,31 @@ def _steady(library: LibraryRecord, phase: PhaseRecord, found: Steady) -> Table:
     return table
 
 
-def print_checks(checks: Sequence[NodeCheck]) -> None:
+@printed
+def checks_text(console: Console, checks: Sequence[NodeCheck]) -> None:
     """Print what was found wrong with nodes, the gravest first; nothing where nothing was."""
     order = {"error": 0, "warning": 1, "info": 2}
-    print_findings(terminal_console(), sorted(checks, key=lambda check: order[check.level]))
+    print_findings(console, sorted(checks, key=lambda check: order[check.level]))
 
 
-def print_verdict(run: Path) -> None:
+@printed
+def verdict_text(console: Console, loaded: LoadedRun) -> None:
     """Print the verdict of a run as the report words it."""
-    loaded = load_run(run, with_samples=False)
-    _print_verdict(terminal_console(), loaded)
-
-
-def _print_verdict(console: Console, loaded: LoadedRun) -> None:
     verdict = judge(loaded.run, loaded.iotest, loaded.workload)
     style = {"met": "bold green", "missed": "bold red", "failed": "bold red"}.get(verdict.kind, "bold yellow")
     console.print(f"verdict: {verdict.headline}", style=style, markup=False)
     console.print(verdict.sentence, markup=False)
 
 
-def print_run(loaded: LoadedRun) -> None:
-    """Print what one run measured and how it ended."""
-    console = terminal_console()
+def run_text(loaded: LoadedRun) -> str:
+    """What one run measured and how it ended."""
+    iotest = iotest_text(loaded.iotest) if loaded.iotest else ""
+    workload = workload_text(loaded.workload) if loaded.workload else ""
+    return f"{_head_text(loaded)}{iotest}{workload}{verdict_text(loaded)}"
+
+
+@printed
+def _head_text(console: Console, loaded: LoadedRun) -> None:
     run = loaded.run
     console.print(f"run: {loaded.path}", markup=False)
     console.print(
@@ -148,20 +150,16 @@ def print_run(loaded: LoadedRun) -> None:
         f"({run.host.physical_cores} cores, {run.host.kernel})",
         markup=False,
     )
-    if loaded.iotest:
-        print_iotest(loaded.iotest)
-    if loaded.workload:
-        print_workload(loaded.workload)
-    _print_verdict(console, loaded)
 
 
-def print_runs(found: Sequence[LoadedRun]) -> None:
+@printed
+def runs_text(console: Console, found: Sequence[LoadedRun]) -> None:
     """Print one line per run."""
     table = framed_table("", ["run", "started", "status", "met"], [])
     words = {True: "yes", False: "no", None: ABSENT}
     for entry in found:
         table.add_row(entry.path.name, entry.run.started, entry.run.status, words[entry.run.met])
-    terminal_console().print(table)
+    console.print(table)
 
 
 _UNITS = {
@@ -176,7 +174,8 @@ _UNITS = {
 }
 
 
-def print_comparison(a: LoadedRun, b: LoadedRun, comparisons: Sequence[Comparison]) -> None:
+@printed
+def comparison_text(console: Console, a: LoadedRun, b: LoadedRun, comparisons: Sequence[Comparison]) -> None:
     """Print the ratio of each figure of two runs with its noise."""
     table = framed_table(
         f"A: {a.path.name}\nB: {b.path.name}",
@@ -196,4 +195,4 @@ def print_comparison(a: LoadedRun, b: LoadedRun, comparisons: Sequence[Compariso
             f"± {entry.noise:.3f}" if entry.noise is not None else ABSENT,
             words[entry.differs],
         )
-    terminal_console().print(table)
+    console.print(table)

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gridwright.report.figures import ABSENT, count, duration, megabytes, plain, seconds
-from gridwright.report.terminal.frame import framed_table, print_findings, terminal_console
+from gridwright.report.terminal.frame import framed_table, print_findings, printed
 from gridwright.report.workload.nodes import percent
 from gridwright.report.workload.tables import (
     gigabytes,
@@ -25,9 +25,9 @@ _IN_ALL = (
 )  # fmt: skip
 
 
-def print_workload(record: WorkloadRecord) -> None:
+@printed
+def workload_text(console: Console, record: WorkloadRecord) -> None:
     """Print a table of all tests, the workload in all, failed launches, the diagnosis, the findings."""
-    console = terminal_console()
     if record.tests:
         console.print(_tests(record))
     if len(record.nodes) > 1:

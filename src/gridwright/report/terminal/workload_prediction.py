@@ -9,7 +9,7 @@ from rich.table import Table
 
 from gridwright.model.workload_figures import WorkloadPrediction
 from gridwright.report.figures import ABSENT, count, duration, plain
-from gridwright.report.terminal.frame import framed_table, terminal_console
+from gridwright.report.terminal.frame import framed_table, printed
 from gridwright.report.terminal.spelling import say, say_findings, spelled
 from gridwright.units import format_rate
 
@@ -19,9 +19,11 @@ _WIDEST = 60
 _LEAST_SHARE = 0.005
 
 
-def print_workload_prediction(grid: str, matrix: str, prediction: WorkloadPrediction) -> None:
+@printed
+def workload_prediction_text(
+    console: Console, grid: str, matrix: str, prediction: WorkloadPrediction
+) -> None:
     """Print the tests, the workload in all, what binds, the throughput over time, and what was assumed."""
-    console = terminal_console()
     say(console, f"{grid}: {matrix} predicted, {count(len(prediction.launches))} launches")
     console.print(_tests(prediction))
     _print_in_all(console, prediction)

@@ -1,34 +1,27 @@
-"""What `gridwright workload clean` does."""
+"""Removes the data sets of the workload, on this machine or by a job on a node that sees the library."""
 
 from __future__ import annotations
 
-import json as json_module
 import tempfile
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
-from gridwright.cli.interrupt import stop_on_signals
-from gridwright.cli.prove.workload_run import load_with_place
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error
 
 if TYPE_CHECKING:
     from gridwright.workload.session import OnGrid
 
 
-def run_clean(file: Path | None, *, json: bool) -> ExitStatus:
-    """Remove the data sets in the library data; returns the exit status. Raises GridwrightError."""
-    from gridwright.workload.options import library_directories
+def clean(libraries: dict[str, Path], place: OnGrid | None, stop: threading.Event) -> list[str]:
+    """Remove the data sets in the library data; returns their directories.
 
-    spec, place = load_with_place(file)
-    libraries = library_directories(spec)
-    removed = _remove(libraries["data"]) if place is None else _remove_on_node(place, libraries)
-    if json:
-        typer.echo(json_module.dumps({"schema": 1, "command": "workload clean", "removed": removed}))
-    else:
-        typer.echo("\n".join(f"removed: {path}" for path in removed) or "nothing to remove")
-    return ExitStatus.DONE
+    `place` None means this machine. Raises GridwrightError (ENVIRONMENT) where a run uses the data, or where
+    they cannot be removed, and KeyboardInterrupt where `stop` was set meanwhile.
+    """
+    if place is None:
+        return _remove(libraries["data"])
+    return _remove_on_node(place, libraries, stop)
 
 
 def _remove(directory: Path) -> list[str]:
@@ -44,7 +37,7 @@ def _remove(directory: Path) -> list[str]:
         ) from error
 
 
-def _remove_on_node(place: OnGrid, libraries: dict[str, Path]) -> list[str]:
+def _remove_on_node(place: OnGrid, libraries: dict[str, Path], stop: threading.Event) -> list[str]:
     """The same by a job on a node: this machine may not see the library."""
     from gridwright.runs.worker_process import WorkerProcess
 
@@ -53,10 +46,7 @@ def _remove_on_node(place: OnGrid, libraries: dict[str, Path]) -> list[str]:
     done: dict[str, list[str]] | None = None
     with tempfile.TemporaryDirectory() as scratch:
         log = Path(scratch) / "log"
-        with (
-            stop_on_signals() as stop,
-            WorkerProcess(place.agent, {**request, **place.facts}, log) as agent,
-        ):
+        with WorkerProcess(place.agent, {**request, **place.facts}, log) as agent:
             for event in agent.events(stop):
                 if event["event"] == "problem":
                     problems.append(Problem(**{key: event[key] for key in ("what", "where", "remedy")}))
