@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,11 +29,41 @@ from gridwright import __version__
 from gridwright.grid.nodes import GridNode
 from gridwright.iotest.coordinator import Fleet, Limits
 from gridwright.iotest.engine import Phase, PhasePlan, StreamPlan
+from gridwright.iotest.messages import (
+    ANSWERS,
+    ORDERS,
+    Answer,
+    Armed,
+    AtOnce,
+    Clocks,
+    Close,
+    Closed,
+    Go,
+    Hello,
+    Leave,
+    Measured,
+    Numbered,
+    Open,
+    Opened,
+    PhaseEnded,
+    Ping,
+    Pong,
+    Prepare,
+    Prepared,
+    Progress,
+    Report,
+    RunPhase,
+    See,
+    Seen,
+    Started,
+)
 from gridwright.iotest.node_worker import facts
 from gridwright.iotest.options import IotestOptions, LibraryTarget, NullVolume
+from gridwright.iotest.outcome import Outcome
 from gridwright.iotest.recorded import record_iotest
-from gridwright.iotest.remote_node import read_message
-from gridwright.iotest.wire import COORDINATOR, Message, frame, node_context
+from gridwright.iotest.space import Room
+from gridwright.iotest.wire import COORDINATOR, HEAD, frame, length_of, node_context
+from gridwright.messages import plain
 from gridwright.runs.directory import RunDirectory
 from tables import machine, markdown, publish, spread
 
@@ -45,7 +76,7 @@ SETTLE_S = 2.0
 class NullNode:
     """A node that measures nothing: it answers orders as a worker does."""
 
-    def __init__(self, name: str, outcome: dict[str, Any]) -> None:
+    def __init__(self, name: str, outcome: Outcome) -> None:
         self.name = name
         self._outcome = outcome
         self._writer: asyncio.StreamWriter
@@ -57,76 +88,79 @@ class NullNode:
         reader, self._writer = await asyncio.open_connection(
             host, port, ssl=node_context(credentials), server_hostname=COORDINATOR
         )
-        self._send({"say": "hello", "gridwright": __version__, "facts": facts(self.name)})
-        while (message := await read_message(reader))["do"] != "leave":
+        self._send(Hello(__version__, plain(facts(self.name))))
+        while not isinstance(message := await read_order(reader), Leave):
             self._take(message)
         self._writer.close()
 
-    def _send(self, message: Message) -> None:
-        self._writer.write(frame(message))
+    def _send(self, message: Hello | Pong | Answer) -> None:
+        self._writer.write(frame(ANSWERS.encode(message)))
 
-    def _take(self, message: Message) -> None:
-        order = message["do"]
-        if order == "ping":
-            now = {"monotonic": time.monotonic(), "wall": time.time()}
-            self._send({"say": "pong", "ping": message["ping"], "received": now, "answered": now})
-        elif order == "go":
-            self._go.put_nowait(message["at"])
-        elif order == "phase":
-            task = asyncio.create_task(self._phase(message))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        elif order in ANSWERS:
-            self._send({"re": message["id"]} | ANSWERS[order] | ({"seen": [True]} if order == "see" else {}))
+    def _take(self, message: AtOnce | Numbered) -> None:
+        match message:
+            case Ping(ping):
+                now = Clocks(time.monotonic(), time.time())
+                self._send(Pong(ping, now, now))
+            case Go(at):
+                self._go.put_nowait(at)
+            case RunPhase():
+                task = asyncio.create_task(self._phase(message))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            case Numbered() if type(message) in ANSWER_TO:
+                self._send(replace(ANSWER_TO[type(message)], re=message.id))
 
-    async def _phase(self, order: Message) -> None:
-        number = order["id"]
-        self._send({"say": "armed", "re": number})
+    async def _phase(self, order: RunPhase) -> None:
+        self._send(Armed(re=order.id))
         at = await self._go.get()
         await asyncio.sleep(max(0.0, at - time.monotonic()))
         start = time.monotonic()
-        self._send({"say": "started", "re": number, "at": start})
+        self._send(Started(start, re=order.id))
         done, sampled = 0, 0
-        while (elapsed := time.monotonic() - start) < order["seconds"]:
-            await asyncio.sleep(order["report_s"])
+        while (elapsed := time.monotonic() - start) < (order.plan.seconds or 0.0):
+            await asyncio.sleep(order.report_s)
             done += 1 << 28
             samples = []
             if int(elapsed) > sampled:
                 sampled = int(elapsed)
-                samples = [SAMPLE | {"elapsed_s": float(sampled)}]
-            progress = {"elapsed_s": elapsed, "read_bytes": 0, "written_bytes": done}
-            progress |= {"operations": 0, "syncing": False}
-            self._send({"say": "report", "re": number, "samples": samples, "progress": progress})
-        self._send({"say": "result", "re": number, "outcome": self._outcome})
+                samples = [replace(SAMPLE, elapsed_s=float(sampled))]
+            progress = Progress(False, elapsed, 0, done, 0)
+            self._send(Report(samples, progress, re=order.id))
+        self._send(PhaseEnded(self._outcome, re=order.id))
 
 
-SAMPLE = {
-    "interval_s": 1.0,
-    "read_bytes": 0,
-    "written_bytes": 1 << 28,
-    "operations": 0,
-    "cpu_percent": 12.5,
-    "memory_used_bytes": 7_516_192_768,
-    "device": "nvme0n1",
-    "device_read_bytes": 4096,
-    "device_written_bytes": 1 << 28,
+async def read_order(reader: asyncio.StreamReader) -> AtOnce | Numbered:
+    """The next order of the coordinator."""
+    return ORDERS.decode(await reader.readexactly(length_of(await reader.readexactly(HEAD.size))))
+
+
+SAMPLE = Measured(
+    elapsed_s=0.0,
+    interval_s=1.0,
+    read_bytes=0,
+    written_bytes=1 << 28,
+    operations=0,
+    cpu_percent=12.5,
+    memory_used_bytes=7_516_192_768,
+    device="nvme0n1",
+    device_read_bytes=4096,
+    device_written_bytes=1 << 28,
+)
+ANSWER_TO: Mapping[type[Numbered], Answer] = {
+    Open: Opened(
+        device={"mount_point": "/mnt/data", "filesystem_type": "lustre"},
+        memory_backed=False,
+        room=Room(usable_bytes=1 << 50, inodes=None),
+        kept=None,
+        findings=[],
+    ),
+    Prepare: Prepared("/mnt/data/.gridwright-iotest-bench"),
+    See: Seen([True]),
+    Close: Closed(),
 }
-ANSWERS: Mapping[str, Message] = {
-    "open": {
-        "say": "opened",
-        "device": {"mount_point": "/mnt/data", "filesystem_type": "lustre"},
-        "memory_backed": False,
-        "room": {"usable_bytes": 1 << 50, "inodes": None},
-        "kept": None,
-        "findings": [],
-    },
-    "prepare": {"say": "prepared", "directory": "/mnt/data/.gridwright-iotest-bench"},
-    "see": {"say": "seen"},
-    "close": {"say": "closed"},
-}
 
 
-def null_outcome() -> dict[str, Any]:
+def null_outcome() -> Outcome:
     """What a real engine measures with the streams of one node, on no storage; latencies spread out."""
     volume = NullVolume(burst_bytes_per_s=2e9)
     options = IotestOptions(engine="null", null=volume)

@@ -24,13 +24,14 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, cast
 
 import psutil
 
 from gridwright.filesystems.mounts import describe_mount
 from gridwright.iotest.engine import Phase, PhasePlan, StreamPlan
 from gridwright.iotest.options import IotestOptions
+from gridwright.iotest.outcome import Role
 from gridwright.machine import physical_cores
 from gridwright.units import Bytes, format_bytes
 from tables import machine, markdown, publish, spread
@@ -67,7 +68,7 @@ def memory_limit(limit: int) -> Iterator[Path | None]:
                 group.rmdir()
 
 
-def run_phase(op: str, directory: str, file_bytes: int, seconds: float | None) -> dict[str, Any]:
+def run_phase(op: Role, directory: str, file_bytes: int, seconds: float | None) -> dict[str, Any]:
     """Run one phase of our engine in this process."""
     streams = tuple(
         StreamPlan(op, f"{directory}/{number}", number, file_bytes) for number in range(physical_cores())
@@ -79,12 +80,12 @@ def run_phase(op: str, directory: str, file_bytes: int, seconds: float | None) -
     while not phase.wait(1.0):
         pass
     outcome = phase.result()
-    if outcome["failure"]:
-        raise SystemExit(str(outcome["failure"]))
+    if outcome.failure:
+        raise SystemExit(str(outcome.failure))
     return {
-        "rate": outcome["bytes"] / outcome["seconds_last"],
+        "rate": outcome.bytes / (outcome.seconds_last or 0.0),
         "took": time.perf_counter() - start,
-        "seconds": outcome["seconds_last"],
+        "seconds": outcome.seconds_last,
     }
 
 
@@ -133,7 +134,7 @@ def child(arguments: list[str]) -> None:
     if way == "plain":
         result = plain_read(directory, int(size))
     else:
-        result = run_phase(way, directory, int(size), float(seconds) or None)
+        result = run_phase(cast("Role", way), directory, int(size), float(seconds) or None)
     print(json.dumps(result))
 
 

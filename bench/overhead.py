@@ -11,18 +11,19 @@ from datetime import UTC, datetime
 
 from gridwright.iotest.engine import Phase, PhasePlan, StreamPlan
 from gridwright.iotest.options import IotestOptions, NullVolume
+from gridwright.iotest.outcome import Role
 from gridwright.units import Bytes
 from tables import machine, markdown, publish, spread
 
 
-def microseconds_per_block(op: str, block: int, blocks: int, *, verify: bool = False) -> float:
+def microseconds_per_block(op: Role, block: int, blocks: int, *, verify: bool = False) -> float:
     """Time of one block of one stream: making the data (write), two clocks, histogram, counters."""
     options = IotestOptions(engine="null", null=NullVolume(), block_bytes=block, verify=verify)
     stream = StreamPlan(op, "null", 0, block * blocks)
     phase = Phase(PhasePlan((stream,), seed=1, bytes_per_stream=block * blocks, seconds=None), options)
     while not phase.wait(1.0):
         pass
-    return float(phase.result()["wall_s"]) / blocks * 1e6
+    return (phase.result().wall_s or 0.0) / blocks * 1e6
 
 
 def main() -> None:

@@ -30,11 +30,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
+from typing import cast
 
 import psutil
 
 from gridwright.iotest.engine import Phase, PhasePlan, StreamPlan
 from gridwright.iotest.options import IotestOptions
+from gridwright.iotest.outcome import Role
 from gridwright.machine import physical_cores
 from gridwright.units import Bytes
 from tables import machine, markdown, publish, spread, version
@@ -79,7 +81,7 @@ def gridwright(load: Load, op: str, *, direct: bool) -> Figure:
         block_bytes=load.block_bytes,
     )
     streams = tuple(
-        StreamPlan(op, str(load.directory / f"gridwright-{number}"), number, load.file_bytes)
+        StreamPlan(cast("Role", op), str(load.directory / f"gridwright-{number}"), number, load.file_bytes)
         for number in range(load.streams)
     )
     before = cpu_seconds(resource.RUSAGE_SELF)
@@ -87,10 +89,10 @@ def gridwright(load: Load, op: str, *, direct: bool) -> Figure:
     while not phase.wait(1.0):
         pass
     outcome = phase.result()
-    if outcome["failure"]:
-        raise SystemExit(f"gridwright: {outcome['failure']}")
+    if outcome.failure:
+        raise SystemExit(f"gridwright: {outcome.failure}")
     cpu = cpu_seconds(resource.RUSAGE_SELF) - before
-    return Figure(load.total / outcome["wall_s"], cpu / (load.total / 1e9))
+    return Figure(load.total / (outcome.wall_s or 0.0), cpu / (load.total / 1e9))
 
 
 def fio(load: Load, op: str, *, direct: bool) -> Figure:

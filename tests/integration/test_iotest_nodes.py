@@ -365,9 +365,9 @@ _FAKE = """
 import sys, time
 from pathlib import Path
 from gridwright.iotest.node_connection import connect
-from gridwright.iotest.node_worker import facts
+from gridwright.iotest.messages import Hello
 host, port = sys.argv[5].split(":")
-connect((host, int(port)), Path(sys.argv[7]), {"gridwright": "0.0.1", "facts": facts("node2")})
+connect((host, int(port)), Path(sys.argv[7]), Hello("0.0.1", {"cores": "as they say in this release"}))
 time.sleep(30)
 """
 

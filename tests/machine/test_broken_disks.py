@@ -71,12 +71,13 @@ def test_the_engine_says_where_the_space_ran_out(disk: Path, engine: Any) -> Non
         bytes_per_stream=64 * MIB,
         seconds=None,
     )
-    driven = drive("write", plan, options, device=None, emit=lambda _: None, stop=threading.Event())
-    failure = driven.outcome["failure"]
-    assert failure["errno"] == 28
-    assert failure["op"] in {"write", "fallocate", "fsync"}
-    assert failure["path"].startswith(str(disk))
-    assert driven.outcome["seconds_last"] is None or driven.outcome["seconds_last"] > 0
+    driven = drive(plan, options, device=None, live=lambda _: None, stop=threading.Event())
+    failure = driven.outcome.failure
+    assert failure is not None
+    assert failure.errno == 28
+    assert failure.op in {"write", "fallocate", "fsync"}
+    assert failure.path.startswith(str(disk))
+    assert driven.outcome.seconds_last is None or driven.outcome.seconds_last > 0
 
 
 @pytest.mark.parametrize("engine", ["buffered", "direct"])

@@ -14,6 +14,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "units": frozenset(),
     "errors": frozenset(),
     "machine": frozenset(),
+    "messages": frozenset(),
     "commands": frozenset({"errors"}),
     "yamltext": frozenset(),
     "spec": frozenset({"yamltext"}),
@@ -41,8 +42,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
         }
     ),
 }
-"""Every room also imports units, errors, machine and commands; cli imports all."""
-FOR_ALL = frozenset({"units", "errors", "machine", "commands", "__init__"})
+"""Every room also imports units, errors, machine, commands and messages; cli imports all."""
+FOR_ALL = frozenset({"units", "errors", "machine", "commands", "messages", "__init__"})
 
 LONGEST_FUNCTION = 60
 LONGEST_FILE = 400

@@ -25,8 +25,10 @@ from gridwright.grid.launching import NodeLauncher
 from gridwright.grid.nodes import GridNode
 from gridwright.iotest.clock import LIMIT_S
 from gridwright.iotest.credentials import Authority, HandedOver
+from gridwright.iotest.messages import ORDERS, Answer, Hello, Leave, Pong, Refuse, Stop, Welcome, WorkerFacts
 from gridwright.iotest.remote_node import NodeFailed, RemoteNode, read_message
-from gridwright.iotest.wire import Message, WireError, frame, in_words, peer_name, text_of
+from gridwright.iotest.wire import WireError, frame, in_words, peer_name
+from gridwright.messages import MessageError, typed
 
 WORKER = "gridwright.iotest.node_worker"
 _OTHER_FILES = 256
@@ -103,7 +105,7 @@ class Coordinator:
 
     async def __aexit__(self, *_: object) -> None:
         for node in self.here:
-            node.send({"do": "leave"})
+            node.send(Leave())
         await self._close()
 
     async def _open(self) -> None:
@@ -202,27 +204,35 @@ class Coordinator:
                 name = peer_name(writer.get_extra_info("peercert"))
                 hello = await read_message(reader)
                 self._let_in(name, reader, writer, hello)
-        except (TimeoutError, OSError, WireError, KeyError, TypeError, asyncio.IncompleteReadError) as error:
-            if isinstance(error, WireError):
+        except (TimeoutError, OSError, WireError, MessageError, asyncio.IncompleteReadError) as error:
+            if isinstance(error, WireError | MessageError):
                 self._strangers[name] = f"a connection in its name was refused: {error}"
             writer.transport.abort()
 
     def _let_in(
-        self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, hello: Message
+        self,
+        name: str,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        hello: Hello | Pong | Answer,
     ) -> None:
-        """Take a node whose name is proven, if it is waited for. Raises WireError, KeyError and TypeError."""
-        version, facts = text_of(hello, "gridwright"), dict(hello["facts"])
+        """Take a node whose name is proven, if it is waited for. Raises WireError and MessageError."""
+        if not isinstance(hello, Hello):
+            raise WireError("a connection that did not begin with a greeting")
         node = self.nodes.get(name)
         if node is None or node.here or node.failure is not None:
-            writer.write(frame({"do": "refuse", "reason": "it waits for no such node"}))
+            writer.write(frame(ORDERS.encode(Refuse("it waits for no such node"))))
             raise WireError(f"nobody waits for a node {name}")
-        if version != __version__:
-            reason = f"it has gridwright {version}, and {__version__} is here: install the same on both"
-            writer.write(frame({"do": "refuse", "reason": reason}))
+        if hello.gridwright != __version__:
+            reason = (
+                f"it has gridwright {hello.gridwright}, and {__version__} is here: install the same on both"
+            )
+            writer.write(frame(ORDERS.encode(Refuse(reason))))
             writer.close()
             node.fail(reason)
             return
-        writer.write(frame({"do": "welcome"}))
+        facts = typed(hello.facts, WorkerFacts)
+        writer.write(frame(ORDERS.encode(Welcome())))
         node.attach(reader, writer, facts)
 
     async def _watch(self) -> None:
@@ -284,7 +294,7 @@ class Coordinator:
         while not self.stop.is_set():
             await asyncio.sleep(0.02)
         for node in self.here:
-            node.send({"do": "stop"})
+            node.send(Stop())
         await asyncio.sleep(self.limits.stop_s)
         for node in self.here:
             node.fail(f"it did not stop within {self.limits.stop_s:.0f} s")

@@ -12,11 +12,14 @@ import psutil
 
 from gridwright.iotest import steady
 from gridwright.iotest.engine import Phase, PhasePlan, Sample
+from gridwright.iotest.messages import Measured, Progress
 from gridwright.iotest.options import IotestOptions
+from gridwright.iotest.outcome import Outcome
 from gridwright.iotest.stalls import StallWatch
 from gridwright.iotest.steadiness import Steadiness
 
-Emit = Callable[[dict[str, Any]], None]
+Live = Callable[[Measured | Progress], None]
+"""Hears what is measured while a phase runs."""
 Gate = Callable[[Phase], None]
 """Lets a phase that is held go, or stops it. Raises Stalled where it is never ready."""
 
@@ -39,17 +42,16 @@ class Stalled(Exception):
 class Driven:
     """What came of a phase."""
 
-    outcome: dict[str, Any]
+    outcome: Outcome
     steady: steady.SteadyResult | None
 
 
 def drive(
-    op: str,
     plan: PhasePlan,
     options: IotestOptions,
     *,
     device: str | None,
-    emit: Emit,
+    live: Live,
     stop: threading.Event,
     gate: Gate | None = None,
 ) -> Driven:
@@ -60,7 +62,7 @@ def drive(
     phase = Phase(plan, options, held=gate is not None)
     if gate is not None:
         gate(phase)
-    reporter = _Reporter(op, phase, device, emit)
+    reporter = _Reporter(phase, device, live)
     steadiness = Steadiness(options.until_steady_s)
     stall = StallWatch()
     while not phase.wait(_POLL_S):
@@ -90,10 +92,9 @@ def _stop(phase: Phase) -> None:
 
 @dataclass(slots=True)
 class _Reporter:
-    op: str
     phase: Phase
     device: str | None
-    emit: Emit
+    live: Live
     history: list[Sample] = field(default_factory=list)
     _shown: float = 0.0
     _machine: _Machine | None = None
@@ -103,24 +104,20 @@ class _Reporter:
         for sample in self.phase.new_samples():
             before = self.history[-1] if self.history else Sample(0.0, 0, 0, 0)
             self.history.append(sample)
-            self.emit(
-                {
-                    "event": "sample",
-                    "op": self.op,
-                    "time": time.time(),
-                    "elapsed_s": sample.elapsed_s,
-                    "interval_s": sample.elapsed_s - before.elapsed_s,
-                    "read_bytes": sample.read_bytes - before.read_bytes,
-                    "written_bytes": sample.written_bytes - before.written_bytes,
-                    "operations": sample.operations - before.operations,
-                }
-                | self._machine.sample()
+            self.live(
+                Measured(
+                    elapsed_s=sample.elapsed_s,
+                    interval_s=sample.elapsed_s - before.elapsed_s,
+                    read_bytes=sample.read_bytes - before.read_bytes,
+                    written_bytes=sample.written_bytes - before.written_bytes,
+                    operations=sample.operations - before.operations,
+                    **self._machine.sample(),
+                )
             )
         now = time.monotonic()
         if now - self._shown >= _PROGRESS_S:
             self._shown = now
-            progress = self.phase.progress()._asdict()
-            self.emit({"event": "progress", "op": self.op, "syncing": self.phase.syncing()} | progress)
+            self.live(Progress(self.phase.syncing(), *self.phase.progress()))
 
 
 class _Machine:

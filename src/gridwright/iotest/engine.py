@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gridwright import __version__, _native
 from gridwright.iotest.options import IotestOptions
+from gridwright.iotest.outcome import Outcome, Role
+from gridwright.messages import decode
 
 if __version__ != _native.VERSION:
     raise ImportError(
@@ -24,7 +26,7 @@ class StreamPlan:
     a `shared` file the stream has the part that begins at `base`; others may have the other parts.
     """
 
-    role: str
+    role: Role
     path: str
     file: int
     file_bytes: int
@@ -109,7 +111,6 @@ class Phase:
         """Stop at once; with `discard`, files still being flushed are emptied."""
         self._native.stop(discard)
 
-    def result(self) -> dict[str, Any]:
-        """What was measured, see `PhaseOutcome` of the crate; the phase must have ended."""
-        outcome: dict[str, Any] = json.loads(self._native.result())
-        return outcome
+    def result(self) -> Outcome:
+        """What was measured; the phase must have ended."""
+        return decode(self._native.result(), Outcome)

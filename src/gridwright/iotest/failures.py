@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import Any
 
 from gridwright.errors import Problem
+from gridwright.iotest.outcome import Failure
 
 _DIRECT_REFUSED = "the file system refuses direct I/O"
 
@@ -85,15 +85,15 @@ def problem(
     )
 
 
-def of_outcome(failure: dict[str, Any], *, library: str, direct: bool) -> Problem:
+def of_outcome(failure: Failure, *, library: str, direct: bool) -> Problem:
     """Say what a failed call of a stream means for a library; `failure` is that of an engine's outcome."""
-    place = "" if failure["offset"] is None else f" at byte {failure['offset']}"
+    place = "" if failure.offset is None else f" at byte {failure.offset}"
     return problem(
-        failure["errno"],
+        failure.errno,
         library=library,
-        path=failure["path"],
-        doing=f"{failure['op']}{place}",
-        message=failure["message"],
+        path=failure.path,
+        doing=f"{failure.op}{place}",
+        message=failure.message,
         direct=direct,
     )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from gridwright.iotest.options import DEFAULT_SECONDS, IotestOptions, LibraryTarget
+from gridwright.iotest.outcome import Outcome
 from gridwright.iotest.steady import SteadyResult
 
 CACHED_LIMIT = 0.05
@@ -58,24 +60,24 @@ def planned(options: IotestOptions, *, streams: int, seed: int, file_bytes: int 
     }
 
 
-def used(plan: Figures, outcome: Figures) -> Figures:
+def used(plan: Figures, outcome: Outcome) -> Figures:
     """What a phase used: the plan, corrected by what the engine says it did."""
-    method = outcome["method"]
+    method = outcome.method
     return plan | {
-        "direct": method["direct"],
-        "io_uring": method["io_uring"],
-        "queue_depth": method["queue_depth"],
-        "method": method["calls"],
-        "registered_buffers": method["registered_buffers"],
-        "registered_files": method["registered_files"],
-        "preallocated": method["preallocated"],
-        "note": method["note"],
+        "direct": method.direct,
+        "io_uring": method.io_uring,
+        "queue_depth": method.queue_depth,
+        "method": method.calls,
+        "registered_buffers": method.registered_buffers,
+        "registered_files": method.registered_files,
+        "preallocated": method.preallocated,
+        "note": method.note,
     }
 
 
 def phase_figures(
     op: str,
-    outcome: Figures,
+    outcome: Outcome,
     *,
     target: LibraryTarget,
     memory_backed: bool,
@@ -87,73 +89,71 @@ def phase_figures(
     the longest stream's seconds`, the closing fsync included. A write through the page cache
     that was stopped before its fsync has no rate: its bytes may never have left memory.
     """
-    direct = outcome["method"]["direct"]
-    moved = outcome["bytes"] if op != "metadata" else None
-    durable = outcome["synced"] or direct
-    counts = bool(moved) and (outcome["written_bytes"] == 0 or durable)
-    last = _rate(moved, outcome["seconds_last"]) if counts else None
+    direct = outcome.method.direct
+    moved = outcome.bytes if op != "metadata" else None
+    durable = outcome.synced or direct
+    counts = bool(moved) and (outcome.written_bytes == 0 or durable)
+    last = _rate(moved, outcome.seconds_last) if counts else None
     judged = last
     if steady and steady.steady_bytes_per_s and last:
         # A steady rate above the last-done one was the page cache's; the fsync shows the rest.
         judged = min(steady.steady_bytes_per_s, last)
-    fraction = outcome["cached_fraction"]
+    fraction = outcome.cached_fraction
     return {
         "status": _status(outcome),
         "bytes": moved,
-        "read_bytes": outcome["read_bytes"] if moved is not None else None,
-        "written_bytes": outcome["written_bytes"] if moved is not None else None,
-        "seconds_first": outcome["seconds_first"],
-        "seconds_last": outcome["seconds_last"],
-        "wall_s": outcome["wall_s"],
-        "rate_first_bytes_per_s": (
-            _rate(outcome["bytes_first"], outcome["seconds_first"]) if counts else None
-        ),
+        "read_bytes": outcome.read_bytes if moved is not None else None,
+        "written_bytes": outcome.written_bytes if moved is not None else None,
+        "seconds_first": outcome.seconds_first,
+        "seconds_last": outcome.seconds_last,
+        "wall_s": outcome.wall_s,
+        "rate_first_bytes_per_s": (_rate(outcome.bytes_first, outcome.seconds_first) if counts else None),
         "rate_last_bytes_per_s": last,
         "read_bytes_per_s": _role_rate(outcome, "read"),
         "write_bytes_per_s": _role_rate(outcome, "write") if durable else None,
         "per_core_bytes_per_s": judged / target.total_cores if judged else None,
         "per_stream_bytes_per_s": [
-            stream["bytes"] / stream["seconds"] for stream in outcome["streams"] if stream["seconds"] > 0
+            stream.bytes / stream.seconds for stream in outcome.streams if stream.seconds > 0
         ]
         if counts
         else [],
-        "per_stream_seconds": [stream["seconds"] for stream in outcome["streams"]] if counts else [],
-        "fsync_s": outcome["fsync_s"] if outcome["written_bytes"] else None,
-        "laps": max((stream["laps"] for stream in outcome["streams"]), default=None) if moved else None,
-        "latency_us": outcome["latency_us"] or {},
-        **{key: outcome[key] if outcome["started"] else None for key in _USAGE},
+        "per_stream_seconds": [stream.seconds for stream in outcome.streams] if counts else [],
+        "fsync_s": outcome.fsync_s if outcome.written_bytes else None,
+        "laps": max((stream.laps for stream in outcome.streams), default=None) if moved else None,
+        "latency_us": asdict(outcome.latency_us) if outcome.latency_us else {},
+        **{key: getattr(outcome, key) if outcome.started else None for key in _USAGE},
         "cached_fraction": fraction,
         # Direct reads bypass the page cache, unless the file system is nothing but memory.
         "cached": fraction is not None and fraction > CACHED_LIMIT and (memory_backed or not direct),
-        "verified_bytes": outcome["verified_bytes"] or None,
+        "verified_bytes": outcome.verified_bytes or None,
     } | _operations(outcome)
 
 
-def _status(outcome: Figures) -> str:
-    if outcome["failure"] or outcome["mismatch"]:
+def _status(outcome: Outcome) -> str:
+    if outcome.failure or outcome.mismatch:
         return "failed"
-    return "interrupted" if outcome["stopped"] else "complete"
+    return "interrupted" if outcome.stopped else "complete"
 
 
 def _rate(moved: int | None, seconds: float | None) -> float | None:
     return moved / seconds if moved and seconds else None
 
 
-def _role_rate(outcome: Figures, role: str) -> float | None:
-    streams = [stream for stream in outcome["streams"] if stream["role"] == role]
+def _role_rate(outcome: Outcome, role: str) -> float | None:
+    streams = [stream for stream in outcome.streams if stream.role == role]
     if not streams:
         return None
-    return _rate(sum(s["bytes"] for s in streams), max(s["seconds"] for s in streams))
+    return _rate(sum(s.bytes for s in streams), max(s.seconds for s in streams))
 
 
-def _operations(outcome: Figures) -> Figures:
-    if not outcome["operations"]:
+def _operations(outcome: Outcome) -> Figures:
+    if not outcome.operations:
         return {"ops_per_s": None, "operations": None}
     operations = {
-        name: figures | {"ops_per_s": figures["count"] / figures["seconds"] if figures["seconds"] else None}
+        name: asdict(done) | {"ops_per_s": done.count / done.seconds if done.seconds else None}
         for name in STEPS
-        if (figures := outcome["operations"].get(name)) is not None
+        if (done := outcome.operations.get(name)) is not None
     }
-    count = sum(figures["count"] for figures in outcome["operations"].values())
-    seconds = sum(figures["seconds"] for figures in outcome["operations"].values())
+    count = sum(done.count for done in outcome.operations.values())
+    seconds = sum(done.seconds for done in outcome.operations.values())
     return {"ops_per_s": count / seconds if seconds else None, "operations": operations}

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import secrets
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from gridwright.errors import Finding, Problem
 from gridwright.iotest import failures, figures, sweep
 from gridwright.iotest.coordinator import Coordinator
-from gridwright.iotest.engine import StreamPlan
+from gridwright.iotest.engine import PhasePlan, StreamPlan
+from gridwright.iotest.events import Emit
 from gridwright.iotest.grid_members import Members
 from gridwright.iotest.grid_opening import Opened, is_shared, open_library
-from gridwright.iotest.grid_phase import Emit, GridPhase, NodeRun
+from gridwright.iotest.grid_phase import GridPhase, NodeRun
 from gridwright.iotest.library_facts import (
     cached_finding,
     kept_finding,
@@ -22,6 +23,18 @@ from gridwright.iotest.library_facts import (
     wrong_data,
 )
 from gridwright.iotest.measure import LibraryFailed, WrongData
+from gridwright.iotest.messages import (
+    Close,
+    Closed,
+    Prepare,
+    Prepared,
+    See,
+    Seen,
+    Share,
+    Shared,
+    Tidied,
+    TidyAfter,
+)
 from gridwright.iotest.node_figures import Whole, phase_record, uneven
 from gridwright.iotest.node_plan import (
     NodePlans,
@@ -34,10 +47,10 @@ from gridwright.iotest.node_plan import (
 )
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.remote_node import LibraryFailedThere, NodeFailed, RemoteNode
+from gridwright.iotest.scratch import FileSet
 from gridwright.iotest.space import SpacePlan
 from gridwright.iotest.stalls import stall_finding, stalls_of
 from gridwright.iotest.stream_plan import readable, shared_name
-from gridwright.iotest.wire import Message
 from gridwright.runs.events import finding_event, problem_event
 
 _CLOSE_AFTER_STOP_S = 15.0
@@ -75,7 +88,7 @@ class GridLibraryTest:
             self._emit(
                 {"event": "library", "streams": max(share.streams for share in self._members.shares)}
                 | {"device": None}
-                | self._target.to_message()
+                | self._target.to_record()
             )
             async with self._coordinator.heeding_stop():
                 phases = await self._prepare()
@@ -100,9 +113,9 @@ class GridLibraryTest:
         if {"read", "mixed"} & set(phases) and "write" not in phases and not self._use_kept(opened):
             phases.insert(0, "write")
             self._tell(laid_out())
-        answers = await members.ask({"do": "prepare"}, "making a directory")
+        answers = await members.ask(Prepare(), Prepared, "making a directory")
         members.shares = [
-            replace(share, directory=answers[share.node]["directory"] if share.node in answers else "")
+            replace(share, directory=answers[share.node].directory if share.node in answers else "")
             for share in members.shares
         ]
         if members.stopped:
@@ -123,12 +136,12 @@ class GridLibraryTest:
         """Take the kept sets of all nodes, where each has one of the same test."""
         kept = [opened.kept.get(name) for name in self._members.names]
         sets = [each for each in kept if each is not None]
-        if self._options.shared_file or len(sets) < len(kept) or len({each["seed"] for each in sets}) != 1:
+        if self._options.shared_file or len(sets) < len(kept) or len({each.files.seed for each in sets}) != 1:
             return False
-        self._seed = sets[0]["seed"]
+        self._seed = sets[0].files.seed
         for name, each in zip(self._members.names, sets, strict=True):
             self._readable[name] = kept_readers(each, self._options.block_bytes)
-            self._tell(kept_set_finding(len(self._readable[name]), each["directory"], each["bytes"]))
+            self._tell(kept_set_finding(len(self._readable[name]), each.directory, each.bytes))
         return True
 
     async def _sweep(self, phases: list[str]) -> None:
@@ -158,13 +171,10 @@ class GridLibraryTest:
         asked = figures.asked(self._options, self._target) | {"streams": streams_of_all}
         head = {"op": op, "started": time.time(), "asked": asked, "used": used}
         self._emit({"event": "phase", "limit_s": seconds, "limit_bytes": per_stream} | head)
-        order = {
-            "seed": self._seed,
-            "seconds": seconds,
-            "bytes_per_stream": per_stream,
-            "max_files": self._space.small_files if op == "metadata" else 0,
+        most = self._space.small_files if op == "metadata" else 0
+        orders = {
+            name: PhasePlan(tuple(plans[name]), self._seed, per_stream, seconds, most) for name in members
         }
-        orders = {name: order | {"streams": [asdict(plan) for plan in plans[name]]} for name in members}
         longest = self._options.until_steady_s if op in sweep.SWEPT else None
         phase = GridPhase(self._coordinator, op, orders, self._emit, longest)
         steady = await phase.run()
@@ -183,19 +193,20 @@ class GridLibraryTest:
         self._phases += 1
         instead_of = self._shared_names.get(op)
         name = self._shared_names[op] = shared_name(self._phases)
-        order = {"do": "share", "name": name, "instead_of": instead_of}
+        order = Share(name, instead_of)
         limit = self._coordinator.limits.order_s
         for holder in self._members.shares_here:
             node = self._coordinator.nodes[holder.node]
             results = await self._coordinator.on_each(
-                [node], lambda node: node.ask(order, limit, "making a file")
+                [node], lambda node: node.ask(order, Shared, limit, "making a file")
             )
             failed = {key: each for key, each in results.items() if isinstance(each, NodeFailed)}
             self._members.settle(failed)
             if not failed:
                 self._plans = replace(self._plans, shared=f"{holder.directory}/{name}")
                 break
-        await self._members.ask({"do": "see", "paths": [self._plans.shared]}, "looking for a file")
+        if self._plans.shared is not None:
+            await self._members.ask(See([self._plans.shared]), Seen, "looking for a file")
 
     def _plan(self, op: str, streams: int | None) -> dict[str, list[StreamPlan]]:
         if op == "write":
@@ -233,12 +244,12 @@ class GridLibraryTest:
                         stall, library=self._given.library, op=op, streams=len(plans[name]), node=name
                     )
                 )
-            if run.outcome["mismatch"]:
-                self._tell(wrong_data(run.outcome["mismatch"], node=name))
+            if run.outcome.mismatch:
+                self._tell(wrong_data(run.outcome.mismatch, node=name))
         self._members.settle(
             {name: error for name, run in runs.items() if (error := self._error(run)) is not None}
         )
-        if any(run.outcome is not None and run.outcome["mismatch"] for run in runs.values()):
+        if any(run.outcome is not None and run.outcome.mismatch for run in runs.values()):
             raise WrongData
         if record["cached"]:
             self._tell(cached_finding(self._given.library, op, record["cached_fraction"]))
@@ -247,50 +258,41 @@ class GridLibraryTest:
 
     def _error(self, run: NodeRun) -> NodeFailed | None:
         """How a node failed in a phase: as a whole, or a call on the library."""
-        if run.failed is not None or run.outcome is None or not run.outcome["failure"]:
+        if run.failed is not None or run.outcome is None or not run.outcome.failure:
             return run.failed
         problem = failures.of_outcome(
-            run.outcome["failure"],
+            run.outcome.failure,
             library=self._given.library,
             direct=self._options.engine == "direct",
         )
-        return LibraryFailedThere(run.node, asdict(problem))
+        return LibraryFailedThere(run.node, problem)
 
     async def _close(self) -> None:
         """Have all nodes keep or remove their files, and one remove those of nodes that cannot."""
         keep = self._options.keep and not self._members.stopped and bool(self._readable)
         limit = _CLOSE_AFTER_STOP_S if self._members.stopped else self._coordinator.limits.order_s
         results = await self._coordinator.on_each(
-            self._members.here, lambda node: node.ask(self._closing(node, keep), limit, "removing files")
+            self._members.here,
+            lambda node: node.ask(self._closing(node, keep), Closed, limit, "removing files"),
         )
         for name, result in results.items():
             if isinstance(result, LibraryFailedThere):
-                self._emit(
-                    problem_event(Problem(**result.problem | {"what": f"node {name}: {result.reason}"}))
-                )
+                self._emit(problem_event(replace(result.problem, what=f"node {name}: {result.reason}")))
         gone = list(self._members.lost)
         survivor = next(iter(self._members.here), None)
         if gone and survivor is not None and self._shared:
             await self._coordinator.on_each(
-                [survivor], lambda node: node.ask({"do": "tidy", "nodes": gone}, limit, "removing files")
+                [survivor], lambda node: node.ask(TidyAfter(gone), Tidied, limit, "removing files")
             )
 
-    def _closing(self, node: RemoteNode, keep: bool) -> Message:
+    def _closing(self, node: RemoteNode, keep: bool) -> Close:
         files = self._readable.get(node.name) or []
         if not keep or not files:
-            return {"do": "close"}
-        sizes = [plan.file_bytes for plan in files]
+            return Close()
+        sizes = tuple(plan.file_bytes for plan in files)
         share = next(share for share in self._members.shares if share.node == node.name)
         self._tell(kept_finding(len(sizes), share.directory, sum(sizes)))
-        return {
-            "do": "close",
-            "kept": {
-                "seed": self._seed,
-                "block_bytes": self._options.block_bytes,
-                "file_bytes": sizes,
-                "first_file": files[0].file,
-            },
-        }
+        return Close(FileSet(self._seed, self._options.block_bytes, sizes, files[0].file))
 
     def _tell(self, finding: Finding) -> None:
         self._emit(finding_event(finding))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from gridwright.errors import Finding, Problem
 from gridwright.iotest.coordinator import Coordinator
-from gridwright.iotest.grid_phase import Emit
+from gridwright.iotest.events import Emit
 from gridwright.iotest.measure import LibraryFailed
+from gridwright.iotest.messages import Numbered
 from gridwright.iotest.node_plan import NodeShare
 from gridwright.iotest.options import LibraryTarget, OnNodeFailure
-from gridwright.iotest.remote_node import LibraryFailedThere, NodeFailed, RemoteNode
-from gridwright.iotest.wire import Message
+from gridwright.iotest.remote_node import Given, LibraryFailedThere, NodeFailed, RemoteNode
 from gridwright.runs.events import finding_event
 
 
@@ -66,10 +65,12 @@ class Members:
         names = set(self.names)
         return [share for share in self.shares if share.node in names]
 
-    async def ask(self, message: Message, doing: str) -> dict[str, Message]:
+    async def ask(self, message: Numbered, kind: type[Given], doing: str) -> dict[str, Given]:
         """Ask all; by name, what those answer that do not fail. Raises LibraryFailed and NodesFailed."""
         limit = self.coordinator.limits.order_s
-        results = await self.coordinator.on_each(self.here, lambda node: node.ask(message, limit, doing))
+        results = await self.coordinator.on_each(
+            self.here, lambda node: node.ask(message, kind, limit, doing)
+        )
         self.settle({name: result for name, result in results.items() if isinstance(result, NodeFailed)})
         return {name: result for name, result in results.items() if not isinstance(result, NodeFailed)}
 
@@ -113,13 +114,12 @@ def tell_of_lost(coordinator: Coordinator, emit: Emit) -> None:
 
 
 def _failed_here(node: str, error: LibraryFailedThere) -> Finding:
-    problem: dict[str, Any] = error.problem
-    where = f" ({problem['where']})" if problem.get("where") else ""
+    where = f" ({error.problem.where})" if error.problem.where else ""
     return Finding(
         "error",
         "node-failed",
         f"node {node}: {error.reason}{where}; its figures are left out",
-        str(problem.get("remedy") or "see the message"),
+        error.problem.remedy or "see the message",
     )
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from gridwright.errors import Finding, Problem
+from gridwright.iotest.events import Emit
 from gridwright.iotest.grid_members import Members
-from gridwright.iotest.grid_phase import Emit
 from gridwright.iotest.measure import LibraryFailed
+from gridwright.iotest.messages import KeptSet, Open, See, Seen
+from gridwright.iotest.messages import Opened as OpenedThere
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.scratch import MARKER
 from gridwright.iotest.space import Room
-from gridwright.iotest.wire import Message
 from gridwright.runs.events import finding_event
 
 
@@ -21,7 +22,7 @@ class Opened:
 
     memory_backed: bool = False
     rooms: dict[str, Room] = field(default_factory=dict)
-    kept: dict[str, Message | None] = field(default_factory=dict)
+    kept: dict[str, KeptSet | None] = field(default_factory=dict)
     """The newest set of files that each node kept."""
 
 
@@ -29,26 +30,21 @@ async def open_library(
     members: Members, target: LibraryTarget, options: IotestOptions, run: str, emit: Emit
 ) -> Opened:
     """Have all nodes look at the library. Raises LibraryFailed and NodesFailed."""
-    order = {
-        "do": "open",
-        "target": target.to_message(),
-        # Whether a rate is steady is seen on all nodes together.
-        "options": replace(options, until_steady_s=None).to_message(),
-        "run": run,
-    }
-    answers = await members.ask(order, "opening the library")
+    # Whether a rate is steady is seen on all nodes together.
+    order = Open(target, replace(options, until_steady_s=None), run)
+    answers = await members.ask(order, OpenedThere, "opening the library")
     opened = Opened()
     told = set()
     for name, answer in answers.items():
         if not opened.rooms:
-            emit({"event": "device", "device": answer["device"]})
-        opened.rooms[name] = Room(**answer["room"])
-        opened.kept[name] = answer["kept"]
-        opened.memory_backed |= answer["memory_backed"]
-        for finding in answer["findings"]:
-            if finding["text"] not in told:
-                told.add(finding["text"])
-                emit(finding_event(Finding(**finding)))
+            emit({"event": "device", "device": answer.device})
+        opened.rooms[name] = answer.room
+        opened.kept[name] = answer.kept
+        opened.memory_backed |= answer.memory_backed
+        for finding in answer.findings:
+            if finding.text not in told:
+                told.add(finding.text)
+                emit(finding_event(finding))
     return opened
 
 
@@ -61,8 +57,8 @@ async def is_shared(members: Members, target: LibraryTarget, options: IotestOpti
     if not others:
         return True
     paths = [f"{first.directory}/{MARKER}"]
-    answers = await members.ask({"do": "see", "paths": paths}, "looking for a directory")
-    blind = [name for name, answer in answers.items() if name != first.node and not all(answer["seen"])]
+    answers = await members.ask(See(paths), Seen, "looking for a directory")
+    blind = [name for name, answer in answers.items() if name != first.node and not all(answer.seen)]
     if not blind or members.stopped:
         return not blind
     who = f"{', '.join(blind[:3])}{' and others' if len(blind) > 3 else ''}"

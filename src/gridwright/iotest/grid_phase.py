@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gridwright.iotest.coordinator import Coordinator
-from gridwright.iotest.engine import Sample
+from gridwright.iotest.engine import PhasePlan, Sample
+from gridwright.iotest.events import Emit, progress_event, sample_event
+from gridwright.iotest.messages import Finish, Go, PhaseEnded, Progress, Report, RunPhase, Started
+from gridwright.iotest.outcome import Outcome
 from gridwright.iotest.remote_node import NodeFailed, RemoteNode
 from gridwright.iotest.steadiness import Steadiness
 from gridwright.iotest.steady import SteadyResult
-from gridwright.iotest.wire import Message
 
 LEAD_S = 0.05
 """The start is at least so far ahead that the order for it is there before."""
@@ -23,29 +25,27 @@ QUIET_S = 45.0
 """A worker reports at least once a second, also while nothing moves; one that does not hangs."""
 _SHOWN_S = 0.25
 
-Emit = Callable[[dict[str, Any]], None]
-
 
 @dataclass(slots=True)
 class NodeRun:
     """What a node did in a phase."""
 
     node: str
-    outcome: dict[str, Any] | None = None
+    outcome: Outcome | None = None
     failed: NodeFailed | None = None
     start_s: float | None = None
     """When its streams started, less when they were to, in seconds by the clock here."""
     history: list[Sample] = field(default_factory=list)
-    progress: dict[str, Any] = field(default_factory=dict)
+    progress: Progress | None = None
 
 
 @dataclass(slots=True)
 class GridPhase:
-    """Runs one phase; `orders` has what each node is to do."""
+    """Runs one phase; `plans` has what each node is to do."""
 
     coordinator: Coordinator
     op: str
-    orders: Mapping[str, Message]
+    plans: Mapping[str, PhasePlan]
     emit: Emit
     longest_s: float | None = None
     """With --until-steady, the longest it may last."""
@@ -59,9 +59,9 @@ class GridPhase:
 
     async def run(self) -> SteadyResult | None:
         """Run it to its end, on all nodes that can; `runs` has what came of each."""
-        self.runs = {name: NodeRun(name) for name in self.orders}
+        self.runs = {name: NodeRun(name) for name in self.plans}
         self._steady = Steadiness(self.longest_s)
-        nodes = [self.coordinator.nodes[name] for name in self.orders]
+        nodes = [self.coordinator.nodes[name] for name in self.plans]
         async with self.coordinator.heeding_stop():
             await self._keep_failures(nodes, self._arm)
             armed = [node for node in nodes if self._goes_on(node)]
@@ -87,14 +87,14 @@ class GridPhase:
 
     async def _arm(self, node: RemoteNode) -> None:
         """Have a node prepare its streams."""
-        node.order({"do": "phase", "op": self.op, "report_s": self._report_s()} | self.orders[node.name])
+        node.order(RunPhase(self.op, self.plans[node.name], self._report_s()))
         message = await node.hear(self.coordinator.limits.order_s, f"preparing phase {self.op}")
-        if message["say"] == "result":
-            self._ended(node, message)
+        if isinstance(message, PhaseEnded):
+            self.runs[node.name].outcome = message.outcome
 
     def _report_s(self) -> float:
         """Few nodes report four times a second, a hundred or more once: more than that nobody could read."""
-        return min(1.0, max(_SHOWN_S, len(self.orders) / 100))
+        return min(1.0, max(_SHOWN_S, len(self.plans) / 100))
 
     def _go(self, nodes: list[RemoteNode]) -> None:
         """Let all start at one instant, by the clock of each."""
@@ -102,39 +102,37 @@ class GridPhase:
         lead = LEAD_S + 2 * slowest + LEAD_PER_NODE_S * len(nodes)
         self._at, self._wall = time.monotonic() + lead, time.time() + lead
         for node in nodes:
-            node.send({"do": "go", "at": self._at + node.clock.monotonic_s})
+            node.send(Go(self._at + node.clock.monotonic_s))
 
     async def _follow(self, node: RemoteNode) -> None:
         """Listen to a node until its part of the phase has ended."""
         run = self.runs[node.name]
         while run.outcome is None:
             message = await node.hear(QUIET_S, f"running phase {self.op}")
-            if message["say"] == "started":
-                run.start_s = message["at"] - node.clock.monotonic_s - self._at
-            elif message["say"] == "report":
-                self._report(run, message)
-            elif message["say"] == "result":
-                self._ended(node, message)
+            match message:
+                case Started(at=at):
+                    run.start_s = at - node.clock.monotonic_s - self._at
+                case Report():
+                    self._report(run, message)
+                case PhaseEnded(outcome=outcome):
+                    run.outcome = outcome
 
-    def _ended(self, node: RemoteNode, message: Message) -> None:
-        self.runs[node.name].outcome = message["outcome"]
-
-    def _report(self, run: NodeRun, message: Message) -> None:
-        if message["progress"] is not None:
-            run.progress = message["progress"]
-        for sample in message["samples"]:
+    def _report(self, run: NodeRun, message: Report) -> None:
+        if message.progress is not None:
+            run.progress = message.progress
+        for sample in message.samples:
             before = run.history[-1] if run.history else Sample(0.0, 0, 0, 0)
             run.history.append(
                 Sample(
-                    sample["elapsed_s"],
-                    before.read_bytes + sample["read_bytes"],
-                    before.written_bytes + sample["written_bytes"],
-                    before.operations + sample["operations"],
+                    sample.elapsed_s,
+                    before.read_bytes + sample.read_bytes,
+                    before.written_bytes + sample.written_bytes,
+                    before.operations + sample.operations,
                 )
             )
             # In time as it goes by here: the clocks of nodes differ.
-            at = self._wall + (run.start_s or 0.0) + sample["elapsed_s"]
-            self.emit({"event": "sample", "op": self.op, "time": at, "node": run.node} | sample)
+            at = self._wall + (run.start_s or 0.0) + sample.elapsed_s
+            self.emit(sample_event(self.op, at, sample, node=run.node))
 
     async def _watch(self) -> None:
         """Show all nodes together, and end a phase whose rate is steady."""
@@ -144,25 +142,26 @@ class GridPhase:
             if not progress:
                 continue
             self._show(progress)
-            syncing = any(each["syncing"] for each in progress)
+            syncing = any(each.syncing for each in progress)
             if self.longest_s is not None and self._steady.reached(self._together(), syncing=syncing):
                 for node in self.coordinator.here:
-                    node.send({"do": "finish"})
+                    node.send(Finish())
 
-    def _show(self, progress: list[dict[str, Any]]) -> None:
-        totals = {
-            key: sum(each[key] for each in progress) for key in ("read_bytes", "written_bytes", "operations")
-        }
-        moved, now = totals["read_bytes"] + totals["written_bytes"], time.monotonic()
+    def _show(self, progress: list[Progress]) -> None:
+        whole = Progress(
+            syncing=all(each.syncing for each in progress),
+            elapsed_s=max(each.elapsed_s for each in progress),
+            read_bytes=sum(each.read_bytes for each in progress),
+            written_bytes=sum(each.written_bytes for each in progress),
+            operations=sum(each.operations for each in progress),
+        )
+        moved, now = whole.read_bytes + whole.written_bytes, time.monotonic()
         since, before = self._shown
-        event: dict[str, Any] = {"event": "progress", "op": self.op}
+        rate = None
         if now - since >= 1.0:
             self._shown = (now, moved)
-            if since:
-                event["rate_bytes_per_s"] = (moved - before) / (now - since)
-        event["syncing"] = all(each["syncing"] for each in progress)
-        event["elapsed_s"] = max(each["elapsed_s"] for each in progress)
-        self.emit(event | totals)
+            rate = (moved - before) / (now - since) if since else None
+        self.emit(progress_event(self.op, whole, rate))
 
     def _together(self) -> list[Sample]:
         """What all nodes had done at each sample that all have given; those that failed left out."""

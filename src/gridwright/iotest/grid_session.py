@@ -107,10 +107,14 @@ def _ends(coordinator: Coordinator, options: IotestOptions) -> bool:
 def _facts(coordinator: Coordinator, name: str) -> dict[str, Any]:
     """What the record holds of a node, see `gridwright.runs.records.NodeFacts`."""
     node = coordinator.nodes[name]
-    known = {key: node.facts.get(key) for key in ("host", "memory_bytes", "kernel", "version")}
-    return known | {
+    facts = node.facts
+    return {
+        "host": facts.host if facts else None,
+        "memory_bytes": facts.memory_bytes if facts else None,
+        "kernel": facts.kernel if facts else None,
+        "version": facts.version if facts else None,
         "node": name,
-        "cores": node.cores if node.facts else node.wanted_cores,
+        "cores": node.cores if facts else node.wanted_cores,
         "clock_offset_s": node.clock.wall_s if node.here else None,
         "round_trip_s": node.clock.round_trip_s if node.here else None,
     }

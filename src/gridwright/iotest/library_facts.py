@@ -7,6 +7,7 @@ from pathlib import Path
 from gridwright.errors import Finding
 from gridwright.filesystems.mounts import MountFacts, describe_mount
 from gridwright.iotest.options import LibraryTarget
+from gridwright.iotest.outcome import Mismatch
 from gridwright.iotest.scratch import remove_stale
 from gridwright.units import format_bytes
 
@@ -99,13 +100,13 @@ def cached_finding(library: str, op: str, fraction: float) -> Finding:
     )
 
 
-def wrong_data(mismatch: dict[str, object], *, node: str | None = None) -> Finding:
+def wrong_data(mismatch: Mismatch, *, node: str | None = None) -> Finding:
     """Tell of bytes that are not those written."""
     on = f"node {node}: " if node else ""
     return Finding(
         "error",
         "wrong-data",
-        f"{on}{mismatch['path']}: {mismatch['length']} bytes from offset {mismatch['offset']} are not what "
+        f"{on}{mismatch.path}: {mismatch.length} bytes from offset {mismatch.offset} are not what "
         "was written",
         "do not trust this file system with data before you know the cause; `dmesg` may name it",
     )

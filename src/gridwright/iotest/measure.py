@@ -12,8 +12,9 @@ from typing import Any
 from gridwright.errors import Finding, Problem
 from gridwright.filesystems.mounts import MountFacts
 from gridwright.iotest import failures, figures, sweep
-from gridwright.iotest.drive import Driven, Emit, Stalled, drive
+from gridwright.iotest.drive import Driven, Live, Stalled, drive
 from gridwright.iotest.engine import PhasePlan, StreamPlan
+from gridwright.iotest.events import Emit, progress_event, sample_event
 from gridwright.iotest.library_facts import (
     cached_finding,
     describe_library,
@@ -23,7 +24,9 @@ from gridwright.iotest.library_facts import (
     tidied,
     wrong_data,
 )
+from gridwright.iotest.messages import Measured, Progress
 from gridwright.iotest.options import IotestOptions, LibraryTarget
+from gridwright.iotest.outcome import Outcome
 from gridwright.iotest.scratch import FileSet, Scratch, leftovers
 from gridwright.iotest.space import SpacePlan, plan_space
 from gridwright.iotest.stalls import stall_finding, stalls_of
@@ -88,7 +91,7 @@ class LibraryTest:
 
     def _open(self) -> None:
         """Look at the directory and at what lies below."""
-        self._emit({"event": "library", "streams": self._streams, "device": None} | self._target.to_message())
+        self._emit({"event": "library", "streams": self._streams, "device": None} | self._target.to_record())
         self._mount, remarks = describe_library(self._target)
         self._emit({"event": "device", "device": self._mount.to_record()})
         for remark in remarks:
@@ -184,7 +187,7 @@ class LibraryTest:
 
     def _drive(self, op: str, plan: PhasePlan) -> Driven:
         try:
-            return drive(op, plan, self._options, device=self._mount.device, emit=self._emit, stop=self._stop)
+            return drive(plan, self._options, device=self._mount.device, live=self._live(op), stop=self._stop)
         except Stalled as stalled:
             raise LibraryFailed(
                 Problem(
@@ -198,24 +201,35 @@ class LibraryTest:
                 hung=stalled.hung,
             ) from stalled
 
-    def _after(self, op: str, plan: PhasePlan, outcome: dict[str, Any], record: dict[str, Any]) -> None:
-        if outcome["failure"]:
+    def _live(self, op: str) -> Live:
+        """Tell what is measured meanwhile."""
+
+        def tell(live: Measured | Progress) -> None:
+            if isinstance(live, Measured):
+                self._emit(sample_event(op, time.time(), live))
+            else:
+                self._emit(progress_event(op, live))
+
+        return tell
+
+    def _after(self, op: str, plan: PhasePlan, outcome: Outcome, record: dict[str, Any]) -> None:
+        if outcome.failure:
             raise LibraryFailed(
                 failures.of_outcome(
-                    outcome["failure"],
+                    outcome.failure,
                     library=self._target.library,
                     direct=self._options.engine == "direct",
                 )
             )
-        if outcome["mismatch"]:
-            self._tell(wrong_data(outcome["mismatch"]))
+        if outcome.mismatch:
+            self._tell(wrong_data(outcome.mismatch))
             raise WrongData
         if record["cached"]:
             self._tell(cached_finding(self._target.library, op, record["cached_fraction"]))
         if op == "write":
             self._remember(plan, outcome)
 
-    def _remember(self, plan: PhasePlan, outcome: dict[str, Any]) -> None:
+    def _remember(self, plan: PhasePlan, outcome: Outcome) -> None:
         """What was written can be read."""
         self._readable = readable(plan.streams, outcome, self._options.block_bytes)
 

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any
+from typing import NamedTuple
 
 from gridwright.iotest.engine import Sample
+from gridwright.iotest.outcome import Method, OperationOutcome, Outcome, Percentiles, of_all_nodes
 
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
-_SUMS = (
-    "bytes",
-    "read_bytes",
-    "written_bytes",
-    "cpu_user_s",
-    "cpu_system_s",
-    "voluntary_switches",
-    "involuntary_switches",
-    "verified_bytes",
-)
-Outcome = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,30 +36,23 @@ def merged(parts: Sequence[Part]) -> Outcome:
     """
     begin = min(part.start_s for part in parts)
     outcomes = [part.outcome for part in parts]
-    whole: Outcome = {key: sum(outcome[key] for outcome in outcomes) for key in _SUMS}
-    counts = _added(outcome["latency_counts"] for outcome in outcomes)
+    counts = _added(outcome.latency_counts for outcome in outcomes)
     seconds_first, bytes_first = _first(parts, begin)
-    return whole | {
-        "started": any(outcome["started"] for outcome in outcomes),
-        "stopped": any(outcome["stopped"] for outcome in outcomes),
-        "seconds_first": seconds_first,
-        "bytes_first": bytes_first,
-        "seconds_last": _latest(parts, begin, "seconds_last"),
-        "wall_s": _latest(parts, begin, "wall_s"),
-        "fsync_s": max(outcome["fsync_s"] for outcome in outcomes),
-        "synced": all(outcome["synced"] for outcome in outcomes),
-        "latency_us": percentiles(counts),
-        "latency_counts": counts,
-        "cached_fraction": _cached(outcomes),
-        "operations": _operations(outcomes),
-        "method": _method(parts),
-        "failure": next((outcome["failure"] for outcome in outcomes if outcome["failure"]), None),
-        "mismatch": next((outcome["mismatch"] for outcome in outcomes if outcome["mismatch"]), None),
-        "streams": [stream for outcome in outcomes for stream in outcome["streams"]],
-    }
+    return Outcome(
+        **of_all_nodes(outcomes),
+        seconds_first=seconds_first,
+        bytes_first=bytes_first,
+        seconds_last=_latest(parts, begin, lambda outcome: outcome.seconds_last),
+        wall_s=_latest(parts, begin, lambda outcome: outcome.wall_s),
+        latency_us=percentiles(counts),
+        latency_counts=counts,
+        cached_fraction=_cached(outcomes),
+        operations=_operations(outcomes),
+        method=_method(parts),
+    )
 
 
-def percentiles(counts: Sequence[Sequence[int]]) -> dict[str, float] | None:
+def percentiles(counts: Sequence[tuple[int, int]]) -> Percentiles | None:
     """Percentiles in microseconds of (nanoseconds, count) pairs in order.
 
     As HdrHistogram has them: of n requests, the time that at least ceil(q n) of them did not exceed.
@@ -81,7 +64,7 @@ def percentiles(counts: Sequence[Sequence[int]]) -> dict[str, float] | None:
         name: counts[bisect_left(reached, max(1, math.ceil(quantile * reached[-1])))][0] / 1000
         for name, quantile in QUANTILES.items()
     }
-    return found | {"max": counts[-1][0] / 1000}
+    return Percentiles(**found, max=counts[-1][0] / 1000)
 
 
 def moved_by(history: Sequence[Sample], at_s: float) -> float:
@@ -102,33 +85,41 @@ def _moved(sample: Sample) -> int:
 
 def _first(parts: Sequence[Part], begin: float) -> tuple[float | None, int | None]:
     """When the first stream of all ended, in seconds of I/O, and what all had moved by then."""
-    ends = [(end, part) for part in parts if (end := _first_end(part)) is not None]
+    ends = [each for part in parts if (each := _first_end(part)) is not None]
     if not ends:
         return None, None
-    end, first = min(ends, key=lambda each: each[0])
+    first, end, seconds, moved = min(ends, key=lambda each: each.end)
     others = sum(
-        min(moved_by(part.history, end - part.start_s), part.outcome["bytes"])
+        min(moved_by(part.history, end - part.start_s), part.outcome.bytes)
         for part in parts
         if part is not first
     )
-    seconds = first.start_s - begin + first.outcome["seconds_first"]
-    return seconds, first.outcome["bytes_first"] + round(others)
+    return first.start_s - begin + seconds, moved + round(others)
 
 
-def _first_end(part: Part) -> float | None:
-    """When the first stream of a node ended, by the shared clock."""
-    walls = [stream["wall_s"] for stream in part.outcome["streams"] if stream["wall_s"] > 0]
-    if part.outcome["seconds_first"] is None or part.outcome["bytes_first"] is None or not walls:
+class _End(NamedTuple):
+    """When the first stream of a node ended, by the shared clock; its seconds of I/O, and what had moved."""
+
+    part: Part
+    end: float
+    seconds: float
+    moved: int
+
+
+def _first_end(part: Part) -> _End | None:
+    seconds, moved = part.outcome.seconds_first, part.outcome.bytes_first
+    walls = [stream.wall_s for stream in part.outcome.streams if stream.wall_s > 0]
+    if seconds is None or moved is None or not walls:
         return None
-    return part.start_s + float(min(walls))
+    return _End(part, part.start_s + min(walls), seconds, moved)
 
 
-def _latest(parts: Sequence[Part], begin: float, key: str) -> float | None:
-    known = [part.start_s - begin + part.outcome[key] for part in parts if part.outcome[key] is not None]
-    return max(known, default=None)
+def _latest(parts: Sequence[Part], begin: float, end: Callable[[Outcome], float | None]) -> float | None:
+    ends = [(part.start_s - begin, end(part.outcome)) for part in parts]
+    return max((start + seconds for start, seconds in ends if seconds is not None), default=None)
 
 
-def _added(all_counts: Iterable[Sequence[Sequence[int]]]) -> list[tuple[int, int]]:
+def _added(all_counts: Iterable[Sequence[tuple[int, int]]]) -> list[tuple[int, int]]:
     total: dict[int, int] = {}
     for counts in all_counts:
         for value, count in counts:
@@ -138,31 +129,29 @@ def _added(all_counts: Iterable[Sequence[Sequence[int]]]) -> list[tuple[int, int
 
 def _cached(outcomes: Sequence[Outcome]) -> float | None:
     """The part of what was read that was cached; None if a node that read cannot say."""
-    readers = [outcome for outcome in outcomes if outcome["read_bytes"]]
-    if not readers or any(outcome["cached_fraction"] is None for outcome in readers):
+    readers = [(outcome.cached_fraction, outcome.read_bytes) for outcome in outcomes if outcome.read_bytes]
+    cached = [fraction * read for fraction, read in readers if fraction is not None]
+    if not readers or len(cached) < len(readers):
         return None
-    read = sum(outcome["read_bytes"] for outcome in readers)
-    return float(sum(outcome["cached_fraction"] * outcome["read_bytes"] for outcome in readers) / read)
+    return sum(cached) / sum(read for _, read in readers)
 
 
-def _operations(outcomes: Sequence[Outcome]) -> Outcome:
+def _operations(outcomes: Sequence[Outcome]) -> dict[str, OperationOutcome]:
     """Metadata operations by kind: all of them, over the time of the node that took longest."""
-    found: Outcome = {}
+    found: dict[str, OperationOutcome] = {}
     for outcome in outcomes:
-        for name, figures in outcome["operations"].items():
-            entry = found.setdefault(name, {"count": 0, "seconds": 0.0})
-            entry["count"] += figures["count"]
-            entry["seconds"] = max(entry["seconds"], figures["seconds"])
+        for name, done in outcome.operations.items():
+            before = found.get(name, OperationOutcome(0, 0.0))
+            found[name] = OperationOutcome(before.count + done.count, max(before.seconds, done.seconds))
     return found
 
 
-def _method(parts: Sequence[Part]) -> Outcome:
+def _method(parts: Sequence[Part]) -> Method:
     """How the calls were made: as on the first node, unless another one did otherwise."""
-    method: Outcome = dict(parts[0].outcome["method"])
-    other = [part for part in parts if part.outcome["method"] != method]
-    if other:
-        for key in ("direct", "io_uring", "registered_buffers", "registered_files", "preallocated"):
-            method[key] = all(part.outcome["method"][key] for part in parts)
-        note = other[0].outcome["method"]["note"] or "the calls were made otherwise"
-        method["note"] = f"on node {other[0].node}: {note}"
-    return method
+    method = parts[0].outcome.method
+    other = [part for part in parts if part.outcome.method != method]
+    if not other:
+        return method
+    note = other[0].outcome.method.note or "the calls were made otherwise"
+    alike = of_all_nodes([part.outcome.method for part in parts])
+    return replace(method, **alike, note=f"on node {other[0].node}: {note}")

@@ -11,15 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from gridwright.iotest.messages import ANSWERS, ORDERS, Answer, AtOnce, Hello, Numbered, Pong, Refuse
 from gridwright.iotest.wire import (
     COORDINATOR,
     HEAD,
-    Message,
     WireError,
     frame,
     in_words,
     length_of,
-    message_of,
     node_context,
 )
 
@@ -47,16 +46,16 @@ class Connection:
         self._calling = threading.Lock()
         self._sending = threading.Lock()
 
-    def send(self, message: Message) -> None:
+    def send(self, message: Hello | Pong | Answer) -> None:
         """Send a message. Raises OSError."""
-        rest = memoryview(frame(message))
+        rest = memoryview(frame(ANSWERS.encode(message)))
         with self._sending:
             while rest:
                 rest = rest[self._call(self._tls.send, rest) :]
 
-    def receive(self) -> Message:
-        """The next message. Raises CoordinatorGone at the end of the connection, OSError and WireError."""
-        return message_of(self._exactly(length_of(self._exactly(HEAD.size))))
+    def receive(self) -> AtOnce | Numbered:
+        """The next message. Raises CoordinatorGone at its end, OSError, WireError and MessageError."""
+        return ORDERS.decode(self._exactly(length_of(self._exactly(HEAD.size))))
 
     def close(self) -> None:
         """End the connection."""
@@ -87,8 +86,8 @@ class Connection:
                 raise TimeoutError(f"the coordinator was silent for {self.patience_s:.0f} s")
 
 
-def connect(address: tuple[str, int], credentials: Path, hello: Message) -> Connection:
-    """Connect, say hello and be let in. Raises OSError, WireError and CoordinatorGone."""
+def connect(address: tuple[str, int], credentials: Path, hello: Hello) -> Connection:
+    """Connect, say hello and be let in. Raises OSError, WireError, MessageError and CoordinatorGone."""
     try:
         context = node_context(credentials)
     except ssl.SSLError as error:
@@ -108,8 +107,8 @@ def connect(address: tuple[str, int], credentials: Path, hello: Message) -> Conn
             raise CoordinatorGone from error
         except ssl.SSLError as error:
             raise WireError(in_words(error)) from error
-        if answer.get("do") != "welcome":
-            raise WireError(f"the coordinator does not let us in: {answer.get('reason')}")
+        if isinstance(answer, Refuse):
+            raise WireError(f"the coordinator does not let us in: {answer.reason}")
         undo.pop_all()
     connection.patience_s = SILENCE_S
     return connection

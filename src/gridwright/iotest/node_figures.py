@@ -13,6 +13,7 @@ from gridwright.iotest.grid_phase import NodeRun
 from gridwright.iotest.merge import Part, merged
 from gridwright.iotest.node_plan import NodeShare
 from gridwright.iotest.options import LibraryTarget
+from gridwright.iotest.outcome import Outcome
 from gridwright.iotest.stalls import stalls_of
 from gridwright.iotest.steady import SteadyResult
 from gridwright.units import format_rate
@@ -44,7 +45,7 @@ Figures = dict[str, Any]
 
 def counts(run: NodeRun) -> bool:
     """Whether what a node did is part of the figures."""
-    return run.failed is None and run.outcome is not None and not run.outcome["failure"]
+    return run.failed is None and run.outcome is not None and not run.outcome.failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +80,12 @@ def phase_record(
         memory_backed=whole.memory_backed,
         steady=whole.steady,
     )
-    used = figures.used(head["used"], outcome) | {"streams": len(outcome["streams"])}
+    used = figures.used(head["used"], outcome) | {"streams": len(outcome.streams)}
     steady = asdict(whole.steady) if whole.steady else None
     return head | {"used": used} | found | {"steady": steady, "nodes": nodes}
 
 
-def _outcome(run: NodeRun) -> Figures:
+def _outcome(run: NodeRun) -> Outcome:
     if run.outcome is None:
         raise RuntimeError(f"node {run.node} has no outcome")
     return run.outcome
@@ -109,7 +110,7 @@ def _node(op: str, share: NodeShare, run: NodeRun | None, whole: Whole) -> Figur
     )
     return (
         head
-        | {"streams": len(outcome["streams"])}
+        | {"streams": len(outcome.streams)}
         | {key: found[key] for key in _OF_A_NODE}
         | {"start_offset_s": run.start_s, "stalls": [asdict(stall) for stall in stalls_of(outcome)]}
     )
@@ -118,8 +119,8 @@ def _node(op: str, share: NodeShare, run: NodeRun | None, whole: Whole) -> Figur
 def _reason(node: str, run: NodeRun | None, lost: Mapping[str, str]) -> str:
     if run is not None and run.failed is not None:
         return run.failed.reason
-    if run is not None and run.outcome is not None and run.outcome["failure"]:
-        return f"{run.outcome['failure']['op']}: {run.outcome['failure']['message']}"
+    if run is not None and run.outcome is not None and run.outcome.failure:
+        return f"{run.outcome.failure.op}: {run.outcome.failure.message}"
     return lost.get(node, "it took no part")
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable
 
+from gridwright.iotest.messages import Answer, AtOnce, Clocks, Finish, Go, Numbered, Ping, Pong, Stop
 from gridwright.iotest.node_connection import Connection, CoordinatorGone
-from gridwright.iotest.wire import Message, WireError
+from gridwright.iotest.wire import WireError
+from gridwright.messages import MessageError
 
 
 class NodeLink:
@@ -20,7 +21,7 @@ class NodeLink:
 
     def __init__(self, connection: Connection, stop: threading.Event) -> None:
         """`stop` is set when the coordinator says so, or is gone."""
-        self.orders: queue.Queue[Message | None] = queue.Queue()
+        self.orders: queue.Queue[Numbered | None] = queue.Queue()
         """What to do next; None when the connection has ended."""
         self.go: queue.Queue[float] = queue.Queue()
         """When to start the phase that is armed, by time.monotonic()."""
@@ -29,16 +30,12 @@ class NodeLink:
         self.gone = threading.Event()
         self._connection = connection
         self._stop = stop
-        self._clock: Callable[[], dict[str, float]] = lambda: {
-            "monotonic": time.monotonic(),
-            "wall": time.time(),
-        }
 
     def start(self) -> None:
         """Begin to hear."""
         threading.Thread(target=self._hear, name="coordinator", daemon=True).start()
 
-    def send(self, message: Message) -> None:
+    def send(self, message: Pong | Answer) -> None:
         """Send a message. Raises CoordinatorGone, and sets `stop`, if it cannot be."""
         try:
             self._connection.send(message)
@@ -54,26 +51,28 @@ class NodeLink:
         try:
             while True:
                 self._take(self._connection.receive())
-        except (OSError, WireError, CoordinatorGone):
+        except (OSError, WireError, MessageError, CoordinatorGone):
             self._end()
 
-    def _take(self, message: Message) -> None:
-        order = message.get("do")
-        if order == "ping":
-            received = self._clock()
-            self.send(
-                {"say": "pong", "ping": message["ping"], "received": received, "answered": self._clock()}
-            )
-        elif order == "stop":
-            self._stop.set()
-        elif order == "go":
-            self.go.put(float(message["at"]))
-        elif order == "finish":
-            self.finish.set()
-        else:
-            self.orders.put(message)
+    def _take(self, message: AtOnce | Numbered) -> None:
+        match message:
+            case Ping(ping):
+                received = _clocks()
+                self.send(Pong(ping, received, _clocks()))
+            case Stop():
+                self._stop.set()
+            case Go(at):
+                self.go.put(at)
+            case Finish():
+                self.finish.set()
+            case Numbered():
+                self.orders.put(message)
 
     def _end(self) -> None:
         self.gone.set()
         self._stop.set()
         self.orders.put(None)
+
+
+def _clocks() -> Clocks:
+    return Clocks(time.monotonic(), time.time())

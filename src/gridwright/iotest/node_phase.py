@@ -5,13 +5,12 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from typing import Any
 
 from gridwright.iotest.drive import Driven, Stalled, drive
-from gridwright.iotest.engine import Phase, PhasePlan, StreamPlan
+from gridwright.iotest.engine import Phase
+from gridwright.iotest.messages import Armed, Measured, Progress, Report, RunPhase, Started
 from gridwright.iotest.node_link import NodeLink
 from gridwright.iotest.options import IotestOptions
-from gridwright.iotest.wire import Message
 
 GO_S = 300.0
 """How long a node that is prepared waits for the others; the coordinator gives up on them earlier."""
@@ -22,32 +21,26 @@ _UNARMED_S = 2.0
 class NodePhase:
     """Runs the phase that an order describes."""
 
-    def __init__(self, order: Message, options: IotestOptions, link: NodeLink, stop: threading.Event) -> None:
+    def __init__(
+        self, order: RunPhase, options: IotestOptions, link: NodeLink, stop: threading.Event
+    ) -> None:
         self._order = order
         self._options = options
         self._link = link
         self._stop = stop
         self._phase: Phase | None = None
-        self._samples: list[dict[str, Any]] = []
+        self._samples: list[Measured] = []
         self._sent = 0.0
 
     def run(self, device: str | None) -> Driven:
         """Run it to its end. Raises Stalled, OSError, and CoordinatorGone."""
-        plan = PhasePlan(
-            streams=tuple(StreamPlan(**stream) for stream in self._order["streams"]),
-            seed=self._order["seed"],
-            bytes_per_stream=self._order["bytes_per_stream"],
-            seconds=self._order["seconds"],
-            max_files=self._order["max_files"],
-        )
         self._link.finish.clear()
         self._drop_old_go()
         driven = drive(
-            self._order["op"],
-            plan,
+            self._order.plan,
             self._options,
             device=device,
-            emit=self._take,
+            live=self._take,
             stop=self._stop,
             gate=self._gate,
         )
@@ -76,7 +69,7 @@ class NodePhase:
             if time.monotonic() > deadline:
                 phase.stop(discard=False)
                 raise Stalled(self._options.stall_s, hung=not phase.wait(_UNARMED_S))
-        self._link.send({"say": "armed", "re": self._order["id"]})
+        self._link.send(Armed(re=self._order.id))
         at = self._moment()
         if at is None:
             phase.stop(discard=True)
@@ -86,7 +79,7 @@ class NodePhase:
         phase.open()
         while not (elapsed := phase.progress().elapsed_s) and not phase.wait(0.0005):
             pass
-        self._link.send({"say": "started", "re": self._order["id"], "at": time.monotonic() - elapsed})
+        self._link.send(Started(time.monotonic() - elapsed, re=self._order.id))
 
     def _moment(self) -> float | None:
         """When to start, by this node's clock; None if there will be no start."""
@@ -98,26 +91,17 @@ class NodePhase:
                 continue
         return None
 
-    def _take(self, event: dict[str, Any]) -> None:
+    def _take(self, live: Measured | Progress) -> None:
         """Collect samples, and send them with the progress, no more often than was asked for."""
-        if event["event"] == "sample":
-            self._samples.append({key: event[key] for key in event if key not in {"event", "op", "time"}})
+        if isinstance(live, Measured):
+            self._samples.append(live)
             return
         if self._link.finish.is_set() and self._phase is not None:
             self._phase.finish()
-        if time.monotonic() - self._sent >= self._order["report_s"]:
-            self._report({key: event[key] for key in event if key not in {"event", "op"}})
+        if time.monotonic() - self._sent >= self._order.report_s:
+            self._report(live)
 
-    def _report(self, progress: dict[str, Any] | None) -> None:
+    def _report(self, progress: Progress | None) -> None:
         self._sent = time.monotonic()
         samples, self._samples = self._samples, []
-        self._link.send({"say": "report", "re": self._order["id"], "samples": samples, "progress": progress})
-
-
-def result_message(order: Message, driven: Driven) -> Message:
-    """What a node says of a phase that has ended."""
-    return {
-        "say": "result",
-        "re": order["id"],
-        "outcome": driven.outcome,
-    }
+        self._link.send(Report(samples, progress, re=self._order.id))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gridwright.iotest import sweep
 from gridwright.iotest.engine import StreamPlan
+from gridwright.iotest.messages import KeptSet
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.space import Room, SpacePlan, divide
 from gridwright.iotest.stream_plan import Place
@@ -139,6 +139,6 @@ class NodePlans:
         return places
 
 
-def kept_readers(kept: Mapping[str, Any], block: int) -> list[StreamPlan]:
+def kept_readers(kept: KeptSet, block: int) -> list[StreamPlan]:
     """Readers of the set of files that a node kept."""
-    return Place(kept["directory"]).kept(kept["file_bytes"], block, kept["first_file"])
+    return Place(kept.directory).kept(kept.files.file_bytes, block, kept.files.first_file)

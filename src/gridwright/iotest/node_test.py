@@ -1,11 +1,6 @@
 """What a node does in a test of several: carries out the coordinator's orders on a library, one by one.
 
-Orders are messages with `do` and an `id`; each is answered by one with `re`, the same number:
-
-`open` a library: what lies below, its room, a kept set · `prepare`: makes the scratch directory · `see`:
-which of these paths are there · `share`: makes the file that all streams share · `phase`: see
-`gridwright.iotest.node_phase` · `close`: removes or keeps the directory · `tidy`: removes those of nodes
-that can do so no more. A library that fails is answered by a `problem`.
+`gridwright.iotest.messages` declares them. A library that fails is answered by a `Failed`.
 """
 
 from __future__ import annotations
@@ -14,24 +9,43 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from gridwright.errors import ExitStatus, Problem
 from gridwright.filesystems.mounts import MountFacts
 from gridwright.iotest import failures
 from gridwright.iotest.drive import Stalled
 from gridwright.iotest.library_facts import describe_library, tidied
+from gridwright.iotest.messages import (
+    Answer,
+    Close,
+    Closed,
+    Failed,
+    KeptSet,
+    Leave,
+    Numbered,
+    Open,
+    Opened,
+    PhaseEnded,
+    Prepare,
+    Prepared,
+    Removing,
+    RunPhase,
+    See,
+    Seen,
+    Share,
+    Shared,
+    Tidied,
+    TidyAfter,
+)
 from gridwright.iotest.node_connection import CoordinatorGone
 from gridwright.iotest.node_link import NodeLink
-from gridwright.iotest.node_phase import NodePhase, result_message
+from gridwright.iotest.node_phase import NodePhase
 from gridwright.iotest.options import IotestOptions, LibraryTarget
-from gridwright.iotest.scratch import FileSet, Scratch, leftovers, remove_owned
+from gridwright.iotest.scratch import Scratch, leftovers, remove_owned
 from gridwright.iotest.space import look
-from gridwright.iotest.wire import Message
-
-_SEE_S = 5.0
-"""How long a directory that another node made may stay unseen: clients of file systems cache directories."""
 
 
 class NodeTest:
@@ -46,79 +60,75 @@ class NodeTest:
         self._mount: MountFacts
         self._run = ""
         self._scratch: Scratch | None = None
-        self._orders: dict[str, Callable[[Message], Message]] = {
-            "open": self._open,
-            "prepare": self._prepare,
-            "see": self._see,
-            "share": self._share,
-            "phase": self._phase,
-            "close": self._close,
-            "tidy": self._tidy,
+        self._handlers: dict[type[Numbered], Callable[[Any], Answer]] = {
+            Open: self._open,
+            Prepare: self._prepare,
+            See: self._see,
+            Share: self._share,
+            RunPhase: self._phase,
+            Close: self._close,
+            TidyAfter: self._tidy,
         }
 
     def serve(self) -> None:
         """Carry out orders until there are no more, then leave nothing behind."""
         try:
-            while (order := self._link.orders.get()) is not None and order["do"] != "leave":
+            while (order := self._link.orders.get()) is not None and not isinstance(order, Leave):
                 answer = self._carry_out(order)
-                self._link.send({"re": order["id"]} | answer)
+                self._link.send(replace(answer, re=order.id))
         except CoordinatorGone:
             pass
         finally:
             self._abandon()
 
-    def _carry_out(self, order: Message) -> Message:
+    def _carry_out(self, order: Numbered) -> Answer:
         try:
-            return self._orders[order["do"]](order)
+            return self._handlers[type(order)](order)
         except Stalled as stalled:
             problem = Problem(
                 what=(
                     f"library {self._target.library}: the file system does not answer: no byte moved for "
-                    f"{stalled.seconds:.0f} s in phase {order['op']}"
+                    f"{stalled.seconds:.0f} s in phase {order.op if isinstance(order, RunPhase) else ''}"
                 ),
                 where=self._target.path,
                 remedy="check the mount and its servers (`mount`, `dmesg`); the test may have left files",
             )
             if stalled.hung:
                 # Its threads hang in the kernel: nothing that waits for them would end.
-                self._link.send({"re": order["id"]} | _problem(problem) | {"hung": True})
+                self._link.send(Failed(problem, hung=True, re=order.id))
                 os._exit(ExitStatus.ENVIRONMENT)
-            return _problem(problem)
+            return Failed(problem)
         except OSError as error:
-            doing = {"close": "removing the test's files", "phase": "starting threads"}
-            return _problem(
+            doing = {Close: "removing the test's files", RunPhase: "starting threads"}
+            return Failed(
                 failures.of_os_error(
                     error,
                     library=self._target.library,
                     path=self._target.path,
-                    doing=doing.get(order["do"], "preparing the test"),
+                    doing=doing.get(type(order), "preparing the test"),
                 )
             )
 
-    def _open(self, order: Message) -> Message:
-        self._target = LibraryTarget(**order["target"])
-        self._options = IotestOptions.from_message(order["options"])
-        self._run = order["run"]
+    def _open(self, order: Open) -> Opened:
+        self._target, self._options, self._run = order.target, order.options, order.run
         self._mount, remarks = describe_library(self._target)
         path = Path(self._target.path)
-        found = [*remarks, *tidied(self._target)]
-        return {
-            "say": "opened",
-            "device": self._mount.to_record(),
-            "memory_backed": self._mount.memory_backed,
-            "room": asdict(look(path, self._mount, self._options)),
-            "kept": self._kept(path),
-            "findings": [asdict(finding) for finding in found],
-        }
+        return Opened(
+            device=self._mount.to_record(),
+            memory_backed=self._mount.memory_backed,
+            room=look(path, self._mount, self._options),
+            kept=self._kept(path),
+            findings=[*remarks, *tidied(self._target)],
+        )
 
-    def _kept(self, path: Path) -> Message | None:
+    def _kept(self, path: Path) -> KeptSet | None:
         """The newest kept set that this node wrote."""
         for left in leftovers(path):
             if left.kept and left.node == self._node:
-                return {"directory": str(left.directory), "bytes": left.bytes} | asdict(left.kept)
+                return KeptSet(str(left.directory), left.bytes, left.kept)
         return None
 
-    def _prepare(self, _order: Message) -> Message:
+    def _prepare(self, _order: Prepare) -> Prepared:
         path = Path(self._target.path)
         try:
             self._scratch = Scratch.create(path, run=self._run, node=self._node)
@@ -126,46 +136,41 @@ class NodeTest:
             # The library is what the user knows; the directory in it was never there.
             error.filename = str(path)
             raise
-        return {"say": "prepared", "directory": str(self._scratch.directory)}
+        return Prepared(str(self._scratch.directory))
 
-    def _see(self, order: Message) -> Message:
-        deadline = time.monotonic() + order.get("seconds", _SEE_S)
+    def _see(self, order: See) -> Seen:
+        deadline = time.monotonic() + order.seconds
         seen = [False]
         while not self._stop.is_set():
-            seen = [os.path.lexists(path) for path in order["paths"]]
+            seen = [os.path.lexists(path) for path in order.paths]
             if all(seen) or time.monotonic() > deadline:
                 break
             time.sleep(0.1)
-        return {"say": "seen", "seen": seen}
+        return Seen(seen)
 
-    def _share(self, order: Message) -> Message:
+    def _share(self, order: Share) -> Shared:
         if self._scratch is not None:
-            self._scratch.make_shared(order["name"], instead_of=order["instead_of"])
-        return {"say": "shared"}
+            self._scratch.make_shared(order.name, instead_of=order.instead_of)
+        return Shared()
 
-    def _phase(self, order: Message) -> Message:
+    def _phase(self, order: RunPhase) -> PhaseEnded:
         driven = NodePhase(order, self._options, self._link, self._stop).run(self._mount.device)
-        return result_message(order, driven)
+        return PhaseEnded(driven.outcome)
 
-    def _close(self, order: Message) -> Message:
+    def _tidy(self, order: TidyAfter) -> Tidied:
+        removed = remove_owned(Path(self._target.path), self._run, order.nodes)
+        return Tidied([str(directory) for directory in removed])
+
+    def _close(self, order: Close) -> Closed:
         scratch, self._scratch = self._scratch, None
-        kept = order.get("kept")
-        if scratch is not None and kept is not None:
-            scratch.keep(FileSet(**kept | {"file_bytes": tuple(kept["file_bytes"])}))
+        if scratch is not None and order.kept is not None:
+            scratch.keep(order.kept)
         elif scratch is not None:
-            scratch.remove(lambda: self._link.send({"say": "removing", "re": order["id"]}))
-        return {"say": "closed"}
-
-    def _tidy(self, order: Message) -> Message:
-        removed = remove_owned(Path(self._target.path), self._run, order["nodes"])
-        return {"say": "tidied", "removed": [str(directory) for directory in removed]}
+            scratch.remove(lambda: self._link.send(Removing(re=order.id)))
+        return Closed()
 
     def _abandon(self) -> None:
         """Remove what is left, if the coordinator went away before it said so."""
         scratch, self._scratch = self._scratch, None
         if scratch is not None:
             scratch.remove(lambda: None)
-
-
-def _problem(problem: Problem) -> Message:
-    return {"say": "problem", "problem": asdict(problem), "hung": False}

@@ -16,18 +16,19 @@ import socket
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import psutil
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from gridwright import __version__
 from gridwright.errors import ExitStatus
+from gridwright.iotest.messages import Hello, WorkerFacts
 from gridwright.iotest.node_connection import Connection, CoordinatorGone, connect
 from gridwright.iotest.node_link import NodeLink
 from gridwright.iotest.node_test import NodeTest
-from gridwright.iotest.wire import Message, WireError
+from gridwright.iotest.wire import WireError
 from gridwright.machine import physical_cores
+from gridwright.messages import plain
 from gridwright.runs.process import boot_id
 
 CONNECT_FOR_S = 30.0
@@ -39,7 +40,7 @@ def main() -> None:
     arguments = _arguments()
     stop = threading.Event()
     try:
-        hello = {"say": "hello", "gridwright": __version__, "facts": facts(arguments.node)}
+        hello = Hello(__version__, plain(facts(arguments.node)))
         connection = _connect(arguments.connect, _in_memory(arguments.credentials), hello)
     except (OSError, ValueError, WireError, CoordinatorGone) as error:
         reason = "it ended the connection" if isinstance(error, CoordinatorGone) else error
@@ -55,17 +56,17 @@ def main() -> None:
     os._exit(ExitStatus.DONE)
 
 
-def facts(node: str) -> dict[str, Any]:
-    """What the coordinator records of this node; memory in bytes."""
-    return {
-        "node": node,
-        "host": socket.gethostname(),
-        "cores": physical_cores(),
-        "memory_bytes": psutil.virtual_memory().total,
-        "kernel": f"{platform.system()} {platform.release()}",
-        "boot_id": boot_id(),
-        "version": __version__,
-    }
+def facts(node: str) -> WorkerFacts:
+    """What the coordinator records of this node."""
+    return WorkerFacts(
+        node=node,
+        host=socket.gethostname(),
+        cores=physical_cores(),
+        memory_bytes=psutil.virtual_memory().total,
+        kernel=f"{platform.system()} {platform.release()}",
+        boot_id=boot_id(),
+        version=__version__,
+    )
 
 
 def _leave(link: NodeLink, stop: threading.Event) -> None:
@@ -82,7 +83,7 @@ def _in_memory(credentials: Path) -> Path:
     return Path(f"/proc/self/fd/{file}")
 
 
-def _connect(address: str, credentials: Path, hello: Message) -> Connection:
+def _connect(address: str, credentials: Path, hello: Hello) -> Connection:
     host, _, port = address.rpartition(":")
     retrying = Retrying(
         retry=retry_if_exception_type(OSError),

@@ -87,18 +87,6 @@ class IotestOptions:
             return 1
         return self.queue_depth if self.queue_depth is not None else DEFAULT_QUEUE_DEPTH
 
-    def to_message(self) -> dict[str, Any]:
-        """Plain data for the worker."""
-        return asdict(self)
-
-    @classmethod
-    def from_message(cls, message: dict[str, Any]) -> IotestOptions:
-        """Rebuild what `to_message` gave."""
-        null = message.get("null")
-        return cls(
-            **message | {"phases": tuple(message["phases"]), "null": NullVolume(**null) if null else None}
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class LibraryTarget:
@@ -118,12 +106,12 @@ class LibraryTarget:
         """Cores of all nodes."""
         return self.all_cores if self.all_cores is not None else self.cores * self.nodes
 
-    def to_message(self) -> dict[str, Any]:
-        """Plain data for the worker and the journal."""
-        message = asdict(self)
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for the journal; nothing is said of cores that all nodes have alike."""
+        record = asdict(self)
         if self.all_cores is None:
-            del message["all_cores"]
-        return message
+            del record["all_cores"]
+        return record
 
 
 @dataclass(slots=True)

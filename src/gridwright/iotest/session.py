@@ -6,7 +6,6 @@ The command never touches a library itself; see `gridwright.runs.worker_process`
 from __future__ import annotations
 
 import contextlib
-import json
 import subprocess
 import sys
 import threading
@@ -14,6 +13,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from gridwright.errors import ExitStatus, Problem
+from gridwright.iotest.messages import REQUESTS, LibraryRequest, RemoveStale
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.runs.events import is_silenced, problem_event
 from gridwright.runs.journal import Event
@@ -52,7 +52,7 @@ class Session:
 
     def _library(self, target: LibraryTarget, options: IotestOptions) -> ExitStatus:
         done: Event = {}
-        request = {"target": target.to_message(), "options": options.to_message()}
+        request = REQUESTS.plain(LibraryRequest(target, options))
         log = self._logs / f"iotest-{target.library}.log"
         with WorkerProcess(_WORKER, request, log) as worker:
             for event in worker.events(self._stop):
@@ -89,7 +89,7 @@ _WORKER = "gridwright.iotest.worker"
 
 def _tidy(target: LibraryTarget) -> None:
     """Have what a killed worker left removed; what cannot be is removed by the next test."""
-    request = json.dumps({"tidy": target.path}).encode() + b"\n"
+    request = REQUESTS.encode(RemoveStale(target.path)) + b"\n"
     with contextlib.suppress(subprocess.SubprocessError, OSError):
         # Not subprocess.run: past its time it would wait for a process that cannot be killed.
         tidier = subprocess.Popen(

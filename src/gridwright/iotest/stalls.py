@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from gridwright.errors import Finding
 from gridwright.iotest.engine import Sample
+from gridwright.iotest.outcome import Outcome
 
 UNUSUAL = 20
 """A request that took seconds is a stall if it took this many times as long as half of all requests did:
@@ -27,18 +27,18 @@ class Stall:
     streams: int
 
 
-def stalls_of(outcome: dict[str, Any]) -> list[Stall]:
+def stalls_of(outcome: Outcome) -> list[Stall]:
     """The stalls of a phase, by its outcome; those of several streams that overlap are one.
 
     The engine notes requests of 3 s and more: a failing server takes longer to be replaced (measured: 6 s
     for a master of MooseFS that was down for 4 s), and a healthy one is far from it.
     """
-    usual = outcome["latency_us"]["p50"] / 1e6 if outcome["latency_us"] else 0.0
+    usual = outcome.latency_us.p50 / 1e6 if outcome.latency_us else 0.0
     single = sorted(
-        (stall["start_s"], stall["seconds"], number)
-        for number, stream in enumerate(outcome["streams"])
-        for stall in stream["stalls"]
-        if stall["seconds"] >= UNUSUAL * usual
+        (stall.start_s, stall.seconds, number)
+        for number, stream in enumerate(outcome.streams)
+        for stall in stream.stalls
+        if stall.seconds >= UNUSUAL * usual
     )
     found: list[Stall] = []
     end, streams = 0.0, set()

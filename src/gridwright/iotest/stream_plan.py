@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from gridwright.iotest.engine import StreamPlan
+from gridwright.iotest.outcome import Outcome
 from gridwright.iotest.scratch import METADATA, MIXED, SHARED, STREAM
 
 MIXED_FILES = 1_000_000
@@ -63,10 +63,10 @@ class Place:
         return StreamPlan("write", self.shared, above, file_bytes, base, shared=True)
 
 
-def readable(written: Sequence[StreamPlan], outcome: dict[str, Any], block: int) -> list[StreamPlan]:
+def readable(written: Sequence[StreamPlan], outcome: Outcome, block: int) -> list[StreamPlan]:
     """Readers of what a write phase has written: whole blocks of every file that holds any."""
     return [
         replace(stream, role="read", file_bytes=size)
-        for stream, done in zip(written, outcome["streams"], strict=True)
-        if (size := done["file_bytes"] // block * block) > 0
+        for stream, done in zip(written, outcome.streams, strict=True)
+        if (size := done.file_bytes // block * block) > 0
     ]

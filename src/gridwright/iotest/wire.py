@@ -1,19 +1,16 @@
-"""What goes between the coordinator of a test and its nodes: messages in frames, over mutual TLS 1.3.
+"""What goes between the coordinator of a test and its nodes: encoded messages in frames, over mutual TLS 1.3.
 
 Both ends show a certificate that the authority of this test signed, see `gridwright.iotest.credentials`:
 the coordinator knows each node by the name in its certificate, and a node talks to its coordinator only. A
-frame is the length of its payload (4 bytes, big-endian) and the payload, a JSON object in UTF-8.
+frame is the length of its payload (4 bytes, big-endian) and the payload, see `gridwright.iotest.messages`.
 """
 
 from __future__ import annotations
 
-import json
 import ssl
 import struct
 from pathlib import Path
 from typing import Any
-
-Message = dict[str, Any]
 
 COORDINATOR = "coordinator"
 """The name in the coordinator's certificate, whatever the name of its machine."""
@@ -74,9 +71,8 @@ def in_words(error: ssl.SSLError) -> str:
     return f"what came is not what was sent ({reason})"
 
 
-def frame(message: Message) -> bytes:
-    """The frame of a message."""
-    payload = json.dumps(message, separators=(",", ":")).encode()
+def frame(payload: bytes) -> bytes:
+    """The frame of a message that is encoded."""
     return HEAD.pack(len(payload)) + payload
 
 
@@ -86,22 +82,3 @@ def length_of(head: bytes) -> int:
     if length > MOST:
         raise WireError(f"a message of {length} bytes, where {MOST} are the most")
     return int(length)
-
-
-def message_of(payload: bytes) -> Message:
-    """The message of a payload. Raises WireError if it is none."""
-    try:
-        message = json.loads(payload)
-    except ValueError as error:
-        raise WireError("a message that is no JSON") from error
-    if not isinstance(message, dict):
-        raise WireError("a message that is no object")
-    return message
-
-
-def text_of(message: Message, key: str) -> str:
-    """A short text out of a greeting. Raises WireError if there is none."""
-    value = message.get(key)
-    if not isinstance(value, str) or not 0 < len(value) <= 256:
-        raise WireError(f"a greeting without {key}")
-    return value

@@ -1,8 +1,7 @@
 """The process that touches a library: reads one request, answers in events, a JSON document a line.
 
-Request (one line on stdin): `{"target": …, "options": …}`; the end of stdin is an order to stop,
-so that a killed command leaves no files behind. `{"tidy": DIRECTORY}` removes what a killed worker
-left there. SIGTERM and SIGINT are orders to stop, too.
+Request (one line on stdin): one of `gridwright.iotest.messages.REQUESTS`; the end of stdin is an order to
+stop, so that a killed command leaves no files behind. SIGTERM and SIGINT are orders to stop, too.
 
 Events (stdout), each with "event":
 `library` what is tested · `device` what lies below · `scratch` where · `phase` one begins ·
@@ -12,7 +11,6 @@ Events (stdout), each with "event":
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -22,9 +20,10 @@ from typing import Any
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.iotest.measure import LibraryFailed, LibraryTest, WrongData
-from gridwright.iotest.options import IotestOptions, LibraryTarget
+from gridwright.iotest.messages import REQUESTS, RemoveStale
 from gridwright.iotest.scratch import remove_stale
 from gridwright.iotest.space import NotEnoughSpace
+from gridwright.messages import encode
 from gridwright.runs.events import problem_event
 
 
@@ -33,15 +32,13 @@ def main() -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: stop.set())
-    request = json.loads(sys.stdin.readline())
-    if "tidy" in request:
-        remove_stale(Path(request["tidy"]))
+    request = REQUESTS.decode(sys.stdin.readline())
+    if isinstance(request, RemoveStale):
+        remove_stale(Path(request.directory))
         return
     threading.Thread(target=_stop_at_end_of_input, args=(stop,), daemon=True).start()
     emit = _Emitter(stop)
-    target = LibraryTarget(**request["target"])
-    options = IotestOptions.from_message(request["options"])
-    test = LibraryTest(target, options, emit=emit, stop=stop)
+    test = LibraryTest(request.target, request.options, emit=emit, stop=stop)
     status, exit_status = "complete", ExitStatus.DONE
     try:
         test.run()
@@ -80,7 +77,7 @@ class _Emitter:
         self._stop = stop
 
     def __call__(self, event: dict[str, Any]) -> None:
-        line = memoryview(json.dumps(event, separators=(",", ":")).encode() + b"\n")
+        line = memoryview(encode(event) + b"\n")
         try:
             while line:
                 line = line[os.write(sys.stdout.fileno(), line) :]

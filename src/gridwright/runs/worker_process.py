@@ -16,9 +16,10 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, Protocol, Self
+from typing import IO, Protocol, Self
 
 from gridwright.errors import environment_error
+from gridwright.messages import encode
 from gridwright.runs.journal import Event
 
 SILENCE_S = 45.0
@@ -38,8 +39,8 @@ class Observer(Protocol):
 class WorkerProcess:
     """A worker whose stdin is held open as long as we live; use it as a context."""
 
-    def __init__(self, module: str, request: dict[str, Any], log: Path) -> None:
-        """Describe a worker: the module to run, its request, and the file for its stderr."""
+    def __init__(self, module: str, request: object, log: Path) -> None:
+        """Describe a worker: the module to run, its request (a message), and the file for its stderr."""
         self.log = log
         self.end = "its worker ended without a word"
         """Why there was no last event."""
@@ -65,7 +66,7 @@ class WorkerProcess:
                 where=str(error.filename or self.log),
                 remedy="check free space there, and the limits of this user (`ulimit -a`)",
             ) from error
-        self._pipe(self._process.stdin).write(json.dumps(self._request).encode() + b"\n")
+        self._pipe(self._process.stdin).write(encode(self._request) + b"\n")
         self._pipe(self._process.stdin).flush()
         return self
 

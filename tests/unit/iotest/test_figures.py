@@ -8,7 +8,9 @@ import pytest
 
 from gridwright.iotest import figures
 from gridwright.iotest.options import IotestOptions, LibraryTarget
+from gridwright.iotest.outcome import Outcome
 from gridwright.iotest.steady import SteadyResult
+from gridwright.messages import typed
 from gridwright.runs.records import PhaseRecord
 
 TARGET = LibraryTarget("data", "/data", "disk", 100e6, cores=4, nodes=2)
@@ -41,11 +43,12 @@ def stream(role: str, moved: int, seconds: float) -> dict[str, Any]:
     }
 
 
-def outcome(*streams: dict[str, Any], **own: Any) -> dict[str, Any]:
+def outcome(*streams: dict[str, Any], **own: Any) -> Outcome:
+    """An outcome as the engine tells it, with fields of one's own."""
     read = sum(each["bytes"] for each in streams if each["role"] == "read")
     written = sum(each["bytes"] for each in streams if each["role"] == "write")
     seconds = max((each["seconds"] for each in streams), default=None)
-    return {
+    told = {
         "started": True,
         "stopped": False,
         "bytes": read + written,
@@ -58,6 +61,7 @@ def outcome(*streams: dict[str, Any], **own: Any) -> dict[str, Any]:
         "fsync_s": 0.5,
         "synced": True,
         "latency_us": LATENCY,
+        "latency_counts": [],
         "cpu_user_s": 0.25,
         "cpu_system_s": 0.5,
         "voluntary_switches": 3,
@@ -69,14 +73,15 @@ def outcome(*streams: dict[str, Any], **own: Any) -> dict[str, Any]:
         "failure": None,
         "mismatch": None,
         "streams": list(streams),
-    } | own
+    }
+    return typed(told | own, Outcome)
 
 
 def of(
-    op: str, measured: dict[str, Any], *, memory: bool = False, steady: SteadyResult | None = None
+    op: str, measured: Outcome, *, memory: bool = False, steady: SteadyResult | None = None
 ) -> PhaseRecord:
     options = IotestOptions(seconds=5)
-    plan = figures.planned(options, streams=len(measured["streams"]), seed=7, file_bytes=4096)
+    plan = figures.planned(options, streams=len(measured.streams), seed=7, file_bytes=4096)
     record = {
         "op": op,
         "started": 1.0,

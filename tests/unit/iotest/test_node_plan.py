@@ -14,6 +14,7 @@ from gridwright.iotest.node_plan import NodePlans, NodeShare, ring, space_of, st
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.space import NotEnoughSpace, Room
 from gridwright.iotest.stream_plan import readable
+from tests.unit.iotest.test_figures import outcome, stream
 
 BLOCK = 65536
 GIB = 1 << 30
@@ -90,8 +91,8 @@ def test_a_mixed_phase_reads_with_one_half_and_writes_with_the_other() -> None:
 
 def test_what_was_not_written_is_not_read() -> None:
     plans = written(NodePlans(shares([3]), 4 * BLOCK, "/mnt/data/0/shared-1.dat"))
-    outcome = {"streams": [{"file_bytes": 4 * BLOCK}, {"file_bytes": BLOCK + 5}, {"file_bytes": BLOCK - 1}]}
-    found = readable(plans, outcome, BLOCK)
+    done = outcome(*(stream("write", size, 1.0) for size in (4 * BLOCK, BLOCK + 5, BLOCK - 1)))
+    found = readable(plans, done, BLOCK)
     assert [(plan.role, plan.base, plan.file_bytes) for plan in found] == [
         ("read", 0, 4 * BLOCK),
         ("read", 4 * BLOCK, BLOCK),
@@ -125,5 +126,5 @@ def test_streams_are_one_for_each_core_unless_said_otherwise() -> None:
 
 def test_cores_of_all_nodes_are_those_they_have() -> None:
     assert target_of(TARGET, [2, 2, 2]).total_cores == 6
-    assert target_of(TARGET, [2, 2]).to_message() == TARGET.to_message() | {"nodes": 2}
+    assert target_of(TARGET, [2, 2]).to_record() == TARGET.to_record() | {"nodes": 2}
     assert target_of(TARGET, [2, 8]).total_cores == 10

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.iotest import stalls
 from gridwright.iotest.engine import Sample
+from gridwright.iotest.outcome import Outcome
 from gridwright.iotest.stalls import UNUSUAL, Stall, StallWatch, stall_finding, stalls_of
+from tests.unit.iotest.test_figures import LATENCY, outcome, stream
 
 
-def measured(*streams: list[tuple[float, float]], p50_us: float = 1000.0) -> dict[str, Any]:
+def measured(*streams: list[tuple[float, float]], p50_us: float | None = 1000.0) -> Outcome:
     """An outcome whose streams had these stalls: start and length."""
-    return {
-        "latency_us": {"p50": p50_us},
-        "streams": [
-            {"stalls": [{"start_s": start, "seconds": seconds} for start, seconds in own]} for own in streams
-        ],
-    }
+    told = [
+        stream("write", 1, 1.0)
+        | {"stalls": [{"start_s": start, "seconds": seconds} for start, seconds in own]}
+        for own in streams
+    ]
+    return outcome(*told, latency_us=None if p50_us is None else LATENCY | {"p50": p50_us})
 
 
 def test_streams_that_stand_still_together_are_one_stall() -> None:
@@ -39,7 +39,7 @@ def test_requests_that_always_take_long_are_no_stalls() -> None:
 
 
 def test_without_a_latency_there_is_none() -> None:
-    assert stalls_of({"latency_us": None, "streams": []}) == []
+    assert stalls_of(measured(p50_us=None)) == []
 
 
 @given(st.lists(st.lists(st.tuples(st.floats(0, 100), st.floats(3, 20)), max_size=5), min_size=1, max_size=5))

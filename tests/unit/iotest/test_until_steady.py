@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
 from gridwright.iotest.drive import Driven, drive
 from gridwright.iotest.engine import PhasePlan, StreamPlan
+from gridwright.iotest.messages import Measured, Progress
 from gridwright.iotest.options import IotestOptions, NullVolume
 
 BURST, STEADY = 4.0e7, 8.0e6
@@ -18,7 +18,9 @@ STREAMS = 16
 """So many that the volume stays busy while the machine keeps a few of them waiting."""
 
 
-def run(volume: NullVolume, longest_s: float, streams: int = STREAMS) -> tuple[Driven, list[dict[str, Any]]]:
+def run(
+    volume: NullVolume, longest_s: float, streams: int = STREAMS
+) -> tuple[Driven, list[Measured | Progress]]:
     options = IotestOptions(
         engine="null", null=volume, block_bytes=BLOCK, until_steady_s=longest_s, sample_s=0.05
     )
@@ -30,8 +32,8 @@ def run(volume: NullVolume, longest_s: float, streams: int = STREAMS) -> tuple[D
         bytes_per_stream=None,
         seconds=longest_s,
     )
-    events: list[dict[str, Any]] = []
-    return drive("write", plan, options, device=None, emit=events.append, stop=threading.Event()), events
+    events: list[Measured | Progress] = []
+    return drive(plan, options, device=None, live=events.append, stop=threading.Event()), events
 
 
 def undisturbed(volume: NullVolume, longest_s: float, burst_s: float = 0.0) -> Driven:
@@ -42,11 +44,10 @@ def undisturbed(volume: NullVolume, longest_s: float, burst_s: float = 0.0) -> D
     """
     for _ in range(5):
         driven, events = run(volume, longest_s)
-        samples = [event for event in events if event["event"] == "sample"]
-        times = [0.0, *(each["elapsed_s"] for each in samples)]
+        samples = [event for event in events if isinstance(event, Measured)]
+        times = [0.0, *(each.elapsed_s for each in samples)]
         starved = any(
-            each["written_bytes"]
-            < 0.7 * (BURST if each["elapsed_s"] < 0.9 * burst_s else STEADY) * each["interval_s"]
+            each.written_bytes < 0.7 * (BURST if each.elapsed_s < 0.9 * burst_s else STEADY) * each.interval_s
             for each in samples
         )
         if not starved and max(after - before for before, after in pairwise(times)) < 0.15:
@@ -66,10 +67,10 @@ def test_a_burst_and_the_rate_after_it_are_found_and_the_phase_ends_early() -> N
     assert found.peak_bytes_per_s == pytest.approx(BURST, rel=0.15)
     assert found.peak_lasted_s == pytest.approx(lasts, abs=0.2)
     assert found.steady_bytes_per_s == pytest.approx(STEADY, rel=0.15)
-    assert driven.outcome["seconds_last"] < 5.0, "the phase must end before its longest time"
-    assert driven.outcome["stopped"] is False
+    assert (driven.outcome.seconds_last or 0.0) < 5.0, "the phase must end before its longest time"
+    assert driven.outcome.stopped is False
     # The mean over the phase flatters the volume: this is what the option is for.
-    assert driven.outcome["bytes"] / driven.outcome["seconds_last"] > 1.5 * STEADY
+    assert driven.outcome.bytes / (driven.outcome.seconds_last or 0.0) > 1.5 * STEADY
 
 
 def test_without_a_burst_the_phase_runs_to_its_longest_time_and_is_steady() -> None:
@@ -79,7 +80,7 @@ def test_without_a_burst_the_phase_runs_to_its_longest_time_and_is_steady() -> N
     assert found.steady
     assert found.steady_bytes_per_s == pytest.approx(STEADY, rel=0.15)
     assert found.change_points_s == []
-    assert driven.outcome["seconds_last"] >= 2.0
+    assert (driven.outcome.seconds_last or 0.0) >= 2.0
 
 
 def test_a_burst_that_outlasts_the_phase_is_the_steady_rate_as_far_as_anyone_can_see() -> None:
@@ -101,22 +102,23 @@ def test_a_drop_too_late_to_hold_is_not_steady() -> None:
 
 def test_samples_and_progress_are_told_as_they_come() -> None:
     driven, events = run(NullVolume(burst_bytes_per_s=STEADY), longest_s=1.0)
-    samples = [event for event in events if event["event"] == "sample"]
+    samples = [event for event in events if isinstance(event, Measured)]
     assert len(samples) == pytest.approx(20, abs=6)
-    assert sum(sample["written_bytes"] for sample in samples) == driven.outcome["bytes"]
-    assert sum(sample["interval_s"] for sample in samples) == pytest.approx(samples[-1]["elapsed_s"])
-    assert [event for event in events if event["event"] == "progress"]
+    assert sum(sample.written_bytes for sample in samples) == driven.outcome.bytes
+    assert sum(sample.interval_s for sample in samples) == pytest.approx(samples[-1].elapsed_s)
+    assert [event for event in events if isinstance(event, Progress)]
 
 
 def test_the_delay_of_the_volume_is_the_latency_that_is_reported() -> None:
     driven, _ = run(NullVolume(delay_s=0.02), longest_s=0.6, streams=1)
-    assert driven.outcome["latency_us"]["p50"] == pytest.approx(20_000, rel=0.2)
+    assert driven.outcome.latency_us is not None
+    assert driven.outcome.latency_us.p50 == pytest.approx(20_000, rel=0.2)
 
 
 def test_the_harness_itself_costs_little() -> None:
     """A free volume shows it: a block must take far less than any disk takes for it."""
     driven, _ = run(NullVolume(), longest_s=0.5, streams=1)
-    assert driven.outcome["bytes"] / BLOCK > 10_000
+    assert driven.outcome.bytes / BLOCK > 10_000
 
 
 def test_an_order_to_stop_ends_it() -> None:
@@ -124,6 +126,6 @@ def test_an_order_to_stop_ends_it() -> None:
     threading.Timer(0.3, stop.set).start()
     options = IotestOptions(engine="null", null=NullVolume(burst_bytes_per_s=1e6), seconds=60)
     plan = PhasePlan((StreamPlan("write", "/nowhere", 0, 1 << 40),), 1, None, 60.0)
-    driven = drive("write", plan, options, device=None, emit=lambda _: None, stop=stop)
-    assert driven.outcome["stopped"] is True
-    assert driven.outcome["wall_s"] < 5
+    driven = drive(plan, options, device=None, live=lambda _: None, stop=stop)
+    assert driven.outcome.stopped is True
+    assert (driven.outcome.wall_s or 0.0) < 5

@@ -1,0 +1,360 @@
+"""What processes of iotest tell each other: the command its worker, and a coordinator its nodes.
+
+`REQUESTS` go from the command to the worker of a library, on its stdin. `ORDERS` go from the coordinator to a
+node, `ANSWERS` back. An order that touches a library has a number, and so have its answers; the others are
+heeded at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gridwright.errors import Finding, Problem
+from gridwright.iotest.engine import PhasePlan
+from gridwright.iotest.options import IotestOptions, LibraryTarget
+from gridwright.iotest.outcome import Outcome
+from gridwright.iotest.scratch import FileSet
+from gridwright.iotest.space import Room
+from gridwright.messages import Messages
+
+# From the command to the worker of a library.
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryRequest:
+    """Test a library, until it is done or stdin ends."""
+
+    target: LibraryTarget
+    options: IotestOptions
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveStale:
+    """Remove what a killed worker left in a directory."""
+
+    directory: str
+
+
+REQUESTS: Messages[LibraryRequest | RemoveStale] = Messages(
+    "do", {"test": LibraryRequest, "tidy": RemoveStale}
+)
+
+
+# What is measured meanwhile.
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What all streams of a node did within an interval, and the node as a whole; bytes and seconds."""
+
+    elapsed_s: float
+    interval_s: float
+    read_bytes: int
+    written_bytes: int
+    operations: int
+    cpu_percent: float
+    memory_used_bytes: int
+    device: str | None
+    device_read_bytes: int | None
+    device_written_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What has been done since the phase began."""
+
+    syncing: bool
+    elapsed_s: float
+    read_bytes: int
+    written_bytes: int
+    operations: int
+
+
+# From the coordinator to a node: heeded at once.
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """The node takes part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """The node takes no part."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """Say that you live, and what your clocks read."""
+
+    ping: int
+
+
+@dataclass(frozen=True, slots=True)
+class Go:
+    """Start the phase that is armed, at this moment of time.monotonic() there."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """End the phase that runs as if its time were up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Stop at once."""
+
+
+# From the coordinator to a node: carried out one after the other.
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """An order that is answered by messages with its number."""
+
+    id: int = field(default=0, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Open(Numbered):
+    """Look at a library: what lies below, its room, a kept set. `run` is the same on all nodes."""
+
+    target: LibraryTarget
+    options: IotestOptions
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare(Numbered):
+    """Make the scratch directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class See(Numbered):
+    """Say which of these paths are there; wait for all for at most `seconds`."""
+
+    paths: list[str]
+    seconds: float = 5.0
+    """How long a directory that another node made may stay unseen: clients of file systems cache them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share(Numbered):
+    """Make the file that all streams share, instead of an earlier one."""
+
+    name: str
+    instead_of: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunPhase(Numbered):
+    """Prepare a phase, wait for `Go`, run it, and report every `report_s`."""
+
+    op: str
+    plan: PhasePlan
+    report_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Close(Numbered):
+    """Remove the scratch directory, or keep the files in it."""
+
+    kept: FileSet | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TidyAfter(Numbered):
+    """Remove the scratch directories of nodes that can do so no more."""
+
+    nodes: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Leave(Numbered):
+    """The test is over."""
+
+
+AtOnce = Welcome | Refuse | Ping | Go | Finish | Stop
+ORDERS: Messages[AtOnce | Numbered] = Messages(
+    "do",
+    {
+        "welcome": Welcome,
+        "refuse": Refuse,
+        "ping": Ping,
+        "go": Go,
+        "finish": Finish,
+        "stop": Stop,
+        "open": Open,
+        "prepare": Prepare,
+        "see": See,
+        "share": Share,
+        "phase": RunPhase,
+        "close": Close,
+        "tidy": TidyAfter,
+        "leave": Leave,
+    },
+)
+
+
+# From a node to the coordinator.
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFacts:
+    """What the coordinator records of a node; memory in bytes."""
+
+    node: str
+    host: str
+    cores: int
+    memory_bytes: int
+    kernel: str
+    boot_id: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The first message; `facts` are `WorkerFacts`, if it is of the same release."""
+
+    gridwright: str
+    facts: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """What the clocks of a node read, in seconds."""
+
+    monotonic: float
+    wall: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pong:
+    """It lives: when the ping came, and when this went."""
+
+    ping: int
+    received: Clocks
+    answered: Clocks
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Answers the order of this number."""
+
+    re: int = field(default=0, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSet:
+    """A set of files that the node kept."""
+
+    directory: str
+    bytes: int
+    files: FileSet
+
+
+@dataclass(frozen=True, slots=True)
+class Opened(Answer):
+    """What lies below a library; `device` is as `MountFacts` records it."""
+
+    device: dict[str, object]
+    memory_backed: bool
+    room: Room
+    kept: KeptSet | None
+    findings: list[Finding]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared(Answer):
+    """The scratch directory is there."""
+
+    directory: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seen(Answer):
+    """Which paths are there."""
+
+    seen: list[bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared(Answer):
+    """The shared file is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Armed(Answer):
+    """All streams are prepared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started(Answer):
+    """The streams have started, at this moment of time.monotonic() there."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report(Answer):
+    """What was measured since the last report."""
+
+    samples: list[Measured]
+    progress: Progress | None
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseEnded(Answer):
+    """The phase has ended."""
+
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Removing(Answer):
+    """It removes files, and that takes a while."""
+
+
+@dataclass(frozen=True, slots=True)
+class Closed(Answer):
+    """The files are removed, or kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tidied(Answer):
+    """What was removed of other nodes."""
+
+    removed: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed(Answer):
+    """The library failed here; the node `hung` if its threads cannot even be stopped."""
+
+    problem: Problem
+    hung: bool = False
+
+
+ANSWERS: Messages[Hello | Pong | Answer] = Messages(
+    "say",
+    {
+        "hello": Hello,
+        "pong": Pong,
+        "opened": Opened,
+        "prepared": Prepared,
+        "seen": Seen,
+        "shared": Shared,
+        "armed": Armed,
+        "started": Started,
+        "report": Report,
+        "result": PhaseEnded,
+        "removing": Removing,
+        "closed": Closed,
+        "tidied": Tidied,
+        "problem": Failed,
+    },
+)
