@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from gridwright.model.simulate import TOLERANCE, Outcome, simulate
+from gridwright.model.simulate import TOLERANCE, SimulationOutcome, simulate
 from model_scenarios import LAUNCHES, STREAMS, document, grid
 from tables import machine, markdown, publish, spread
 
@@ -49,7 +49,7 @@ def ask_simgrid(asked: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def largest_difference(outcome: Outcome, ends: Sequence[Sequence[float]]) -> float:
+def largest_difference(outcome: SimulationOutcome, ends: Sequence[Sequence[float]]) -> float:
     """Largest part by which a launch's end differs; `ends` has the phases' ends by stream."""
     ours = iter(outcome.launches)
     worst = 0.0

@@ -6,7 +6,15 @@ import random
 from math import inf
 from typing import Any
 
-from gridwright.model.simulate import Activity, Node, Phase, Profile, Route, Scenario, Stream
+from gridwright.model.simulate import (
+    Activity,
+    Phase,
+    Profile,
+    Scenario,
+    SimulatedNode,
+    SimulatedRoute,
+    Stream,
+)
 
 CORES = 16.0
 NIC = 1250e6
@@ -32,13 +40,13 @@ def grid(nodes: int, seed: int = 1) -> Scenario:
         cores, received, sent, disk = range(len(capacities), len(capacities) + 4)
         capacities += [CORES, NIC, NIC, DISK]
         made.append(
-            Node(
+            SimulatedNode(
                 {
-                    "cpu": Route(((cores, 1.0),)),
-                    "data.read": Route(((0, 1.0), (received, 1.0)), cap=900e6),
-                    "data.write": Route(((1, 1.0), (sent, 1.0)), cap=700e6),
-                    "work.read": Route(((disk, 1.0),)),
-                    "work.write": Route(((disk, 2.0),)),
+                    "cpu": SimulatedRoute(((cores, 1.0),)),
+                    "data.read": SimulatedRoute(((0, 1.0), (received, 1.0)), cap=900e6),
+                    "data.write": SimulatedRoute(((1, 1.0), (sent, 1.0)), cap=700e6),
+                    "work.read": SimulatedRoute(((disk, 1.0),)),
+                    "work.write": SimulatedRoute(((disk, 2.0),)),
                 }
             )
         )

@@ -63,7 +63,7 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class CommandPlace:
     """What commands at one place have in common.
 
     `where` is the place that errors name. `prepare` runs in the child before the command; `kill` ends what
@@ -76,7 +76,7 @@ class Surroundings:
     kill: Callable[[subprocess.Popen[bytes]], None] = kill_group
 
 
-_HERE = Surroundings()
+_HERE = CommandPlace()
 
 
 def run_bounded(
@@ -88,7 +88,7 @@ def run_bounded(
     most_bytes: int = MOST_BYTES,
     leaves_daemon: bool = False,
     name: str | None = None,
-    at: Surroundings = _HERE,
+    at: CommandPlace = _HERE,
 ) -> CommandOutput:
     """Run a command in a session of its own, and wait until it has ended and closed its output.
 

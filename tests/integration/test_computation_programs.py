@@ -19,7 +19,7 @@ from gridwright.workload.datasets.generate import Made, parts, write_table
 from gridwright.workload.datasets.items import ITEMS
 from gridwright.workload.datasets.observations import CENTRES, LABELS, OBSERVATIONS
 from gridwright.workload.datasets.series import KINDS, PERIODS, SERIES
-from gridwright.workload.datasets.table import Table, to_batch
+from gridwright.workload.datasets.table import DataTable, to_batch
 from gridwright.workload.launch import Launch, WrongAnswer
 from gridwright.workload.programs.program import Program
 from gridwright.workload.programs.sampling import read_sample, write_result
@@ -147,7 +147,7 @@ def test_a_single_changed_value_is_found(
         tested.run(launch(tmp_path, tables, {"forecast_arimas": 1}))
 
 
-def change_last_value(table: Table, path: Path, column: str) -> None:
+def change_last_value(table: DataTable, path: Path, column: str) -> None:
     """Change the last bit of the last value of a column, where it lies in the file."""
     before = last_values(path, column)
     content = path.read_bytes()
@@ -204,7 +204,7 @@ def test_an_answer_is_held_against_the_manifest(
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)
-def test_a_part_is_what_its_names_and_types_say(table: Table) -> None:
+def test_a_part_is_what_its_names_and_types_say(table: DataTable) -> None:
     first, *_ = parts(table, UNITS, 7, 0)
     columns = table.make(first)
     assert list(columns) == list(table.columns)

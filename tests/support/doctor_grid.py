@@ -8,7 +8,7 @@ from gridwright import __version__
 from gridwright.doctor.check import CheckResult
 from gridwright.doctor.checks import all_checks
 from gridwright.doctor.facts.node_facts import LibraryFacts, NodeFacts
-from gridwright.doctor.observation import Seen
+from gridwright.doctor.observation import Observation
 from gridwright.doctor.results import results_of
 from gridwright.spec import GridSpec, parse_spec
 
@@ -142,15 +142,15 @@ def card(**changes: object) -> dict[str, object]:
     return usual | changes
 
 
-def grid(*nodes: NodeFacts, spec: GridSpec | None = SPEC) -> Seen:
-    return Seen(spec, {each.hostname: each for each in nodes}, {}, {})
+def grid(*nodes: NodeFacts, spec: GridSpec | None = SPEC) -> Observation:
+    return Observation(spec, {each.hostname: each for each in nodes}, {}, {})
 
 
-def results(seen: Seen) -> list[CheckResult]:
+def results(seen: Observation) -> list[CheckResult]:
     return results_of(seen, all_checks())
 
 
-def wrong(seen: Seen) -> list[CheckResult]:
+def wrong(seen: Observation) -> list[CheckResult]:
     """What is wrong, but for the tuning table and for information."""
     settings = {check.name for check in all_checks() if check.topic == "Tuning"}
     return [

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from gridwright.model.simulate import Activity, Node, Route, Scenario, Stream
+from gridwright.model.simulate import Activity, Scenario, SimulatedNode, SimulatedRoute, Stream
 from gridwright.model.solver import Flow
 
 PYTHON = "/usr/bin/python3"
@@ -147,7 +147,7 @@ def flow(document: Document, work: list[Any]) -> Flow:
 
 def scenario(document: Document) -> tuple[Scenario, list[list[int]]]:
     """The scenario for the model, one profile per phase; and the launch that ends each phase."""
-    kinds: dict[str, Route] = {"delay": Route((), cap=1.0)}
+    kinds: dict[str, SimulatedRoute] = {"delay": SimulatedRoute((), cap=1.0)}
     profiles: list[tuple[tuple[Activity, ...], ...]] = []
     streams = []
     ends: list[list[int]] = []
@@ -160,7 +160,7 @@ def scenario(document: Document) -> tuple[Scenario, list[list[int]]]:
             for work in phase:
                 its = flow(document, work)
                 kind = f"{work[0]}-{work[1]}"
-                kinds[kind] = Route(its.uses, its.cap)
+                kinds[kind] = SimulatedRoute(its.uses, its.cap)
                 made.append(Activity(kind, work[2], weight=its.weight))
                 latency = max(latency, document["routes"][work[1]][0] if work[0] == "comm" else 0.0)
             ends[-1].append(len(profiles))
@@ -169,6 +169,6 @@ def scenario(document: Document) -> tuple[Scenario, list[list[int]]]:
             Stream(0, tuple(range(first, len(profiles))), start_s=stream["start"]),
         )
     # Nodes of their own, so that what streams share is shared by nodes.
-    nodes = tuple(Node(kinds) for _ in streams)
+    nodes = tuple(SimulatedNode(kinds) for _ in streams)
     placed = tuple(Stream(n, s.launches, s.start_s) for n, s in enumerate(streams))
     return Scenario(capacities(document), nodes, tuple(profiles), placed), ends

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from gridwright.commands import CommandTalkative, Surroundings, run_bounded, run_here
+from gridwright.commands import CommandPlace, CommandTalkative, run_bounded, run_here
 from gridwright.errors import ExitStatus, GridwrightError
 
 
@@ -46,7 +46,7 @@ def test_input_and_output_larger_than_a_pipe_pass_through() -> None:
 def test_a_command_that_prints_without_end_is_stopped() -> None:
     started = time.monotonic()
     with pytest.raises(CommandTalkative, match="yes has printed more than 100000 bytes") as caught:
-        run_bounded(["yes"], most_bytes=100_000, timeout_s=60, at=Surroundings(where="here"))
+        run_bounded(["yes"], most_bytes=100_000, timeout_s=60, at=CommandPlace(where="here"))
     assert caught.value.problems[0].where == "here"
     assert time.monotonic() - started < 10
 

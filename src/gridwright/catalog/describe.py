@@ -23,7 +23,7 @@ _PRICE_UNITS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class FactLine:
     """One fact: its value in `unit` (bytes, bytes/s, s, USD/h and the like), who says so, and when."""
 
     fact: str
@@ -33,7 +33,7 @@ class Line:
     date: str
 
 
-def describe_instance(instance: InstanceType) -> list[Line]:
+def describe_instance(instance: InstanceType) -> list[FactLine]:
     """Return every listed and measured fact of an instance type; prices are not among them."""
     said = instance.source
     values: list[tuple[str, float | int | str | bool | None, str]] = [
@@ -53,7 +53,7 @@ def describe_instance(instance: InstanceType) -> list[Line]:
         ("recommended for new grids", instance.current, ""),
     ]
     lines = [
-        Line(fact, value, unit, said.text, said.date) for fact, value, unit in values if value is not None
+        FactLine(fact, value, unit, said.text, said.date) for fact, value, unit in values if value is not None
     ]
     return [*lines, *_measured(instance), *_store_rates(instance.instance_store)]
 
@@ -84,43 +84,43 @@ def _disks(store: InstanceStore | None) -> Iterator[tuple[str, float | int | str
         yield "size of each disk", store.disk_bytes, "bytes"
 
 
-def _measured(instance: InstanceType) -> Iterator[Line]:
+def _measured(instance: InstanceType) -> Iterator[FactLine]:
     network, store = instance.network, instance.instance_store
     if network.measured:
         said = network.measured
-        yield Line("network, measured steady rate", said.bytes_per_s, "bytes/s", said.source, PAPERS)
+        yield FactLine("network, measured steady rate", said.bytes_per_s, "bytes/s", said.source, PAPERS)
     if network.burst_s is not None and network.measured:
-        yield Line(
+        yield FactLine(
             "network, measured length of a burst", network.burst_s, "s", network.measured.source, PAPERS
         )
     for each in store.measured if store else ():
         of = "of each core" if each.per_core else "of all disks"
-        yield Line(
+        yield FactLine(
             f"own disks, measured {each.operation} {of}", each.bytes_per_s, "bytes/s", each.source, PAPERS
         )
 
 
-def _store_rates(store: InstanceStore | None) -> Iterator[Line]:
+def _store_rates(store: InstanceStore | None) -> Iterator[FactLine]:
     if store is None:
         return
     text, _, date = (store.source or "").rpartition(", ")
     for operation, rate in (("write", store.write_bytes_per_s), ("read", store.read_bytes_per_s)):
         if rate is not None:
-            yield Line(f"own disks, all striped: {operation}", rate, "bytes/s", text, date)
+            yield FactLine(f"own disks, all striped: {operation}", rate, "bytes/s", text, date)
         else:
-            yield Line(f"own disks, all striped: {operation}", "no rate is known", "", "", "")
+            yield FactLine(f"own disks, all striped: {operation}", "no rate is known", "", "", "")
 
 
-def describe_volume(volume: VolumeType) -> list[Line]:
+def describe_volume(volume: VolumeType) -> list[FactLine]:
     """Return every listed fact of a volume type, and its known prices."""
     lines = [
-        Line(name.replace("_", " "), fact.value, fact.unit, fact.source.text, fact.source.date)
+        FactLine(name.replace("_", " "), fact.value, fact.unit, fact.source.text, fact.source.date)
         for name, fact in volume.facts.items()
     ]
     return [*lines, *_prices(volume.prices)]
 
 
-def describe_managed(deployment: ManagedDeployment) -> list[Line]:
+def describe_managed(deployment: ManagedDeployment) -> list[FactLine]:
     """Return every listed fact of a managed file system, and its known prices."""
     said = deployment.by_tier[deployment.tiers[0]].source
     values: list[tuple[str, int | bool]] = [
@@ -128,8 +128,8 @@ def describe_managed(deployment: ManagedDeployment) -> list[Line]:
         ("next capacity", deployment.next_bytes),
         ("then in steps of", deployment.increment_bytes),
     ]
-    lines = [Line(fact, value, "bytes", said.text, said.date) for fact, value in values]
-    lines.append(Line("data survive the loss of a server", deployment.durable, "", said.text, said.date))
+    lines = [FactLine(fact, value, "bytes", said.text, said.date) for fact, value in values]
+    lines.append(FactLine("data survive the loss of a server", deployment.durable, "", said.text, said.date))
     for rate, tier in deployment.by_tier.items():
         for fact, value in (
             ("steady", tier.disk),
@@ -140,15 +140,17 @@ def describe_managed(deployment: ManagedDeployment) -> list[Line]:
         ):
             if value is not None:
                 name = f"tier {rate / MB:g}: {fact}"
-                lines.append(Line(name, value, "bytes/s per TiB", tier.source.text, tier.source.date))
+                lines.append(FactLine(name, value, "bytes/s per TiB", tier.source.text, tier.source.date))
     lines += [
-        Line(f"limit: {name.replace('_', ' ')}", fact.value, fact.unit, fact.source.text, fact.source.date)
+        FactLine(
+            f"limit: {name.replace('_', ' ')}", fact.value, fact.unit, fact.source.text, fact.source.date
+        )
         for name, fact in deployment.limits.items()
     ]
     return [*lines, *_prices(deployment.prices)]
 
 
-def describe_service(services: ServicePrices, item: str) -> list[Line]:
+def describe_service(services: ServicePrices, item: str) -> list[FactLine]:
     """Return the known prices of what a cloud asks for beside machines and storage."""
     unit = services.units[item].replace("USD/IOPS-month", _PRICE_UNITS["iops"])
     return [
@@ -157,7 +159,7 @@ def describe_service(services: ServicePrices, item: str) -> list[Line]:
     ]
 
 
-def _prices(prices: StoragePrices) -> Iterator[Line]:
+def _prices(prices: StoragePrices) -> Iterator[FactLine]:
     for region, components in sorted(prices.by_region.items()):
         for component, price in components.items():
             where = f" in {region}" if region else ""
@@ -165,6 +167,6 @@ def _prices(prices: StoragePrices) -> Iterator[Line]:
             yield price_line(f"price of {component}{where}", price, unit)
 
 
-def price_line(fact: str, price: Price, unit: str) -> Line:
+def price_line(fact: str, price: Price, unit: str) -> FactLine:
     """Return a price as a fact."""
-    return Line(fact, price.usd, unit, price.source.text, price.source.date)
+    return FactLine(fact, price.usd, unit, price.source.text, price.source.date)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from gridwright.doctor.facts.node_facts import LibraryFacts, NodeFacts
-from gridwright.doctor.observation import Seen
+from gridwright.doctor.observation import Observation
 from gridwright.errors import Level
 
 
@@ -34,7 +34,7 @@ class CheckResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Judgement:
     """How a check came out in one place."""
 
     ok: bool
@@ -46,24 +46,24 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class NodeJudgement:
     """A verdict, and the nodes that it is of."""
 
     nodes: tuple[str, ...]
-    verdict: Verdict
+    judgement: Judgement
 
 
-def judged(ok: bool, found: str, expected: str, remedy: str | None = None) -> Verdict:
+def judged(ok: bool, found: str, expected: str, remedy: str | None = None) -> Judgement:
     """It is as it should be, or not."""
-    return Verdict(ok, found, expected, remedy=remedy)
+    return Judgement(ok, found, expected, remedy=remedy)
 
 
-def idle(found: str, expected: str = "") -> Verdict:
+def idle(found: str, expected: str = "") -> Judgement:
     """There is nothing to judge; `found` says why."""
-    return Verdict(True, found, expected, applies=False)
+    return Judgement(True, found, expected, applies=False)
 
 
-Answers = Callable[[Seen], Iterable[Answer]]
+Answers = Callable[[Observation], Iterable[NodeJudgement]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,42 +109,42 @@ class Topic:
         reason: str,
         source: str,
         remedy: str,
-    ) -> Callable[[Callable[[NodeFacts], Verdict]], Callable[[NodeFacts], Verdict]]:
+    ) -> Callable[[Callable[[NodeFacts], Judgement]], Callable[[NodeFacts], Judgement]]:
         """Declare a check of each node by itself; one that could not tell of `section` is not judged."""
 
-        def declare(verdict: Callable[[NodeFacts], Verdict]) -> Callable[[NodeFacts], Verdict]:
-            def answers(seen: Seen) -> Iterator[Answer]:
-                for node, facts in seen.facts.items():
+        def declare(judgement: Callable[[NodeFacts], Judgement]) -> Callable[[NodeFacts], Judgement]:
+            def answers(observation: Observation) -> Iterator[NodeJudgement]:
+                for node, facts in observation.facts.items():
                     known = section is None or getattr(facts, section) is not None
-                    yield Answer((node,), verdict(facts) if known else unknown(facts, section or ""))
+                    yield NodeJudgement((node,), judgement(facts) if known else unknown(facts, section or ""))
 
             self.check(name, level, fault, reason=reason, source=source, remedy=remedy)(answers)
-            return verdict
+            return judgement
 
         return declare
 
     def library_check(
         self, name: str, level: Level, fault: str, *, reason: str, source: str, remedy: str
-    ) -> Callable[[Callable[[LibraryFacts], Verdict]], Callable[[LibraryFacts], Verdict]]:
+    ) -> Callable[[Callable[[LibraryFacts], Judgement]], Callable[[LibraryFacts], Judgement]]:
         """Declare a check of each library on each node."""
 
-        def declare(verdict: Callable[[LibraryFacts], Verdict]) -> Callable[[LibraryFacts], Verdict]:
-            def answers(seen: Seen) -> Iterator[Answer]:
-                for node, facts in seen.facts.items():
+        def declare(judgement: Callable[[LibraryFacts], Judgement]) -> Callable[[LibraryFacts], Judgement]:
+            def answers(observation: Observation) -> Iterator[NodeJudgement]:
+                for node, facts in observation.facts.items():
                     for library, each in facts.libraries.items():
-                        yield Answer((node,), _placed(library, each, verdict(each)))
+                        yield NodeJudgement((node,), _placed(library, each, judgement(each)))
 
             self.check(name, level, fault, reason=reason, source=source, remedy=remedy)(answers)
-            return verdict
+            return judgement
 
         return declare
 
 
-def unknown(facts: NodeFacts, section: str) -> Verdict:
+def unknown(facts: NodeFacts, section: str) -> Judgement:
     """The node could not tell."""
     return idle(f"not known: {facts.unknown.get(section, 'the node does not tell')}")
 
 
-def _placed(name: str, library: LibraryFacts, verdict: Verdict) -> Verdict:
-    found = f"library {name} ({library.path}): {verdict.found}"
-    return Verdict(verdict.ok, found, verdict.expected, verdict.applies, verdict.remedy)
+def _placed(name: str, library: LibraryFacts, judgement: Judgement) -> Judgement:
+    found = f"library {name} ({library.path}): {judgement.found}"
+    return Judgement(judgement.ok, found, judgement.expected, judgement.applies, judgement.remedy)

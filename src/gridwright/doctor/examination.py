@@ -19,7 +19,7 @@ from gridwright.doctor.checks.tuning import settings_asked, tuning_topic
 from gridwright.doctor.facts.gather import LOOK_S
 from gridwright.doctor.facts.node_facts import NodeFacts, node_facts
 from gridwright.doctor.file_system_health import asked_of_nodes, health_of_filesystems
-from gridwright.doctor.observation import Seen
+from gridwright.doctor.observation import Observation
 from gridwright.doctor.probes.findings import PairFindings
 from gridwright.doctor.probes.pairs import probe_pairs
 from gridwright.doctor.results import counts, results_of
@@ -39,29 +39,33 @@ def examine(spec: GridSpec | None, access: NodeAccess | None, *, pairs: bool = F
     return results_of(see(spec, access, pairs=pairs), all_checks())
 
 
-def see(spec: GridSpec | None, access: NodeAccess | None, *, pairs: bool) -> Seen:
+def see(spec: GridSpec | None, access: NodeAccess | None, *, pairs: bool) -> Observation:
     """Look at all that the checks judge."""
     libraries = {str(name): str(spec.library_directory(name)) for name in spec.libraries} if spec else {}
     filesystems = asked_of_nodes(spec) if spec else {}
     if access is None:
         facts = node_facts(libraries, settings_asked(), filesystems)
-        seen = Seen(spec, {socket.gethostname(): facts}, {}, {})
-        return replace(seen, filesystems=health_of_filesystems(seen, run_here)) if spec else seen
+        observation = Observation(spec, {socket.gethostname(): facts}, {}, {})
+        return (
+            replace(observation, filesystems=health_of_filesystems(observation, run_here))
+            if spec
+            else observation
+        )
     if spec is None:
         raise ValueError("nodes are those of a spec")
     before = time.time()
     request = {"libraries": libraries, "settings": settings_asked(), "filesystems": filesystems}
     answers = access.reach(FACTS, json.dumps(request).encode(), ANSWER_S + LOOK_S)
-    seen = seen_of(spec, answers, before, time.time())
-    tried = probe_pairs(seen, access.attach) if pairs and access.attach else None
+    observation = observation_of(spec, answers, before, time.time())
+    tried = probe_pairs(observation, access.attach) if pairs and access.attach else None
     return replace(
-        seen,
+        observation,
         down=access.down,
         promised=access.promised,
         scheduler_silent=access.scheduler_silent,
         pairs=tried,
-        clock_offsets_s=_clocks(seen.clock_offsets_s, tried),
-        filesystems=health_of_filesystems(seen, access.run),
+        clock_offsets_s=_clocks(observation.clock_offsets_s, tried),
+        filesystems=health_of_filesystems(observation, access.run),
     )
 
 
@@ -70,7 +74,9 @@ def _clocks(offsets: Mapping[str, float], tried: PairFindings | None) -> Mapping
     return {**offsets, **(tried.clock_offsets_s if tried else {})}
 
 
-def seen_of(spec: GridSpec, answers: Mapping[str, CommandOutput | None], before: float, after: float) -> Seen:
+def observation_of(
+    spec: GridSpec, answers: Mapping[str, CommandOutput | None], before: float, after: float
+) -> Observation:
     """Sort answers into facts and silence; a clock that is right lies between `before` and `after`."""
     facts: dict[str, NodeFacts] = {}
     silent: dict[str, str] = {}
@@ -83,7 +89,7 @@ def seen_of(spec: GridSpec, answers: Mapping[str, CommandOutput | None], before:
         except ValidationError:
             silent[node] = _last_line(answer.stderr) or f"exit status {answer.status} and no facts"
     offsets = {node: _outside(each.time, before, after) for node, each in facts.items()}
-    return Seen(spec, facts, silent, offsets)
+    return Observation(spec, facts, silent, offsets)
 
 
 def _outside(moment: float, before: float, after: float) -> float:

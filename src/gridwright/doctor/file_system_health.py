@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from gridwright.doctor.observation import Seen
+from gridwright.doctor.observation import Observation
 from gridwright.errors import Finding, GridwrightError
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.health import Run
@@ -23,32 +23,32 @@ def asked_of_nodes(spec: GridSpec) -> dict[str, dict[str, Any]]:
     }
 
 
-def health_of_filesystems(seen: Seen, run: Run) -> dict[str, Sequence[Finding] | str]:
+def health_of_filesystems(observation: Observation, run: Run) -> dict[str, Sequence[Finding] | str]:
     """Of each file system whose servers can be asked: what is wrong, or why they do not answer."""
     found: dict[str, Sequence[Finding] | str] = {}
-    for name, filesystem in (seen.spec.filesystems if seen.spec else {}).items():
+    for name, filesystem in (observation.spec.filesystems if observation.spec else {}).items():
         kind = kind_of(filesystem)
         if kind.asks_servers:
             try:
-                health = kind.server_health(run, _server(seen, name))
+                health = kind.server_health(run, _server(observation, name))
             except GridwrightError as error:
                 found[name] = str(error)
             else:
                 found[name] = health.findings if health is not None else ()
-        elif findings := _of_libraries(seen, name, run):
+        elif findings := _of_libraries(observation, name, run):
             found[name] = findings
     return found
 
 
-def _of_libraries(seen: Seen, filesystem: str, run: Run) -> list[Finding]:
+def _of_libraries(observation: Observation, filesystem: str, run: Run) -> list[Finding]:
     """What is wrong with files of the libraries on a file system, where it answers.
 
     Asked on the head node only, as it searches for some seconds; one that has not mounted it tells nothing.
     """
-    spec = seen.spec
+    spec = observation.spec
     found: list[Finding] = []
     for role, library in (spec.libraries if spec else {}).items():
-        looks = [facts.libraries[role] for facts in seen.facts.values() if role in facts.libraries]
+        looks = [facts.libraries[role] for facts in observation.facts.values() if role in facts.libraries]
         if spec is None or library.filesystem != filesystem or any(look.hangs for look in looks):
             continue
         described = spec.filesystems[filesystem]
@@ -57,13 +57,13 @@ def _of_libraries(seen: Seen, filesystem: str, run: Run) -> list[Finding]:
     return found
 
 
-def _server(seen: Seen, filesystem: str) -> str | None:
+def _server(observation: Observation, filesystem: str) -> str | None:
     """The server that the nodes have mounted it from."""
-    if seen.spec is None:
+    if observation.spec is None:
         return None
-    kind = kind_of(seen.spec.filesystems[filesystem])
-    for facts in seen.facts.values():
-        for role, library in seen.spec.libraries.items():
+    kind = kind_of(observation.spec.filesystems[filesystem])
+    for facts in observation.facts.values():
+        for role, library in observation.spec.libraries.items():
             source = facts.libraries[role].source if role in facts.libraries else None
             if library.filesystem == filesystem and source and (host := kind.server_of_mount(source)):
                 return host

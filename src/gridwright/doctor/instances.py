@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gridwright.doctor.observation import Seen
+from gridwright.doctor.observation import Observation
 from gridwright.errors import GridwrightError
 
 if TYPE_CHECKING:
     from gridwright.catalog import InstanceType
 
 
-def instance_of(seen: Seen, node: str) -> InstanceType | None:
+def instance_of(observation: Observation, node: str) -> InstanceType | None:
     """The instance type that the spec has for a node; None where it names none, or one that is not known."""
-    group = seen.group_of(node)
-    if seen.spec is None or group is None or group.instance is None:
+    group = observation.group_of(node)
+    if observation.spec is None or group is None or group.instance is None:
         return None
     from gridwright.catalog import load_catalog
 
     try:
-        return load_catalog().instance(group.instance, seen.spec.provider)
+        return load_catalog().instance(group.instance, observation.spec.provider)
     except GridwrightError:
         return None

@@ -1,4 +1,4 @@
-"""What was seen of the nodes of a grid: all that checks judge."""
+"""The observation of a grid: all that checks judge."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gridwright.spec.model import GridSpec, NodeGroup
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What was seen of the nodes of a grid, or of this machine alone."""
+class Observation:
+    """What the nodes of a grid, or this machine alone, told about themselves and each other."""
 
     spec: GridSpec | None
     facts: Mapping[str, NodeFacts]

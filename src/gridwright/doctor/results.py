@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gridwright.doctor.check import Answer, Check, CheckResult, Verdict
-from gridwright.doctor.observation import Seen
+from gridwright.doctor.check import Check, CheckResult, Judgement, NodeJudgement
+from gridwright.doctor.observation import Observation
 from gridwright.errors import Finding, Level
 
 MOST_RESULTS = 12
@@ -15,10 +15,10 @@ _SHOWN = 3
 _ORDER: Mapping[Level, int] = {"error": 0, "warning": 1, "info": 2}
 
 
-def results_of(seen: Seen, checks: Iterable[Check]) -> list[CheckResult]:
+def results_of(observation: Observation, checks: Iterable[Check]) -> list[CheckResult]:
     """Every check, wrong ones first and the gravest of them; each at least once."""
-    found = [result for check in checks for result in _results(check, seen)] + _told(seen)
-    silence = seen.spec.silence if seen.spec else {}
+    found = [result for check in checks for result in _results(check, observation)] + _told(observation)
+    silence = observation.spec.silence if observation.spec else {}
     found = [
         replace(each, silenced=silence[each.name]) if not each.ok and each.name in silence else each
         for each in found
@@ -33,13 +33,13 @@ def counts(result: CheckResult) -> bool:
 
 @dataclass(slots=True)
 class _Group:
-    verdict: Verdict
+    judgement: Judgement
     nodes: dict[str, None] = field(default_factory=dict)
     texts: dict[str, None] = field(default_factory=dict)
 
-    def add(self, answer: Answer) -> None:
+    def add(self, answer: NodeJudgement) -> None:
         self.nodes.update(dict.fromkeys(answer.nodes))
-        self.texts[answer.verdict.found] = None
+        self.texts[answer.judgement.found] = None
 
     @property
     def found(self) -> str:
@@ -48,70 +48,70 @@ class _Group:
         return "; ".join(shown[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
 
 
-def _results(check: Check, seen: Seen) -> list[CheckResult]:
-    answers = list(check.answers(seen))
-    wrong = _grouped(answer for answer in answers if not answer.verdict.ok)
-    right = [answer for answer in answers if answer.verdict.ok and answer.verdict.applies]
-    unjudged = [answer for answer in answers if answer.verdict.ok and not answer.verdict.applies]
+def _results(check: Check, observation: Observation) -> list[CheckResult]:
+    answers = list(check.answers(observation))
+    wrong = _grouped(answer for answer in answers if not answer.judgement.ok)
+    right = [answer for answer in answers if answer.judgement.ok and answer.judgement.applies]
+    unjudged = [answer for answer in answers if answer.judgement.ok and not answer.judgement.applies]
     groups = [*wrong, *_together(right), *_together(unjudged)]
     if not groups:
-        groups = [_Group(Verdict(True, "", "", applies=False), texts={"nothing to look at": None})]
+        groups = [_Group(Judgement(True, "", "", applies=False), texts={"nothing to look at": None})]
     return [_result(check, group) for group in groups]
 
 
-def _grouped(answers: Iterable[Answer]) -> list[_Group]:
+def _grouped(answers: Iterable[NodeJudgement]) -> list[_Group]:
     """Equal verdicts together; where there are too many, all that expect the same."""
     groups: dict[tuple[str, ...], _Group] = {}
     known = list(answers)
     for answer in known:
-        verdict = answer.verdict
-        key = (verdict.found, verdict.expected, verdict.remedy or "")
-        groups.setdefault(key, _Group(verdict)).add(answer)
+        judgement = answer.judgement
+        key = (judgement.found, judgement.expected, judgement.remedy or "")
+        groups.setdefault(key, _Group(judgement)).add(answer)
     if len(groups) <= MOST_RESULTS:
         return list(groups.values())
     joined: dict[str, _Group] = {}
     for answer in known:
-        plain = replace(answer.verdict, remedy=None)
-        joined.setdefault(answer.verdict.expected, _Group(plain)).add(answer)
+        plain = replace(answer.judgement, remedy=None)
+        joined.setdefault(answer.judgement.expected, _Group(plain)).add(answer)
     return list(joined.values())
 
 
-def _together(answers: Sequence[Answer]) -> list[_Group]:
+def _together(answers: Sequence[NodeJudgement]) -> list[_Group]:
     """What is right is one result, whatever its figures."""
     if not answers:
         return []
-    group = _Group(answers[0].verdict)
+    group = _Group(answers[0].judgement)
     for answer in answers:
         group.add(answer)
     return [group]
 
 
 def _result(check: Check, group: _Group) -> CheckResult:
-    verdict = group.verdict
+    judgement = group.judgement
     return CheckResult(
         name=check.name,
         level=check.level,
         nodes=tuple(group.nodes),
         found=group.found,
-        expected=verdict.expected,
+        expected=judgement.expected,
         reason=check.reason,
         source=check.source,
-        remedy=verdict.remedy or check.remedy,
-        ok=verdict.ok,
-        applies=verdict.applies,
+        remedy=judgement.remedy or check.remedy,
+        ok=judgement.ok,
+        applies=judgement.applies,
     )
 
 
-def _told(seen: Seen) -> list[CheckResult]:
+def _told(observation: Observation) -> list[CheckResult]:
     """What the servers of file systems found themselves, and what nodes found as their clients."""
     found = [
         _from_servers(name, finding, ())
-        for name, said in seen.filesystems.items()
+        for name, said in observation.filesystems.items()
         if not isinstance(said, str)
         for finding in said
     ]
     by_nodes: dict[tuple[str, Finding], list[str]] = {}
-    for node, facts in seen.facts.items():
+    for node, facts in observation.facts.items():
         for name, findings in facts.health.items():
             for each in findings:
                 finding = Finding(each.level, each.name, each.text, each.remedy)

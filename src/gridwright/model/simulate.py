@@ -20,7 +20,7 @@ TOLERANCE = 0.002
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class SimulatedRoute:
     """What activities of one kind use on one node.
 
     `uses` has pairs of a resource (its index) and how much of it one unit of rate takes; `cap` is the
@@ -32,10 +32,10 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class SimulatedNode:
     """A node: by kind of activity ("cpu", "data.read"), the route of such activities there."""
 
-    routes: Mapping[str, Route]
+    routes: Mapping[str, SimulatedRoute]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +73,12 @@ class Scenario:
     """What is simulated. Capacities are in bytes per second, or cores."""
 
     capacities: tuple[float, ...]
-    nodes: tuple[Node, ...]
+    nodes: tuple[SimulatedNode, ...]
     profiles: tuple[Profile, ...]
     streams: tuple[Stream, ...]
 
 
-class Wait(NamedTuple):
+class SimulatedWait(NamedTuple):
     """Seconds in which a phase's slowest activity was of this kind and bound by this resource.
 
     `bound_by` is None where a cap bound it: the route's or the activity's own.
@@ -89,7 +89,7 @@ class Wait(NamedTuple):
     seconds: float
 
 
-class Launch(NamedTuple):
+class SimulatedLaunch(NamedTuple):
     """One launch as it was simulated; `waits` add up to its real time."""
 
     stream: int
@@ -97,7 +97,7 @@ class Launch(NamedTuple):
     profile: int
     start_s: float
     end_s: float
-    waits: tuple[Wait, ...]
+    waits: tuple[SimulatedWait, ...]
 
     @property
     def real_s(self) -> float:
@@ -106,7 +106,7 @@ class Launch(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Launches(Sequence[Launch]):
+class Launches(Sequence[SimulatedLaunch]):
     """All launches: those of the first stream in their order, then those of the second, and so on.
 
     Held in columns, which are public for sums over many launches; a launch is made when it is asked for.
@@ -126,24 +126,24 @@ class Launches(Sequence[Launch]):
     def __len__(self) -> int:
         return len(self.start_s)
 
-    def __iter__(self) -> Iterator[Launch]:
+    def __iter__(self) -> Iterator[SimulatedLaunch]:
         return (self._launch(number) for number in range(len(self)))
 
     @overload
-    def __getitem__(self, index: int) -> Launch: ...
+    def __getitem__(self, index: int) -> SimulatedLaunch: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[Launch, ...]: ...
-    def __getitem__(self, index: int | slice) -> Launch | tuple[Launch, ...]:
+    def __getitem__(self, index: slice) -> tuple[SimulatedLaunch, ...]: ...
+    def __getitem__(self, index: int | slice) -> SimulatedLaunch | tuple[SimulatedLaunch, ...]:
         numbers = range(len(self))[index]
         if isinstance(numbers, range):
             return tuple(self._launch(number) for number in numbers)
         return self._launch(numbers)
 
-    def _launch(self, number: int) -> Launch:
+    def _launch(self, number: int) -> SimulatedLaunch:
         stream = self.stream[number]
         of = self.streams[stream]
         waits = range(self.wait_ends[number - 1] if number else 0, self.wait_ends[number])
-        return Launch(
+        return SimulatedLaunch(
             stream=stream,
             node=of.node,
             profile=of.launches[(number - self.first[stream]) % len(of.launches)],
@@ -152,14 +152,14 @@ class Launches(Sequence[Launch]):
             waits=tuple(self._wait(wait) for wait in waits),
         )
 
-    def _wait(self, number: int) -> Wait:
+    def _wait(self, number: int) -> SimulatedWait:
         bound_by = self.wait_bound_by[number]
         kind = self.kinds[self.wait_kind[number]]
-        return Wait(kind, bound_by if bound_by >= 0 else None, self.wait_s[number])
+        return SimulatedWait(kind, bound_by if bound_by >= 0 else None, self.wait_s[number])
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SimulationOutcome:
     """What came of a simulation.
 
     `end_s` is when the last launch ended. `rates` has the mean rate of each kind of activity in bins of
@@ -181,7 +181,7 @@ class Outcome:
 
 def simulate(
     scenario: Scenario, *, tolerance: float = TOLERANCE, bins: int = 100, watch: Sequence[int] = ()
-) -> Outcome:
+) -> SimulationOutcome:
     """Simulate all launches to their end.
 
     With `tolerance=0` the rates of every moment are exact up to rounding. With a tolerance, the nodes that
@@ -201,7 +201,7 @@ def simulate(
     native = _native.simulate_launches(_packed(scenario, kinds), tolerance, bins, list(watch))
     launches = _launches(scenario, kinds, native)
     end_s = max(launches.end_s, default=0.0)
-    return Outcome(
+    return SimulationOutcome(
         launches=launches,
         end_s=end_s,
         bin_s=native.bin_s,

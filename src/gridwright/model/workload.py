@@ -20,11 +20,11 @@ from gridwright.model.grid import GridModel
 from gridwright.model.simulate import (
     TOLERANCE,
     Activity,
-    Node,
     Phase,
     Profile,
-    Route,
     Scenario,
+    SimulatedNode,
+    SimulatedRoute,
     Stream,
     simulate,
 )
@@ -198,16 +198,16 @@ class _Plan:
             streams=tuple(Stream(node, tuple(islice(rest, len(stream)))) for node, stream in self.placed),
         )
 
-    def _node(self, number: int) -> Node:
+    def _node(self, number: int) -> SimulatedNode:
         cores = self._number("cores", number, float(self._grid.cores_per_node))
-        routes = {CPU: Route(((cores, 1.0),))}
+        routes = {CPU: SimulatedRoute(((cores, 1.0),))}
         for library, ways in self._grid.routes.items():
             for operation, route in ways.items():
-                routes[_kind(library, operation)] = Route(
+                routes[_kind(library, operation)] = SimulatedRoute(
                     tuple((self._of(use.resource, number), use.coefficient) for use in route.uses),
                     route.stream_bytes_per_s,
                 )
-        return Node(routes)
+        return SimulatedNode(routes)
 
     def _of(self, resource: Resource, node: int) -> int:
         return self._number(resource.name, node if resource.scope == "node" else None, resource.bytes_per_s)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gridwright.errors import Finding
-from gridwright.model.simulate import Launch, Outcome
+from gridwright.model.simulate import SimulatedLaunch, SimulationOutcome
 
 CPU = "cpu"
 """Kind of the activity that computes; the others are named by library and operation: `data read`."""
@@ -96,7 +96,7 @@ class WorkloadPrediction:
 
 
 def figures(
-    outcome: Outcome,
+    outcome: SimulationOutcome,
     *,
     tests: Sequence[str],
     cpu_s: Sequence[float],
@@ -140,7 +140,7 @@ def figures(
     )
 
 
-def _launch(launch: Launch, test: str, cpu_s: float) -> LaunchPrediction:
+def _launch(launch: SimulatedLaunch, test: str, cpu_s: float) -> LaunchPrediction:
     causes: dict[str, float] = {}
     for wait in launch.waits:
         cause = CORE if wait.kind == CPU and wait.bound_by is not None else wait.kind
@@ -179,7 +179,7 @@ def _largest(shares: Mapping[str, float]) -> str | None:
     return max(shares, key=lambda cause: shares[cause]) if shares else None
 
 
-def _by_resource(outcome: Outcome, names: Sequence[str], real: float) -> dict[str | None, float]:
+def _by_resource(outcome: SimulationOutcome, names: Sequence[str], real: float) -> dict[str | None, float]:
     found: dict[str | None, float] = {}
     for launch in outcome.launches:
         for wait in launch.waits:
@@ -188,7 +188,7 @@ def _by_resource(outcome: Outcome, names: Sequence[str], real: float) -> dict[st
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
-def _utilisation(outcome: Outcome, names: Sequence[str]) -> dict[str, float]:
+def _utilisation(outcome: SimulationOutcome, names: Sequence[str]) -> dict[str, float]:
     found: dict[str, list[float]] = {}
     for name, used in zip(names, outcome.utilisation, strict=True):
         found.setdefault(name, []).append(used)

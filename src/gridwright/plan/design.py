@@ -13,7 +13,7 @@ Fits = Literal["yes", "no", "open", "alternative"]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RequirementReading:
     """One requirement as the planner reads it: `what`, its value in words, and where it comes from."""
 
     what: str
@@ -62,7 +62,7 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class DesignExplanation:
     """An instance type held against every requirement, and the cheapest design with it."""
 
     instance: str
@@ -79,10 +79,10 @@ class Plan:
     """
 
     grid: str
-    readings: tuple[Reading, ...]
+    readings: tuple[RequirementReading, ...]
     designs: tuple[Design, ...]
     neighbours: tuple[Neighbour, ...] = ()
     considered: int = 0
     seconds: float = 0.0
     impossible: tuple[str, ...] = ()
-    explanation: Explanation | None = field(default=None)
+    explanation: DesignExplanation | None = field(default=None)

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from gridwright.model.document import prediction_document
-from gridwright.plan.design import Design, Explanation, Plan
+from gridwright.plan.design import Design, DesignExplanation, Plan
 from gridwright.plan.grid_spec import spec_document
 from gridwright.units import HOURS_PER_MONTH
 
@@ -69,7 +69,7 @@ def _design(rank: int, design: Design) -> dict[str, Any]:
     }
 
 
-def _explanation(explanation: Explanation) -> dict[str, Any]:
+def _explanation(explanation: DesignExplanation) -> dict[str, Any]:
     return {
         "instance": explanation.instance,
         "fits": [asdict(fit) for fit in explanation.fits],

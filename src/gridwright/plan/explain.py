@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gridwright.catalog import InstanceType
 from gridwright.plan.candidates import Candidate
-from gridwright.plan.design import Design, Explanation, Neighbour
+from gridwright.plan.design import Design, DesignExplanation, Neighbour
 from gridwright.plan.difference import difference
 from gridwright.plan.fits import held, hourly
 
@@ -85,12 +85,14 @@ def _with_type(found: Found, instance: InstanceType, best: Candidate) -> Neighbo
     return Neighbour(change, change, "; ".join(against.excluded_by), None)
 
 
-def explain_type(found: Found, instance: InstanceType, design: Callable[[Candidate], Design]) -> Explanation:
+def explain_type(
+    found: Found, instance: InstanceType, design: Callable[[Candidate], Design]
+) -> DesignExplanation:
     """What a type provides of each requirement, and the cheapest design with it, whatever the budget."""
     against = held(found, instance)
     one = against.cheapest
     verdict = _verdict(found, instance.name, one, against.excluded_by)
-    return Explanation(instance.name, against.rows, design(one) if one else None, verdict)
+    return DesignExplanation(instance.name, against.rows, design(one) if one else None, verdict)
 
 
 def _verdict(found: Found, name: str, one: Candidate | None, excluded: tuple[str, ...]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gridwright.errors import input_error
 from gridwright.model.predict import peak_factor
-from gridwright.plan.design import Reading
+from gridwright.plan.design import RequirementReading
 from gridwright.spec.model import GridSpec
 from gridwright.spec.requirements import Requirements
 from gridwright.units import format_rate
@@ -80,19 +80,19 @@ def read_needs(spec: GridSpec) -> Needs:
     return Needs(spec, spec.requirements, libraries, factor, source)
 
 
-def readings(needs: Needs) -> tuple[Reading, ...]:
+def readings(needs: Needs) -> tuple[RequirementReading, ...]:
     """How the planner reads the requirements, for the user to check."""
     requirements = needs.requirements
     rates = [need.bytes_per_s_per_core for need in needs.libraries.values()]
     together = needs.peak_factor * sum(rates)
     found = [
-        Reading("cores", f"at least {requirements.cores} physical cores", "requirements.cores"),
-        Reading(
+        RequirementReading("cores", f"at least {requirements.cores} physical cores", "requirements.cores"),
+        RequirementReading(
             "rates",
             "each library alone gets its own rate on every core, and lasting: bursts do not count",
             "libraries.*.requires",
         ),
-        Reading(
+        RequirementReading(
             "all libraries at once",
             f"{needs.peak_factor:g} of the sum of their rates, {format_rate(together)} per core: "
             "they do not all peak together",
@@ -101,15 +101,17 @@ def readings(needs: Needs) -> tuple[Reading, ...]:
     ]
     if requirements.memory_per_core is not None:
         memory = f"at least {requirements.memory_per_core} for each physical core"
-        found.append(Reading("memory", memory, "requirements.memory_per_core"))
+        found.append(RequirementReading("memory", memory, "requirements.memory_per_core"))
     found.append(
-        Reading(
+        RequirementReading(
             "data", "on a file system that all nodes share; work and util may be each node's own", "design"
         )
     )
     losses = requirements.availability
     survives = "may be lost" if losses.lose_data_with_server else "must outlive the loss of a server"
-    found.append(Reading("data", survives, "requirements.availability.lose_data_with_server"))
+    found.append(RequirementReading("data", survives, "requirements.availability.lose_data_with_server"))
     survives = "may be lost" if losses.lose_work_with_node else "must outlive the loss of a node"
-    found.append(Reading("work and util", survives, "requirements.availability.lose_work_with_node"))
+    found.append(
+        RequirementReading("work and util", survives, "requirements.availability.lose_work_with_node")
+    )
     return tuple(found)

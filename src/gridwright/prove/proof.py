@@ -45,7 +45,7 @@ class Displays:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class RunPlaces:
     """Where each part runs; None, as a whole or for a part, is this machine."""
 
     doctor: NodeAccess | None = None
@@ -72,7 +72,7 @@ def prove(
     command: list[str],
     displays: Displays,
     stop: threading.Event,
-    places: Places = Places(),
+    places: RunPlaces = RunPlaces(),
 ) -> Proof:
     """Run what is asked for, and write the report. Raises GridwrightError.
 

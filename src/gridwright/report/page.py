@@ -38,7 +38,7 @@ class ReportInput:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class PageSection:
     """One library on the page."""
 
     name: str
@@ -83,7 +83,7 @@ def _looked_for_steady(iotest: IotestRecord | None) -> bool:
     return any(phase.steady for record in (iotest.libraries if iotest else []) for phase in record.phases)
 
 
-def _sections(run: ReportInput, verdict: Verdict) -> list[Section]:
+def _sections(run: ReportInput, verdict: Verdict) -> list[PageSection]:
     """The libraries in the order of the test, then those of which only samples are left."""
     lines = timelines(run.samples)
     records = run.iotest.libraries if run.iotest else []
@@ -98,11 +98,11 @@ def _sections(run: ReportInput, verdict: Verdict) -> list[Section]:
         chart = charts.time_chart(line, None, [], f"library-{i}")
         what = "interrupted before its figures were complete; only samples are left"
         drawn = (chart,) if chart else ()
-        sections.append(Section(line.library, f"library-{i}", "", what, drawn, (tables.over_time(line),)))
+        sections.append(PageSection(line.library, f"library-{i}", "", what, drawn, (tables.over_time(line),)))
     return sections
 
 
-def _section(record: LibraryRecord, line: Timeline | None, anchor: str, judged: bool) -> Section:
+def _section(record: LibraryRecord, line: Timeline | None, anchor: str, judged: bool) -> PageSection:
     required = record.requires_bytes_per_s_per_core
     drawn: list[Chart | None] = []
     if line:
@@ -122,7 +122,7 @@ def _section(record: LibraryRecord, line: Timeline | None, anchor: str, judged: 
         tables.metadata(record),
         tables.sweeps(record),
     ]
-    return Section(
+    return PageSection(
         record.library,
         anchor,
         " · ".join(part for part in (record.path, record.filesystem) if part),

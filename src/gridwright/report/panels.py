@@ -20,7 +20,7 @@ _BELOW = 52
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PanelLine:
     """One line of a panel; `text` is its unit in the hover."""
 
     name: str
@@ -36,7 +36,7 @@ class Panel:
     """Some lines under one name, which is safe to be read by plotly."""
 
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[PanelLine, ...]
     least: float = 1.0
     """The axis reaches at least this far."""
 
@@ -110,7 +110,7 @@ def _panel_name(title: str, top: float) -> dict[str, Any]:
     return {**at, "text": title, "showarrow": False, "font": {"color": "--ink", "size": 13}}
 
 
-def _trace(line: Line, times: list[float], axis: str, *, shown: bool) -> dict[str, Any]:
+def _trace(line: PanelLine, times: list[float], axis: str, *, shown: bool) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "lines",

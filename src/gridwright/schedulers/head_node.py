@@ -6,7 +6,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from gridwright.commands import CommandOutput, Surroundings, run_bounded
+from gridwright.commands import CommandOutput, CommandPlace, run_bounded
 
 
 class HeadNode(Protocol):
@@ -62,7 +62,7 @@ class ThisMachine:
         timeout_s: float = 30.0,
     ) -> CommandOutput:
         """Run a command; see HeadNode."""
-        at = Surroundings(where=self.name)
+        at = CommandPlace(where=self.name)
         return run_bounded(command, stdin=stdin, environment=environment, timeout_s=timeout_s, at=at)
 
     def argv(self, command: Sequence[str]) -> list[str]:

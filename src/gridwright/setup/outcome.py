@@ -11,7 +11,7 @@ State = Literal["ok", "changed", "failed", "unreachable", "unfinished"]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SettingChange:
     """One thing that was changed on a node, or would be."""
 
     task: str
@@ -57,7 +57,7 @@ class NodeSetup:
 
     name: str
     state: State = "unfinished"
-    changes: list[Change] = field(default_factory=list)
+    changes: list[SettingChange] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
@@ -109,14 +109,14 @@ def _take(nodes: dict[str, NodeSetup], event: Mapping[str, Any]) -> None:
         node.failures.append(Failure(task.rpartition(" : ")[2], message))
 
 
-def _change(event: Mapping[str, Any]) -> Change:
+def _change(event: Mapping[str, Any]) -> SettingChange:
     sides = [
         (str(each.get("before", "")), str(each.get("after", ""))) for each in event.get("differences", [])
     ]
     task, where, name, setting, found, wanted = (
         str(event.get(key, "")) for key in ("task", "where", "name", "setting", "found", "wanted")
     )
-    return Change(task, where, name, setting, found, wanted, tuple(sides))
+    return SettingChange(task, where, name, setting, found, wanted, tuple(sides))
 
 
 def _end(node: NodeSetup, counts: Mapping[str, Any]) -> None:

@@ -44,7 +44,7 @@ def _some(value: tuple[_Item, ...]) -> tuple[_Item, ...]:
     return value
 
 
-class Entry(Section):
+class MatrixEntry(Section):
     """One launch of a stream: a test by name, or a command of the user's own.
 
     `memory` in bytes, `time_limit` in seconds; None means as the scale has it.
@@ -64,7 +64,7 @@ class Entry(Section):
     )
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Entry:
+    def _one_of_both(self) -> MatrixEntry:
         if (self.test is None) == (self.command is None):
             raise FieldError(
                 "a launch is either `test: NAME` or `command: [PROGRAM, ARGUMENT, ...]`",
@@ -90,7 +90,7 @@ def _entry(value: object) -> object:
     return {"test": value} if isinstance(value, str) else value
 
 
-Launches = Annotated[_List[Annotated[Entry, BeforeValidator(_entry)]], AfterValidator(_some)]
+Launches = Annotated[_List[Annotated[MatrixEntry, BeforeValidator(_entry)]], AfterValidator(_some)]
 
 
 class Matrix(Section):

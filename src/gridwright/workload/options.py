@@ -11,7 +11,7 @@ from gridwright.errors import GridwrightError, Problem
 from gridwright.machine import physical_cores
 from gridwright.spec import GridSpec
 from gridwright.spec.model import LibraryName
-from gridwright.workload.matrix import MAX_STREAMS, Entry, Matrix
+from gridwright.workload.matrix import MAX_STREAMS, Matrix, MatrixEntry
 from gridwright.workload.programs import registry
 from gridwright.workload.scales import Scale
 
@@ -113,7 +113,7 @@ def plan_request(
 
 
 def _launch(
-    entry: Entry, options: WorkloadOptions, *, number: int, stream: int, copies: int, cores: int
+    entry: MatrixEntry, options: WorkloadOptions, *, number: int, stream: int, copies: int, cores: int
 ) -> dict[str, Any]:
     program = registry.program(entry.test) if entry.test else None
     threaded = program is not None and program.threaded

@@ -20,7 +20,7 @@ _UNCERTAINTY = 1.1
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class SpaceNeeds:
     """Bytes that a run needs in each library at the same time."""
 
     data: int
@@ -40,14 +40,14 @@ def needs(
     streams: Sequence[Sequence[str | None]],
     *,
     keep: bool,
-) -> Needs:
+) -> SpaceNeeds:
     """What a run needs: the tables that are missing, and in each stream its largest launch.
 
     `streams` are the tests by name, None for a command, of which nothing is known. With `keep`
     nothing is removed, so all launches count.
     """
     together = sum if keep else max
-    return Needs(
+    return SpaceNeeds(
         data=int(_UNCERTAINTY * sum(table_bytes(name, scale) for name, _ in missing)),
         work=int(
             _UNCERTAINTY
@@ -68,7 +68,7 @@ def _written(test: str | None, library: str, scale: Scale) -> int:
     return int(sum(factor * table_bytes(table, scale) for table, factor in factors.items()))
 
 
-def check_space(libraries: Mapping[str, Path], needed: Needs) -> None:
+def check_space(libraries: Mapping[str, Path], needed: SpaceNeeds) -> None:
     """Check the free space of each file system against all that goes there.
 
     Raises GridwrightError that names every file system that is too small, and OSError.

@@ -23,7 +23,7 @@ MAX_DEPTH = 24
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class YamlNode:
     """A value and where it starts.
 
     `doubtful`: a problem was reported about the value; `incomplete`: one about an entry of it,
@@ -31,7 +31,7 @@ class Node:
     """
 
     index: int
-    value: Scalar | list[Node] | dict[str, Entry]
+    value: Scalar | list[YamlNode] | dict[str, Entry]
     doubtful: bool = False
     incomplete: bool = False
     weight: int = 1
@@ -60,14 +60,14 @@ class Entry:
     """A value of a mapping, and where its key starts."""
 
     key_index: int
-    node: Node
+    node: YamlNode
 
 
 @dataclass(slots=True)
 class Document:
     """What was read: the root, or None when there is none, and all that is wrong so far."""
 
-    root: Node | None
+    root: YamlNode | None
     problems: list[Problem]
 
     def entries(self, path: FieldPath) -> Iterator[Entry]:
@@ -85,7 +85,7 @@ class Document:
 class _Frame:
     """A mapping or list that is being read."""
 
-    node: Node
+    node: YamlNode
     anchor: str | None
     key: str | None = None
     key_index: int = 0
@@ -102,8 +102,8 @@ class _Composer:
     of: FileFormat
     problems: list[Problem] = field(default_factory=list)
     frames: list[_Frame] = field(default_factory=list)
-    anchors: dict[str, Node] = field(default_factory=dict)
-    root: Node | None = None
+    anchors: dict[str, YamlNode] = field(default_factory=dict)
+    root: YamlNode | None = None
     count: int = 0
     last_index: int = 0
 
@@ -123,7 +123,7 @@ class _Composer:
         elif kind == "ScalarEvent":
             self.scalar(event, index)
         elif kind in ("MappingStartEvent", "SequenceStartEvent"):
-            node = Node(index, {} if kind[0] == "M" else [], self.refuse_tag(event, index), is_open=True)
+            node = YamlNode(index, {} if kind[0] == "M" else [], self.refuse_tag(event, index), is_open=True)
             self.budget(index, 1)
             if len(self.frames) >= MAX_DEPTH:
                 remedy = f"a {self.of.name} needs {self.of.levels}; remove some"
@@ -159,7 +159,7 @@ class _Composer:
         self.budget(index, 1)
         is_plain = event.style in (None, "")
         text: str = event.value
-        node = Node(index, resolve(text) if is_plain else text, self.refuse_tag(event, index))
+        node = YamlNode(index, resolve(text) if is_plain else text, self.refuse_tag(event, index))
         if is_plain and text == "<<" and self.at_key():
             self.report(index, "the merge key << is not used here", "write the fields out")
             node.doubtful = True
@@ -177,7 +177,7 @@ class _Composer:
                 "names no anchor" if target is None else "contains itself"
             )
             self.report(index, what, "write the value out")
-            self.place(Node(index, None, doubtful=True), index)
+            self.place(YamlNode(index, None, doubtful=True), index)
             return
         self.budget(index, target.weight)
         self.place(target, index)
@@ -193,7 +193,7 @@ class _Composer:
             bool(self.frames) and isinstance(self.frames[-1].node.value, dict) and self.frames[-1].expects_key
         )
 
-    def place(self, node: Node, index: int) -> None:
+    def place(self, node: YamlNode, index: int) -> None:
         """Put a complete node, used at `index`, where it belongs: root, list item, key or value."""
         if not self.frames:
             self.root = node
@@ -217,7 +217,7 @@ class _Composer:
             else:
                 container[frame.key] = Entry(frame.key_index, node)
 
-    def key_of(self, node: Node, index: int) -> str | None:
+    def key_of(self, node: YamlNode, index: int) -> str | None:
         """The key as text; None, and its value is left out, when it is none or was reported."""
         if isinstance(node.value, (dict, list)):
             self.report(index, "a field name must be text", "write a name and a colon")

@@ -12,7 +12,7 @@ import pytest
 from gridwright.doctor.check import Check
 from gridwright.doctor.checks import all_checks
 from gridwright.doctor.facts.node_facts import NodeFacts
-from gridwright.doctor.observation import Seen
+from gridwright.doctor.observation import Observation
 from gridwright.doctor.probes.findings import PairFindings, Trial, Tried
 from gridwright.doctor.reference import findings, refreshed
 from gridwright.doctor.results import results_of
@@ -29,16 +29,16 @@ BOUGHT = parse_spec(
 ON_LUSTRE = sound(filesystem_type="lustre", source="10.0.0.1@tcp:/scratch")
 
 
-def two(**changes: Any) -> Seen:
+def two(**changes: Any) -> Observation:
     """A grid whose second node is changed."""
     return grid(machine("compute1"), machine("compute2", **changes), spec=MACHINES)
 
 
-def data(**changes: object) -> Seen:
+def data(**changes: object) -> Observation:
     return two(libraries={"data": ON_LUSTRE.model_copy(update=changes)})
 
 
-def work(**changes: object) -> Seen:
+def work(**changes: object) -> Observation:
     usual = {
         "path": "/scratch/work",
         "filesystem_type": "xfs",
@@ -48,32 +48,32 @@ def work(**changes: object) -> Seen:
     return two(libraries={"data": ON_LUSTRE, "work": sound(**(usual | changes))})
 
 
-def logged(kind: str) -> Seen:
+def logged(kind: str) -> Observation:
     return two(kernel_log={kind: {"count": 2, "last": "the kernel's words"}})
 
 
-def tried(trial: Trial, wrong: str | None = "compute2 got the lock that compute1 held") -> Seen:
+def tried(trial: Trial, wrong: str | None = "compute2 got the lock that compute1 held") -> Observation:
     pairs = PairFindings((Tried("shared", ("compute1", "compute2"), trial, wrong),))
     return replace(two(), pairs=pairs)
 
 
-def bought(**changes: Any) -> Seen:
+def bought(**changes: Any) -> Observation:
     usual = {"processors": {"cores": 16, "threads_per_core": 2}, "memory_bytes": 126 * GIB, "cpus": 32}
     library = {"libraries": {"data": ON_LUSTRE}}
     nodes = (machine(name, **(usual | library | changes)) for name in ("compute1", "compute2"))
     return grid(*nodes, spec=BOUGHT)
 
 
-def system(**changes: object) -> Seen:
+def system(**changes: object) -> Observation:
     usual = {"kernel": "6.1.0", "architecture": "x86_64", "release": "debian 12", "identity": "compute2"}
     return two(system=usual | changes)
 
 
-def untried() -> Seen:
+def untried() -> Observation:
     return replace(two(), pairs=PairFindings((), {("compute1", "compute2"): "compute2 has not answered"}))
 
 
-def swapped() -> Seen:
+def swapped() -> Observation:
     return two(
         memory={
             "total_bytes": 40 * GIB,
@@ -84,13 +84,13 @@ def swapped() -> Seen:
     )
 
 
-def array(**changes: object) -> Seen:
+def array(**changes: object) -> Observation:
     usual = {"name": "md0", "level": "raid1", "state": "clean", "wanted": 2, "missing": 0, "action": "idle"}
     return two(arrays=[usual | changes])
 
 
-FAILING: Mapping[str, Callable[[], Seen]] = {
-    "node-silent": lambda: Seen(MACHINES, {}, {"compute1": "no answer in time"}, {}),
+FAILING: Mapping[str, Callable[[], Observation]] = {
+    "node-silent": lambda: Observation(MACHINES, {}, {"compute1": "no answer in time"}, {}),
     "node-down": lambda: replace(two(), down={"compute2": "drained (bad disk)"}),
     "version-differs": lambda: two(version="0.0.9"),
     "kernel-differs": lambda: grid(
@@ -99,7 +99,7 @@ FAILING: Mapping[str, Callable[[], Seen]] = {
         spec=MACHINES,
     ),
     "system-differs": lambda: system(release="rocky 9"),
-    "host-name-double": lambda: Seen(
+    "host-name-double": lambda: Observation(
         MACHINES, {"compute1": machine("template"), "compute2": machine("template")}, {}, {}
     ),
     "machine-id-double": lambda: system(identity="compute1"),
@@ -177,7 +177,7 @@ FAILING: Mapping[str, Callable[[], Seen]] = {
 """For each check that is no row of the tuning table (those have a test of their own): where it fails."""
 
 
-def passing(name: str) -> Seen:
+def passing(name: str) -> Observation:
     """Where a check has something to judge, and finds it right."""
     if name == "instance-smaller":
         return bought()
@@ -252,7 +252,7 @@ def test_a_check_has_a_result_where_nothing_is_known(check: Check) -> None:
             "libraries": {},
         }
     )
-    for seen in (Seen(None, {"compute1": bare}, {}, {}), Seen(MACHINES, {}, {}, {})):
+    for seen in (Observation(None, {"compute1": bare}, {}, {}), Observation(MACHINES, {}, {}, {})):
         found = results_of(seen, [check])
         assert len(found) >= 1
         assert all(each.found for each in found)

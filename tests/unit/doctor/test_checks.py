@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gridwright.commands import CommandOutput
-from gridwright.doctor.examination import examine, seen_of
+from gridwright.doctor.examination import examine, observation_of
 from gridwright.doctor.facts.gather import gather_library
 from gridwright.spec import parse_spec
 from tests.support.doctor_grid import GIB, MACHINES, SPEC, grid, machine, node, results, sound, wrong
@@ -152,7 +152,7 @@ def test_cores_are_held_against_the_spec_where_nodes_are_machines() -> None:
 )
 def test_clocks_are_judged_beyond_the_time_of_the_answer(time: float, name: str | None) -> None:
     answer = CommandOutput(0, node("compute1", time=time).model_dump_json().encode(), b"")
-    seen = seen_of(SPEC, {"compute1": answer}, before=1000.0, after=1010.0)
+    seen = observation_of(SPEC, {"compute1": answer}, before=1000.0, after=1010.0)
     assert [each.name for each in wrong(seen)] == ([name] if name else [])
 
 
@@ -169,7 +169,7 @@ def test_clocks_are_judged_beyond_the_time_of_the_answer(time: float, name: str 
     ],
 )
 def test_a_node_that_does_not_answer_is_a_fault(answer: CommandOutput | None, found: str) -> None:
-    (fault,) = wrong(seen_of(SPEC, {"compute1": answer}, 0.0, 1.0))
+    (fault,) = wrong(observation_of(SPEC, {"compute1": answer}, 0.0, 1.0))
     assert (fault.level, fault.name, fault.nodes) == ("error", "node-silent", ("compute1",))
     assert found in fault.found
 

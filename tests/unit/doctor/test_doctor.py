@@ -15,7 +15,7 @@ from gridwright.doctor.check import CheckResult
 from gridwright.doctor.examination import FACTS, TUNING_DRIFT, examine, faults
 from gridwright.doctor.facts.node_facts import NodeFacts, node_facts
 from gridwright.doctor.file_system_health import health_of_filesystems
-from gridwright.doctor.observation import Seen
+from gridwright.doctor.observation import Observation
 from gridwright.errors import environment_error
 from gridwright.prove.check_event import check_event
 from tests.fixtures.lustre_node import printed
@@ -129,10 +129,10 @@ def test_a_proof_has_one_line_for_all_settings_that_drifted() -> None:
 def test_large_files_on_one_target_are_looked_for_where_the_file_system_answers() -> None:
     path = "/mnt/grid/data/a"
     on_one = Lfs(layouts={path: printed("205-getstripe-default")}, files={path: 2**35})
-    found = health_of_filesystems(Seen(MACHINES, {"compute1": now("compute1")}, {}, {}), on_one)
+    found = health_of_filesystems(Observation(MACHINES, {"compute1": now("compute1")}, {}, {}), on_one)
     assert [getattr(each, "name", each) for each in found["shared"]] == ["single-target-files"]
 
-    hanging = Seen(MACHINES, {"compute1": now("compute1", hangs=True)}, {}, {})
+    hanging = Observation(MACHINES, {"compute1": now("compute1", hangs=True)}, {}, {})
     assert health_of_filesystems(hanging, on_one) == {}
     nothing = Lfs(refuses=CommandOutput(127, b"", b"lfs: not found"))
-    assert health_of_filesystems(Seen(MACHINES, {"compute1": now("compute1")}, {}, {}), nothing) == {}
+    assert health_of_filesystems(Observation(MACHINES, {"compute1": now("compute1")}, {}, {}), nothing) == {}

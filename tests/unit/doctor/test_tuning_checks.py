@@ -13,7 +13,7 @@ from gridwright.doctor.check import CheckResult
 from gridwright.doctor.checks import all_checks
 from gridwright.doctor.checks.tuning import settings_asked
 from gridwright.doctor.facts.disks import _QUEUE
-from gridwright.doctor.observation import Seen
+from gridwright.doctor.observation import Observation
 from gridwright.doctor.results import results_of
 from gridwright.setup.ansible.tuned_values import is_right
 from gridwright.setup.tuning import Compare, NodeSize, TuningRow, Value, tuning_rows, wanted
@@ -25,7 +25,7 @@ SIZE = NodeSize(40 * GIB, 4, 8)
 def result(name: str, **changes: Any) -> CheckResult:
     """What one node that has a setting comes out as."""
     (check,) = [each for each in all_checks() if each.name == name]
-    seen = Seen(MACHINES, {"compute1": machine("compute1", **changes)}, {"compute2": "no answer"}, {})
+    seen = Observation(MACHINES, {"compute1": machine("compute1", **changes)}, {"compute2": "no answer"}, {})
     (found,) = results_of(seen, [check])
     return found
 

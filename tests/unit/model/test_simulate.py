@@ -17,18 +17,20 @@ from hypothesis import strategies as st
 from gridwright.model.simulate import (
     TOLERANCE,
     Activity,
-    Launch,
-    Node,
     Profile,
-    Route,
     Scenario,
+    SimulatedLaunch,
+    SimulatedNode,
+    SimulatedRoute,
+    SimulatedWait,
     Stream,
-    Wait,
     simulate,
 )
 
 CORES, DISK = 0, 1
-NODE = Node({"cpu": Route(((CORES, 1.0),)), "work.read": Route(((DISK, 1.0),), cap=80e6)})
+NODE = SimulatedNode(
+    {"cpu": SimulatedRoute(((CORES, 1.0),)), "work.read": SimulatedRoute(((DISK, 1.0),), cap=80e6)}
+)
 READ_AND_COMPUTE: Profile = (
     (Activity("cpu", 3.0, cap=1.0), Activity("work.read", 400e6)),
     (Activity("cpu", 2.0, cap=1.0),),
@@ -41,8 +43,11 @@ def one_node(profile: Profile, *streams: Stream) -> Scenario:
 
 def test_a_launch_alone() -> None:
     outcome = simulate(one_node(READ_AND_COMPUTE, Stream(0, (0,), start_s=1.0, repeat=2)), bins=12)
-    waits = (Wait("work.read", None, 5.0), Wait("cpu", None, 2.0))
-    assert list(outcome.launches) == [Launch(0, 0, 0, 1.0, 8.0, waits), Launch(0, 0, 0, 8.0, 15.0, waits)]
+    waits = (SimulatedWait("work.read", None, 5.0), SimulatedWait("cpu", None, 2.0))
+    assert list(outcome.launches) == [
+        SimulatedLaunch(0, 0, 0, 1.0, 8.0, waits),
+        SimulatedLaunch(0, 0, 0, 8.0, 15.0, waits),
+    ]
     assert outcome.launches[-1].real_s == 7.0
     assert outcome.launches[:1] == (outcome.launches[0],)
     assert outcome.end_s == 15.0
@@ -53,7 +58,7 @@ def test_a_launch_alone() -> None:
 def test_launches_that_compete_wait_for_the_resource() -> None:
     outcome = simulate(one_node(READ_AND_COMPUTE, Stream(0, (0,)), Stream(0, (0,))))
     for launch in outcome.launches:
-        assert launch.waits == (Wait("work.read", DISK, 8.0), Wait("cpu", None, 2.0))
+        assert launch.waits == (SimulatedWait("work.read", DISK, 8.0), SimulatedWait("cpu", None, 2.0))
 
 
 def test_rates_over_time_and_watched_resources() -> None:
@@ -80,7 +85,12 @@ def shared(nodes: int, seed: int) -> Scenario:
         own = len(capacities)
         capacities += [8.0, 1250e6]
         made.append(
-            Node({"cpu": Route(((own, 1.0),)), "data.read": Route(((0, 1.0), (own + 1, 1.0)), 600e6)})
+            SimulatedNode(
+                {
+                    "cpu": SimulatedRoute(((own, 1.0),)),
+                    "data.read": SimulatedRoute(((0, 1.0), (own + 1, 1.0)), 600e6),
+                }
+            )
         )
     profiles = tuple(
         tuple(
@@ -158,7 +168,10 @@ def test_what_cannot_be_simulated_is_named(profile: Profile, stream: Stream, tex
 
 def test_work_that_nothing_bounds_is_named() -> None:
     scenario = Scenario(
-        (inf,), (Node({"cpu": Route(((0, 1.0),))}),), (((Activity("cpu", 1.0),),),), (Stream(0, (0,)),)
+        (inf,),
+        (SimulatedNode({"cpu": SimulatedRoute(((0, 1.0),))}),),
+        (((Activity("cpu", 1.0),),),),
+        (Stream(0, (0,)),),
     )
     with pytest.raises(ValueError, match="nothing bounds cpu on node 0"):
         simulate(scenario)

@@ -10,7 +10,7 @@ import pytest
 
 from gridwright.catalog import load_catalog
 from gridwright.plan.candidates import Candidate
-from gridwright.plan.design import Explanation, Fit
+from gridwright.plan.design import DesignExplanation, Fit
 from gridwright.plan.difference import bill, difference
 from gridwright.plan.fits import held
 from gridwright.plan.needs import read_needs
@@ -37,7 +37,7 @@ def base() -> Found:
     return search(read_needs(spec()), CATALOG)
 
 
-def explained(instance: str, **sections: Any) -> tuple[Explanation, dict[str, Fit]]:
+def explained(instance: str, **sections: Any) -> tuple[DesignExplanation, dict[str, Fit]]:
     explanation = plan(spec(**sections), CATALOG, explain=instance).explanation
     assert explanation is not None
     rows = {fit.requirement: fit for fit in explanation.fits}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
 from gridwright.model.prediction import Prediction
-from gridwright.plan.design import Design, Explanation, Fit, Neighbour, Plan, Reading
+from gridwright.plan.design import Design, DesignExplanation, Fit, Neighbour, Plan, RequirementReading
 from gridwright.spec import GridSpec, parse_spec
 
 LAKE = """
@@ -126,11 +126,13 @@ def plan() -> Plan:
     return Plan(
         "demo",
         (
-            Reading("cores", "64 physical cores", "requirements.cores, grid.yaml:9"),
-            Reading(
+            RequirementReading("cores", "64 physical cores", "requirements.cores, grid.yaml:9"),
+            RequirementReading(
                 "all libraries at once", "35.7 % of the sum of their rates", "paper 4632-2020: the default"
             ),
-            Reading("data", "20 MB/s per core, written and read", "libraries.data.requires, grid.yaml:14"),
+            RequirementReading(
+                "data", "20 MB/s per core, written and read", "libraries.data.requires, grid.yaml:14"
+            ),
         ),
         ranked,
         (
@@ -149,8 +151,8 @@ def plan() -> Plan:
     )
 
 
-def explanation(cheapest: Design | None) -> Explanation:
-    return Explanation(
+def explanation(cheapest: Design | None) -> DesignExplanation:
+    return DesignExplanation(
         "m5.8xlarge",
         (
             Fit("memory per core", "8 GiB", "8 GB", "yes"),
@@ -196,8 +198,8 @@ def hostile() -> Plan:
     return replace(
         whole,
         grid=HOSTILE,
-        readings=(Reading(HOSTILE, HOSTILE, HOSTILE),),
+        readings=(RequirementReading(HOSTILE, HOSTILE, HOSTILE),),
         designs=(replace(first, prediction=prediction), *whole.designs[1:]),
         neighbours=(Neighbour(HOSTILE, HOSTILE, HOSTILE, 1.0),),
-        explanation=Explanation(HOSTILE, (Fit(HOSTILE, HOSTILE, HOSTILE, "no"),), first, HOSTILE),
+        explanation=DesignExplanation(HOSTILE, (Fit(HOSTILE, HOSTILE, HOSTILE, "no"),), first, HOSTILE),
     )

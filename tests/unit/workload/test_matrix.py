@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
-from gridwright.workload.matrix import BUILT_IN, MATRIX, Entry, Matrix, load_matrix, parse_matrix
+from gridwright.workload.matrix import BUILT_IN, MATRIX, Matrix, MatrixEntry, load_matrix, parse_matrix
 from gridwright.workload.programs import registry
 
 GOOD = "name: own\nstreams:\n  - [sort]\n"
@@ -52,9 +52,9 @@ def test_no_test_of_a_mixed_matrix_is_rare(name: str) -> None:
 
 
 matrices = st.lists(
-    st.lists(st.sampled_from(registry.NAMES).map(lambda name: Entry(test=name)), min_size=1, max_size=4).map(
-        tuple
-    ),
+    st.lists(
+        st.sampled_from(registry.NAMES).map(lambda name: MatrixEntry(test=name)), min_size=1, max_size=4
+    ).map(tuple),
     min_size=1,
     max_size=12,
 ).map(lambda streams: Matrix(name="own", streams=tuple(streams)))

@@ -13,7 +13,7 @@ from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.workload import space
 from gridwright.workload.programs import registry
 from gridwright.workload.scales import scale
-from gridwright.workload.space import Needs, check_space, needs, table_bytes
+from gridwright.workload.space import SpaceNeeds, check_space, needs, table_bytes
 
 MIB = 1 << 20
 
@@ -45,9 +45,9 @@ def libraries(tmp_path: Path) -> dict[str, Path]:
 
 
 def test_libraries_of_one_disk_are_added_up(disk: Disk, libraries: dict[str, Path]) -> None:
-    check_space(libraries, Needs(30 * MIB, 30 * MIB, 30 * MIB))
+    check_space(libraries, SpaceNeeds(30 * MIB, 30 * MIB, 30 * MIB))
     with pytest.raises(GridwrightError) as caught:
-        check_space(libraries, Needs(30 * MIB, 60 * MIB, 10 * MIB))
+        check_space(libraries, SpaceNeeds(30 * MIB, 60 * MIB, 10 * MIB))
     assert caught.value.status == ExitStatus.ENVIRONMENT
     (problem,) = caught.value.problems
     assert problem.where == str(libraries["data"])
@@ -58,9 +58,9 @@ def test_libraries_of_one_disk_are_added_up(disk: Disk, libraries: dict[str, Pat
 
 
 def test_a_part_of_the_disk_stays_free(disk: Disk, libraries: dict[str, Path]) -> None:
-    check_space(libraries, Needs(98 * MIB, 0, 0))
+    check_space(libraries, SpaceNeeds(98 * MIB, 0, 0))
     with pytest.raises(GridwrightError):
-        check_space(libraries, Needs(99 * MIB, 0, 0))
+        check_space(libraries, SpaceNeeds(99 * MIB, 0, 0))
 
 
 def test_each_file_system_that_is_too_small_is_named(
@@ -70,7 +70,7 @@ def test_each_file_system_that_is_too_small_is_named(
     other = dict(libraries) | {"work": Path("/proc")}
     disk.free = 10
     with pytest.raises(GridwrightError) as caught:
-        check_space(other, Needs(20 * MIB, 20 * MIB, 1 * MIB))
+        check_space(other, SpaceNeeds(20 * MIB, 20 * MIB, 1 * MIB))
     assert [problem.where for problem in caught.value.problems] == [str(other["data"]), str(other["work"])]
     assert "for work" not in caught.value.problems[0].what
     assert "for data" not in caught.value.problems[1].what
@@ -82,7 +82,7 @@ def test_streams_run_at_once_and_their_launches_do_not() -> None:
     assert needs(tiny, [], [["sort", "sort"]], keep=False) == one
     assert needs(tiny, [], [["sort"], ["sort"]], keep=False).work == pytest.approx(2 * one.work, abs=2)
     assert needs(tiny, [], [["sort", "sort"]], keep=True).work == pytest.approx(2 * one.work, abs=2)
-    assert needs(tiny, [], [[None]], keep=False) == Needs(0, 0, 0)
+    assert needs(tiny, [], [[None]], keep=False) == SpaceNeeds(0, 0, 0)
 
 
 def test_only_what_is_missing_needs_space_in_data() -> None:

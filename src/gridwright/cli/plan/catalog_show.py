@@ -11,7 +11,7 @@ from rich.console import Console
 from gridwright.catalog import Catalog, InstanceType, load_catalog
 from gridwright.catalog.contents import unknown
 from gridwright.catalog.describe import (
-    Line,
+    FactLine,
     describe_instance,
     describe_managed,
     describe_service,
@@ -140,7 +140,7 @@ def _facts_text(console: Console, name: str, kind: str, lines: Sequence[Line]) -
     console.print(table)
 
 
-def _described(catalog: Catalog, name: str) -> tuple[str, list[Line]]:
+def _described(catalog: Catalog, name: str) -> tuple[str, list[FactLine]]:
     if name in catalog.volumes:
         return "volume type", describe_volume(catalog.volumes[name])
     if name in catalog.managed:
@@ -158,7 +158,7 @@ def _described(catalog: Catalog, name: str) -> tuple[str, list[Line]]:
     return "instance type", lines
 
 
-def _value(line: Line) -> str:
+def _value(line: FactLine) -> str:
     """The value with its unit, as a spec would have it: sizes sold in GiB in GiB, others decimal."""
     value = line.value
     if isinstance(value, str):

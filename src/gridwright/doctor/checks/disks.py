@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gridwright.doctor.check import Answer, Topic, Verdict, idle, judged, unknown
+from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged, unknown
 from gridwright.doctor.facts.node_facts import MountFacts, NodeFacts
-from gridwright.doctor.observation import Seen
+from gridwright.doctor.observation import Observation
 from gridwright.units import format_bytes
 
 DISKS = Topic("Disks and mounts")
@@ -21,20 +21,22 @@ def _library_mounts(facts: NodeFacts) -> set[str | None]:
     return {library.mount_point for library in facts.libraries.values()}
 
 
-def _mount_answers(seen: Seen, sound: str, wrong: dict[str, list[str]]) -> Iterator[Answer]:
+def _mount_answers(
+    observation: Observation, sound: str, wrong: dict[str, list[str]]
+) -> Iterator[NodeJudgement]:
     """One answer for each fault of each node, or that all mounts of a node are sound."""
-    for node, facts in seen.facts.items():
+    for node, facts in observation.facts.items():
         if facts.mounts is None:
-            yield Answer((node,), unknown(facts, "mounts"))
+            yield NodeJudgement((node,), unknown(facts, "mounts"))
         elif not wrong.get(node):
-            yield Answer((node,), judged(True, sound, sound))
+            yield NodeJudgement((node,), judged(True, sound, sound))
         for text in wrong.get(node, ()):
-            yield Answer((node,), judged(False, text, sound))
+            yield NodeJudgement((node,), judged(False, text, sound))
 
 
-def _others(seen: Seen) -> Iterator[tuple[str, MountFacts]]:
+def _others(observation: Observation) -> Iterator[tuple[str, MountFacts]]:
     """Mounts that no library lies on: libraries have checks of their own."""
-    for node, facts in seen.facts.items():
+    for node, facts in observation.facts.items():
         libraries = _library_mounts(facts)
         for mount in facts.mounts or ():
             if mount.mount_point not in libraries:
@@ -49,16 +51,16 @@ def _others(seen: Seen) -> Iterator[tuple[str, MountFacts]]:
     source="Linux Documentation/filesystems/fuse.rst; nfs(5), hard",
     remedy="see whether its server is up; to give it up: umount -l MOUNTPOINT",
 )
-def _hang(seen: Seen) -> Iterator[Answer]:
+def _hang(observation: Observation) -> Iterator[NodeJudgement]:
     wrong: dict[str, list[str]] = {}
-    roots = _hanging_libraries(seen)
-    for node, mount in _others(seen):
+    roots = _hanging_libraries(observation)
+    for node, mount in _others(observation):
         if mount.hangs and mount.mount_point not in roots.get(node, ()):
             wrong.setdefault(node, []).append(f"{mount.source} at {mount.mount_point} does not answer")
-    yield from _mount_answers(seen, "all mounts answer", wrong)
+    yield from _mount_answers(observation, "all mounts answer", wrong)
 
 
-def _hanging_libraries(seen: Seen) -> dict[str, set[str]]:
+def _hanging_libraries(observation: Observation) -> dict[str, set[str]]:
     """Mounts below which a library hangs, which says so itself: of those no mount point is known."""
     return {
         node: {
@@ -67,7 +69,7 @@ def _hanging_libraries(seen: Seen) -> dict[str, set[str]]:
             for library in facts.libraries.values()
             if library.hangs and f"{library.path}/".startswith(f"{mount.mount_point.rstrip('/')}/")
         }
-        for node, facts in seen.facts.items()
+        for node, facts in observation.facts.items()
     }
 
 
@@ -79,12 +81,12 @@ def _hanging_libraries(seen: Seen) -> dict[str, set[str]]:
     source="statvfs(3), ERRORS",
     remedy="see dmesg; then unmount and mount it again",
 )
-def _broken(seen: Seen) -> Iterator[Answer]:
+def _broken(observation: Observation) -> Iterator[NodeJudgement]:
     wrong: dict[str, list[str]] = {}
-    for node, mount in _others(seen):
+    for node, mount in _others(observation):
         if mount.broken:
             wrong.setdefault(node, []).append(f"{mount.source} at {mount.mount_point}: {mount.broken}")
-    yield from _mount_answers(seen, "no mount fails", wrong)
+    yield from _mount_answers(observation, "no mount fails", wrong)
 
 
 @DISKS.check(
@@ -95,9 +97,9 @@ def _broken(seen: Seen) -> Iterator[Answer]:
     source="slurm.conf(5), TmpFS; journald.conf(5), SystemKeepFree",
     remedy="see what takes the room: du -xh --max-depth=2 MOUNTPOINT",
 )
-def _full(seen: Seen) -> Iterator[Answer]:
+def _full(observation: Observation) -> Iterator[NodeJudgement]:
     wrong: dict[str, list[str]] = {}
-    for node, mount in _others(seen):
+    for node, mount in _others(observation):
         total, used, free = mount.total_bytes, mount.used_bytes, mount.available_bytes
         if not mount.local or not total or total < _SMALLEST or used is None or free is None:
             continue
@@ -106,7 +108,7 @@ def _full(seen: Seen) -> Iterator[Answer]:
         if part > FULL and "ro" not in mount.options.split(","):
             text = f"{mount.mount_point}: {100 * part:.0f} % in use, {format_bytes(free)} left"
             wrong.setdefault(node, []).append(text)
-    yield from _mount_answers(seen, f"{100 * FULL:.0f} % at most", wrong)
+    yield from _mount_answers(observation, f"{100 * FULL:.0f} % at most", wrong)
 
 
 @DISKS.check(
@@ -117,15 +119,15 @@ def _full(seen: Seen) -> Iterator[Answer]:
     source="ext4(5); mke2fs(8), -i",
     remedy="see where the small files are: du --inodes -x --max-depth=2 MOUNTPOINT",
 )
-def _inodes(seen: Seen) -> Iterator[Answer]:
+def _inodes(observation: Observation) -> Iterator[NodeJudgement]:
     wrong: dict[str, list[str]] = {}
-    for node, mount in _others(seen):
+    for node, mount in _others(observation):
         if mount.local and mount.inodes and mount.inodes_free is not None:
             used = 1 - mount.inodes_free / mount.inodes
             if used > FULL and (mount.total_bytes or 0) >= _SMALLEST:
                 text = f"{mount.mount_point}: {100 * used:.0f} % of all inodes in use"
                 wrong.setdefault(node, []).append(text)
-    yield from _mount_answers(seen, f"{100 * FULL:.0f} % at most", wrong)
+    yield from _mount_answers(observation, f"{100 * FULL:.0f} % at most", wrong)
 
 
 @DISKS.check(
@@ -136,13 +138,13 @@ def _inodes(seen: Seen) -> Iterator[Answer]:
     source="ext4(5), errors=remount-ro; proc(5), mountinfo",
     remedy="see why with dmesg; where the disk is sound: mount -o remount,rw MOUNTPOINT",
 )
-def _read_only(seen: Seen) -> Iterator[Answer]:
+def _read_only(observation: Observation) -> Iterator[NodeJudgement]:
     wrong: dict[str, list[str]] = {}
-    for node, mount in _others(seen):
+    for node, mount in _others(observation):
         by_nature = mount.mount_point.startswith(_READ_ONLY_BY_NATURE) or not mount.source.startswith("/dev/")
         if mount.local and "ro" in mount.options.split(",") and not by_nature:
             wrong.setdefault(node, []).append(f"{mount.source} at {mount.mount_point} is read-only")
-    yield from _mount_answers(seen, "local disks can be written to", wrong)
+    yield from _mount_answers(observation, "local disks can be written to", wrong)
 
 
 @DISKS.node_check(
@@ -155,7 +157,7 @@ def _read_only(seen: Seen) -> Iterator[Answer]:
     source="tmpfs(5); file-hierarchy(7), /tmp",
     remedy="point TMPDIR at work, or: systemctl mask tmp.mount",
 )
-def _tmp(facts: NodeFacts) -> Verdict:
+def _tmp(facts: NodeFacts) -> Judgement:
     kinds = [mount.type for mount in facts.mounts or () if mount.mount_point == "/tmp"]  # noqa: S108
     kind = kinds[-1] if kinds else "the disk of /"
     return judged(kind not in ("tmpfs", "ramfs"), f"temporary files are on {kind}", "a disk")
@@ -170,7 +172,7 @@ def _tmp(facts: NodeFacts) -> Verdict:
     source="Linux Documentation/admin-guide/md.rst, degraded, array_state",
     remedy="see mdadm --detail /dev/ARRAY; replace the disk, or have gridwright-scratch build it anew",
 )
-def _degraded(facts: NodeFacts) -> Verdict:
+def _degraded(facts: NodeFacts) -> Judgement:
     arrays = facts.arrays or []
     expected = "all disks of each array at work"
     if not arrays:
@@ -200,7 +202,7 @@ def _array_fault(missing: int | None, faulty: list[str], state: str | None) -> s
     source="Linux Documentation/admin-guide/md.rst, sync_action",
     remedy="see how far it is: cat /proc/mdstat",
 )
-def _rebuilding(facts: NodeFacts) -> Verdict:
+def _rebuilding(facts: NodeFacts) -> Judgement:
     arrays = facts.arrays or []
     busy = [f"{each.name}: {each.action}" for each in arrays if each.action not in (None, "idle", "frozen")]
     if not arrays:
@@ -218,7 +220,7 @@ def _rebuilding(facts: NodeFacts) -> Verdict:
     source="docs/scratch.md; EC2 User Guide, Instance store data persistence",
     remedy="see why: systemctl status gridwright-scratch; then: gridwright node scratch --dry-run",
 )
-def _scratch(facts: NodeFacts) -> Verdict:
+def _scratch(facts: NodeFacts) -> Judgement:
     mounted = facts.scratch.mounted if facts.scratch else {}
     expected = "a mount at each mount point of /etc/gridwright/scratch.json"
     if not mounted:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gridwright.doctor.check import Answer, Topic, Verdict, idle, judged
+from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged
 from gridwright.doctor.facts.node_facts import LibraryFacts
-from gridwright.doctor.observation import Seen
+from gridwright.doctor.observation import Observation
 from gridwright.units import format_bytes
 
 LIBRARIES = Topic("Libraries")
@@ -30,7 +30,7 @@ FILE_TIMES_S = 5.0
     source="Linux Documentation/filesystems/fuse.rst; nfs(5), hard",
     remedy="see whether its servers are up and the network reaches them; dmesg names them",
 )
-def _hangs(library: LibraryFacts) -> Verdict:
+def _hangs(library: LibraryFacts) -> Judgement:
     return judged(not library.hangs, "does not answer" if library.hangs else "answers", "an answer at once")
 
 
@@ -42,7 +42,7 @@ def _hangs(library: LibraryFacts) -> Verdict:
     source="docs/grid-spec.md, libraries",
     remedy="mount its file system, then make the directory: mkdir -p DIRECTORY",
 )
-def _missing(library: LibraryFacts) -> Verdict:
+def _missing(library: LibraryFacts) -> Judgement:
     if library.hangs:
         return idle("it does not answer", "a directory")
     remedy = f"mount its file system, then: mkdir -p {library.path}"
@@ -58,7 +58,7 @@ def _missing(library: LibraryFacts) -> Verdict:
     source="mount(8), ro; ext4(5), errors=remount-ro",
     remedy="see why with dmesg; where the disk is sound: mount -o remount,rw MOUNTPOINT",
 )
-def _read_only(library: LibraryFacts) -> Verdict:
+def _read_only(library: LibraryFacts) -> Judgement:
     if library.read_only is None:
         return idle("not known", "it can be written to")
     found = "it can be written to"
@@ -76,7 +76,7 @@ def _read_only(library: LibraryFacts) -> Verdict:
     source="open(2), ERRORS",
     remedy="see its permissions, its quotas, and whether it is full",
 )
-def _refuses(library: LibraryFacts) -> Verdict:
+def _refuses(library: LibraryFacts) -> Judgement:
     expected = "a file can be made in it"
     if library.hangs or library.missing is not None or library.read_only:
         return idle("not tried: it is not there to be written to", expected)
@@ -91,7 +91,7 @@ def _refuses(library: LibraryFacts) -> Verdict:
     source="write(2), ENOSPC; Lustre Operations Manual, handling full OSTs",
     remedy="remove what is not needed, or add capacity",
 )
-def _full(library: LibraryFacts) -> Verdict:
+def _full(library: LibraryFacts) -> Judgement:
     total, free = library.total_bytes, library.available_bytes
     expected = f"{100 * FULL:.0f} % at most"
     if not total or free is None:
@@ -108,7 +108,7 @@ def _full(library: LibraryFacts) -> Verdict:
     source="ext4(5); mke2fs(8), -i",
     remedy="remove small files that are not needed",
 )
-def _inodes(library: LibraryFacts) -> Verdict:
+def _inodes(library: LibraryFacts) -> Judgement:
     expected = f"{100 * FULL:.0f} % at most"
     if not library.inodes or library.inodes_free is None:
         return idle("it counts no inodes", expected)
@@ -124,18 +124,18 @@ def _inodes(library: LibraryFacts) -> Verdict:
     source="write(2), ENOSPC; docs/iotest.md, space",
     remedy="remove what is not needed, or add capacity",
 )
-def _short(seen: Seen) -> Iterator[Answer]:
-    for node, facts in seen.facts.items():
+def _short(observation: Observation) -> Iterator[NodeJudgement]:
+    for node, facts in observation.facts.items():
         cores = facts.processors.cores if facts.processors else facts.cpus
         for name, library in facts.libraries.items():
             where = f"library {name} ({library.path})"
             if library.available_bytes is None or not library.total_bytes:
-                yield Answer((node,), idle(f"{where}: its room is not known"))
+                yield NodeJudgement((node,), idle(f"{where}: its room is not known"))
                 continue
             needs = int(RUN_NEEDS_BYTES * cores + RESERVE_PART * library.total_bytes)
             enough = library.available_bytes >= needs
             found = f"{where}: {format_bytes(library.available_bytes)} left"
-            yield Answer((node,), judged(enough, found, f"{format_bytes(needs)} for the least run"))
+            yield NodeJudgement((node,), judged(enough, found, f"{format_bytes(needs)} for the least run"))
 
 
 @LIBRARIES.check(
@@ -146,17 +146,19 @@ def _short(seen: Seen) -> Iterator[Answer]:
     source="docs/grid-spec.md, libraries.NAME.capacity",
     remedy="add capacity, or correct capacity: in the spec",
 )
-def _small(seen: Seen) -> Iterator[Answer]:
-    for node, facts in seen.facts.items():
+def _small(observation: Observation) -> Iterator[NodeJudgement]:
+    for node, facts in observation.facts.items():
         for name, library in facts.libraries.items():
-            spec = seen.spec.libraries.get(name) if seen.spec else None  # type: ignore[call-overload]
+            spec = observation.spec.libraries.get(name) if observation.spec else None  # type: ignore[call-overload]
             where = f"library {name} ({library.path})"
             if spec is None or spec.capacity is None or not library.total_bytes:
-                yield Answer((node,), idle(f"{where}: the spec names no capacity, or its room is not known"))
+                yield NodeJudgement(
+                    (node,), idle(f"{where}: the spec names no capacity, or its room is not known")
+                )
                 continue
             found = f"{where}: its file system has {format_bytes(library.total_bytes)}"
             right = library.total_bytes >= spec.capacity
-            yield Answer((node,), judged(right, found, f"{spec.capacity} at least"))
+            yield NodeJudgement((node,), judged(right, found, f"{spec.capacity} at least"))
 
 
 @LIBRARIES.library_check(
@@ -167,14 +169,14 @@ def _small(seen: Seen) -> Iterator[Answer]:
     source="tmpfs(5)",
     remedy="put it on a disk, or silence this with the reason",
 )
-def _in_memory(library: LibraryFacts) -> Verdict:
+def _in_memory(library: LibraryFacts) -> Judgement:
     if library.filesystem_type is None:
         return idle("not known", "a disk")
     in_memory = library.filesystem_type in MEMORY_BACKED
     return judged(not in_memory, f"on {library.filesystem_type}", "a disk")
 
 
-def _lock_verdict(library: LibraryFacts, kind: str) -> Verdict:
+def _lock_verdict(library: LibraryFacts, kind: str) -> Judgement:
     expected = f"{kind} locks keep others out"
     if library.locks is None:
         return idle("not tried: it cannot be written to", expected)
@@ -191,7 +193,7 @@ def _lock_verdict(library: LibraryFacts, kind: str) -> Verdict:
     source="002.rec.flock; 000.tun.flock; flock(2); mount.lustre(8), flock",
     remedy="mount it with locks: Lustre with -o flock, NFS 3 with its lock services (rpc.statd) running",
 )
-def _flock(library: LibraryFacts) -> Verdict:
+def _flock(library: LibraryFacts) -> Judgement:
     return _lock_verdict(library, "flock")
 
 
@@ -203,7 +205,7 @@ def _flock(library: LibraryFacts) -> Verdict:
     source="fcntl(2), Advisory record locking; mount.lustre(8), flock; nfs(5), lock",
     remedy="mount it with locks: Lustre with -o flock, NFS 3 with its lock services (rpc.statd) running",
 )
-def _fcntl(library: LibraryFacts) -> Verdict:
+def _fcntl(library: LibraryFacts) -> Judgement:
     return _lock_verdict(library, "fcntl")
 
 
@@ -215,7 +217,7 @@ def _fcntl(library: LibraryFacts) -> Verdict:
     source="nfs(5), DATA AND METADATA COHERENCE; stat(2)",
     remedy="see whether a time service runs on the servers of the file system",
 )
-def _file_times(library: LibraryFacts) -> Verdict:
+def _file_times(library: LibraryFacts) -> Judgement:
     off, expected = library.file_times_off_s, f"within {FILE_TIMES_S:.0f} s"
     if off is None:
         return idle("not tried: it cannot be written to", expected)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gridwright.doctor.check import Answer, Topic, Verdict, idle, judged, unknown
+from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged, unknown
 from gridwright.doctor.facts.node_facts import NodeFacts
-from gridwright.doctor.observation import Seen
+from gridwright.doctor.observation import Observation
 from gridwright.units import format_bytes
 
 MACHINE = Topic("Machine")
@@ -26,22 +26,26 @@ SWAPPED_PART = 0.01
     source="002.rec.memory; 002.rec.family_memory",
     remedy="choose nodes with more memory per core (gridwright catalog list shows it), or use fewer cores",
 )
-def _memory_per_core(seen: Seen) -> Iterator[Answer]:
-    required = seen.spec.requirements.memory_per_core if seen.spec and seen.spec.requirements else None
+def _memory_per_core(observation: Observation) -> Iterator[NodeJudgement]:
+    required = (
+        observation.spec.requirements.memory_per_core
+        if observation.spec and observation.spec.requirements
+        else None
+    )
     wanted = int(required or MEMORY_PER_CORE_BYTES)
-    lab = seen.spec is not None and seen.spec.provider == "lab"
-    for node, facts in seen.facts.items():
-        group = seen.group_of(node)
+    lab = observation.spec is not None and observation.spec.provider == "lab"
+    for node, facts in observation.facts.items():
+        group = observation.group_of(node)
         cores = (group.cores if group else None) or (
             facts.processors.cores if facts.processors else facts.cpus
         )
         each = facts.memory_bytes / cores
         found = f"{format_bytes(int(each))} for each of {cores} cores"
         if lab:
-            yield Answer((node,), idle(f"{found}; nodes of a lab share this machine's memory"))
+            yield NodeJudgement((node,), idle(f"{found}; nodes of a lab share this machine's memory"))
             continue
         enough = each >= USABLE_PART * wanted
-        yield Answer((node,), judged(enough, found, f"{format_bytes(wanted)} for each core"))
+        yield NodeJudgement((node,), judged(enough, found, f"{format_bytes(wanted)} for each core"))
 
 
 @MACHINE.node_check(
@@ -53,7 +57,7 @@ def _memory_per_core(seen: Seen) -> Iterator[Answer]:
     source="Linux Documentation/admin-guide/cputopology.rst, offline",
     remedy="see dmesg for why; to switch one on: echo 1 > /sys/devices/system/cpu/cpuN/online",
 )
-def _off(facts: NodeFacts) -> Verdict:
+def _off(facts: NodeFacts) -> Judgement:
     offline = facts.processors.offline if facts.processors else None
     return judged(not offline, f"processors {offline} are off" if offline else "all are on", "all are on")
 
@@ -69,7 +73,7 @@ def _off(facts: NodeFacts) -> Verdict:
     remedy="have Slurm give out cores (CPUs= equal to the cores), as gridwright render does, or switch "
     "threads off: echo off > /sys/devices/system/cpu/smt/control",
 )
-def _threads(facts: NodeFacts) -> Verdict:
+def _threads(facts: NodeFacts) -> Judgement:
     threads = facts.processors.threads_per_core if facts.processors else 1
     return judged(
         threads == 1, f"{threads} hardware threads to a core", "1, or a scheduler that counts cores"
@@ -85,7 +89,7 @@ def _threads(facts: NodeFacts) -> Verdict:
     source="Linux Documentation/admin-guide/sysctl/vm.rst, swappiness",
     remedy="give jobs what memory they need (sbatch --mem), and have the scheduler keep to it",
 )
-def _swap(facts: NodeFacts) -> Verdict:
+def _swap(facts: NodeFacts) -> Judgement:
     memory = facts.memory
     if memory is None or not memory.swap_bytes:
         return idle("no swap")
@@ -97,19 +101,19 @@ def _declare_trouble(kind: str, name: str, fault: str, texts: tuple[str, str, st
     """A check for one kind of trouble in the kernel's log."""
     reason, source, remedy = texts
 
-    def answers(seen: Seen) -> Iterator[Answer]:
-        for node, facts in seen.facts.items():
-            if seen.spec is not None and seen.spec.provider == "lab":
-                yield Answer((node,), idle("nodes of a lab share this machine's kernel", "none"))
+    def answers(observation: Observation) -> Iterator[NodeJudgement]:
+        for node, facts in observation.facts.items():
+            if observation.spec is not None and observation.spec.provider == "lab":
+                yield NodeJudgement((node,), idle("nodes of a lab share this machine's kernel", "none"))
             elif facts.kernel_log is None:
-                yield Answer((node,), unknown(facts, "kernel_log"))
+                yield NodeJudgement((node,), unknown(facts, "kernel_log"))
             else:
-                yield Answer((node,), _trouble(facts, kind))
+                yield NodeJudgement((node,), _trouble(facts, kind))
 
     MACHINE.check(name, "warning", fault, reason=reason, source=source, remedy=remedy)(answers)
 
 
-def _trouble(facts: NodeFacts, kind: str) -> Verdict:
+def _trouble(facts: NodeFacts, kind: str) -> Judgement:
     trouble = (facts.kernel_log or {}).get(kind)
     if trouble is None:
         return judged(True, "none in the kernel's log", "none")
@@ -179,7 +183,7 @@ for _kind, _name, _fault, *_texts in (
     source="systemctl(1), list-units --failed",
     remedy="see why: systemctl status UNIT; after mending it: systemctl reset-failed UNIT",
 )
-def _services(facts: NodeFacts) -> Verdict:
+def _services(facts: NodeFacts) -> Judgement:
     failed = facts.services.failed if facts.services else []
     shown = ", ".join(failed[:8]) + (f" and {len(failed) - 8} more" if len(failed) > 8 else "")
     return judged(not failed, shown or "none failed", "none failed")
@@ -196,14 +200,16 @@ def _services(facts: NodeFacts) -> Verdict:
     remedy="where opens are refused (ausearch -m avc), mount with a context or set the type permissive: "
     "semanage permissive -a TYPE",
 )
-def _selinux(seen: Seen) -> Iterator[Answer]:
-    for node, facts in seen.facts.items():
+def _selinux(observation: Observation) -> Iterator[NodeJudgement]:
+    for node, facts in observation.facts.items():
         if facts.system is None:
-            yield Answer((node,), unknown(facts, "system"))
+            yield NodeJudgement((node,), unknown(facts, "system"))
             continue
         mounts = facts.mounts or []
         if not any(mount.type == "lustre" for mount in mounts):
-            yield Answer((node,), idle(f"{facts.system.selinux}; no Lustre is mounted"))
+            yield NodeJudgement((node,), idle(f"{facts.system.selinux}; no Lustre is mounted"))
             continue
         found = facts.system.selinux
-        yield Answer((node,), judged(found != "enforcing", found, "permissive or off, or proven to work"))
+        yield NodeJudgement(
+            (node,), judged(found != "enforcing", found, "permissive or off, or proven to work")
+        )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gridwright.doctor.check import Answer, Topic, Verdict, idle, judged, unknown
+from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged, unknown
 from gridwright.doctor.checks.nodes import odd_ones
 from gridwright.doctor.facts.node_facts import InterfaceFacts, NodeFacts
 from gridwright.doctor.instances import instance_of
-from gridwright.doctor.observation import Seen
+from gridwright.doctor.observation import Observation
 from gridwright.units import format_rate
 
 NETWORK = Topic("Network")
@@ -35,18 +35,20 @@ def _speed(facts: NodeFacts) -> int | None:
     source="Linux Documentation/ABI/testing/sysfs-class-net, speed; the catalogue",
     remedy="see ethtool NAME for the speed that was agreed on; see cable, switch and the type of the node",
 )
-def _slow(seen: Seen) -> Iterator[Answer]:
-    for node, facts in seen.facts.items():
+def _slow(observation: Observation) -> Iterator[NodeJudgement]:
+    for node, facts in observation.facts.items():
         if facts.interfaces is None:
-            yield Answer((node,), unknown(facts, "interfaces"))
+            yield NodeJudgement((node,), unknown(facts, "interfaces"))
             continue
-        speed, instance = _speed(facts), instance_of(seen, node)
+        speed, instance = _speed(facts), instance_of(observation, node)
         found = format_rate(speed) if speed else "virtual cards, which name no speed"
         if speed is None or instance is None:
-            yield Answer((node,), idle(found))
+            yield NodeJudgement((node,), idle(found))
             continue
         wanted = instance.network.baseline_bytes_per_s
-        yield Answer((node,), judged(speed >= wanted, found, f"{instance.name}: {format_rate(wanted)}"))
+        yield NodeJudgement(
+            (node,), judged(speed >= wanted, found, f"{instance.name}: {format_rate(wanted)}")
+        )
 
 
 @NETWORK.check(
@@ -57,12 +59,12 @@ def _slow(seen: Seen) -> Iterator[Answer]:
     source="Linux Documentation/ABI/testing/sysfs-class-net, speed",
     remedy="see ethtool NAME on this node and on another; see cable and switch",
 )
-def _differs(seen: Seen) -> Iterator[Answer]:
+def _differs(observation: Observation) -> Iterator[NodeJudgement]:
     def speed(facts: NodeFacts) -> str | None:
         found = _speed(facts)
         return format_rate(found) if found else None
 
-    yield from odd_ones(seen, speed)
+    yield from odd_ones(observation, speed)
 
 
 @NETWORK.check(
@@ -74,12 +76,12 @@ def _differs(seen: Seen) -> Iterator[Answer]:
     source="ip-link(8), mtu; EC2 User Guide, Network MTU",
     remedy="set the same MTU on all nodes and servers: ip link set NAME mtu SIZE",
 )
-def _mtu(seen: Seen) -> Iterator[Answer]:
+def _mtu(observation: Observation) -> Iterator[NodeJudgement]:
     def mtu(facts: NodeFacts) -> str | None:
         sizes = {each.mtu for each in facts.interfaces or () if each.default and each.mtu}
         return f"MTU {', '.join(map(str, sorted(sizes)))}" if sizes else None
 
-    yield from odd_ones(seen, mtu)
+    yield from odd_ones(observation, mtu)
 
 
 @NETWORK.node_check(
@@ -91,7 +93,7 @@ def _mtu(seen: Seen) -> Iterator[Answer]:
     source="Linux Documentation/networking/statistics.rst; RFC 5681, section 3",
     remedy="see which: ip -s -s link show NAME; see cable and switch, and ring sizes (ethtool -g NAME)",
 )
-def _errors(facts: NodeFacts) -> Verdict:
+def _errors(facts: NodeFacts) -> Judgement:
     wrong = []
     for card in _cards(facts):
         packets = card.counters.get("rx_packets", 0) + card.counters.get("tx_packets", 0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from gridwright.doctor.check import Answer, Topic, Verdict, idle, judged
+from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged
 from gridwright.doctor.facts.node_facts import LibraryFacts
-from gridwright.doctor.observation import Seen
+from gridwright.doctor.observation import Observation
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.mounts import SERVED_OVER_NETWORK
 from gridwright.spec.filesystem import FileSystem
@@ -15,12 +15,12 @@ from gridwright.spec.filesystem import FileSystem
 PLACEMENT = Topic("Places")
 
 
-def _placed(seen: Seen) -> Iterator[tuple[str, str, LibraryFacts, FileSystem]]:
+def _placed(observation: Observation) -> Iterator[tuple[str, str, LibraryFacts, FileSystem]]:
     """Node, name, facts, and the file system of the spec, of each library that can be looked at."""
-    for node, facts in seen.facts.items():
+    for node, facts in observation.facts.items():
         for name, library in facts.libraries.items():
-            if seen.spec is not None and library.filesystem_type is not None:
-                yield node, name, library, seen.spec.filesystem_of(name)  # type: ignore[arg-type]
+            if observation.spec is not None and library.filesystem_type is not None:
+                yield node, name, library, observation.spec.filesystem_of(name)  # type: ignore[arg-type]
 
 
 def _is_served(library: LibraryFacts) -> bool:
@@ -40,23 +40,25 @@ def _place(name: str, library: LibraryFacts) -> str:
     source="proc(5), /proc/self/mountinfo; docs/grid-spec.md, filesystems",
     remedy="mount the file system that is meant, and move what was written meanwhile",
 )
-def _elsewhere(seen: Seen) -> Iterator[Answer]:
-    usual = _usual_types(seen)
-    for node, name, library, filesystem in _placed(seen):
+def _elsewhere(observation: Observation) -> Iterator[NodeJudgement]:
+    usual = _usual_types(observation)
+    for node, name, library, filesystem in _placed(observation):
         kind = library.filesystem_type or ""
         if filesystem.is_node_local:
             wrong = kind in SERVED_OVER_NETWORK
-            yield Answer((node,), judged(not wrong, _place(name, library), "a disk of the node itself"))
+            yield NodeJudgement(
+                (node,), judged(not wrong, _place(name, library), "a disk of the node itself")
+            )
         else:
             meant = kind_of(filesystem).kernel_types
             right = kind in meant if meant else kind == usual[name]
             expected = f"{' or '.join(meant) or usual[name]}, as the spec says"
-            yield Answer((node,), judged(right, _place(name, library), expected))
+            yield NodeJudgement((node,), judged(right, _place(name, library), expected))
 
 
-def _usual_types(seen: Seen) -> dict[str, str]:
+def _usual_types(observation: Observation) -> dict[str, str]:
     found: dict[str, Counter[str]] = {}
-    for _, name, library, _ in _placed(seen):
+    for _, name, library, _ in _placed(observation):
         found.setdefault(name, Counter())[library.filesystem_type or ""] += 1
     return {name: counter.most_common(1)[0][0] for name, counter in found.items()}
 
@@ -69,16 +71,16 @@ def _usual_types(seen: Seen) -> dict[str, str]:
     source="proc(5), /proc/self/mountinfo",
     remedy="compare the lines of /etc/fstab, correct the one that differs, and mount again",
 )
-def _other_server(seen: Seen) -> Iterator[Answer]:
+def _other_server(observation: Observation) -> Iterator[NodeJudgement]:
     sources: dict[str, dict[str, str]] = {}
-    for node, name, library, filesystem in _placed(seen):
+    for node, name, library, filesystem in _placed(observation):
         if not filesystem.is_node_local and _is_served(library):
             sources.setdefault(name, {})[node] = library.source or ""
     for name, found in sources.items():
         usual = Counter(found.values()).most_common(1)[0][0]
         for node, source in found.items():
             text = f"library {name} is mounted from {source}"
-            yield Answer((node,), judged(source == usual, text, f"{usual}, as on most nodes"))
+            yield NodeJudgement((node,), judged(source == usual, text, f"{usual}, as on most nodes"))
 
 
 @PLACEMENT.check(
@@ -90,15 +92,17 @@ def _other_server(seen: Seen) -> Iterator[Answer]:
     source="mount(8); hier(7)",
     remedy="mount it (mount MOUNTPOINT; systemctl start gridwright-scratch for an array of local disks)",
 )
-def _not_mounted(seen: Seen) -> Iterator[Answer]:
-    for node, name, library, filesystem in _placed(seen):
+def _not_mounted(observation: Observation) -> Iterator[NodeJudgement]:
+    for node, name, library, filesystem in _placed(observation):
         own = not filesystem.is_node_local or filesystem.node_disks is not None
         expected = f"a mount at {filesystem.path}"
-        if not own or (seen.spec is not None and seen.spec.is_bought and not seen.several):
-            yield Answer((node,), idle(f"library {name}: a directory of the node will do", expected))
+        if not own or (
+            observation.spec is not None and observation.spec.is_bought and not observation.several
+        ):
+            yield NodeJudgement((node,), idle(f"library {name}: a directory of the node will do", expected))
             continue
         text = f"library {name} ({library.path}) is below the mount {library.mount_point}"
-        yield Answer((node,), judged(library.mount_point != "/", text, expected))
+        yield NodeJudgement((node,), judged(library.mount_point != "/", text, expected))
 
 
 @PLACEMENT.library_check(
@@ -109,7 +113,7 @@ def _not_mounted(seen: Seen) -> Iterator[Answer]:
     source="hier(7); journald.conf(5), SystemKeepFree",
     remedy="give the library a disk of its own, or silence this with the reason",
 )
-def _on_root(library: LibraryFacts) -> Verdict:
+def _on_root(library: LibraryFacts) -> Judgement:
     if library.mount_point is None:
         return idle("not known", "a disk of its own")
     found = f"mounted at {library.mount_point}"
@@ -124,20 +128,20 @@ def _on_root(library: LibraryFacts) -> Verdict:
     source="002.rec.saswork; 002.rec.sasdata_high; docs/papers.md",
     remedy="mount the file system of each library, or correct the spec",
 )
-def _together(seen: Seen) -> Iterator[Answer]:
+def _together(observation: Observation) -> Iterator[NodeJudgement]:
     expected = "each file system of the spec on its own device"
     places: dict[tuple[str, str | None, str | None], dict[str, str]] = {}
-    for node, name, library, filesystem in _placed(seen):
+    for node, name, library, filesystem in _placed(observation):
         place = (node, library.mount_point, library.source)
-        places.setdefault(place, {})[name] = _file_system_name(seen, filesystem)
+        places.setdefault(place, {})[name] = _file_system_name(observation, filesystem)
     for (node, point, source), systems in places.items():
         text = ", ".join(f"{system} ({name})" for name, system in sorted(systems.items()))
         right = len(set(systems.values())) == 1
-        yield Answer((node,), judged(right, f"{text} on {source} at {point}", expected))
+        yield NodeJudgement((node,), judged(right, f"{text} on {source} at {point}", expected))
 
 
-def _file_system_name(seen: Seen, filesystem: FileSystem) -> str:
-    named = seen.spec.filesystems if seen.spec else {}
+def _file_system_name(observation: Observation, filesystem: FileSystem) -> str:
+    named = observation.spec.filesystems if observation.spec else {}
     return next((name for name, each in named.items() if each is filesystem), filesystem.type)
 
 
@@ -150,10 +154,10 @@ def _file_system_name(seen: Seen, filesystem: FileSystem) -> str:
     source="002.rec.saswork; 002.rec.utilloc",
     remedy="put work and util on disks of the nodes, or prove that the shared file system delivers both",
 )
-def _over_network(seen: Seen) -> Iterator[Answer]:
-    for node, name, library, _ in _placed(seen):
+def _over_network(observation: Observation) -> Iterator[NodeJudgement]:
+    for node, name, library, _ in _placed(observation):
         if name in ("work", "util"):
-            yield Answer(
+            yield NodeJudgement(
                 (node,), judged(not _is_served(library), _place(name, library), "a disk of the node")
             )
 
@@ -166,11 +170,13 @@ def _over_network(seen: Seen) -> Iterator[Answer]:
     source="docs/grid-spec.md, libraries.data",
     remedy="put data on a file system that all nodes mount",
 )
-def _data_alone(seen: Seen) -> Iterator[Answer]:
-    for node, name, library, _ in _placed(seen):
+def _data_alone(observation: Observation) -> Iterator[NodeJudgement]:
+    for node, name, library, _ in _placed(observation):
         if name != "data":
             continue
-        if not seen.several:
-            yield Answer((node,), idle(f"{_place(name, library)}; the grid has one node"))
+        if not observation.several:
+            yield NodeJudgement((node,), idle(f"{_place(name, library)}; the grid has one node"))
             continue
-        yield Answer((node,), judged(_is_served(library), _place(name, library), "one that all nodes mount"))
+        yield NodeJudgement(
+            (node,), judged(_is_served(library), _place(name, library), "one that all nodes mount")
+        )

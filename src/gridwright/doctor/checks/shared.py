@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gridwright.doctor.check import Answer, Topic, Verdict, idle, judged
-from gridwright.doctor.observation import Seen
+from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged
+from gridwright.doctor.observation import Observation
 from gridwright.doctor.probes.findings import Trial
 
 SHARED = Topic("Shared file systems")
 
 
-def _tried(seen: Seen, trial: Trial, expected: str) -> Iterator[Answer]:
+def _tried(observation: Observation, trial: Trial, expected: str) -> Iterator[NodeJudgement]:
     """What pairs found in a trial; wrong ones name both nodes."""
-    pairs = seen.pairs
+    pairs = observation.pairs
     if pairs is None:
-        yield Answer(
-            tuple(seen.facts), idle("not tried: no file system is shared by several nodes", expected)
+        yield NodeJudgement(
+            tuple(observation.facts), idle("not tried: no file system is shared by several nodes", expected)
         )
         return
     for each in pairs.tried:
         if each.trial == trial:
             text = f"file system {each.filesystem}: {each.wrong or expected}"
-            yield Answer(each.nodes, judged(each.wrong is None, text, expected))
+            yield NodeJudgement(each.nodes, judged(each.wrong is None, text, expected))
     for nodes, why in pairs.untried.items():
-        yield Answer(nodes, idle(f"not tried to the end: {why}", expected))
+        yield NodeJudgement(nodes, idle(f"not tried to the end: {why}", expected))
 
 
 @SHARED.check(
@@ -35,17 +35,19 @@ def _tried(seen: Seen, trial: Trial, expected: str) -> Iterator[Answer]:
     source="docs/doctor.md, Trials between nodes",
     remedy="see whether both nodes answer quickly, and run gridwright doctor again",
 )
-def _untried(seen: Seen) -> Iterator[Answer]:
+def _untried(observation: Observation) -> Iterator[NodeJudgement]:
     expected = "all trials end"
-    if seen.pairs is None:
-        yield Answer(
-            tuple(seen.facts), idle("not tried: no file system is shared by several nodes", expected)
+    if observation.pairs is None:
+        yield NodeJudgement(
+            tuple(observation.facts), idle("not tried: no file system is shared by several nodes", expected)
         )
         return
-    for nodes, why in seen.pairs.untried.items():
-        yield Answer(nodes, judged(False, why, expected))
-    ended = {each.nodes for each in seen.pairs.tried} - set(seen.pairs.untried)
-    yield Answer(tuple(sorted({node for pair in ended for node in pair})), judged(True, expected, expected))
+    for nodes, why in observation.pairs.untried.items():
+        yield NodeJudgement(nodes, judged(False, why, expected))
+    ended = {each.nodes for each in observation.pairs.tried} - set(observation.pairs.untried)
+    yield NodeJudgement(
+        tuple(sorted({node for pair in ended for node in pair})), judged(True, expected, expected)
+    )
 
 
 @SHARED.check(
@@ -56,8 +58,8 @@ def _untried(seen: Seen) -> Iterator[Answer]:
     source="docs/doctor.md, Trials between nodes",
     remedy="compare findmnt on both nodes, and mount the same file system",
 )
-def _same(seen: Seen) -> Iterator[Answer]:
-    return _tried(seen, "seen", "a directory that one node makes is there on the other")
+def _same(observation: Observation) -> Iterator[NodeJudgement]:
+    return _tried(observation, "seen", "a directory that one node makes is there on the other")
 
 
 @SHARED.check(
@@ -68,8 +70,8 @@ def _same(seen: Seen) -> Iterator[Answer]:
     source="nfs(5), Close-to-open cache consistency; Lustre Operations Manual, Lustre features",
     remedy="mount without nocto and without long attribute caches (actimeo); see clocks and server health",
 )
-def _read(seen: Seen) -> Iterator[Answer]:
-    return _tried(seen, "read", "what was written and closed is read elsewhere at once")
+def _read(observation: Observation) -> Iterator[NodeJudgement]:
+    return _tried(observation, "read", "what was written and closed is read elsewhere at once")
 
 
 @SHARED.check(
@@ -80,8 +82,8 @@ def _read(seen: Seen) -> Iterator[Answer]:
     source="rename(2); nfs(5), lookupcache",
     remedy="mount with lookupcache=none, or with a shorter acdirmax",
 )
-def _rename(seen: Seen) -> Iterator[Answer]:
-    return _tried(seen, "rename", "a renamed file is seen elsewhere at once")
+def _rename(observation: Observation) -> Iterator[NodeJudgement]:
+    return _tried(observation, "rename", "a renamed file is seen elsewhere at once")
 
 
 @SHARED.check(
@@ -92,8 +94,8 @@ def _rename(seen: Seen) -> Iterator[Answer]:
     source="002.rec.flock; mount.lustre(8), localflock; nfs(5), local_lock",
     remedy="mount with cluster-wide locks: Lustre with -o flock (not localflock), NFS with local_lock=none",
 )
-def _flock(seen: Seen) -> Iterator[Answer]:
-    return _tried(seen, "flock", "a lock of one node keeps out the other")
+def _flock(observation: Observation) -> Iterator[NodeJudgement]:
+    return _tried(observation, "flock", "a lock of one node keeps out the other")
 
 
 @SHARED.check(
@@ -104,8 +106,8 @@ def _flock(seen: Seen) -> Iterator[Answer]:
     source="fcntl(2); mount.lustre(8), localflock; nfs(5), local_lock",
     remedy="mount with cluster-wide locks: Lustre with -o flock (not localflock), NFS with local_lock=none",
 )
-def _fcntl(seen: Seen) -> Iterator[Answer]:
-    return _tried(seen, "fcntl", "a lock of one node keeps out the other")
+def _fcntl(observation: Observation) -> Iterator[NodeJudgement]:
+    return _tried(observation, "fcntl", "a lock of one node keeps out the other")
 
 
 @SHARED.check(
@@ -117,8 +119,8 @@ def _fcntl(seen: Seen) -> Iterator[Answer]:
     source="open(2), O_APPEND: NFS",
     remedy="give each node a log of its own where the file system is NFS; else see the health of the servers",
 )
-def _append(seen: Seen) -> Iterator[Answer]:
-    return _tried(seen, "append", "all records are there and whole")
+def _append(observation: Observation) -> Iterator[NodeJudgement]:
+    return _tried(observation, "append", "all records are there and whole")
 
 
 @SHARED.check(
@@ -129,45 +131,45 @@ def _append(seen: Seen) -> Iterator[Answer]:
     source="docs/filesystems.md",
     remedy="see whether its servers run",
 )
-def _servers(seen: Seen) -> Iterator[Answer]:
+def _servers(observation: Observation) -> Iterator[NodeJudgement]:
     expected = "all of it serves"
-    yield from _clients(seen, expected)
-    for name, said in seen.filesystems.items():
+    yield from _clients(observation, expected)
+    for name, said in observation.filesystems.items():
         if isinstance(said, str):
-            yield Answer((), judged(False, f"file system {name}: {said}", expected))
+            yield NodeJudgement((), judged(False, f"file system {name}: {said}", expected))
         else:
             words = (
                 f"its servers found {len(said)} things wrong"
                 if said
                 else "its servers answer, and find nothing"
             )
-            yield Answer((), Verdict(True, f"file system {name}: {words}", expected))
+            yield NodeJudgement((), Judgement(True, f"file system {name}: {words}", expected))
 
 
-def _clients(seen: Seen, expected: str) -> Iterator[Answer]:
+def _clients(observation: Observation, expected: str) -> Iterator[NodeJudgement]:
     """What nodes, as clients, could tell of file systems that they were asked about."""
-    for node, facts in seen.facts.items():
+    for node, facts in observation.facts.items():
         for name in facts.health:
             words = (
                 f"{len(facts.health[name])} things are wrong with it"
                 if facts.health[name]
                 else "nothing wrong"
             )
-            yield Answer((node,), Verdict(True, f"file system {name}: {words}", expected))
+            yield NodeJudgement((node,), Judgement(True, f"file system {name}: {words}", expected))
         for section, why in facts.unknown.items():
             name = section.removeprefix("health:")
-            if name == section or seen.spec is None or name not in seen.spec.filesystems:
+            if name == section or observation.spec is None or name not in observation.spec.filesystems:
                 continue
             text = f"file system {name}: {why}"
-            looked_at = _can_be_looked_at(seen, node, name)
-            yield Answer((node,), judged(False, text, expected) if looked_at else idle(text, expected))
+            looked_at = _can_be_looked_at(observation, node, name)
+            yield NodeJudgement((node,), judged(False, text, expected) if looked_at else idle(text, expected))
 
 
-def _can_be_looked_at(seen: Seen, node: str, filesystem: str) -> bool:
+def _can_be_looked_at(observation: Observation, node: str, filesystem: str) -> bool:
     """Whether a library of a shared file system answers: where none does, a check of its own says so."""
-    spec = seen.spec
+    spec = observation.spec
     if spec is None or spec.filesystems[filesystem].is_node_local:
         return False
-    found = seen.facts[node].libraries
+    found = observation.facts[node].libraries
     names = [name for name, each in spec.libraries.items() if each.filesystem == filesystem and name in found]
     return any(not found[name].hangs and found[name].missing is None for name in names)

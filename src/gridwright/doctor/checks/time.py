@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gridwright.doctor.check import Answer, Topic, Verdict, idle, judged
+from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged
 from gridwright.doctor.facts.node_facts import NodeFacts
-from gridwright.doctor.observation import Seen
+from gridwright.doctor.observation import Observation
 
 TIME = Topic("Time")
 APART_S = 2.0
@@ -15,8 +15,8 @@ WRONG_S = 60.0
 """A fifth of the five minutes for which credentials are taken (slurm.conf(5), AuthInfo, ttl)."""
 
 
-def _offset(seen: Seen, node: str) -> float | None:
-    return seen.clock_offsets_s.get(node)
+def _offset(observation: Observation, node: str) -> float | None:
+    return observation.clock_offsets_s.get(node)
 
 
 def _words(offset: float) -> str:
@@ -31,17 +31,17 @@ def _words(offset: float) -> str:
     source="chrony.conf(5), makestep",
     remedy="see whether a time service runs (chronyc tracking, timedatectl)",
 )
-def _apart(seen: Seen) -> Iterator[Answer]:
+def _apart(observation: Observation) -> Iterator[NodeJudgement]:
     expected = f"within {APART_S:.0f} s"
-    for node in seen.facts:
-        offset = _offset(seen, node)
+    for node in observation.facts:
+        offset = _offset(observation, node)
         if offset is None:
-            yield Answer((node,), idle("there is no other clock to compare with", expected))
+            yield NodeJudgement((node,), idle("there is no other clock to compare with", expected))
         elif abs(offset) > WRONG_S:
-            yield Answer((node,), idle(f"{_words(offset)}: see clock-wrong", expected))
+            yield NodeJudgement((node,), idle(f"{_words(offset)}: see clock-wrong", expected))
         else:
             right = abs(offset) <= APART_S
-            yield Answer((node,), judged(right, expected if right else _words(offset), expected))
+            yield NodeJudgement((node,), judged(right, expected if right else _words(offset), expected))
 
 
 @TIME.check(
@@ -53,15 +53,15 @@ def _apart(seen: Seen) -> Iterator[Answer]:
     source="munged(8); slurm.conf(5), AuthInfo (ttl)",
     remedy="set it and keep it: chronyc makestep, systemctl enable --now chronyd",
 )
-def _wrong(seen: Seen) -> Iterator[Answer]:
+def _wrong(observation: Observation) -> Iterator[NodeJudgement]:
     expected = f"within {WRONG_S:.0f} s"
-    for node in seen.facts:
-        offset = _offset(seen, node)
+    for node in observation.facts:
+        offset = _offset(observation, node)
         if offset is None:
-            yield Answer((node,), idle("there is no other clock to compare with", expected))
+            yield NodeJudgement((node,), idle("there is no other clock to compare with", expected))
         else:
             right = abs(offset) <= WRONG_S
-            yield Answer((node,), judged(right, expected if right else _words(offset), expected))
+            yield NodeJudgement((node,), judged(right, expected if right else _words(offset), expected))
 
 
 @TIME.node_check(
@@ -73,7 +73,7 @@ def _wrong(seen: Seen) -> Iterator[Answer]:
     source="adjtimex(2), STA_UNSYNC; chronyc(1), tracking",
     remedy="see which servers it asks and whether they answer: chronyc sources, timedatectl timesync-status",
 )
-def _kept(facts: NodeFacts) -> Verdict:
+def _kept(facts: NodeFacts) -> Judgement:
     clock = facts.clock
     if clock is None or not clock.keepers:
         return idle("no time service runs: see service-time-sync", "synchronised")

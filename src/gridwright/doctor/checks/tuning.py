@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 
-from gridwright.doctor.check import Answer, Topic, Verdict, idle, judged
+from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged
 from gridwright.doctor.facts.node_facts import DiskFacts, MountFacts, NodeFacts
-from gridwright.doctor.observation import Seen
+from gridwright.doctor.observation import Observation
 from gridwright.errors import Level
 from gridwright.setup.ansible.tuned_values import NEEDS_SCHEDULER, is_for_disk, is_right, shown
 from gridwright.setup.tuning import Kind, NodeSize, Role, TuningRow, Value, tuning_rows, wanted
@@ -77,19 +77,21 @@ def _units(row: TuningRow) -> list[str]:
     return [row.key]
 
 
-def _answers(row: TuningRow, seen: Seen) -> Iterator[Answer]:
+def _answers(row: TuningRow, observation: Observation) -> Iterator[NodeJudgement]:
     # Nodes come in few sizes, and a formula is dear to work out.
-    values = {size: wanted(row, size) for size in {_size(facts) for facts in seen.facts.values()}}
-    for node, facts in seen.facts.items():
+    values = {size: wanted(row, size) for size in {_size(facts) for facts in observation.facts.values()}}
+    for node, facts in observation.facts.items():
         value = values[_size(facts)]
         expected = _expected(row, value)
-        why_not = _why_not(row, facts, seen)
+        why_not = _why_not(row, facts, observation)
         if why_not is not None:
-            yield Answer((node,), idle(why_not, expected))
+            yield NodeJudgement((node,), idle(why_not, expected))
             continue
-        for verdict in _JUDGES.get(row.kind, _asked)(row, value, facts, seen):
+        for judgement in _JUDGES.get(row.kind, _asked)(row, value, facts, observation):
             remedy = _remedy(row, value)
-            yield Answer((node,), Verdict(verdict.ok, verdict.found, expected, verdict.applies, remedy))
+            yield NodeJudgement(
+                (node,), Judgement(judgement.ok, judgement.found, expected, judgement.applies, remedy)
+            )
 
 
 def _size(facts: NodeFacts) -> NodeSize:
@@ -119,11 +121,11 @@ def _remedy(row: TuningRow, value: Value) -> str | None:
     return None
 
 
-def _why_not(row: TuningRow, facts: NodeFacts, seen: Seen) -> str | None:
+def _why_not(row: TuningRow, facts: NodeFacts, observation: Observation) -> str | None:
     """Why a row is not for a node; None where it is."""
     if not _ROLES & set(row.roles):
         return f"for {' and '.join(row.roles)} nodes only"
-    if seen.spec is not None and seen.spec.provider == "lab" and row.kind != "mount":
+    if observation.spec is not None and observation.spec.provider == "lab" and row.kind != "mount":
         return "nodes of a lab share this machine's kernel and settings"
     kernel = facts.system.kernel if facts.system else ""
     if row.since and _older(kernel, row.since):
@@ -145,10 +147,10 @@ def _older(kernel: str, release: str) -> bool:
     return (int(running[1]), int(running[2])) < (int(found[1]), int(found[2]))
 
 
-Judge = Callable[[TuningRow, Value, NodeFacts, Seen], Iterator[Verdict]]
+Judge = Callable[[TuningRow, Value, NodeFacts, Observation], Iterator[Judgement]]
 
 
-def _asked(row: TuningRow, value: Value, facts: NodeFacts, seen: Seen) -> Iterator[Verdict]:
+def _asked(row: TuningRow, value: Value, facts: NodeFacts, observation: Observation) -> Iterator[Judgement]:
     """A setting that the node looked up by its key."""
     settings = facts.settings.get(row.kind)
     if settings is None:
@@ -163,7 +165,7 @@ def _asked(row: TuningRow, value: Value, facts: NodeFacts, seen: Seen) -> Iterat
         yield judged(is_right(found, value, row.compare), f"{_setting(row)} = {found}", "")
 
 
-def _block(row: TuningRow, value: Value, facts: NodeFacts, seen: Seen) -> Iterator[Verdict]:
+def _block(row: TuningRow, value: Value, facts: NodeFacts, observation: Observation) -> Iterator[Judgement]:
     disks = [
         disk
         for disk in facts.disks or ()
@@ -175,7 +177,7 @@ def _block(row: TuningRow, value: Value, facts: NodeFacts, seen: Seen) -> Iterat
         yield _of_disk(row, value, disk)
 
 
-def _of_disk(row: TuningRow, value: Value, disk: DiskFacts) -> Verdict:
+def _of_disk(row: TuningRow, value: Value, disk: DiskFacts) -> Judgement:
     found = disk.queue.get(row.key)
     if found is None:
         return idle(f"{disk.name} has no {row.key}. {row.absent or ''}".strip())
@@ -186,7 +188,7 @@ def _of_disk(row: TuningRow, value: Value, disk: DiskFacts) -> Verdict:
     return judged(right, f"{disk.name}: {row.key} = {found}", "")
 
 
-def _mount(row: TuningRow, value: Value, facts: NodeFacts, seen: Seen) -> Iterator[Verdict]:
+def _mount(row: TuningRow, value: Value, facts: NodeFacts, observation: Observation) -> Iterator[Judgement]:
     mounts = [mount for mount in facts.mounts or () if _is_tuned(row, mount, facts)]
     if not mounts:
         yield idle(f"no library or array lies on {' or '.join(row.filesystems or ['such a file system'])}")
@@ -213,23 +215,23 @@ def _is_tuned(row: TuningRow, mount: MountFacts, facts: NodeFacts) -> bool:
     return mount.type not in _LOCAL or mount.mount_point in ours
 
 
-def _tuned(row: TuningRow, value: Value, facts: NodeFacts, seen: Seen) -> Iterator[Verdict]:
+def _tuned(row: TuningRow, value: Value, facts: NodeFacts, observation: Observation) -> Iterator[Judgement]:
     if facts.tuned is None:
         yield idle(f"tuned keeps no profile here. {row.absent or ''}".strip())
     else:
         yield judged(is_right(facts.tuned, value, row.compare), f"profile {facts.tuned}", "")
 
 
-def _service(row: TuningRow, value: Value, facts: NodeFacts, seen: Seen) -> Iterator[Verdict]:
+def _service(row: TuningRow, value: Value, facts: NodeFacts, observation: Observation) -> Iterator[Judgement]:
     if row.key == "time-sync":
         yield _time_sync(facts)
     elif row.key == "host-name":
-        yield _host_name(facts, seen)
+        yield _host_name(facts, observation)
     else:
-        yield from _asked(row, value, facts, seen)
+        yield from _asked(row, value, facts, observation)
 
 
-def _time_sync(facts: NodeFacts) -> Verdict:
+def _time_sync(facts: NodeFacts) -> Judgement:
     if facts.clock is None:
         return idle("not known")
     if facts.system and facts.system.container and not facts.clock.keepers:
@@ -239,13 +241,13 @@ def _time_sync(facts: NodeFacts) -> Verdict:
     return judged(right, keepers or ("synchronised" if right else "no time service runs"), "")
 
 
-def _host_name(facts: NodeFacts, seen: Seen) -> Verdict:
+def _host_name(facts: NodeFacts, observation: Observation) -> Judgement:
     if facts.names is None:
         return idle(f"not known: {facts.unknown.get('names', '')}")
     found = (
         f"{facts.names.host}: {', '.join(facts.names.addresses) or facts.names.unresolved or 'no address'}"
     )
-    if not seen.several:
+    if not observation.several:
         return idle(f"{found}; no other node asks for it")
     reached = [each for each in facts.names.addresses if not each.startswith(("127.", "::1"))]
     return judged(bool(reached), found, "")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from gridwright.doctor.observation import Seen
+from gridwright.doctor.observation import Observation
 from gridwright.doctor.probes.channel import PROBES, Channel, NoAnswer, Refused
 from gridwright.doctor.probes.findings import PairFindings, Tried
 from gridwright.doctor.probes.trials import trials
@@ -39,9 +39,13 @@ class _Outcome:
     untried: str | None = None
 
 
-def probe_pairs(seen: Seen, attach: Attach) -> PairFindings | None:
+def probe_pairs(observation: Observation, attach: Attach) -> PairFindings | None:
     """Have pairs of nodes try each shared file system; None where no two nodes share one."""
-    pairs = [pair for name in seen.spec.filesystems for pair in _pairs_of(seen, name)] if seen.spec else []
+    pairs = (
+        [pair for name in observation.spec.filesystems for pair in _pairs_of(observation, name)]
+        if observation.spec
+        else []
+    )
     if not pairs:
         return None
     deadline = time.monotonic() + BUDGET_S
@@ -57,9 +61,9 @@ def probe_pairs(seen: Seen, attach: Attach) -> PairFindings | None:
     )
 
 
-def _pairs_of(seen: Seen, filesystem: str) -> list[_Pair]:
+def _pairs_of(observation: Observation, filesystem: str) -> list[_Pair]:
     """Neighbours by name, for a file system that is shared; one library stands for it."""
-    spec = seen.spec
+    spec = observation.spec
     if spec is None or spec.filesystems[filesystem].is_node_local:
         return []
     library = next((name for name, each in spec.libraries.items() if each.filesystem == filesystem), None)
@@ -67,7 +71,7 @@ def _pairs_of(seen: Seen, filesystem: str) -> list[_Pair]:
         return []
     nodes = [
         node
-        for node, facts in seen.facts.items()
+        for node, facts in observation.facts.items()
         if (found := facts.libraries.get(library)) is not None
         and not (found.hangs or found.missing or found.refused)
     ]

@@ -12,7 +12,7 @@ from gridwright.catalog import Catalog, load_catalog
 from gridwright.model.papers.figures import (
     PAPERS,
     Advice,
-    Configuration,
+    PaperConfiguration,
     PublishedFigure,
     Role,
     Unit,
@@ -86,7 +86,7 @@ class PapersCheck:
     papers: tuple[PaperSummary, ...]
     instance_table: PaperSummary
     others: PaperSummary
-    configurations: tuple[Configuration, ...]
+    configurations: tuple[PaperConfiguration, ...]
     advice: tuple[Advice, ...]
 
     def of(self, *roles: Role) -> tuple[PaperRow, ...]:

@@ -41,7 +41,7 @@ _UNITS: Mapping[str, tuple[float, Unit]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Configuration:
+class PaperConfiguration:
     """A grid that a paper tested.
 
     `spec` is the file of its grid spec, empty where the paper does not describe enough for one; `note`
@@ -131,10 +131,10 @@ def published_figures() -> tuple[PublishedFigure, ...]:
 
 
 @cache
-def configurations() -> Mapping[str, Configuration]:
+def configurations() -> Mapping[str, PaperConfiguration]:
     """Every configuration that the papers tested, by name."""
     return {
-        row["configuration"]: Configuration(
+        row["configuration"]: PaperConfiguration(
             row["configuration"],
             row["spec"],
             int(row["streams_per_node"]) if row["streams_per_node"] else None,

@@ -12,7 +12,7 @@ from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import Operation
 from gridwright.model.grid import GridModel, grid_model
 from gridwright.model.papers.figures import (
-    Configuration,
+    PaperConfiguration,
     PublishedFigure,
     configurations,
     paper_spec,
@@ -91,15 +91,15 @@ def predict_figure(figure: PublishedFigure, grids: PaperGrids) -> float:
     return _HOW[figure.how](figure, configuration, grids)
 
 
-def _steady(figure: PublishedFigure, configuration: Configuration, grids: PaperGrids) -> float:
+def _steady(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> float:
     return _rate(grids.grid(configuration.spec, figure.target), figure, configuration, burst=False)
 
 
-def _burst(figure: PublishedFigure, configuration: Configuration, grids: PaperGrids) -> float:
+def _burst(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> float:
     return _rate(grids.grid(configuration.spec, figure.target), figure, configuration, burst=True)
 
 
-def _rate(model: GridModel, figure: PublishedFigure, configuration: Configuration, burst: bool) -> float:
+def _rate(model: GridModel, figure: PublishedFigure, configuration: PaperConfiguration, burst: bool) -> float:
     """What the tightest limit on the way lets through, with every node busy, of what the figure is of."""
     if why := model.unknown.get(figure.library):
         raise NotPredicted(why)
@@ -119,14 +119,14 @@ def _parts(model: GridModel, figure: PublishedFigure, streams: int) -> float:
     )
 
 
-def _capacity(figure: PublishedFigure, configuration: Configuration, grids: PaperGrids) -> float:
+def _capacity(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> float:
     """What the file system itself passes, whatever its clients can take."""
     model = grids.grid(configuration.spec, figure.target)
     route = model.routes[figure.library][cast(Operation, figure.operation)]
     return min(use.resource.bytes_per_s for use in route.uses if use.resource.scope == "grid")
 
 
-def _memory(figure: PublishedFigure, configuration: Configuration, grids: PaperGrids) -> float:
+def _memory(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> float:
     return grids.catalog.instance(figure.target).memory_bytes_per_core
 
 
@@ -136,7 +136,7 @@ def _sizes(family: str, grids: PaperGrids) -> list[InstanceType]:
 
 
 def _family(
-    figure: PublishedFigure, configuration: Configuration, grids: PaperGrids, bursts_only: bool
+    figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids, bursts_only: bool
 ) -> list[float]:
     """The rate of each size of a family, of those alone that burst with `bursts_only`."""
     rates = []
@@ -148,28 +148,28 @@ def _family(
     return rates
 
 
-def _family_burst_max(figure: PublishedFigure, configuration: Configuration, grids: PaperGrids) -> float:
+def _family_burst_max(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> float:
     return max(_family(figure, configuration, grids, bursts_only=True))
 
 
-def _family_burst_min(figure: PublishedFigure, configuration: Configuration, grids: PaperGrids) -> float:
+def _family_burst_min(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> float:
     return min(_family(figure, configuration, grids, bursts_only=True))
 
 
-def _family_mean(figure: PublishedFigure, configuration: Configuration, grids: PaperGrids) -> float:
+def _family_mean(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> float:
     return statistics.fmean(_family(figure, configuration, grids, bursts_only=False))
 
 
-def _ratio(figure: PublishedFigure, configuration: Configuration, grids: PaperGrids) -> float:
+def _ratio(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> float:
     return _mean_ratio(figure, configuration, grids, PAPER_WORKLOAD)
 
 
-def _ratio_cached(figure: PublishedFigure, configuration: Configuration, grids: PaperGrids) -> float:
+def _ratio_cached(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> float:
     return _mean_ratio(figure, configuration, grids, CACHED_WORKLOAD)
 
 
 def _mean_ratio(
-    figure: PublishedFigure, configuration: Configuration, grids: PaperGrids, replay: Replay
+    figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids, replay: Replay
 ) -> float:
     """The mean of the launches' CPU/real ratios, which is what the papers print."""
     every_node = figure.per == "node"
@@ -179,7 +179,7 @@ def _mean_ratio(
     return found
 
 
-_HOW: Mapping[str, Callable[[PublishedFigure, Configuration, PaperGrids], float]] = {
+_HOW: Mapping[str, Callable[[PublishedFigure, PaperConfiguration, PaperGrids], float]] = {
     "steady": _steady,
     "burst": _burst,
     "capacity": _capacity,

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gridwright.commands import CommandNotStarted, CommandOutput, Surroundings, run_bounded
+from gridwright.commands import CommandNotStarted, CommandOutput, CommandPlace, run_bounded
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.providers.lab.cgroups import MemberGroups
 from gridwright.providers.lab.processes import ProcessId
@@ -115,7 +115,7 @@ class Node:
                 leaves_daemon=leaves_daemon,
                 name=command[0],
                 # joining control groups only writes to files
-                at=Surroundings(self.name, "/", prepare=self.groups.join, kill=_kill_group),
+                at=CommandPlace(self.name, "/", prepare=self.groups.join, kill=_kill_group),
             )
         except CommandNotStarted:
             self.check()

@@ -33,7 +33,7 @@ _TEMPLATE = "design.html.j2"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DesignOutcome:
     """What the page says first."""
 
     kind: Literal["met", "missed", "unjudged"]
@@ -42,7 +42,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DesignPart:
     """One grid on the page."""
 
     title: str
@@ -58,7 +58,7 @@ def prediction_page(prediction: Prediction) -> str:
     """The page of one grid, as a whole HTML document that opens offline in light and dark."""
     charts = (predicted_chart(prediction), costs_chart(prediction))
     shown = tuple(chart for chart in charts if chart)
-    part = Part(
+    part = DesignPart(
         "What each library gets",
         (),
         shown,
@@ -120,14 +120,14 @@ def _facts(prediction: Prediction) -> list[tuple[str, str]]:
     ]
 
 
-def _predicted(prediction: Prediction) -> Outcome:
+def _predicted(prediction: Prediction) -> DesignOutcome:
     missed = [library.library for library in prediction.libraries if library.met is False]
     if prediction.met is None:
         sentence = "Nothing is required of this grid, so nothing is judged."
-        return Outcome("unjudged", "Nothing required: no verdict", (sentence,))
+        return DesignOutcome("unjudged", "Nothing required: no verdict", (sentence,))
     if prediction.met:
         sentence = "Every requirement is met by rates that last, not by bursts."
-        return Outcome("met", "Requirements met, as predicted", (sentence,))
+        return DesignOutcome("met", "Requirements met, as predicted", (sentence,))
     sentences = []
     if missed:
         binds = [
@@ -140,22 +140,22 @@ def _predicted(prediction: Prediction) -> Outcome:
         sentences.append(f"{listed(missed)} {short} short, bound by {listed([*dict.fromkeys(binds)])}.")
     if prediction.together is not None and not prediction.together.met:
         sentences.append("With all libraries busy at once, too little is left for each.")
-    return Outcome(
+    return DesignOutcome(
         "missed",
         "Requirements missed, as predicted",
         tuple(sentences) or ("The findings below say what is missed.",),
     )
 
 
-def _planned(plan: Plan) -> Outcome:
+def _planned(plan: Plan) -> DesignOutcome:
     if not plan.designs:
         sentences = plan.impossible or ("No candidate meets all requirements.",)
-        return Outcome("missed", "No design meets the requirements", sentences)
+        return DesignOutcome("missed", "No design meets the requirements", sentences)
     first = plan.designs[0]
     meets = "1 design meets" if len(plan.designs) == 1 else f"{count(len(plan.designs))} designs meet"
     cost = f"{dollars(first.usd_per_hour)} USD per hour, {monthly(first.usd_per_hour)} per month"
     cheapest = f"The cheapest: {first.title}, {cost}."
-    return Outcome("met", f"{meets} the requirements", (cheapest, *plan.impossible))
+    return DesignOutcome("met", f"{meets} the requirements", (cheapest, *plan.impossible))
 
 
 def _prediction_tables(prediction: Prediction) -> tuple[Table, ...]:
@@ -173,7 +173,7 @@ def _plan_tables(plan: Plan) -> Sequence[Table]:
     return [*found, tables.designs_table(plan.designs)] if plan.designs else found
 
 
-def _design_part(rank: int, design: Design) -> Part:
+def _design_part(rank: int, design: Design) -> DesignPart:
     facts = (
         ("Cost", cost_text(design.usd_per_hour)),
         ("Size", size_text(design.prediction)),
@@ -181,7 +181,7 @@ def _design_part(rank: int, design: Design) -> Part:
         ("Resilience", f"{resilience_text(design)}: {design.survives}"),
         ("Pareto front", "on it" if design.front else "not on it"),
     )
-    return Part(
+    return DesignPart(
         f"{rank}. {design.title}",
         facts,
         (),

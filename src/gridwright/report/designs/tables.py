@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gridwright.model.prediction import Prediction, Together
-from gridwright.plan.design import Design, Explanation, Fits, Neighbour, Reading
+from gridwright.plan.design import Design, DesignExplanation, Fits, Neighbour, RequirementReading
 from gridwright.report.designs.charts import MARK_OF
 from gridwright.report.designs.words import (
     binding,
@@ -159,7 +159,7 @@ def bill_table(prediction: Prediction) -> Table | None:
     return replace(table, note=note)
 
 
-def readings_table(readings: Sequence[Reading]) -> Table:
+def readings_table(readings: Sequence[RequirementReading]) -> Table:
     """How the planner read what is required."""
     return table_of(
         "Requirements, as they were read",
@@ -210,7 +210,7 @@ def neighbours_table(neighbours: Sequence[Neighbour]) -> Table | None:
     )
 
 
-def explanation_table(explanation: Explanation) -> Table:
+def explanation_table(explanation: DesignExplanation) -> Table:
     """One instance type against every requirement."""
     return table_of(
         f"{explanation.instance} against each requirement",

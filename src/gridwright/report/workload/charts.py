@@ -7,7 +7,7 @@ from typing import Any
 
 from gridwright.report.charts import time_unit
 from gridwright.report.figures import MB, finite, listed, plain, seconds, share
-from gridwright.report.panels import LEFT, Line, Panel, mark_line, panels_figure, time_axis
+from gridwright.report.panels import LEFT, Panel, PanelLine, mark_line, panels_figure, time_axis
 from gridwright.report.plot import Chart, axis_title, layout_of, rate_axis, safe
 from gridwright.report.workload.series import Series, Span, Values, times_of
 from gridwright.report.workload.tables import bound_words, ratio
@@ -52,7 +52,7 @@ def _library(name: str, sides: dict[str, Values]) -> Panel | None:
         rates = tuple(None if value is None else value / MB for value in sides[key])
         if _drawable(rates):
             text = f"{safe(name)} {title} %{{y:,.4~g}} MB/s<extra></extra>"
-            lines.append(Line(title, rates, colour, text, dash, 1.5 if dash == "dot" else 2))
+            lines.append(PanelLine(title, rates, colour, text, dash, 1.5 if dash == "dot" else 2))
     return Panel(f"<b>{safe(_short(name))}</b>, MB/s", tuple(lines)) if lines else None
 
 
@@ -81,10 +81,10 @@ def running_chart(series: Series, tail: float | None) -> Chart | None:
     """How many launches ran at once, and how busy the nodes' CPUs were."""
     panels = []
     if _drawable(series.running):
-        line = Line("running", series.running, "--mixed", "%{y:,.3~g} launches at once<extra></extra>")
+        line = PanelLine("running", series.running, "--mixed", "%{y:,.3~g} launches at once<extra></extra>")
         panels.append(Panel("<b>Launches</b> at once", (line,)))
     if _drawable(series.cpu_percent):
-        line = Line("CPU", series.cpu_percent, "--ink", "CPU %{y:.0f} %<extra></extra>")
+        line = PanelLine("CPU", series.cpu_percent, "--ink", "CPU %{y:.0f} %<extra></extra>")
         panels.append(Panel("<b>CPU</b>, % of all", (line,), least=100.0))
     if not panels:
         return None

@@ -10,7 +10,7 @@ from gridwright.report.figures import finite
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedRun:
     """One published row; figures stand as they were printed, and are empty where none was."""
 
     fact_id: str
@@ -39,7 +39,7 @@ class Published:
         return (user + system) / real if real and user is not None and system is not None else None
 
 
-def published_workloads() -> list[Published]:
+def published_workloads() -> list[PublishedRun]:
     """The published rows, in the order of the data file."""
     text = files("gridwright.report").joinpath("data", "published_workloads.csv").read_text(encoding="utf-8")
-    return [Published(**row) for row in csv.DictReader(text.splitlines())]
+    return [PublishedRun(**row) for row in csv.DictReader(text.splitlines())]

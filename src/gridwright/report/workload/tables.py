@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from gridwright.report.figures import ABSENT, GB, count, finite, megabytes, plain, volume
 from gridwright.report.tables import Cell, Table, table_of
-from gridwright.report.workload.published import Published, published_workloads
+from gridwright.report.workload.published import PublishedRun, published_workloads
 from gridwright.runs.workload_record import LaunchRecord, StepRecord, TestSummary, WorkloadSummary
 
 LONGEST = 40
@@ -88,11 +88,11 @@ def in_all(summary: WorkloadSummary) -> Table:
 def published() -> Table:
     """Results of published test beds, in the same columns."""
 
-    def shown(name: str) -> Callable[[Published], str]:
+    def shown(name: str) -> Callable[[PublishedRun], str]:
         return lambda row: getattr(row, name) or ABSENT
 
     table = table_of(
-        "Published, for comparison",
+        "PublishedRun, for comparison",
         published_workloads(),
         {
             "Published": shown("file_system"),

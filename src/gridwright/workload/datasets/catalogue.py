@@ -14,9 +14,9 @@ from gridwright.workload.datasets.sales import (
     TRANSACTIONS,
 )
 from gridwright.workload.datasets.series import SERIES
-from gridwright.workload.datasets.table import Table
+from gridwright.workload.datasets.table import DataTable
 
-TABLES: dict[str, Table] = {
+TABLES: dict[str, DataTable] = {
     table.name: table
     for table in (
         TRANSACTIONS,

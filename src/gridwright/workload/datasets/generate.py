@@ -15,7 +15,7 @@ import numpy as np
 
 from gridwright.workload.datasets.checksum import Checksum
 from gridwright.workload.datasets.quantiles import Draws
-from gridwright.workload.datasets.table import Columns, Part, Table, to_batch
+from gridwright.workload.datasets.table import Columns, DataTable, TablePart, to_batch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,7 +69,7 @@ class _HashedFile(io.RawIOBase):
 
 
 def write_table(
-    table: Table,
+    table: DataTable,
     path: Path,
     *,
     units: Mapping[str, int],
@@ -110,12 +110,12 @@ def write_table(
     )
 
 
-def parts(table: Table, units: Mapping[str, int], seed: int, copy: int) -> Iterator[Part]:
+def parts(table: DataTable, units: Mapping[str, int], seed: int, copy: int) -> Iterator[TablePart]:
     """The parts of a table, in order."""
     number = int.from_bytes(hashlib.sha256(table.name.encode()).digest()[:4])
     step = table.units_per_part
     for index, start in enumerate(range(0, units[table.name], step)):
-        yield Part(
+        yield TablePart(
             index=index,
             start=start,
             units=min(step, units[table.name] - start),
@@ -125,7 +125,7 @@ def parts(table: Table, units: Mapping[str, int], seed: int, copy: int) -> Itera
 
 
 @contextlib.contextmanager
-def _sink(table: Table, file: _HashedFile) -> Iterator[Callable[[Columns], None]]:
+def _sink(table: DataTable, file: _HashedFile) -> Iterator[Callable[[Columns], None]]:
     """What writes columns to a file, as Arrow or as CSV."""
     import pyarrow as pa
     import pyarrow.csv

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from gridwright.workload.datasets.quantiles import Draws, Integers
-from gridwright.workload.datasets.table import Columns, Expected, Part, Table
+from gridwright.workload.datasets.table import Columns, DataTable, Expected, TablePart
 
 ITEMS_PER_PROBLEM = 256
 ROWS = 128
@@ -21,7 +21,7 @@ CHOICES = 4
 _PART_OF_WEIGHT = 10
 
 
-def _make(part: Part) -> Columns:
+def _make(part: TablePart) -> Columns:
     draws, count = part.draws, part.units * ITEMS_PER_PROBLEM
     problem = np.repeat(np.arange(part.start, part.start + part.units, dtype=np.int64), ITEMS_PER_PROBLEM)
     item = np.tile(np.arange(ITEMS_PER_PROBLEM, dtype=np.int64), part.units)
@@ -64,7 +64,7 @@ def _sums(place: Integers, amount: Integers, count: int) -> Integers:
     return np.bincount(place, weights=amount.astype(np.float64), minlength=count).astype(np.int64)
 
 
-def _expect(columns: Columns, part: Part) -> Expected:
+def _expect(columns: Columns, part: TablePart) -> Expected:
     table = {name: values.astype(np.int64) for name, values in columns.items()}
     weight, value, capacity = (
         table[name].reshape(part.units, ITEMS_PER_PROBLEM) for name in ("weight", "value", "capacity")
@@ -91,7 +91,7 @@ def _knapsack(weight: Integers, value: Integers, capacity: int) -> int:
     return int(best[-1])
 
 
-ITEMS = Table(
+ITEMS = DataTable(
     "items",
     {
         **dict.fromkeys(("problem", "item", "weight", "value", "capacity"), "i8"),

@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 
 from gridwright.workload.datasets.quantiles import Draws, Floats, Integers, exp
-from gridwright.workload.datasets.table import Columns, Expected, Part, Table
+from gridwright.workload.datasets.table import Columns, DataTable, Expected, TablePart
 
 FACTORS = 5
 PREDICTORS = tuple(f"x{number:02d}" for number in range(1, 41))
@@ -85,7 +85,7 @@ def label_of(x05: Floats, x12: Floats) -> Integers:
     return 2 * (x05 > 0.3).astype(np.int64) + (x12 * x12 > 1.0).astype(np.int64)
 
 
-def _predictors(part: Part) -> dict[str, Floats]:
+def _predictors(part: TablePart) -> dict[str, Floats]:
     rows, draws = part.units, part.draws
     factors = [draws.normal(rows) for _ in range(FACTORS)]
     found: dict[str, Floats] = {}
@@ -122,7 +122,7 @@ def _mean(coefficients: Mapping[str, float], columns: Mapping[str, Floats]) -> F
     return exp(np.clip(combine(coefficients, columns), -3.0, 3.5) + 2.0**-11)
 
 
-def _make(part: Part) -> Columns:
+def _make(part: TablePart) -> Columns:
     rows, draws = part.units, part.draws
     x = _predictors(part)
     count = groups(part.total["observations"])
@@ -149,7 +149,7 @@ def _make(part: Part) -> Columns:
     return {"id": number, **seen, "grp": group, **responses, "label": label}
 
 
-def _expect(columns: Columns, part: Part) -> Expected:
+def _expect(columns: Columns, part: TablePart) -> Expected:
     values = cast("dict[str, Floats]", columns)
     complete = ~(np.isnan(values["x31"]) | np.isnan(values["x32"]))
     linear, first = values["y_linear"][complete], values["x01"][complete]
@@ -187,7 +187,7 @@ def _nearest(columns: Mapping[str, Floats]) -> Integers:
     return np.asarray(np.argmin(np.stack(distances), axis=0), dtype=np.int64)
 
 
-OBSERVATIONS = Table(
+OBSERVATIONS = DataTable(
     "observations",
     {
         "id": "i8",

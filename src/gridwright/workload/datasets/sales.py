@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from gridwright.workload.datasets.quantiles import Draws, Integers
-from gridwright.workload.datasets.table import Columns, Expected, Part, Table, labels
+from gridwright.workload.datasets.table import Columns, DataTable, Expected, TablePart, labels
 
 REGIONS = labels([f"region {number:02d}" for number in range(12)], 16)
 CHANNELS = labels(["branch", "online", "partner", "phone"], 8)
@@ -35,7 +35,7 @@ def segment_of(account: Integers) -> Integers:
     return (account * 2_654_435_761 >> 16) % SEGMENTS
 
 
-def _transactions(part: Part) -> Columns:
+def _transactions(part: TablePart) -> Columns:
     rows, draws = part.units, part.draws
     account = account_of(draws.skewed(part.total["accounts"], rows))
     market = draws.normal(rows)
@@ -56,7 +56,7 @@ def _transactions(part: Part) -> Columns:
     return columns
 
 
-def _expect_transactions(columns: Columns, part: Part) -> Expected:
+def _expect_transactions(columns: Columns, part: TablePart) -> Expected:
     cents = columns["amount_cents"].astype(np.int64)
     store = columns["store"].astype(np.int64)
     segment = segment_of(columns["account"].astype(np.int64))
@@ -91,12 +91,12 @@ _TRANSACTIONS = {
     "status": "S8",
     **{f"m{number:02d}": "f8" for number in range(1, MEASURES + 1)},
 }
-TRANSACTIONS = Table("transactions", _TRANSACTIONS, _transactions, _expect_transactions)
-ADDITIONS = Table("additions", _TRANSACTIONS, _transactions, _expect_transactions)
+TRANSACTIONS = DataTable("transactions", _TRANSACTIONS, _transactions, _expect_transactions)
+ADDITIONS = DataTable("additions", _TRANSACTIONS, _transactions, _expect_transactions)
 """New transactions, of the same columns, to be appended."""
 
 
-def _settlements(part: Part) -> Columns:
+def _settlements(part: TablePart) -> Columns:
     """One settlement for each transaction, in another order: an affine permutation of their numbers."""
     rows, draws = part.units, part.draws
     number = np.arange(part.start, part.start + rows, dtype=np.int64)
@@ -115,12 +115,12 @@ def _coprime(count: int) -> int:
     return next(step for step in range(1_000_003, 2_000_000) if math.gcd(step, count) == 1)
 
 
-def _expect_settlements(columns: Columns, part: Part) -> Expected:
+def _expect_settlements(columns: Columns, part: TablePart) -> Expected:
     fee = columns["fee_cents"].astype(np.int64)
     return {"fee_cents": int(fee.sum()), "late": int((columns["settled"].astype(np.int64) > 19_000).sum())}
 
 
-SETTLEMENTS = Table(
+SETTLEMENTS = DataTable(
     "settlements",
     {
         "settlement": "i8",
@@ -135,7 +135,7 @@ SETTLEMENTS = Table(
 )
 
 
-def _accounts(part: Part) -> Columns:
+def _accounts(part: TablePart) -> Columns:
     rows, draws = part.units, part.draws
     account = account_of(np.arange(part.start, part.start + rows, dtype=np.int64))
     score = draws.normal(rows)
@@ -149,7 +149,7 @@ def _accounts(part: Part) -> Columns:
     }
 
 
-ACCOUNTS = Table(
+ACCOUNTS = DataTable(
     "accounts",
     {
         "account": "i8",
@@ -163,7 +163,7 @@ ACCOUNTS = Table(
 )
 
 
-def _orders(part: Part) -> Columns:
+def _orders(part: TablePart) -> Columns:
     """Orders of consecutive accounts: most have few, every fifth account has none."""
     accounts, draws = part.units, part.draws
     number = np.arange(part.start, part.start + accounts, dtype=np.int64)
@@ -182,7 +182,7 @@ def _orders(part: Part) -> Columns:
     }
 
 
-def _expect_orders(columns: Columns, part: Part) -> Expected:
+def _expect_orders(columns: Columns, part: TablePart) -> Expected:
     account = columns["account"].astype(np.int64)
     cents = columns["quantity"].astype(np.int64) * columns["price_cents"].astype(np.int64)
     segment = segment_of(account)
@@ -193,7 +193,7 @@ def _expect_orders(columns: Columns, part: Part) -> Expected:
     }
 
 
-ORDERS = Table(
+ORDERS = DataTable(
     "orders",
     {
         "account": "i8",
@@ -211,7 +211,7 @@ ORDERS = Table(
 )
 
 
-def _measurements(part: Part) -> Columns:
+def _measurements(part: TablePart) -> Columns:
     subjects, draws = part.units, part.draws
     rows = subjects * VARIABLES
     level = np.repeat(draws.normal(subjects), VARIABLES)
@@ -223,7 +223,7 @@ def _measurements(part: Part) -> Columns:
     }
 
 
-def _expect_measurements(columns: Columns, part: Part) -> Expected:
+def _expect_measurements(columns: Columns, part: TablePart) -> Expected:
     variable = columns["variable"].astype(np.int64)
     value = columns["value"].astype(np.float64)
     return {
@@ -233,7 +233,7 @@ def _expect_measurements(columns: Columns, part: Part) -> Expected:
     }
 
 
-MEASUREMENTS = Table(
+MEASUREMENTS = DataTable(
     "measurements",
     {"subject": "i8", "variable": "i8", "taken": "i8", "value": "f8"},
     _measurements,
@@ -242,7 +242,7 @@ MEASUREMENTS = Table(
 )
 
 
-def _extract(part: Part) -> Columns:
+def _extract(part: TablePart) -> Columns:
     rows, draws = part.units, part.draws
     return {
         "entry": np.arange(part.start, part.start + rows, dtype=np.int64),
@@ -267,7 +267,7 @@ def kept_entries(columns: Columns) -> np.ndarray[tuple[int], np.dtype[np.bool_]]
     return np.asarray((columns["amount_cents"].astype(np.int64) > 0) & ~void, dtype=np.bool_)
 
 
-def _expect_extract(columns: Columns, part: Part) -> Expected:
+def _expect_extract(columns: Columns, part: TablePart) -> Expected:
     kept = kept_entries(columns)
     cents = columns["amount_cents"].astype(np.int64)
     quantity = columns["quantity"].astype(np.int64)
@@ -280,7 +280,7 @@ def _expect_extract(columns: Columns, part: Part) -> Expected:
     }
 
 
-EXTRACT = Table(
+EXTRACT = DataTable(
     "extract",
     {
         "entry": "i8",

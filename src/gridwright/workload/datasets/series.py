@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from gridwright.workload.datasets.quantiles import Draws, Floats, Integers
-from gridwright.workload.datasets.table import Columns, Expected, Part, Table
+from gridwright.workload.datasets.table import Columns, DataTable, Expected, TablePart
 
 PERIODS = 60
 SEASON = 12
@@ -57,7 +57,7 @@ def _of_kind(kind: int, draws: Draws, count: int) -> Floats:
     return found
 
 
-def _make(part: Part) -> Columns:
+def _make(part: TablePart) -> Columns:
     number = np.arange(part.start, part.start + part.units, dtype=np.int64)
     values = np.empty((part.units, PERIODS))
     for kind in range(KINDS):
@@ -70,7 +70,7 @@ def _make(part: Part) -> Columns:
     }
 
 
-def _expect(columns: Columns, _part: Part) -> Expected:
+def _expect(columns: Columns, _part: TablePart) -> Expected:
     kind: Integers = columns["series"].astype(np.int64) % KINDS
     value = columns["value"].astype(np.float64)
     return {
@@ -79,7 +79,7 @@ def _expect(columns: Columns, _part: Part) -> Expected:
     }
 
 
-SERIES = Table(
+SERIES = DataTable(
     "series",
     {"series": "i8", "period": "i8", "value": "f8"},
     _make,

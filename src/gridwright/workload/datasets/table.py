@@ -21,7 +21,7 @@ BATCH_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TablePart:
     """Some consecutive units of a table: what its maker is asked for.
 
     A unit is a row, or, in a table where one key has several rows, one key.
@@ -37,7 +37,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class DataTable:
     """One table of the data set.
 
     `make` gives the columns of a part: all of 8-byte integers, 8-byte floats or fixed-width bytes
@@ -48,8 +48,8 @@ class Table:
     name: str
     columns: Mapping[str, str]
     """numpy type by name, in order."""
-    make: Callable[[Part], Columns]
-    expect: Callable[[Columns, Part], Expected] = field(default=lambda _columns, _part: {})
+    make: Callable[[TablePart], Columns]
+    expect: Callable[[Columns, TablePart], Expected] = field(default=lambda _columns, _part: {})
     rows_per_unit: int = 1
     """About how many; it sizes the blocks."""
     format: Literal["arrow", "csv"] = "arrow"

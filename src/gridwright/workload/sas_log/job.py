@@ -28,7 +28,7 @@ _FAILURE = re.compile(rb"ERROR(?: \d+-\d+)?:|NOTE: +(?:The )?SAS System stopped 
 
 
 @dataclass(slots=True)
-class Job:
+class SasJob:
     """What is known of the session that is being read."""
 
     notes: int = 0
@@ -93,7 +93,7 @@ class LogReader:
     """Takes the lines that may matter, and keeps the job that the log ends with."""
 
     def __init__(self) -> None:
-        self.job = Job()
+        self.job = SasJob()
         self.sessions = 1
         self.words: tuple[bytes, ...] = _ALL_WORDS
         self._note: TimingNote | None = None
@@ -124,7 +124,7 @@ class LogReader:
         if note is None or note.real_s is None:
             return
         if note.name == INITIALIZATION and self.job.closing is not None:
-            self.job = Job()
+            self.job = SasJob()
             self.sessions += 1
             self.words = _ALL_WORDS
         self.job.add(note)

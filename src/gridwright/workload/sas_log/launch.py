@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gridwright.errors import Finding, input_error
 from gridwright.runs.workload_record import LaunchRecord, StepRecord
-from gridwright.workload.sas_log.job import MOST_STEPS, Job, LogReader
+from gridwright.workload.sas_log.job import MOST_STEPS, LogReader, SasJob
 from gridwright.workload.sas_log.lines import scan_lines
 from gridwright.workload.sas_log.notes import (
     TimingNote,
@@ -94,7 +94,7 @@ def _step_record(note: TimingNote) -> StepRecord:
     )
 
 
-def _findings(name: str, job: Job, totals: TimingNote, sessions: int, *, ambiguous: bool) -> list[Finding]:
+def _findings(name: str, job: SasJob, totals: TimingNote, sessions: int, *, ambiguous: bool) -> list[Finding]:
     found = []
     if job.closing is None:
         found.append(
