@@ -185,7 +185,7 @@ def test_wrong_options_are_named(options: dict[str, float]) -> None:
 
 LONG = """
 from gridwright.model.simulate import *
-node = Node({"cpu": Route(((0, 1.0),))})
+node = SimulatedNode({"cpu": SimulatedRoute(((0, 1.0),))})
 profile = tuple((Activity("cpu", 1.0 + n % 7),) for n in range(100))
 print("begun", flush=True)
 simulate(Scenario((2.0,), (node,), (profile,), tuple(Stream(0, (0,), float(n), 100_000) for n in range(50))))

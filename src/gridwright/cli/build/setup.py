@@ -20,7 +20,7 @@ from gridwright.errors import ExitStatus, environment_error, input_error, neares
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from gridwright.setup.outcome import Change
+    from gridwright.setup.outcome import SettingChange
     from gridwright.setup.playbook import Hosts
     from gridwright.setup.running import SetupRequest, SetupResult
     from gridwright.spec import GridSpec
@@ -242,7 +242,7 @@ def _text(result: SetupResult, *, check: bool, diff: bool, root: bool) -> str:
     """Each change once with the nodes that it is of, then how the nodes came out; failures go to stderr."""
     from gridwright.schedulers.slurm.node_facts import fold
 
-    changes: dict[Change, list[str]] = {}
+    changes: dict[SettingChange, list[str]] = {}
     for node in result.nodes:
         for change in node.changes:
             changes.setdefault(change, []).append(node.name)
@@ -275,7 +275,7 @@ def _say_failures(result: SetupResult) -> None:
             _say(f"  {line}")
 
 
-def _lines(change: Change) -> Iterator[str]:
+def _lines(change: SettingChange) -> Iterator[str]:
     from difflib import unified_diff
 
     for before, after in change.differences:

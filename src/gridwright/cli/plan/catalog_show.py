@@ -131,7 +131,7 @@ def show_one(name: str, beside: Path, *, json: bool) -> None:
 
 
 @printed
-def _facts_text(console: Console, name: str, kind: str, lines: Sequence[Line]) -> None:
+def _facts_text(console: Console, name: str, kind: str, lines: Sequence[FactLine]) -> None:
     table = framed_table(f"{name}: {kind}", ["fact"], ["value"])
     table.add_column("source")
     table.add_column("date")

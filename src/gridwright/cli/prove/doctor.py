@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from gridwright.doctor.check import CheckResult
-    from gridwright.doctor.observation import Seen
+    from gridwright.doctor.observation import Observation
     from gridwright.spec import GridSpec
 
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
@@ -78,7 +78,7 @@ def _check_names(only: Sequence[str]) -> None:
     reader.finish(True)
 
 
-def _see(spec: GridSpec | None, nodes: str | None, only: Sequence[str]) -> Seen:
+def _see(spec: GridSpec | None, nodes: str | None, only: Sequence[str]) -> Observation:
     from gridwright.doctor.access import access_to
     from gridwright.doctor.checks import needs_pairs
     from gridwright.doctor.examination import see
@@ -94,7 +94,7 @@ def _see(spec: GridSpec | None, nodes: str | None, only: Sequence[str]) -> Seen:
     return see(spec, access, pairs=needs_pairs(only))
 
 
-def _judge(seen: Seen, only: Sequence[str]) -> list[CheckResult]:
+def _judge(seen: Observation, only: Sequence[str]) -> list[CheckResult]:
     from gridwright.doctor.checks import all_checks
     from gridwright.doctor.results import results_of
 
@@ -102,7 +102,7 @@ def _judge(seen: Seen, only: Sequence[str]) -> list[CheckResult]:
     return [each for each in results if not only or each.name in only]
 
 
-def _status(seen: Seen, results: Sequence[CheckResult]) -> ExitStatus:
+def _status(seen: Observation, results: Sequence[CheckResult]) -> ExitStatus:
     from gridwright.doctor.results import counts
 
     if not seen.facts:
@@ -150,13 +150,13 @@ def _record(result: CheckResult) -> dict[str, Any]:
     }
 
 
-def _text(results: Sequence[CheckResult], seen: Seen, *, everything: bool) -> str:
+def _text(results: Sequence[CheckResult], seen: Observation, *, everything: bool) -> str:
     from gridwright.report.terminal.frame import printed
 
     return printed(_print)(results, seen, everything=everything)
 
 
-def _print(console: Console, results: Sequence[CheckResult], seen: Seen, *, everything: bool) -> None:
+def _print(console: Console, results: Sequence[CheckResult], seen: Observation, *, everything: bool) -> None:
     """Print what is wrong, the gravest first, with reason and remedy; then what is not, in a line.
 
     Settings that drifted are a table, as one command mends them all, unless `everything` is to be shown.
@@ -219,7 +219,7 @@ def _where(result: CheckResult) -> str:
     return f"{_folded(result.nodes)}: " if result.nodes else ""
 
 
-def _sum(results: Iterable[CheckResult], seen: Seen) -> str:
+def _sum(results: Iterable[CheckResult], seen: Observation) -> str:
     from gridwright.doctor.results import counts
 
     known = list(results)

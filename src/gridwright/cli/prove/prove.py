@@ -17,7 +17,7 @@ from gridwright.errors import ExitStatus
 
 if TYPE_CHECKING:
     from gridwright.grid.grid import Grid
-    from gridwright.prove.proof import Parts, Places, Proof
+    from gridwright.prove.proof import Parts, Proof, RunPlaces
 
 PARTS = ("doctor", "iotest", "workload")
 
@@ -108,16 +108,16 @@ def read_parts(flags: ProveFlags) -> Parts:
     )
 
 
-def places_of(grid: Grid, parts: Parts) -> Places:
+def places_of(grid: Grid, parts: Parts) -> RunPlaces:
     """Where each part of a proof runs. Raises GridwrightError where the grid is not up."""
     from gridwright.cli.spec_file import note_this_machine
     from gridwright.doctor.access import access_to
-    from gridwright.prove.proof import Places
+    from gridwright.prove.proof import RunPlaces
     from gridwright.workload.on_grid import on_grid
 
     if parts.iotest is None and grid.spec.is_bought:
         note_this_machine(grid.spec)
-    return Places(
+    return RunPlaces(
         doctor=access_to(grid) if parts.doctor else None,
         iotest=fleet_to_test(grid, parts.iotest) if parts.iotest else None,
         workload=on_grid(grid) if parts.workload else None,

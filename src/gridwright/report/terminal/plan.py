@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from gridwright.plan.design import Design, Explanation, Fits, Plan
+from gridwright.plan.design import Design, DesignExplanation, Fits, Plan
 from gridwright.report.designs.words import (
     binding,
     counted,
@@ -48,7 +48,7 @@ def plan_text(console: Console, plan: Plan, limit: int = DESIGNS_SHOWN) -> None:
 
 
 @printed
-def explanation_text(console: Console, explanation: Explanation) -> None:
+def explanation_text(console: Console, explanation: DesignExplanation) -> None:
     """Print one instance type held against every requirement."""
     _print_explanation(console, explanation)
 
@@ -135,7 +135,7 @@ def _print_neighbours(console: Console, plan: Plan) -> None:
         say(console, each.why, indent=3)
 
 
-def _print_explanation(console: Console, explanation: Explanation) -> None:
+def _print_explanation(console: Console, explanation: DesignExplanation) -> None:
     console.print()
     say(console, f"{explanation.instance} against each requirement", "bold")
     table = lined_table(console, ["requirement", "provided", "required", "fits"], [])
