@@ -10,7 +10,6 @@ from typing import Annotated, cast
 import typer
 
 from gridwright import __version__
-from gridwright.cli.output import Answer, Output
 from gridwright.cli.streams import protect_streams
 from gridwright.cli.verbs import Verbs, plain_app
 from gridwright.errors import ExitStatus, GridwrightError, Problem
@@ -74,6 +73,8 @@ def print_json_problems(problems: Sequence[Problem], *, command: Sequence[str]) 
     if "--json" not in ours[: ours.index("--") if "--" in ours else len(ours)]:
         return
     from dataclasses import asdict
+
+    from gridwright.cli.output import Answer, Output
 
     verb = next((word for word in command if not word.startswith("-")), None)
     refusal = {"ok": False, "problems": [asdict(problem) for problem in problems]}

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import pytest
+import typer
 
 from gridwright.cli.arguments import Reader
+from gridwright.cli.flags import Reads, one_of, options_of, part_of, read_flags, verb
 from gridwright.cli.prove.iotest import DEFAULT_UNTIL_STEADY, IotestFlags, read_options, with_default_longest
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.iotest import options
@@ -16,6 +20,62 @@ def read(**flags: object) -> options.IotestOptions:
     reader = Reader()
     read_flags = IotestFlags(file=None, runs=Path("runs"), **flags)  # type: ignore[arg-type]
     return reader.finish(read_options(read_flags, reader))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """What a verb may want, in its own words."""
+
+    name: Annotated[str, typer.Argument(help="Whose.")]
+    much: Annotated[str, typer.Option(metavar="SIZE", help="How much."), Reads(Reader.size, "bytes")] = "4KiB"
+    colour: Annotated[str, typer.Option(help="Which."), Reads(one_of("red", "green"), instead="red")] = (
+        "green"
+    )
+
+
+@dataclass(frozen=True)
+class Wanted:
+    name: str
+    bytes: int | None
+    colour: str = "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Few:
+    name: Annotated[str, typer.Option(help="Whose.")] = "from few"
+    much: Annotated[str, typer.Option(help="How much.")] = "8KiB"
+    others: Annotated[bool, typer.Option(help="Nothing to Sizes.")] = True
+
+
+def test_a_declared_flag_is_option_help_and_reading(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = []
+
+    def paint(flags: Sizes) -> int:
+        """Paint."""
+        seen.append(options_of(Wanted, read_flags(flags, Reader())))
+        return 1
+
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command()(verb(paint))
+    assert app(["wall", "--much", "2KiB"], standalone_mode=False) == 1
+    assert seen == [Wanted(name="wall", bytes=2048, colour="green")]
+    app(["--help"], standalone_mode=False)
+    shown = capsys.readouterr().out
+    assert "--much SIZE" in shown
+    assert "How much.  [default: 4KiB]" in shown
+
+
+def test_all_that_is_wrong_with_flags_is_told_at_once_and_something_stands_for_it() -> None:
+    reader = Reader()
+    values = read_flags(Sizes(name="wall", much="elephants", colour="gren"), reader)
+    assert (values["colour"], values["bytes"]) == ("red", None)
+    with pytest.raises(GridwrightError) as caught:
+        reader.finish(values)
+    assert [problem.where for problem in caught.value.problems] == ["--much", "--colour"]
+
+
+def test_a_verb_hands_on_the_flags_that_another_one_has_too() -> None:
+    assert part_of(Sizes, Few(name="wall")) == Sizes(name="wall", much="8KiB", colour="green")
 
 
 @pytest.mark.parametrize(

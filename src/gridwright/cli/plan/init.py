@@ -15,12 +15,13 @@ def init(
 
     Example: gridwright init && gridwright check
     """
+    from gridwright.cli.output import Output
     from gridwright.spec.template import init_text
 
     text = init_text(provider)
     _write(file, text, force)
     named = "" if file == Path("grid.yaml") else f" {file}"
-    typer.echo(f"{file} written. Edit it, then run: gridwright check{named}")
+    Output("init").write(f"{file} written. Edit it, then run: gridwright check{named}")
 
 
 def _write(file: Path, text: str, force: bool) -> None:
