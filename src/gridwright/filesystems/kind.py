@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.in_lab import StorageNodes
     from gridwright.filesystems.mount_entry import MountEntry
     from gridwright.filesystems.offers import Offer, OnSale
+    from gridwright.filesystems.playbook_role import PlaybookRole
     from gridwright.filesystems.ports import ServerPorts
     from gridwright.filesystems.provided import LustreServers, ManagedLustre
     from gridwright.filesystems.resources import Contribution
@@ -107,6 +108,14 @@ class FileSystemKind(ABC, Generic[M]):
         Every registered kind is asked, with an empty sequence where the spec has none of it.
         """
         return {}
+
+    def tuning_table(self) -> str | None:
+        """Rows of the tuning table that it has, as the text of a file like setup/tuning.yaml."""
+        return None
+
+    def playbook_roles(self) -> Sequence[PlaybookRole]:
+        """Roles of the playbook that make nodes its clients; kinds may share one, by its name."""
+        return ()
 
     # How it is
 

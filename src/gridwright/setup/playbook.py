@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from gridwright.filesystems import all_kinds, kind_of
 from gridwright.setup.scratch_spec import scratch_configuration
-from gridwright.setup.tuning import tuning_rows
+from gridwright.setup.tuning import tuning_rows, tuning_text
 from gridwright.spec.model import GridSpec
 
 GROUPS = ("compute", "storage", "head")
@@ -67,6 +67,8 @@ class Hosts:
 
 
 _NOTHING: Mapping[str, str] = {}
+_ROLES = "    # ROLES OF FILE SYSTEMS\n"
+"""Where the tasks of kinds of file systems stand in site.yml."""
 
 
 def playbook_files(
@@ -89,7 +91,7 @@ def playbook_files(
     files: dict[str, str | bytes] = {
         "inventory.yml": inventory(hosts),
         "group_vars/all.yml": variables(spec, slurm, sources=sources, addresses=addresses),
-        "tuning.yaml": resources.files("gridwright.setup").joinpath("tuning.yaml").read_text("utf-8"),
+        "tuning.yaml": tuning_text(),
         "roles/scratch/files/scratch.pyz": build_zipapp(),
         "roles/scratch/files/gridwright-scratch.service": unit_file(),
     }
@@ -97,6 +99,11 @@ def playbook_files(
         files["roles/claim/files/claim.pyz"] = claim_program.build_zipapp()
         files["roles/claim/files/gridwright-claim.service"] = claim_program.unit_file()
     files.update(_tree(resources.files("gridwright.setup").joinpath("ansible")))
+    roles = {role.name: role for _, kind in all_kinds() for role in kind.playbook_roles()}
+    for name, role in roles.items():
+        files.update(_tree(role.directory, f"roles/{name}/"))
+    tasks = "\n".join(role.as_task() for role in sorted(roles.values(), key=lambda each: each.task))
+    files["site.yml"] = str(files["site.yml"]).replace(_ROLES, tasks)
     return {name: files[name] for name in sorted(files)}
 
 

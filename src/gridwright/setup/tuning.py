@@ -1,7 +1,8 @@
 """The tuning table: what nodes are set to, and why; read by doctor and by the Ansible roles alike.
 
-The rows are in tuning.yaml. A formula is a Jinja expression, so that Ansible and the doctor work it out
-alike; it may use `memory_bytes`, `memory_kib`, `cores` (physical ones) and `cpus` (logical ones).
+The rows are in tuning.yaml, and those that a kind of file system has in its package. A formula is a Jinja
+expression, so that Ansible and the doctor work it out alike; it may use `memory_bytes`, `memory_kib`, `cores`
+(physical ones) and `cpus` (logical ones).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from gridwright.filesystems import all_kinds
 from gridwright.setup.ansible.tuned_values import worked_out
 
 Kind = Literal[
@@ -33,6 +35,8 @@ Compare = Literal["equal", "at-least", "at-most", "one-of", "absent"]
 """How what is found is judged; `one-of` and `absent` (a mount option) where several are right."""
 Medium = Literal["nvme", "ssd", "rotational"]
 Value = int | str | list[int | str]
+_HEAD = "gridwright_tuning:\n"
+"""What stands before the rows in each file."""
 
 
 class TuningRow(BaseModel):
@@ -106,11 +110,20 @@ def not_set() -> tuple[NotSet, ...]:
     return tuple(NotSet.model_validate(row) for row in _table()["gridwright_not_set"])
 
 
+def tuning_text() -> str:
+    """The whole table as one file: rows for all nodes, those of kinds of file systems, what is not set."""
+    own = resources.files("gridwright.setup")
+    # Two kinds may have one table.
+    tables = dict.fromkeys(text for _, kind in all_kinds() if (text := kind.tuning_table()))
+    rows = [text.partition(_HEAD)[2].rstrip("\n") for text in tables]
+    first, last = (own.joinpath(name).read_text("utf-8") for name in ("tuning.yaml", "not_set.yaml"))
+    return "\n\n".join([first.rstrip("\n"), *rows, last])
+
+
 def _table() -> Mapping[str, Sequence[Mapping[str, object]]]:
     from ruamel.yaml import YAML
 
-    text = resources.files("gridwright.setup").joinpath("tuning.yaml").read_text("utf-8")
-    table: Mapping[str, Sequence[Mapping[str, object]]] = YAML(typ="safe").load(text)
+    table: Mapping[str, Sequence[Mapping[str, object]]] = YAML(typ="safe").load(tuning_text())
     return table
 
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 import gridwright.setup.tuning
 from gridwright.setup.ansible.tuned_values import is_right
-from gridwright.setup.tuning import NodeSize, tuning_rows, wanted
+from gridwright.setup.tuning import NodeSize, tuning_rows, tuning_text, wanted
 
 NODES = Path(gridwright.setup.tuning.__file__).parent
-TABLE = (NODES / "tuning.yaml").read_text()
+TABLE = tuning_text()
 SIZE = "MemTotal:       65536000 kB\nMemFree: 5 kB\n" + "".join(
     f"processor\t: {cpu}\nphysical id\t: 0\ncore id\t\t: {cpu // 2}\n\n" for cpu in range(8)
 )

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from importlib import resources
 from typing import TYPE_CHECKING
 
 from gridwright.errors import Finding
 from gridwright.filesystems.kind import FileSystemKind, M
 from gridwright.filesystems.mount_entry import MountEntry
+from gridwright.filesystems.playbook_role import PlaybookRole
 
 if TYPE_CHECKING:
     from gridwright.filesystems.health import Health, Run
+
+
+_PACKAGE = "gridwright.filesystems.lustre_client"
 
 
 class LustreClientKind(FileSystemKind[M]):
@@ -34,6 +39,22 @@ class LustreClientKind(FileSystemKind[M]):
     def source(self, filesystem: M) -> str | None:
         """What the spec says that clients mount."""
         return None
+
+    def tuning_table(self) -> str:
+        """Mount options, and parameters of clients and servers."""
+        return resources.files(_PACKAGE).joinpath("tuning.yaml").read_text("utf-8")
+
+    def playbook_roles(self) -> Sequence[PlaybookRole]:
+        """The client: its packages, parameters and mounts."""
+        role = PlaybookRole(
+            name="lustre_client",
+            task="Mount Lustre",
+            comment="A server that mounts its own file system can wait for itself when memory is short.",
+            when="gridwright_mounts | selectattr('type', 'equalto', 'lustre') | list | length > 0 "
+            "and not gridwright_serves_lustre",
+            package=_PACKAGE,
+        )
+        return (role,)
 
     def health(
         self, filesystem: M, run: Run, mount_point: str, *, nic_bytes_per_s: float | None = None

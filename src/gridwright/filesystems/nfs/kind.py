@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from importlib import resources
 from typing import TYPE_CHECKING
 
 from gridwright.filesystems.kind import FileSystemKind
 from gridwright.filesystems.mount_entry import MountEntry
 from gridwright.filesystems.nfs.model import NfsFileSystem
+from gridwright.filesystems.playbook_role import PlaybookRole
 from gridwright.filesystems.ports import Ports, ServerPorts
 
 if TYPE_CHECKING:
@@ -41,6 +43,20 @@ class NfsKind(FileSystemKind[NfsFileSystem]):
             type="nfs",
             options=_options(filesystem),
         )
+
+    def tuning_table(self) -> str:
+        """Mount options, read-ahead, and slots for requests."""
+        return resources.files("gridwright.filesystems.nfs").joinpath("tuning.yaml").read_text("utf-8")
+
+    def playbook_roles(self) -> Sequence[PlaybookRole]:
+        """The client: its packages, parameters and mounts."""
+        role = PlaybookRole(
+            name="nfs_client",
+            task="Mount NFS",
+            when="gridwright_mounts | selectattr('type', 'equalto', 'nfs') | list | length > 0",
+            package="gridwright.filesystems.nfs",
+        )
+        return (role,)
 
     def health(
         self,

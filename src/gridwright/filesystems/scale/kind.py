@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import resources
 from typing import TYPE_CHECKING
 
 from gridwright.filesystems.kind import FileSystemKind
+from gridwright.filesystems.playbook_role import PlaybookRole
 from gridwright.filesystems.scale.model import ScaleFileSystem
 
 if TYPE_CHECKING:
@@ -30,6 +32,20 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
     def playbook_variables(self, filesystems: Sequence[ScaleFileSystem]) -> Mapping[str, object]:
         """Where nodes see it."""
         return {"gridwright_scale": [str(each.path) for each in filesystems]}
+
+    def tuning_table(self) -> str:
+        """Its own configuration."""
+        return resources.files("gridwright.filesystems.scale").joinpath("tuning.yaml").read_text("utf-8")
+
+    def playbook_roles(self) -> Sequence[PlaybookRole]:
+        """The client: the site's packages, and what its configuration should be."""
+        role = PlaybookRole(
+            name="spectrum_scale_client",
+            task="Set Spectrum Scale",
+            when="gridwright_scale | length > 0",
+            package="gridwright.filesystems.scale",
+        )
+        return (role,)
 
     def health(
         self,

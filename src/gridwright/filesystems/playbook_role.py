@@ -1,0 +1,38 @@
+"""A role of the playbook that sets nodes up as clients of a kind of file system."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaybookRole:
+    """A role of Ansible in the directory `roles` of a kind's package."""
+
+    name: str
+    """The name of its directory."""
+    task: str
+    """What it does, as Ansible shows it: `Mount NFS`."""
+    when: str
+    """The condition of Ansible under which a node has it."""
+    package: str
+    """The package that has it, such as `gridwright.filesystems.nfs`."""
+    comment: str = ""
+    """What a reader of the playbook should know of the condition; empty for nothing."""
+
+    @property
+    def directory(self) -> Traversable:
+        """Its files."""
+        return resources.files(self.package).joinpath("roles", self.name)
+
+    def as_task(self) -> str:
+        """The task of a play that includes it."""
+        comment = f"      # {self.comment}\n" if self.comment else ""
+        return (
+            f"    - name: {self.task}\n"
+            "      ansible.builtin.include_role:\n"
+            f"        name: {self.name}\n"
+            f"{comment}      when: {self.when}\n"
+        )
