@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gridwright.schedulers.state_directory import LABS
+from gridwright.providers.lab.places import LABS
 from tests.support.command import Command, Ended, Running, wait_until
 from tests.support.lab import Lab, nodes_only, up
 

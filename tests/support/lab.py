@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gridwright.schedulers.state_directory import LABS
+from gridwright.providers.lab.places import LABS
 from tests.support.command import Command, Ended
 from tests.support.disks import run
 

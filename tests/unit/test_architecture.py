@@ -38,7 +38,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "providers": frozenset(
         {
             *("yamltext", "spec", "catalog", "filesystems", "model", "setup", "node_programs"),
-            *("schedulers", "services"),
+            *("schedulers", "services", "report"),
         }
     ),
 }

@@ -35,7 +35,7 @@ def load_placed(file: Path | None) -> GridSpec:
 
 def note_this_machine(spec: GridSpec) -> None:
     """Say on stderr that a grid from elsewhere is measured on the machine that runs the command."""
-    if spec.provider != "local":
+    if not spec.provider_kind.is_this_machine:
         nodes = spec.node_count()
         typer.echo(
             f"note: grid {spec.name} is on {spec.provider}; what is measured here is this machine"

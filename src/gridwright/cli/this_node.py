@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gridwright.providers.render import Rendering
+    from gridwright.providers.rendering import Rendering
     from gridwright.spec import GridSpec
 
 _MOUNTS = Path("/proc/mounts")
@@ -17,7 +17,7 @@ def render_here(spec: GridSpec, slurm: str) -> Rendering:
 
     `slurm` is the release that its configuration is for. Raises GridwrightError (INPUT).
     """
-    from gridwright.providers.render import render
+    from gridwright.providers.rendering import render
     from gridwright.runs.host import host_facts
     from gridwright.schedulers.slurm.node_facts import NodeFacts
     from gridwright.schedulers.slurm.site import detect_cgroups, parse_release

@@ -60,7 +60,7 @@ class Grid:
     @property
     def is_this_machine(self) -> bool:
         """Whether there is no node to reach, so that this machine is what is looked at and tested."""
-        return self.spec.is_one_machine or self.spec.is_bought
+        return self.spec.is_one_machine or self.spec.is_cloud
 
     @property
     def has_queue(self) -> bool:

@@ -37,7 +37,7 @@ def calibrated(model: GridModel, run: LoadedRun) -> GridModel:
     unknown = {name: why for name, why in model.unknown.items() if len(routes[name]) < len(OPERATIONS)}
     kept = {name: each for name, each in routes.items() if name not in unknown}
     model = replace(model, routes=kept, unknown=unknown)
-    if model.spec.is_bought:
+    if model.spec.is_cloud:
         return model
     host = run.run.host
     return replace(model, cores_per_node=host.physical_cores, memory_bytes_per_node=host.memory_bytes)

@@ -11,8 +11,7 @@ from gridwright.errors import Finding
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.resources import Contribution, Cost, Operation, Route
 from gridwright.filesystems.site import ComputeNodes, Site
-from gridwright.model.cloud_costs import cloud_costs
-from gridwright.model.offered import report_not_offered
+from gridwright.model.seller import seller_of
 from gridwright.runs.host import host_facts
 from gridwright.spec.model import GridSpec, Library
 
@@ -64,7 +63,7 @@ def check_against_catalogue(spec: GridSpec, catalog: Catalog | None = None) -> N
     site = _site(spec, catalog)
     groups = list(spec.nodes.items())
     types = [site.instance(group.instance or "", "nodes", name, "instance") for name, group in groups]
-    report_not_offered(site)
+    seller_of(spec).report_not_offered(site)
     (_, first), instance = groups[0], types[0]
     if instance is not None:
         site.nodes = ComputeNodes(first.count, instance.cores, instance.memory_bytes, instance)
@@ -100,7 +99,7 @@ def grid_model(spec: GridSpec, catalog: Catalog | None = None) -> GridModel:
     site.raise_problems()
     costs: tuple[Cost, ...] = (node_cost,) if nodes.instance is not None else ()
     costs += tuple(cost for each in found.values() for cost in each.costs)
-    costs += cloud_costs(spec, site.catalog)
+    costs += seller_of(spec).costs_beside(spec, site.catalog)
     of_library = {str(name): found[library.filesystem] for name, library in spec.libraries.items()}
     return GridModel(
         spec,
@@ -124,7 +123,7 @@ def _compute_nodes(site: Site) -> ComputeNodes | None:
             "keep one group; or predict each in a spec of its own",
         )
     name, group = groups[0]
-    if not site.spec.is_bought:
+    if not site.spec.is_cloud:
         machine = host_facts()
         cores, memory = group.cores or machine.physical_cores, group.memory or machine.memory_bytes
         return ComputeNodes(group.count, cores, memory)

@@ -1,10 +1,12 @@
-"""Programs that nodes run, each as one file that Python starts: packages without the rest of this room."""
+"""Programs that nodes run, each as one file that Python starts: some packages without all others."""
 
 from __future__ import annotations
 
 import io
 import zipfile
 from collections.abc import Sequence
+from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 DIRECTORY = Path("/usr/local/lib/gridwright")
@@ -18,21 +20,21 @@ import sys
 if sys.version_info < (3, 9):
     sys.exit("{name}.pyz needs Python 3.9 or newer; this is " + sys.version.split()[0])
 
-from gridwright.node_programs.{name}.command import main
+from {package}.command import main
 
 sys.exit(main())
 '''
 
 
-def one_file(name: str, does: str, packages: Sequence[str]) -> bytes:
-    """`NAME.pyz`, which starts package `name`, byte for byte the same for the same sources.
+def one_file(package: str, does: str, others: Sequence[str] = ()) -> bytes:
+    """`NAME.pyz`, which starts a package of that name, byte for byte the same for the same sources.
 
-    The format is that of zipapp of the standard library. `packages` are all that it consists of.
+    The format is that of zipapp of the standard library. `others` are all other packages that it imports.
     """
     buffer = io.BytesIO()
     buffer.write(_SHEBANG)
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
-        for path, content in sorted(_content(name, does, packages).items()):
+        for path, content in sorted(_content(package, does, [package, *others]).items()):
             entry = zipfile.ZipInfo(path, _WHEN)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16
@@ -42,24 +44,23 @@ def one_file(name: str, does: str, packages: Sequence[str]) -> bytes:
 
 def unit_of(package: str) -> str:
     """The systemd unit that a package brings along."""
-    path = source_of(package) / f"gridwright-{package}.service"
-    return path.read_text(encoding="utf-8")
+    name = package.rpartition(".")[2]
+    return _directory(package).joinpath(f"gridwright-{name}.service").read_text("utf-8")
 
 
-def source_of(package: str) -> Path:
-    """Where the sources of a package are."""
-    return Path(__file__).with_name(package)
+def _directory(package: str) -> Traversable:
+    return resources.files(package)
 
 
-def _content(name: str, does: str, packages: Sequence[str]) -> dict[str, bytes]:
+def _content(package: str, does: str, packages: Sequence[str]) -> dict[str, bytes]:
     """By name within the archive. The packages above are empty there: nothing of them is needed on a node."""
-    content = {
-        "__main__.py": _START.format(name=name, does=does).encode(),
-        "gridwright/__init__.py": b"",
-        "gridwright/node_programs/__init__.py": b"",
-    }
-    for package in packages:
-        source = source_of(package)
-        for path in (*source.glob("*.py"), *source.glob("*.json")):
-            content[f"gridwright/node_programs/{package}/{path.name}"] = path.read_bytes()
+    start = _START.format(name=package.rpartition(".")[2], package=package, does=does)
+    content = {"__main__.py": start.encode()}
+    for each in packages:
+        parts = each.split(".")
+        for depth in range(1, len(parts)):
+            content["/".join([*parts[:depth], "__init__.py"])] = b""
+        for file in _directory(each).iterdir():
+            if file.name.endswith((".py", ".json")):
+                content["/".join([*parts, file.name])] = file.read_bytes()
     return content

@@ -20,7 +20,7 @@ from gridwright.filesystems.volume_sets import (
     not_sequential,
     worthwhile,
 )
-from gridwright.model.cloud_costs import cloud_lines
+from gridwright.model.seller import seller_of
 from gridwright.plan.needs import Needs
 from gridwright.plan.node_side import NodeSide, Place, libraries_at
 from gridwright.spec.crosscheck import MAX_NODES
@@ -263,7 +263,8 @@ class Search:
         servers = shared.servers if shared else 0
         key = (nodes + servers, servers > 0)
         if key not in self._cloud:
-            lines = cloud_lines(self.needs.spec, self.market.catalog, key[0], has_lustre=key[1])
+            spec = self.needs.spec
+            lines = seller_of(spec).costs_of(spec, self.market.catalog, key[0], has_lustre=key[1])
             self._cloud[key] = sum(line.usd_per_hour or 0.0 for line in lines)
         return self._cloud[key]
 

@@ -57,7 +57,7 @@ def read_needs(spec: GridSpec) -> Needs:
             where=str(spec.file or "grid.yaml"),
             remedy="Add requirements: {cores: 64}, and requires: to the libraries",
         )
-    if not spec.is_bought:
+    if not spec.is_cloud:
         raise input_error(
             "provider local is this machine, and there is nothing to choose",
             where=str(spec.file or "grid.yaml"),

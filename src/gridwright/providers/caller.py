@@ -19,6 +19,8 @@ class Caller:
     """Takes one line of progress."""
     stop: threading.Event = field(default_factory=threading.Event)
     """Set when it is to end. It is looked at between steps: an exception raised in between could be lost."""
+    file: str = ""
+    """The grid spec as the user named it; empty for ./grid.yaml."""
 
     def go_on(self) -> None:
         """Raise KeyboardInterrupt where it is to end."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from gridwright.schedulers.slurm.configuration import DIRECTORY, LOGS, SPOOL, USER, state_location
 from gridwright.schedulers.slurm.kind import KIND
@@ -13,7 +14,17 @@ from gridwright.schedulers.slurm.site import SlurmSite
 from gridwright.spec.model import GridSpec
 
 
-def read_me(spec: GridSpec, site: SlurmSite | None, files: Sequence[str]) -> str:
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What a provider says there: paragraphs, empty where it has nothing to say."""
+
+    before_steps: str = ""
+    """Of the commands that bring Slurm into use by hand."""
+    after_playbook: str = ""
+    at_end: str = ""
+
+
+def read_me(spec: GridSpec, site: SlurmSite | None, files: Sequence[str], notes: Notes) -> str:
     """The text, in Markdown. `site` is None where no Slurm is set up."""
     lines = [
         f"# Grid {spec.name}",
@@ -29,28 +40,14 @@ def read_me(spec: GridSpec, site: SlurmSite | None, files: Sequence[str]) -> str
             f"Its scheduler, {kind}, has no configuration of its own: nothing is to be set up."
         )
     else:
-        lines += [*_contents(files), *_steps(spec, site)]
-    lines += _playbook(spec)
-    if spec.is_bought:
-        lines += [
-            "",
-            *_paragraph(
-                f"Templates that make nodes and file systems on {spec.provider} come with a later release; "
-                "cores and memory are those of the catalogue, less 5 % of the memory for firmware and kernel."
-            ),
-        ]
-    elif site is not None and spec.provider == "local":
-        lines += [
-            "",
-            *_paragraph(
-                "Cores and memory that the grid spec leaves open are those of the machine that rendered it: "
-                "hold NodeName in slurm.conf against `slurmd -C` on each node."
-            ),
-        ]
+        lines += [*_contents(files), *_steps(spec, site, notes)]
+    lines += [*_playbook(), *_paragraph(notes.after_playbook)]
+    if notes.at_end:
+        lines += ["", *_paragraph(notes.at_end)]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _playbook(spec: GridSpec) -> Iterator[str]:
+def _playbook() -> Iterator[str]:
     """How the nodes are set up by the playbook beside this file."""
     yield from [
         "",
@@ -72,15 +69,10 @@ def _playbook(spec: GridSpec) -> Iterator[str]:
             "the repository of the Lustre client and the file that holds the key of munge."
         ),
     ]
-    if spec.provider == "lab":
-        yield from _paragraph(
-            "Nodes of a lab share the kernel of this machine: nothing of it is set for them, and `gridwright "
-            "up` has set up the rest."
-        )
 
 
 def _paragraph(text: str) -> list[str]:
-    return [*textwrap.wrap(text, 100), ""]
+    return [*textwrap.wrap(text, 100), ""] if text else []
 
 
 _MEANING = {
@@ -98,12 +90,9 @@ def _contents(files: Sequence[str]) -> Iterator[str]:
     yield "No secret is among them: the key of munge, by which nodes trust each other, is made below."
 
 
-def _steps(spec: GridSpec, site: SlurmSite) -> Iterator[str]:
+def _steps(spec: GridSpec, site: SlurmSite, notes: Notes) -> Iterator[str]:
     yield ""
-    if spec.provider == "lab":
-        yield from _paragraph(
-            f"`gridwright up` does what follows for a lab; these are the files in `{DIRECTORY}` of its nodes."
-        )
+    yield from _paragraph(notes.before_steps)
     names = fold(node.name for node in site.nodes)
     nodes = shlex.quote(names)  # a shell would take the brackets for a pattern of file names
     controllers = [site.controller]

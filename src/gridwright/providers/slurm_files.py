@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from gridwright.errors import Finding, GridwrightError
+from gridwright.providers.controller import CONTROLLER
 from gridwright.schedulers.slurm.configuration import LOGS, SPOOL, slurm_configuration, state_location
 from gridwright.schedulers.slurm.kind import KIND, SlurmSection
 from gridwright.schedulers.slurm.node_facts import USABLE_PART, NodeFacts, node_facts
-from gridwright.schedulers.slurm.site import LAB, OLDEST, Cgroups, Release, SlurmSite
+from gridwright.schedulers.slurm.site import Release, SlurmSite
 from gridwright.schedulers.state_directory import state_directory
 from gridwright.setup.playbook import SlurmPart
-from gridwright.spec.lab import CONTROLLER
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
+
+if TYPE_CHECKING:
+    from gridwright.providers.rendering import Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +32,11 @@ class SlurmFiles:
     findings: Sequence[Finding] = ()
 
 
-def slurm_files(
-    spec: GridSpec, machine: NodeFacts | None, *, cgroups: Cgroups = Cgroups.V2, release: Release = OLDEST
-) -> SlurmFiles:
-    """The configuration; `machine` describes this machine, and need not be given for nodes of a cloud.
-
-    Raises GridwrightError (status INPUT) for types that the catalogue does not know.
-    """
+def slurm_files(spec: GridSpec, site_of_grid: Callable[[], SlurmSite]) -> SlurmFiles:
+    """The configuration; what it depends on is asked for only where the grid has a Slurm."""
     if not isinstance(spec.scheduler, SlurmSection):
         return SlurmFiles()
-    site = slurm_site(spec, machine, cgroups=cgroups, release=release)
+    site = site_of_grid()
     configuration = slurm_configuration(spec, site)
     files = {f"slurm/{name}": text for name, text in configuration.files.items()}
     return SlurmFiles(site, _part(spec, site), files, configuration.findings)
@@ -56,36 +55,39 @@ def _part(spec: GridSpec, site: SlurmSite) -> SlurmPart:
     )
 
 
-def slurm_site(spec: GridSpec, machine: NodeFacts | None, *, cgroups: Cgroups, release: Release) -> SlurmSite:
-    """What the configuration of the grid's Slurm depends on."""
-    if spec.is_bought:
-        return SlurmSite(
-            controller=CONTROLLER,
-            nodes=node_facts(spec, _listed(spec)),
-            state=state_directory(spec),
-            release=release,
-        )
-    assert machine is not None  # noqa: S101 - the caller's contract
-    nodes = node_facts(spec, dict.fromkeys(spec.nodes, machine))
-    unnamed = len(nodes) == 1 and all(group.hosts is None for group in spec.nodes.values())
-    site = SlurmSite(
-        controller=machine.name,
-        nodes=[replace(nodes[0], name=machine.name)] if unnamed else nodes,
+def site_of_types(spec: GridSpec, release: Release, *, threads: bool = True) -> SlurmSite:
+    """A Slurm on nodes of a cloud, as the catalogue lists their types; `threads`: whether theirs are used.
+
+    Raises GridwrightError (INPUT) for types that the catalogue does not know.
+    """
+    return SlurmSite(
+        controller=CONTROLLER,
+        nodes=node_facts(spec, _listed(spec, threads=threads)),
         state=state_directory(spec),
         release=release,
-        cgroups=cgroups,
     )
-    if spec.provider != "lab":
-        return site
-    return replace(site, controller=CONTROLLER, nodes=nodes, systemd=False, declared=True, timing=LAB)
 
 
-def _listed(spec: GridSpec) -> dict[str, NodeFacts]:
+def site_of_machines(spec: GridSpec, machine: Machine, release: Release) -> SlurmSite:
+    """A Slurm whose controller is this machine, and whose nodes are like it."""
+    here = machine.facts
+    nodes = node_facts(spec, dict.fromkeys(spec.nodes, here))
+    if len(nodes) == 1 and not spec.names_hosts:
+        nodes = [replace(nodes[0], name=here.name)]
+    return SlurmSite(
+        controller=here.name,
+        nodes=nodes,
+        state=state_directory(spec),
+        release=release,
+        cgroups=machine.cgroups,
+    )
+
+
+def _listed(spec: GridSpec, *, threads: bool) -> dict[str, NodeFacts]:
     """One node of each group, as the catalogue lists its type."""
     from gridwright.catalog import load_catalog
 
     catalog = load_catalog(spec.file.parent if spec.file else None)
-    threads = spec.aws is None or spec.aws.hyperthreads
     listed, problems = {}, []
     for name, group in spec.nodes.items():
         try:

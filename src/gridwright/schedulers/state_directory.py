@@ -7,14 +7,11 @@ from pathlib import Path
 from gridwright.schedulers import kind_of
 from gridwright.spec.model import GridSpec
 
-LABS = Path("/var/lib/gridwright/labs")
-"""Each lab has a directory here: only root can have one."""
-
 
 def state_directory(spec: GridSpec) -> Path:
     """The state directory of a grid: the same path on all of its nodes, and here."""
     if spec.state is not None:
         return spec.state
-    if spec.provider == "lab":
-        return LABS / spec.name / "state"
+    if (provided := spec.provider_kind.state_directory(spec)) is not None:
+        return provided
     return kind_of(spec.scheduler).state_directory(spec)

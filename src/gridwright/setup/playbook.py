@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -69,6 +69,7 @@ class Hosts:
 _NOTHING: Mapping[str, str] = {}
 _ROLES = "    # ROLES OF FILE SYSTEMS\n"
 """Where the tasks of kinds of file systems stand in site.yml."""
+_NO_FILES: Mapping[str, str | bytes] = {}
 
 
 def playbook_files(
@@ -78,30 +79,30 @@ def playbook_files(
     *,
     sources: Mapping[str, str] = _NOTHING,
     addresses: Mapping[str, str] = _NOTHING,
+    claims: Sequence[str] = (),
+    role_files: Mapping[str, str | bytes] = _NO_FILES,
 ) -> dict[str, str | bytes]:
     """Every file of the playbook by its path; the same arguments give the same bytes.
 
     `sources` is what clients mount of file systems that the spec names no source of, by file system; it may
     be a Jinja expression that the playbook knows the value of. `addresses` are those of all machines by name,
-    where no DNS has them.
+    where no DNS has them. `claims` are groups of machines that claim their names, since an instance takes
+    the place of another one there. `role_files` are files of roles that the provider of the grid brings.
     """
-    from gridwright.node_programs import claim_program
     from gridwright.node_programs.scratch_program import build_zipapp, unit_file
 
     files: dict[str, str | bytes] = {
         "inventory.yml": inventory(hosts),
-        "group_vars/all.yml": variables(spec, slurm, sources=sources, addresses=addresses),
+        "group_vars/all.yml": variables(spec, slurm, sources=sources, addresses=addresses, claims=claims),
         "tuning.yaml": tuning_text(),
         "roles/scratch/files/scratch.pyz": build_zipapp(),
         "roles/scratch/files/gridwright-scratch.service": unit_file(),
     }
-    if _claimed(spec, sources):
-        files["roles/claim/files/claim.pyz"] = claim_program.build_zipapp()
-        files["roles/claim/files/gridwright-claim.service"] = claim_program.unit_file()
-    files.update(_tree(resources.files("gridwright.setup").joinpath("ansible")))
+    files.update({f"roles/{name}": content for name, content in role_files.items()})
+    files.update(tree(resources.files("gridwright.setup").joinpath("ansible")))
     roles = {role.name: role for _, kind in all_kinds() for role in kind.playbook_roles()}
     for name, role in roles.items():
-        files.update(_tree(role.directory, f"roles/{name}/"))
+        files.update(tree(role.directory, f"roles/{name}/"))
     tasks = "\n".join(role.as_task() for role in sorted(roles.values(), key=lambda each: each.task))
     files["site.yml"] = str(files["site.yml"]).replace(_ROLES, tasks)
     return {name: files[name] for name in sorted(files)}
@@ -122,9 +123,10 @@ def variables(
     *,
     sources: Mapping[str, str] = _NOTHING,
     addresses: Mapping[str, str] = _NOTHING,
+    claims: Sequence[str] = (),
 ) -> str:
     """group_vars/all.yml: what the grid spec says of its nodes."""
-    own_kernel = spec.provider != "lab"
+    own_kernel = spec.provider_kind.has_own_kernels
     content = {
         "gridwright_grid": spec.name,
         "gridwright_own_kernel": own_kernel,
@@ -132,13 +134,13 @@ def variables(
         "gridwright_scratch": _scratch(spec) if own_kernel else {},
         **_of_kinds(spec),
         # A site that provides its own machines may have a Slurm of its own: it is asked for by name there.
-        "gridwright_slurm_configure": slurm is not None and spec.is_bought,
+        "gridwright_slurm_configure": slurm is not None and spec.is_cloud,
         "gridwright_slurm": {} if slurm is None else _slurm(slurm),
     }
     # What only grids in a cloud have is left out elsewhere.
     cloud = {
         "gridwright_addresses": dict(addresses),
-        "gridwright_claims": _claimed(spec, sources),
+        "gridwright_claims": list(claims),
         "gridwright_lustre_servers": bool(_built(spec, sources)),
     }
     return _VARIABLES + _yaml(content | {name: value for name, value in cloud.items() if value})
@@ -155,13 +157,6 @@ def _of_kinds(spec: GridSpec) -> dict[str, object]:
 def _built(spec: GridSpec, sources: Mapping[str, str]) -> list[str]:
     """File systems whose servers are machines of the grid."""
     return [name for name, each in spec.filesystems.items() if name in sources and each.is_built]
-
-
-def _claimed(spec: GridSpec, sources: Mapping[str, str]) -> list[str]:
-    """Groups of machines that claim their names, since an instance takes the place of another one there."""
-    replaced = spec.aws is not None and spec.aws.replace_nodes
-    groups = (("compute", replaced), ("storage", bool(_built(spec, sources))))
-    return [group for group, claims in groups if claims]
 
 
 def _mounts(spec: GridSpec, sources: Mapping[str, str]) -> list[dict[str, str]]:
@@ -202,12 +197,13 @@ def _slurm(slurm: SlurmPart) -> dict[str, Any]:
     }
 
 
-def _tree(directory: Traversable, below: str = "") -> dict[str, str]:
+def tree(directory: Traversable, below: str = "") -> dict[str, str]:
+    """All text files of a directory, by their path below it."""
     files: dict[str, str] = {}
     for each in directory.iterdir():
         if each.is_dir():
             if each.name != "__pycache__":
-                files.update(_tree(each, f"{below}{each.name}/"))
+                files.update(tree(each, f"{below}{each.name}/"))
         else:
             files[below + each.name] = each.read_text("utf-8")
     return files

@@ -11,22 +11,21 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gridwright.errors import nearest
-from gridwright.spec.crosscheck_cloud import Path, cloud_problems
-from gridwright.spec.filesystem import FILESYSTEMS, filesystem_kind_in
+from gridwright.spec.filesystem import filesystem_kind_in
 from gridwright.spec.findings import KNOWN
 from gridwright.spec.hosts import MOST_HOSTS, expand_hosts
-from gridwright.spec.lab import CONTROLLER, STORAGE
+from gridwright.spec.provider import PROVIDERS, ProviderKind, provider_in
 from gridwright.spec.scheduler import scheduler_kind_in
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.source import show
-from gridwright.yamltext.together import KEY
+from gridwright.yamltext.together import KEY, Refused
 
+Path = tuple[str, ...]
 ROLES = ("data", "work", "util")
 """The libraries a grid can have."""
 
 MAX_NODES = MOST_HOSTS
 """Most nodes in a group."""
-PROVIDERS_WITHOUT_LAB = ("local", "aws", "oci")
 
 
 def fill_defaults(data: Any) -> Any:  # noqa: ANN401 - whatever YAML or a caller gave
@@ -89,12 +88,13 @@ def cross_problems(data: Any) -> Iterator[tuple[Path, FieldError | str]]:  # noq
         return
     yield from _library_problems(data)
     yield from _shared_directories(data)
-    yield from _named_nodes(data)
-    yield from _local_nodes(data)
-    yield from _cloud_nodes(data)
-    yield from _lab(data)
+    provider = provider_in(data)
+    yield from _named_nodes(data, provider)
+    if provider is not None:
+        yield from _nodes_by_type(data, provider)
+        yield from _other_sections(data, provider)
+        yield from provider.problems(data)
     yield from _of_kinds(data)
-    yield from cloud_problems(data)
     for name in _mapping(data, "silence"):
         if name not in KNOWN:
             near = nearest(name, KNOWN)
@@ -156,25 +156,36 @@ def _placed_before_planning(data: Mapping[str, Any]) -> Iterator[tuple[Path, Fie
             )
 
 
-def _cloud_nodes(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError | str]]:
-    """What nodes of a cloud need, and nodes of this machine cannot have."""
-    provider = data.get("provider", "local")
-    if provider == "aws" and "region" not in data:
+def _nodes_by_type(data: Mapping[str, Any], provider: ProviderKind) -> Iterator[Refused]:
+    """What nodes of a cloud need, and nodes of one's own cannot have."""
+    if provider.needs_region and "region" not in data:
         yield (), "region"
     to_be_planned = "requirements" in data and "nodes" not in data
-    if provider in ("aws", "oci") and "nodes" not in data and not to_be_planned:
+    if provider.is_cloud and "nodes" not in data and not to_be_planned:
         yield (), "nodes"
     for name, group in _mapping(data, "nodes").items():
         if not isinstance(group, Mapping):
             continue
-        if provider in ("aws", "oci") and "instance" not in group:
+        if provider.is_cloud and "instance" not in group:
             yield ("nodes", name), "instance"
-        if provider in ("local", "lab") and "instance" in group:
+        if not provider.is_cloud and "instance" in group:
             yield (
                 ("nodes", name, "instance"),
                 FieldError(
-                    f"provider {provider} is the machine that Gridwright runs on, and has no instance type",
+                    f"provider {provider.name} has no instance types: its nodes come out of no catalogue",
                     "remove the line, or write provider: aws",
+                ),
+            )
+
+
+def _other_sections(data: Mapping[str, Any], provider: ProviderKind) -> Iterator[Refused]:
+    """Sections that only other providers have."""
+    for name in data:
+        if name != provider.name and name in PROVIDERS.names() and PROVIDERS.get(name).section is not None:
+            yield (
+                (name, KEY),
+                FieldError(
+                    f"provider {provider.name} has no section {name}", f"remove it, or write provider: {name}"
                 ),
             )
 
@@ -203,55 +214,6 @@ def _shared_directories(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldEr
         seen.append((name, filesystem, mine))
 
 
-def _lab(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
-    """What only a lab has, and what it cannot have."""
-    provider = data.get("provider", "local")
-    if provider != "lab":
-        if "lab" in data and provider in PROVIDERS_WITHOUT_LAB:
-            yield (
-                ("lab", KEY),
-                FieldError(f"provider {provider} has no lab", "remove it, or write provider: lab"),
-            )
-        return
-    yield from _filesystems_in_a_lab(data)
-    for name in _mapping(data, "nodes"):
-        if name in (CONTROLLER, STORAGE):
-            yield (
-                ("nodes", name, KEY),
-                FieldError(
-                    f"{name} is the name of a node that every lab has",
-                    "give the group another name, such as compute",
-                ),
-            )
-    kind = scheduler_kind_in(data)
-    if kind is None:
-        return
-    for place, problem in kind.lab_problems(_mapping(data, "scheduler")):
-        yield ("scheduler", *place), problem
-    if kind.spec_model.runs_on_one_machine:
-        path = ("scheduler", "type") if "type" in _mapping(data, "scheduler") else ("scheduler",)
-        yield (
-            path,
-            FieldError(
-                "the local scheduler is for one machine, and a lab has several nodes", "write {type: slurm}"
-            ),
-        )
-
-
-def _filesystems_in_a_lab(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
-    for name, filesystem in _mapping(data, "filesystems").items():
-        kind = filesystem_kind_in(filesystem)
-        if kind is not None and not kind.can_be_in_a_lab:
-            can = [other for other, each in FILESYSTEMS.kinds() if each.can_be_in_a_lab]
-            yield (
-                ("filesystems", name, "type"),
-                FieldError(
-                    f"a lab cannot have file system {filesystem['type']}",
-                    f"write {', or '.join(reversed(can))}",
-                ),
-            )
-
-
 def _of_kinds(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
     """What kinds of file systems know of their own fields."""
     for name, filesystem in _mapping(data, "filesystems").items():
@@ -260,17 +222,17 @@ def _of_kinds(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
             yield ("filesystems", name, *path), problem
 
 
-def _named_nodes(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
+def _named_nodes(data: Mapping[str, Any], provider: ProviderKind | None) -> Iterator[tuple[Path, FieldError]]:
     """Hosts of groups: whether the provider lets a site name them, and whether they are counted right."""
-    provider, scheduler = data.get("provider", "local"), scheduler_kind_in(data)
+    scheduler = scheduler_kind_in(data)
     whose: dict[str, str] = {}
     for name, group in _mapping(data, "nodes").items():
         named = _named(group)
         if named is None:
             continue
         path = ("nodes", name, "hosts")
-        if provider in ("lab", "aws", "oci"):
-            yield path, FieldError(f"provider {provider} names its nodes itself", "remove the line")
+        if provider is not None and provider.names_its_nodes:
+            yield path, FieldError(f"provider {provider.name} names its nodes itself", "remove the line")
             continue
         if isinstance(group.get("count"), int) and group["count"] != named:
             yield (
@@ -290,29 +252,4 @@ def _named_nodes(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
                     "the local scheduler is for the machine that Gridwright runs on",
                     "write scheduler: {type: slurm}, or {type: ssh} where there is none",
                 ),
-            )
-
-
-def _local_nodes(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
-    scheduler = scheduler_kind_in(data)
-    knows_nodes = scheduler is not None and scheduler.spec_model.knows_nodes
-    if data.get("provider", "local") != "local" or knows_nodes:
-        return
-    groups = _mapping(data, "nodes")
-    if any(isinstance(group, Mapping) and "hosts" in group for group in groups.values()):
-        return
-    groups = _mapping(data, "nodes")
-    if len(groups) > 1:
-        yield (
-            ("nodes", list(groups)[1], KEY),
-            FieldError(
-                "provider local is one machine, and this is a second group of nodes", "keep one group"
-            ),
-        )
-    for name, group in groups.items():
-        count = group.get("count") if isinstance(group, Mapping) else None
-        if isinstance(count, int) and not isinstance(count, bool) and 1 < count <= MAX_NODES:
-            yield (
-                ("nodes", name, "count"),
-                FieldError(f"provider local is one machine, and {count} nodes are asked for", "write 1"),
             )

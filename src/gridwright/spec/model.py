@@ -3,45 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
+    ConfigDict,
     Field,
     ModelWrapValidatorHandler,
     PrivateAttr,
+    SerializeAsAny,
+    ValidationInfo,
+    create_model,
     model_validator,
 )
 
-from gridwright.spec.aws import Aws
 from gridwright.spec.crosscheck import MAX_NODES, cross_problems, fill_defaults
 from gridwright.spec.fields import Change, CoreRate, Directory, Name, Reason, SpecModel, Subdirectory, Update
 from gridwright.spec.filesystem import AnyFileSystem, FileSystem
 from gridwright.spec.findings import KNOWN
 from gridwright.spec.hosts import HostSet, expand_hosts
-from gridwright.spec.lab import Lab
-from gridwright.spec.registry import Registry, choices
+from gridwright.spec.provider import PROVIDERS, ProviderKind
 from gridwright.spec.requirements import Requirements
 from gridwright.spec.scheduler import AnyScheduler, default_scheduler
+from gridwright.spec.sections import with_sections
 from gridwright.yamltext.fields import Size
+from gridwright.yamltext.structure import Model
 from gridwright.yamltext.together import validated_with
 
 LibraryName = Literal["data", "work", "util"]
 
-PROVIDERS: Registry[str] = Registry("provider")
-"""Providers that a spec can name, with what they are."""
-PROVIDERS.register("local")(
-    "the machine that Gridwright runs on; with scheduler slurm, the nodes that it knows"
-)
-PROVIDERS.register("lab")("nodes in Linux namespaces of the machine that Gridwright runs on")
-PROVIDERS.register("aws")("Amazon Web Services: nodes by EC2 instance type")
-PROVIDERS.register("oci")("Oracle Cloud Infrastructure: nodes by shape")
+S = TypeVar("S", bound=SpecModel)
 
 
 def _provider(name: str) -> str:
     PROVIDERS.get(name)
     return name
+
+
+def _provider_names(schema: dict[str, Any]) -> None:
+    """Put the names of providers into the JSON Schema, as they are when it is made."""
+    schema["enum"] = PROVIDERS.names()
 
 
 _PLANNED = Update(Change.LIVE, "only planning reads it")
@@ -114,8 +117,12 @@ class GridSpec(SpecModel):
     """A grid, as grid.yaml describes it.
 
     Make one with `load_spec` or `parse_spec`. Sizes are Bytes, rates are Rate; the directory of a
-    library on disk is `library_directory`.
+    library on disk is `library_directory`. The provider's own section is `section`.
     """
+
+    model_config = ConfigDict(extra="allow")
+    # Sections of providers; `_whole` lets nothing else in.
+    __pydantic_extra__: dict[str, SerializeAsAny[SpecModel]]
 
     name: Annotated[Name, Update(Change.REBUILD, "resources, directories and runs carry it")] = Field(
         default="grid", description="The name of the grid; runs and resources carry it."
@@ -127,7 +134,7 @@ class GridSpec(SpecModel):
     ] = Field(
         default="local",
         description="Who provides the nodes: local is the machine that Gridwright runs on.",
-        json_schema_extra=choices(PROVIDERS),
+        json_schema_extra=_provider_names,
     )
     region: Annotated[
         str | None, Update(Change.NEVER, "a grid cannot move between regions; make another")
@@ -173,13 +180,6 @@ class GridSpec(SpecModel):
         "By default ~/.local/state/gridwright/NAME, and .gridwright on the file system of library data "
         "where there are several nodes.",
     )
-    lab: Annotated[Lab | None, Update(Change.REBUILD, "its nodes are made anew")] = Field(
-        default=None, description="What only provider lab has."
-    )
-    aws: Annotated[Aws | None, Update(Change.REBUILD, "network and machines are made anew")] = Field(
-        default=None,
-        description="What only provider aws has. render, up, status and down need it.",
-    )
     silence: Annotated[Mapping[str, Reason], Update(Change.LIVE, "only checks read it")] = Field(
         default_factory=dict,
         description="Findings not to report: the name of each, and the reason why.",
@@ -189,6 +189,11 @@ class GridSpec(SpecModel):
     _file: Path | None = PrivateAttr(default=None)
     _source_text: str = PrivateAttr(default="")
     _groups: dict[str, NodeGroup] | None = PrivateAttr(default=None)
+
+    @classmethod
+    def variant(cls, data: Mapping[str, Any]) -> Model:
+        """The model of all fields that may stand in a file, those of providers too."""
+        return whole_model()
 
     @property
     def file(self) -> Path | None:
@@ -206,15 +211,30 @@ class GridSpec(SpecModel):
         return bool(self.filesystems)
 
     @property
-    def is_bought(self) -> bool:
-        """Whether its nodes come out of a catalogue; those of providers local and lab are this machine."""
-        return self.provider not in ("local", "lab")
+    def provider_kind(self) -> ProviderKind:
+        """The provider, to be asked what the grid is like with it."""
+        return PROVIDERS.get(self.provider)
+
+    def section(self, model: type[S]) -> S | None:
+        """The section of the grid's own provider, where the spec has it and it is of this model."""
+        found = (self.model_extra or {}).get(self.provider)
+        return found if isinstance(found, model) else None
+
+    @property
+    def is_cloud(self) -> bool:
+        """Whether its nodes are bought by type, out of the catalogue."""
+        return self.provider_kind.is_cloud
+
+    @property
+    def names_hosts(self) -> bool:
+        """Whether a site's own nodes are named in it."""
+        return any(group.hosts is not None for group in self.nodes.values())
 
     @property
     def is_one_machine(self) -> bool:
         """Whether it has no node but the machine that Gridwright runs on."""
-        named = any(group.hosts is not None for group in self.nodes.values())
-        return self.provider == "local" and self.scheduler.runs_on_one_machine and not named
+        here = self.provider_kind.is_this_machine and self.scheduler.runs_on_one_machine
+        return here and not self.names_hosts
 
     def filesystem_of(self, library: LibraryName) -> FileSystem:
         """The file system that a library lives on. Raises KeyError when the grid has no such library."""
@@ -238,9 +258,33 @@ class GridSpec(SpecModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _whole(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:  # noqa: ANN401
+    def _whole(
+        cls,
+        data: Any,  # noqa: ANN401
+        handler: ModelWrapValidatorHandler[Self],
+        info: ValidationInfo,
+    ) -> Self:
         """Check what spans several fields together with the fields, so that all problems come at once."""
         if isinstance(data, cls):
             return data
+        if not isinstance(data, Mapping):
+            return handler(data)
         data = fill_defaults(data)
-        return validated_with(cls, handler, data, cross_problems(data))
+
+        fields = cls.model_fields
+        return validated_with(
+            cls,
+            lambda whole: with_sections(handler, whole, fields, info.context),
+            data,
+            cross_problems(data),
+        )
+
+
+@cache
+def whole_model() -> type[GridSpec]:
+    """The model of grid.yaml with the sections of all providers, as if one grid could have all of them."""
+    sections = {name: each.section.field for name, each in PROVIDERS.kinds() if each.section is not None}
+    fields: Any = {name: (field.annotation, field) for name, field in sections.items()}
+    return create_model(
+        "GridSpec", __base__=GridSpec, __doc__=GridSpec.__doc__, __cls_kwargs__={"extra": "forbid"}, **fields
+    )

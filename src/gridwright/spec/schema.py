@@ -8,7 +8,7 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from gridwright.spec.model import GridSpec
+from gridwright.spec.model import whole_model
 from gridwright.spec.structure import all_fields
 
 
@@ -24,7 +24,7 @@ def json_schema() -> dict[str, Any]:
     Each field has its description, its pattern, and what changing it does (`x-update-policy`, with
     `x-update-reason`). Rules between fields are not in it; `gridwright check` holds those.
     """
-    schema = GridSpec.model_json_schema(schema_generator=_SpecSchema)
+    schema = whole_model().model_json_schema(schema_generator=_SpecSchema)
     sections = {section["title"]: section for section in _sections(schema)}
     for place in all_fields():
         # pydantic leaves it out beside a $ref.

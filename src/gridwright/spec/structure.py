@@ -9,7 +9,7 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from gridwright.spec.fields import SpecModel, Update
-from gridwright.spec.model import GridSpec
+from gridwright.spec.model import GridSpec, whole_model
 from gridwright.yamltext import structure
 
 
@@ -28,8 +28,13 @@ class FieldPlace:
         return [each for each in self.info.metadata if isinstance(each, Update)]
 
 
-def all_fields(model: type[SpecModel] = GridSpec, prefix: str = "") -> Iterator[FieldPlace]:
-    """Every field of every section, of every registered kind, in the order of the models."""
+def all_fields(model: type[SpecModel] | None = None, prefix: str = "") -> Iterator[FieldPlace]:
+    """Every field of every section, of every registered kind, in the order of the models.
+
+    `model` is a section below `prefix`, by default the whole of grid.yaml.
+    """
+    if model is None:
+        model = whole_model()
     for name, info in model.model_fields.items():
         path = f"{prefix}{name}"
         yield FieldPlace(path, model, name, info)

@@ -1,23 +1,20 @@
-"""The commented grid spec that `gridwright init` writes; one template file for each provider."""
+"""The commented grid spec that `gridwright init` writes; each provider brings its own."""
 
 from __future__ import annotations
 
-from importlib import resources
-
 from gridwright.errors import input_error
-from gridwright.spec.model import PROVIDERS
+from gridwright.spec.provider import PROVIDERS
 from gridwright.yamltext.fields import FieldError
 
 
 def init_text(provider: str = "local") -> str:
     """A commented grid spec for a provider, which `check` accepts.
 
-    Raises GridwrightError (status INPUT) for a provider that is unknown or not in this release.
+    Raises GridwrightError (status INPUT) for a provider that is unknown.
     """
     try:
-        PROVIDERS.get(provider)
+        return PROVIDERS.get(provider).template()
     except FieldError as error:
         raise input_error(
             error.text, where="--provider", remedy=error.remedy[:1].upper() + error.remedy[1:]
         ) from None
-    return resources.files("gridwright.spec").joinpath(f"data/init-{provider}.yaml").read_text("utf-8")

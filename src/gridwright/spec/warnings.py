@@ -14,7 +14,6 @@ from gridwright.spec.crosscheck import ROLES
 from gridwright.spec.filesystem import FILESYSTEMS
 from gridwright.spec.findings import unsilenced
 from gridwright.spec.model import GridSpec
-from gridwright.spec.warnings_cloud import cloud_findings
 from gridwright.units import Rate
 
 # Beyond these a figure is more likely a slip of the unit than a choice.
@@ -55,7 +54,7 @@ def warn(spec: GridSpec) -> list[Finding]:
 
 def all_findings(spec: GridSpec) -> list[Finding]:
     """All findings about a spec, silenced ones too."""
-    return [finding for check in _CHECKS for finding in check(spec)] + cloud_findings(spec)
+    return [finding for check in _CHECKS for finding in check(spec)] + [*spec.provider_kind.findings(spec)]
 
 
 def _shared_disks(spec: GridSpec) -> Iterator[Finding]:

@@ -29,15 +29,22 @@ def validated_with(model: type[M], handler: Callable[[Any], M], data: Any, refus
     try:
         made = handler(data)
     except ValidationError as error:
-        for each in error.errors(include_url=False):
-            detail = InitErrorDetails(type=each["type"], loc=each["loc"], input=each["input"])
-            if "ctx" in each:
-                detail["ctx"] = each["ctx"]
-            errors.append(detail)
+        errors += placed(error)
     errors += map(_detail, refused)
     if made is None or errors:
         raise ValidationError.from_exception_data(model.__name__, errors)
     return made
+
+
+def placed(error: ValidationError, *below: str) -> list[InitErrorDetails]:
+    """The errors of a part of a file, at their place in the whole."""
+    details: list[InitErrorDetails] = []
+    for each in error.errors(include_url=False):
+        detail = InitErrorDetails(type=each["type"], loc=(*below, *each["loc"]), input=each["input"])
+        if "ctx" in each:
+            detail["ctx"] = each["ctx"]
+        details.append(detail)
+    return details
 
 
 def _detail(refused: Refused) -> InitErrorDetails:

@@ -31,7 +31,7 @@ NAMES_OF_OTHERS = {
         "filesystems/lustre_client/client.py": "the kernel's name of it, for mount(8)",
         "filesystems/lustre_client/health.py": "the kernel's name of it, in /proc/mounts",
         "setup/ansible/roles/lustre_server/files/lustre_health.py": "a name below /proc, on servers",
-        "node_programs/claim/this_machine.py": "the kernel's name of it, for mount(8); no spec is there",
+        "providers/aws/claim/this_machine.py": "the kernel's name of it, for mount(8); no spec is there",
     },
     "nfs": {
         "doctor/facts/settings.py": "the kernel's name of it, in /proc/self/mountinfo",

@@ -17,6 +17,7 @@ from gridwright.plan.candidates import Candidate, Search, market
 from gridwright.plan.grid_spec import spec_text
 from gridwright.plan.needs import read_needs
 from gridwright.plan.search import order, pareto_front, plan, search
+from gridwright.providers.aws.section import Aws
 from gridwright.spec.load import parse_spec
 from tests.support.requirements import spec
 
@@ -74,7 +75,7 @@ def test_the_search_counts_what_the_cloud_asks_for_beside_as_predict_does(fields
 
 def test_a_plan_for_aws_keeps_the_section_and_tells_neighbours_apart_by_their_own_cost() -> None:
     plain, whole = plan(spec(), CATALOG), plan(spec(aws=AWS, scheduler={"type": "slurm"}), CATALOG)
-    assert all(design.spec.aws is not None for design in whole.designs)
+    assert all(design.spec.section(Aws) is not None for design in whole.designs)
     assert whole.designs[0].usd_per_hour > plain.designs[0].usd_per_hour
     assert "the cloud asks for beside" not in str(plain.neighbours)
     budget = f"{plain.designs[0].usd_per_hour:.2f} USD/h"

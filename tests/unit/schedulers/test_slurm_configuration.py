@@ -13,13 +13,13 @@ from hypothesis import settings as thoroughness
 from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
+from gridwright.providers.lab.slurm_site import TIMING
 from gridwright.schedulers.slurm.configuration import SlurmConfiguration, slurm_configuration
 from gridwright.schedulers.slurm.kind import KIND
 from gridwright.schedulers.slurm.node_facts import MIB, NodeFacts, fold, node_facts, parse_slurmd_facts
 from gridwright.schedulers.slurm.partitions import core_limit
 from gridwright.schedulers.slurm.site import (
     GRID,
-    LAB,
     RELEASES,
     Cgroups,
     SlurmSite,
@@ -68,7 +68,7 @@ QUEUES = {
     "night": {"priority": 10, "time": "8h", "cores": 8},
     "odd": {"cores": 7, "time": "90s"},
 }
-LAB_NODES = {"systemd": False, "declared": True, "timing": LAB}
+LAB_NODES = {"systemd": False, "declared": True, "timing": TIMING}
 GOLDEN: Mapping[str, tuple[GridSpec, Mapping[str, Any]]] = {
     "grid": (grid(queues=QUEUES), {}),
     "lab-v1": (grid("lab", queues=QUEUES), {"cgroups": Cgroups.V1, **LAB_NODES}),
@@ -170,7 +170,7 @@ def configurations(draw: st.DrawFn) -> tuple[GridSpec, SlurmSite, SlurmConfigura
         cgroups=draw(st.sampled_from(list(Cgroups))),
         systemd=draw(st.booleans()),
         declared=provider == "lab",
-        timing=draw(st.sampled_from([GRID, LAB])),
+        timing=draw(st.sampled_from([GRID, TIMING])),
     )
     return spec, where, slurm_configuration(spec, where)
 

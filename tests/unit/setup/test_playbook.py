@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from gridwright.node_programs import claim_program
 from gridwright.node_programs.scratch.configuration import parse_configuration
 from gridwright.node_programs.scratch_program import build_zipapp
 from gridwright.setup.playbook import GROUPS, Hosts, SlurmPart, playbook_files
@@ -69,7 +68,7 @@ def test_every_role_is_there_whole(files: dict[str, str | bytes]) -> None:
     roles = {path.split("/")[1] for path in files if path.startswith("roles/")}
     assert roles == {
         *("base", "scratch", "nfs_client", "lustre_client", "spectrum_scale_client", "slurm"),
-        *("claim", "lustre_server"),
+        "lustre_server",
     }
     for role in roles:
         assert {f"roles/{role}/{part}/main.yml" for part in ("defaults", "meta", "tasks")} <= set(files)
@@ -163,7 +162,15 @@ ADDRESSES = {"compute1": "10.20.128.16", "built-oss1": "10.20.64.11"}
 
 
 def cloud_files(text: str = CLOUD) -> dict[str, str | bytes]:
-    return playbook_files(parse_spec(text), HOSTS, SLURM, sources=SOURCES, addresses=ADDRESSES)
+    return playbook_files(
+        parse_spec(text),
+        HOSTS,
+        SLURM,
+        sources=SOURCES,
+        addresses=ADDRESSES,
+        claims=["storage"],
+        role_files={"claim/files/claim.pyz": b"a program"},
+    )
 
 
 def test_what_the_provider_knows_the_source_of_is_mounted() -> None:
@@ -176,15 +183,13 @@ def test_what_the_provider_knows_the_source_of_is_mounted() -> None:
     assert {each["options"] for each in mounts} == {"flock,noatime,_netdev"}
 
 
-def test_machines_that_are_replaced_claim_their_names() -> None:
+def test_what_the_provider_brings_is_handed_on() -> None:
     files = cloud_files()
     variables = content(files, "group_vars/all.yml")
-    assert variables["gridwright_claims"] == ["compute", "storage"]
+    assert variables["gridwright_claims"] == ["storage"]
     assert variables["gridwright_lustre_servers"] is True
     assert variables["gridwright_addresses"] == ADDRESSES
-    assert files["roles/claim/files/claim.pyz"] == claim_program.build_zipapp()
-    kept = content(cloud_files(CLOUD.replace("aws: {", "aws: {replace_nodes: false, ")), "group_vars/all.yml")
-    assert kept["gridwright_claims"] == ["storage"]
+    assert files["roles/claim/files/claim.pyz"] == b"a program"
 
 
 def test_grids_outside_of_a_cloud_have_nothing_of_it(files: dict[str, str | bytes]) -> None:
@@ -192,7 +197,7 @@ def test_grids_outside_of_a_cloud_have_nothing_of_it(files: dict[str, str | byte
     for given in (files, playbook_files(parse_spec(LAB), HOSTS)):
         variables = content(given, "group_vars/all.yml")
         assert not {"gridwright_claims", "gridwright_addresses", "gridwright_lustre_servers"} & set(variables)
-        assert "roles/claim/files/claim.pyz" not in given
+        assert not any(path.startswith("roles/claim") for path in given)
 
 
 def test_servers_of_the_grid_s_own_lustre_do_not_mount_it(files: dict[str, str | bytes]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gridwright.errors import GridwrightError
+from gridwright.providers.aws.section import Aws
 from gridwright.spec import parse_spec
 
 SPEC = """\
@@ -49,11 +50,13 @@ def test_it_is_refused_where_it_stands(text: str, field: str, said: str) -> None
 @pytest.mark.parametrize("port", [1, 80, 3128, 10000, 65535])
 def test_every_port_can_be_a_proxy_s(port: int) -> None:
     read = parse_spec(spec(aws=f", proxy: 'http://proxy.example:{port}'"))
-    assert read.aws is not None
-    assert read.aws.proxy == f"http://proxy.example:{port}"
+    aws = read.section(Aws)
+    assert aws is not None
+    assert aws.proxy == f"http://proxy.example:{port}"
 
 
 def test_the_widest_and_the_narrowest_ranges_that_ssh_is_let_in_from() -> None:
     read = parse_spec(spec(ssh="8.0.0.0/8, 203.0.113.7/32"))
-    assert read.aws is not None
-    assert read.aws.ssh_from == ["8.0.0.0/8", "203.0.113.7/32"]
+    aws = read.section(Aws)
+    assert aws is not None
+    assert aws.ssh_from == ["8.0.0.0/8", "203.0.113.7/32"]

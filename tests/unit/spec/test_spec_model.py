@@ -7,14 +7,12 @@ from pydantic import ValidationError
 
 from gridwright.errors import GridwrightError
 from gridwright.spec import (
-    PROVIDERS,
     GridSpec,
     init_text,
     load_spec,
     parse_spec,
 )
 from gridwright.spec.fields import Update
-from gridwright.spec.registry import Registry
 from gridwright.spec.structure import all_fields
 from gridwright.units import Bytes, Rate
 
@@ -138,13 +136,6 @@ def test_every_field_declares_itself(place: object) -> None:
     update = place.updates[0]
     assert isinstance(update, Update)
     assert update.because
-
-
-@pytest.mark.parametrize("registry", [PROVIDERS], ids=lambda each: each.what)
-def test_registries_are_filled_and_refuse_a_second_entry(registry: Registry[object]) -> None:
-    assert "local" in registry.names()
-    with pytest.raises(ValueError, match="twice"):
-        registry.register("local")(object())
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

@@ -34,42 +34,31 @@ def down(
 
     Example: gridwright down examples/lab.yaml
     """
-    from gridwright.cli.build.down_show import document, lines, question
-    from gridwright.cli.build.lab_choice import chosen_spec, only_lab
+    from gridwright.cli.build.found_grid import asked_grid
     from gridwright.cli.interrupt import stop_on_signals
+    from gridwright.cli.output import Output
     from gridwright.providers.caller import Caller
-    from gridwright.providers.registry import provider_of
 
-    spec = chosen_spec(file)
-    if spec is not None:
-        names = frozenset(delete_data or ())
-        removal = provider_of(spec, "down").removal(spec, delete_data=names)
+    grid = asked_grid(file)
+    if grid.spec is not None:
+        removal = grid.provider.removal(grid.spec, delete_data=frozenset(delete_data or ()))
     else:
-        from gridwright.providers.lab.provider import removal_of
-
-        removal = removal_of(only_lab())
-    if removal.plan is None:
-        result = removal.carry_out(Caller())
-    else:
-        if asked := list(question(removal.plan)):
-            _ask(asked, yes=yes)
+        removal = grid.provider.removal_of(grid.name)
+    if removal.question is not None:
+        _ask(removal.question, yes=yes)
+    if removal.is_long:
         with stop_on_signals() as stop:
             result = removal.carry_out(Caller(lambda text: typer.echo(text, err=True), stop))
-    if json:
-        import json as json_module
-
-        typer.echo(json_module.dumps(document(result), indent=2))
-        return
-    for line in lines(result):
-        typer.echo(line)
+    else:
+        result = removal.carry_out(Caller())
+    Output("down", json).show(result)
 
 
-def _ask(asked: list[str], *, yes: bool) -> None:
+def _ask(question: str, *, yes: bool) -> None:
     """Show what would be done, and go on only where that is wanted. Raises GridwrightError."""
     from gridwright.errors import input_error
 
-    for line in asked:
-        typer.echo(line, err=True)
+    typer.echo(question, err=True)
     if yes:
         return
     if not sys.stdin.isatty():

@@ -32,7 +32,7 @@ def claim(
 
     Example: sudo gridwright node claim --dry-run
     """
-    from gridwright.node_programs.claim.command import Order, run
-    from gridwright.node_programs.claim.configuration import CONFIGURATION
+    from gridwright.providers.aws.claim.command import Order, run
+    from gridwright.providers.aws.claim.configuration import CONFIGURATION
 
     raise typer.Exit(run(Order(config or CONFIGURATION, name_only, dry_run, json)))

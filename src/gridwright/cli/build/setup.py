@@ -166,8 +166,7 @@ def _playbook(spec: GridSpec, flags: SetupFlags) -> tuple[Hosts, Mapping[str, st
 
 def _known_to_slurm(spec: GridSpec) -> list[str]:
     """Nodes that a site's Slurm knows, where the spec names none; empty for other grids."""
-    named = any(group.hosts is not None for group in spec.nodes.values())
-    if named or spec.provider != "local" or not spec.scheduler.knows_nodes:
+    if spec.names_hosts or spec.provider_kind.names_its_nodes or not spec.scheduler.knows_nodes:
         return []
     from gridwright.grid.grid import Grid
 

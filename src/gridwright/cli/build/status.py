@@ -15,21 +15,12 @@ def status(file: SpecFile = None, json: Json = False) -> None:
 
     Example: gridwright status examples/lab.yaml --json
     """
-    from gridwright.cli.build.lab_choice import chosen_spec, only_lab
-    from gridwright.cli.build.status_show import print_json, print_tables
+    from gridwright.cli.build.found_grid import asked_grid
+    from gridwright.cli.output import Output
     from gridwright.errors import ExitStatus
-    from gridwright.providers.registry import provider_of
 
-    spec = chosen_spec(file)
-    if spec is not None:
-        found = provider_of(spec, "status").status(spec)
-    else:
-        from gridwright.providers.lab.status import status as status_of_lab
-
-        found = status_of_lab(only_lab())
-    if json:
-        print_json(found)
-    else:
-        print_tables(found)
+    grid = asked_grid(file)
+    found = grid.provider.status(grid.spec) if grid.spec else grid.provider.status_of(grid.name)
+    Output("status", json).show(found)
     if found.state != "not-up" and not found.whole:
         raise typer.Exit(int(ExitStatus.ENVIRONMENT))

@@ -33,21 +33,14 @@ def up(
 
     Example: gridwright up examples/lab.yaml
     """
-    from gridwright.cli.build.up_show import document, lines
     from gridwright.cli.interrupt import stop_on_signals
+    from gridwright.cli.output import Output
     from gridwright.cli.spec_file import load_placed
+    from gridwright.providers import provider_of
     from gridwright.providers.caller import Caller
-    from gridwright.providers.registry import provider_of
 
     spec = load_placed(file)
-    provider = provider_of(spec, "up")
     with stop_on_signals() as stop:
-        caller = Caller(lambda text: typer.echo(text, err=True), stop)
-        result = provider.up(spec, caller, replace=frozenset(replace or ()))
-    if json:
-        import json as json_module
-
-        typer.echo(json_module.dumps(document(result), indent=2))
-        return
-    for line in lines(result, str(file or "")):
-        typer.echo(line)
+        caller = Caller(lambda text: typer.echo(text, err=True), stop, str(file or ""))
+        result = provider_of(spec).up(spec, caller, replace=frozenset(replace or ()))
+    Output("up", json).show(result)

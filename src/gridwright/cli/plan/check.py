@@ -27,7 +27,7 @@ def check(
     output = Output("check", json=as_json)
     try:
         spec = load_spec(file)
-        if spec.is_placed and spec.is_bought:
+        if spec.is_placed and spec.is_cloud:
             _check_catalogue(spec)
     except GridwrightError as error:
         if not as_json:

@@ -52,7 +52,7 @@ def doctor(
     only = only or []
     _check_names(only)
     spec = load_placed(file) if file is not None or DEFAULT_SPEC.exists() else None
-    if spec is not None and spec.is_bought:
+    if spec is not None and spec.is_cloud:
         note_this_machine(spec)
     seen = _see(spec, nodes, only)
     results = _judge(seen, only)

@@ -97,7 +97,7 @@ def _not_mounted(observation: Observation) -> Iterator[NodeJudgement]:
         own = not filesystem.is_node_local or filesystem.node_disks is not None
         expected = f"a mount at {filesystem.path}"
         if not own or (
-            observation.spec is not None and observation.spec.is_bought and not observation.several
+            observation.spec is not None and observation.spec.is_cloud and not observation.several
         ):
             yield NodeJudgement((node,), idle(f"library {name}: a directory of the node will do", expected))
             continue

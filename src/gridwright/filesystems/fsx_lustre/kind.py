@@ -59,7 +59,7 @@ class FsxLustreKind(LustreClientKind[FsxLustreFileSystem]):
             )
 
     def cloud_findings(self, name: str, filesystem: FsxLustreFileSystem, spec: GridSpec) -> Iterator[Finding]:
-        """What cannot be mended later, data in danger, a key that is not used, stripes without targets."""
+        """What cannot be mended later, data in danger, stripes without targets."""
         if filesystem.deployment == "persistent-2" and filesystem.metadata == "none":
             yield Finding(
                 "warning",
@@ -76,13 +76,6 @@ class FsxLustreKind(LustreClientKind[FsxLustreFileSystem]):
                 f"library data lives on {name}, a scratch-2: when one of its servers fails, the data on it "
                 "are lost",
                 "Write deployment: persistent-2; or link a repository that new files are exported to",
-            )
-        if filesystem.deployment == "scratch-2" and spec.aws is not None and spec.aws.kms_key:
-            yield Finding(
-                "warning",
-                "key-not-used",
-                f"{name} is a scratch-2, which AWS encrypts with a key of its own: aws.kms_key is not for it",
-                "Write deployment: persistent-2, if it must be your key",
             )
         yield from stripe_findings(name, filesystem.stripe_count, max(filesystem.capacity // OST_BYTES, 1))
 

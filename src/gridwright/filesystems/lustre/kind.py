@@ -50,20 +50,12 @@ class LustreKind(LustreClientKind[LustreFileSystem]):
             )
 
     def cloud_findings(self, name: str, filesystem: LustreFileSystem, spec: GridSpec) -> Iterator[Finding]:
-        """More stripes than targets, servers without an image, and servers that become slow."""
+        """More stripes than targets, and servers that become slow."""
         if filesystem.oss is not None and filesystem.oss.disks is not None:
             targets = filesystem.oss.count * (filesystem.oss.disks.count or 1)
             yield from stripe_findings(name, filesystem.stripe_count, targets)
         if not filesystem.is_built:
             return
-        if spec.aws is not None and spec.aws.images.storage is None:
-            yield Finding(
-                "warning",
-                "no-server-image",
-                f"Lustre {name} is built, and no image is named whose kernel has the server packages of "
-                "Lustre: its servers do not come up",
-                "Add images: {storage: ami-...} to aws; docs/aws.md says how to make one",
-            )
         for role, servers in filesystem.server_groups.items():
             if _ON_CREDITS.match(servers.instance):
                 yield Finding(

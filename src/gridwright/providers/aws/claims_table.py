@@ -11,6 +11,7 @@ from troposphere import Tags, dynamodb
 
 from gridwright.providers.aws.names import claims_table, tags
 from gridwright.providers.aws.retention import kept
+from gridwright.providers.aws.section import Aws
 from gridwright.spec.model import GridSpec
 
 CLAIMS_TABLE = "ClaimsTable"
@@ -20,7 +21,8 @@ KEY = "slot"
 
 def claims_table_resource(spec: GridSpec, *, holds_data: bool) -> dynamodb.Table:
     """The table; `holds_data` where volumes of a Lustre are in it."""
-    key = spec.aws.kms_key if spec.aws else None
+    aws = spec.section(Aws)
+    key = aws.kms_key if aws else None
     return dynamodb.Table(
         CLAIMS_TABLE,
         TableName=claims_table(spec),

@@ -10,7 +10,7 @@ from typing import Any
 from troposphere import GetAtt, Ref, Tags, Template, ec2
 
 from gridwright.catalog import Catalog, InstanceType
-from gridwright.model.cloud_costs import ROOT_VOLUME, ROOT_VOLUME_SIZE
+from gridwright.providers.aws.costs import ROOT_VOLUME, ROOT_VOLUME_SIZE
 from gridwright.providers.aws.iam import profile_arn
 from gridwright.providers.aws.layout import DEFAULT_VOLUME, Layout, Machine, Role
 from gridwright.providers.aws.names import SLOT_TAG, Export, logical_id, tags

@@ -11,8 +11,8 @@ from functools import cached_property
 from gridwright.errors import GridwrightError, Problem, input_error
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.provided import LustreServers
-from gridwright.spec.aws import Aws, default_subnets
-from gridwright.spec.lab import CONTROLLER
+from gridwright.providers.aws.section import Aws, default_subnets
+from gridwright.providers.controller import CONTROLLER
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.spec.storage import INSTANCE_STORE, Disks, Servers
@@ -120,14 +120,15 @@ class Layout:
 
 def aws_section(spec: GridSpec) -> Aws:
     """What the spec says of AWS. Raises GridwrightError (INPUT) where it says nothing."""
-    if spec.aws is None:
+    aws = spec.section(Aws)
+    if aws is None:
         raise input_error(
             f"grid {spec.name} says nothing of where on AWS it is to be, and who may log in",
             where=str(spec.file) if spec.file else None,
             remedy="add aws: {zone: us-east-1a, ssh_from: [203.0.113.0/24]} with a zone of its region and "
             "your own range of addresses",
         )
-    return spec.aws
+    return aws
 
 
 def aws_subnets(aws: Aws) -> dict[str, ipaddress.IPv4Network]:

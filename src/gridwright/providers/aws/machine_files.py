@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import resources
 from typing import Any
 
+from gridwright.providers.aws.claim_program import UNIT, build_zipapp, unit_file
 from gridwright.providers.aws.fsx import fsx_file_systems
-from gridwright.providers.aws.layout import Layout, Machine, built_lustres
+from gridwright.providers.aws.layout import Layout, Machine, aws_section, built_lustres
 from gridwright.providers.aws.names import claims_table
 from gridwright.providers.aws.user_data import claim_name
-from gridwright.providers.slurm_files import SlurmFiles, slurm_files
+from gridwright.providers.slurm_files import SlurmFiles, site_of_types, slurm_files
 from gridwright.schedulers.slurm.site import Release
-from gridwright.setup.playbook import GROUPS, Hosts, playbook_files
+from gridwright.setup.playbook import GROUPS, Hosts, playbook_files, tree
 from gridwright.spec.model import GridSpec
 
 MOUNTED_BELOW = "/srv/gridwright"
@@ -34,12 +36,17 @@ class MachineFiles:
 
 def machine_files(spec: GridSpec, layout: Layout, release: Release) -> MachineFiles:
     """Make them; the same arguments give the same bytes. Raises GridwrightError (INPUT)."""
-    from gridwright.node_programs.claim_program import build_zipapp
-
-    slurm = slurm_files(spec, None, release=release)
+    slurm = slurm_files(spec, lambda: site_of_types(spec, release, threads=aws_section(spec).hyperthreads))
     hosts = aws_hosts(layout)
+    claiming = _claiming(layout)
     playbook = playbook_files(
-        spec, hosts, slurm.part, sources=mount_sources(spec, layout), addresses=layout.addresses
+        spec,
+        hosts,
+        slurm.part,
+        sources=mount_sources(spec, layout),
+        addresses=layout.addresses,
+        claims=claiming,
+        role_files=claim_role() if claiming else {},
     )
     first = {claim_name(each): each for each in reversed(layout.machines) if each.replaced}
     claims: dict[str, str | bytes] = {
@@ -48,6 +55,20 @@ def machine_files(spec: GridSpec, layout: Layout, release: Release) -> MachineFi
     if claims:
         claims["claims/claim.pyz"] = build_zipapp()
     return MachineFiles({**playbook, **slurm.files, **claims}, claims, slurm, hosts)
+
+
+def claim_role() -> dict[str, str | bytes]:
+    """The role by which a machine claims what it is, with the program."""
+    roles: dict[str, str | bytes] = {**tree(resources.files("gridwright.providers.aws").joinpath("roles"))}
+    roles["claim/files/claim.pyz"] = build_zipapp()
+    roles[f"claim/files/{UNIT}"] = unit_file()
+    return roles
+
+
+def _claiming(layout: Layout) -> list[str]:
+    """Groups of the inventory whose machines claim their names, since others take their place."""
+    groups = {each.role.group for each in layout.machines if each.replaced}
+    return [group for group in GROUPS if group in groups]
 
 
 def aws_hosts(layout: Layout) -> Hosts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
+from gridwright.providers.aws.section import Aws
 from gridwright.spec.model import GridSpec
 
 GRID_TAG = "gridwright:grid"
@@ -66,7 +67,7 @@ def logical_id(*parts: str) -> str:
 
 def tags(spec: GridSpec, **more: str) -> dict[str, str]:
     """The tags of everything: grid, owner, expiry where the spec has them; `more` by name, such as role."""
-    aws = spec.aws
+    aws = spec.section(Aws)
     found = {GRID_TAG: spec.name}
     if aws is not None and aws.owner is not None:
         found["gridwright:owner"] = aws.owner

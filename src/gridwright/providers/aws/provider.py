@@ -1,19 +1,80 @@
-"""AWS as a provider: what the verbs up, status and down reach it by."""
+"""AWS as a provider: nodes by EC2 instance type, made by two CloudFormation stacks."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
-from gridwright.providers.caller import Caller
-from gridwright.providers.registry import Removal
-from gridwright.spec.model import GridSpec
+from gridwright.errors import Finding
+from gridwright.providers.aws.section import Aws
+from gridwright.providers.provider import Provider, Removal
+from gridwright.spec.fields import Change, Update
+from gridwright.spec.provider import Section
+from gridwright.yamltext.together import Refused
 
 if TYPE_CHECKING:
+    from gridwright.catalog import Catalog
+    from gridwright.filesystems.resources import Cost
+    from gridwright.filesystems.site import Site
     from gridwright.providers.aws.results import AwsStatus, AwsUp
+    from gridwright.providers.caller import Caller
+    from gridwright.providers.rendering import Machine, Rendering
+    from gridwright.schedulers.slurm.site import Release
+    from gridwright.spec.model import GridSpec
 
 
-class AwsProvider:
-    """See registry.Provider."""
+class AwsProvider(Provider):
+    """See Provider."""
+
+    name = "aws"
+    section = Section(
+        Aws,
+        "What only provider aws has. render, up, status and down need it.",
+        Update(Change.REBUILD, "network and machines are made anew"),
+    )
+    is_cloud = True
+    needs_region = True
+    planned_volumes = ("gp3", "gp2", "st1")
+    """io2 is left out: at the sizes that plans try, gp3 has the same throughput for less."""
+
+    def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:
+        """See ProviderKind."""
+        from gridwright.providers.aws.crosscheck import aws_problems
+
+        return aws_problems(data)
+
+    def findings(self, spec: GridSpec) -> Iterator[Finding]:
+        """See ProviderKind."""
+        from gridwright.providers.aws.findings import aws_findings
+
+        return aws_findings(spec)
+
+    def render(self, spec: GridSpec, machine: Machine, release: Release) -> Rendering:
+        """Templates and the bundle, beside the playbook."""
+        from gridwright.providers.aws.files import aws_files
+        from gridwright.providers.rendering import Rendering
+
+        return Rendering(*aws_files(spec, release))
+
+    def costs_beside(self, spec: GridSpec, catalog: Catalog) -> tuple[Cost, ...]:
+        """Login and head node, root volumes, the way out, the health page."""
+        from gridwright.providers.aws.costs import costs_beside
+
+        return costs_beside(spec, catalog)
+
+    def costs_of(
+        self, spec: GridSpec, catalog: Catalog, machines: int, *, has_lustre: bool
+    ) -> tuple[Cost, ...]:
+        """See Seller."""
+        from gridwright.providers.aws.costs import costs_of
+
+        return costs_of(spec, catalog, machines, has_lustre=has_lustre)
+
+    def report_not_offered(self, site: Site) -> None:
+        """See Seller."""
+        from gridwright.providers.aws.offered import report_not_offered
+
+        report_not_offered(site)
 
     def up(self, spec: GridSpec, caller: Caller, *, replace: frozenset[str] = frozenset()) -> AwsUp:
         """Make the grid, or change it."""
@@ -30,6 +91,11 @@ class AwsProvider:
     def removal(self, spec: GridSpec, *, delete_data: frozenset[str] = frozenset()) -> Removal:
         """What down would do."""
         from gridwright.providers.aws.down import down, look, plan
+        from gridwright.providers.aws.printed import question
 
         found = look(spec, delete_data)
-        return Removal(plan(found), lambda caller: down(found, caller))
+        asked = "\n".join(question(plan(found)))
+        return Removal(asked or None, lambda caller: down(found, caller), is_long=True)
+
+
+AWS = AwsProvider()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from gridwright.providers.aws.changes import FieldChange, ResourceChange
 
@@ -107,6 +107,18 @@ class AwsStatus:
         """The sum of the lines; None where a price is missing."""
         return total(self.costs)
 
+    def document(self) -> dict[str, Any]:
+        """See Result."""
+        from gridwright.providers.aws.printed import status_document
+
+        return status_document(self)
+
+    def text(self) -> str:
+        """See Result."""
+        from gridwright.providers.aws.printed import status_text
+
+        return status_text(self)
+
 
 @dataclass(frozen=True, slots=True)
 class AwsUp:
@@ -125,11 +137,25 @@ class AwsUp:
     user: str | None
     """Who logs in by ssh, where a key pair lets administrators in."""
     seconds: float
+    file: str = ""
+    """The grid spec as the user named it."""
 
     @property
     def changed(self) -> bool:
         """Whether anything was made or changed."""
         return self.made or bool(self.resources)
+
+    def document(self) -> dict[str, Any]:
+        """See Result."""
+        from gridwright.providers.aws.printed import up_document
+
+        return up_document(self)
+
+    def text(self) -> str:
+        """See Result."""
+        from gridwright.providers.aws.printed import up_lines
+
+        return "\n".join(up_lines(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +180,24 @@ class AwsDown:
     removed: tuple[str, ...]
     kept: tuple[str, ...]
     kept_usd_per_hour: float | None
+
+    def document(self) -> dict[str, Any]:
+        """See Result."""
+        return {
+            "grid": self.grid,
+            "region": self.region,
+            "was_up": self.was_up,
+            "removed": list(self.removed),
+            "kept": list(self.kept),
+            "kept_usd_per_hour": self.kept_usd_per_hour if self.kept else 0.0,
+            "left": [],
+        }
+
+    def text(self) -> str:
+        """See Result."""
+        from gridwright.providers.aws.printed import down_lines
+
+        return "\n".join(down_lines(self))
 
 
 def total(lines: tuple[CostLine, ...]) -> float | None:

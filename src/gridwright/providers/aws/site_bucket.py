@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from troposphere import AWSObject, GetAtt, Ref, Sub, Tags, s3
 
 from gridwright.providers.aws.names import tags
+from gridwright.providers.aws.section import Aws
 from gridwright.spec.model import GridSpec
 
 SITE_BUCKET = "SiteBucket"
@@ -25,7 +26,9 @@ def site_bucket_resources(spec: GridSpec) -> Iterator[AWSObject]:
     yield s3.Bucket(
         SITE_BUCKET,
         BucketEncryption=s3.BucketEncryption(
-            ServerSideEncryptionConfiguration=[_encryption(spec.aws.kms_key if spec.aws else None)]
+            ServerSideEncryptionConfiguration=[
+                _encryption(aws.kms_key if (aws := spec.section(Aws)) else None)
+            ]
         ),
         VersioningConfiguration=s3.VersioningConfiguration(Status="Enabled"),
         LifecycleConfiguration=s3.LifecycleConfiguration(

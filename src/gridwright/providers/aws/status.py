@@ -21,6 +21,7 @@ from gridwright.providers.aws.results import (
     Standing,
     total,
 )
+from gridwright.providers.aws.section import Aws
 from gridwright.providers.aws.session import Cloud, reason_remedy
 from gridwright.providers.aws.stacks import Stack, Stacks, state_remedy
 from gridwright.providers.caller import Caller
@@ -64,7 +65,7 @@ def status(spec: GridSpec) -> AwsStatus:
         costs=costs,
         hours=hours,
         usd_so_far=None if hourly is None else hourly * hours,
-        expires=deployed.aws.expires if deployed.aws else None,
+        expires=aws.expires if (aws := deployed.section(Aws)) else None,
         expired=_expired(deployed),
         kept=kept,
     )
@@ -93,9 +94,10 @@ def _hours(stack: Stack) -> float:
 
 
 def _expired(spec: GridSpec) -> bool:
-    if spec.aws is None or spec.aws.expires is None:
+    aws = spec.section(Aws)
+    if aws is None or aws.expires is None:
         return False
-    return datetime.date.fromisoformat(spec.aws.expires) < datetime.datetime.now(datetime.UTC).date()
+    return datetime.date.fromisoformat(aws.expires) < datetime.datetime.now(datetime.UTC).date()
 
 
 def _filesystems(

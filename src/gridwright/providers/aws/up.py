@@ -16,6 +16,7 @@ from gridwright.providers.aws.layout import aws_layout
 from gridwright.providers.aws.names import grid_stack, storage_stack, tags
 from gridwright.providers.aws.results import AwsUp
 from gridwright.providers.aws.root_squash import settle_root_squash
+from gridwright.providers.aws.section import Aws
 from gridwright.providers.aws.session import Cloud
 from gridwright.providers.aws.site_bucket import SITE_BUCKET
 from gridwright.providers.aws.site_objects import body_of, put_once, text_of
@@ -228,6 +229,7 @@ def _names(names: frozenset[str]) -> str:
 
 def _user(spec: GridSpec) -> str | None:
     """Who a key pair lets in on the default image; None where there is no key pair."""
-    if spec.aws is None or spec.aws.key is None:
+    aws = spec.section(Aws)
+    if aws is None or aws.key is None:
         return None
-    return "ubuntu" if spec.aws.images.compute is None else "USER"
+    return "ubuntu" if aws.images.compute is None else "USER"

@@ -15,6 +15,7 @@ from gridwright.providers.lab.layout import PlannedNode, Role
 from gridwright.providers.lab.node_root import RootPlan, Share
 from gridwright.providers.lab.places import Places
 from gridwright.providers.lab.record import LabRecord, NodeRecord, write
+from gridwright.providers.lab.section import Lab
 from gridwright.schedulers.state_directory import state_directory
 from gridwright.spec.model import GridSpec
 
@@ -84,9 +85,10 @@ def boot_nodes(record: LabRecord, spec: GridSpec, names: Collection[str]) -> Lab
 
 
 def _disk(spec: GridSpec, plan: PlannedNode) -> str | None:
-    if spec.lab is None or spec.lab.disk is None or plan.role != Role.STORAGE:
+    lab = spec.section(Lab)
+    if lab is None or lab.disk is None or plan.role != Role.STORAGE:
         return None
-    return disk.attach(Places(spec.name).disk(plan.name), spec.lab.disk)
+    return disk.attach(Places(spec.name).disk(plan.name), lab.disk)
 
 
 def _shares(spec: GridSpec) -> tuple[Share, ...]:

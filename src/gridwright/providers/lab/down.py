@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from gridwright.providers.lab.places import Places
 from gridwright.providers.lab.record import locked, read
 from gridwright.providers.lab.teardown import (
@@ -11,6 +14,27 @@ from gridwright.providers.lab.teardown import (
     take_down,
 )
 from gridwright.providers.lab.up import leftovers
+
+
+@dataclass(frozen=True, slots=True)
+class LabDown:
+    """What `down` of a lab did."""
+
+    lab: str
+    was_up: bool
+
+    def document(self) -> dict[str, Any]:
+        """See Result."""
+        return {"lab": self.lab, "was_up": self.was_up, "left": []}
+
+    def text(self) -> str:
+        """See Result."""
+        return f"lab {self.lab} is down: nothing is left" if self.was_up else f"lab {self.lab} was not up"
+
+
+def take_away(lab: str) -> LabDown:
+    """Take a lab down, and say what that did. Raises GridwrightError naming what is left."""
+    return LabDown(lab, down(lab))
 
 
 def down(lab: str) -> bool:

@@ -9,7 +9,8 @@ from enum import StrEnum
 
 from gridwright.errors import GridwrightError, Problem, input_error, nearest
 from gridwright.filesystems import kind_of
-from gridwright.spec.lab import CONTROLLER, STORAGE, Lab
+from gridwright.providers.controller import CONTROLLER
+from gridwright.providers.lab.section import STORAGE, Lab
 from gridwright.spec.model import GridSpec
 
 LONGEST_NAME = 63
@@ -87,7 +88,7 @@ def layout_of(spec: GridSpec) -> Layout:
     Raises GridwrightError (status INPUT) where two nodes would have one name, or the network has too
     few addresses.
     """
-    network = ipaddress.IPv4Network((spec.lab or Lab()).network)
+    network = ipaddress.IPv4Network((spec.section(Lab) or Lab()).network)
     wanted = list(_wanted(spec))
     problems = [*_double_names(wanted), *_long_names(wanted)]
     # Low addresses are kept free in an ordinary network, as people expect routers there.

@@ -15,8 +15,8 @@ from typing import Any
 
 from gridwright.commands import CommandError, run_bounded
 from gridwright.providers.lab.image import image_directory, root_filesystem
+from gridwright.providers.lab.places import LABS
 from gridwright.providers.lab.syscalls import Mount, Namespace, mount, unshare
-from gridwright.schedulers.state_directory import LABS
 
 TOOLS = ("ip", "nsenter", "unshare", "mount", "debootstrap", "losetup", "mkfs.ext4")
 KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")

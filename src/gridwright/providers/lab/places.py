@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridwright.schedulers.state_directory import LABS
+LABS = Path("/var/lib/gridwright/labs")
+"""Each lab has a directory here: only root can have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,11 @@ class Places:
     def record(self) -> Path:
         """What the lab consists of: processes, addresses, control groups."""
         return self.home / "lab.json"
+
+    @property
+    def state(self) -> Path:
+        """Its queue, the logs of its jobs, and its records, unless the spec names another place."""
+        return self.home / "state"
 
     @property
     def secrets(self) -> Path:

@@ -12,7 +12,9 @@ from gridwright.providers.lab.host_python import python_directories
 from gridwright.providers.lab.image import NEEDED_BYTES, image_directory
 from gridwright.providers.lab.layout import Layout, Role
 from gridwright.providers.lab.machine_facts import Facts, look
-from gridwright.schedulers.state_directory import LABS, state_directory
+from gridwright.providers.lab.places import LABS
+from gridwright.providers.lab.section import Lab
+from gridwright.schedulers.state_directory import state_directory
 from gridwright.spec.model import GridSpec
 
 OLDEST_KERNEL = (5, 6)
@@ -82,7 +84,8 @@ def _kernel(facts: Facts) -> Iterator[Problem]:
 
 
 def _tools(spec: GridSpec, facts: Facts) -> Iterator[Problem]:
-    has_disks = spec.lab is not None and spec.lab.disk is not None
+    lab = spec.section(Lab)
+    has_disks = lab is not None and lab.disk is not None
     needed = facts.missing_tools & {*_PACKAGES, *(_PACKAGES_OF_DISKS if has_disks else ())}
     if needed:
         packages = sorted({(_PACKAGES | _PACKAGES_OF_DISKS)[tool] for tool in needed})

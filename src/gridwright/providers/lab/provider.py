@@ -1,47 +1,117 @@
-"""The lab as a provider: what the verbs up, status and down reach it by."""
+"""The lab as a provider: nodes in Linux namespaces of the machine that Gridwright runs on."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from gridwright.errors import input_error
-from gridwright.providers.caller import Caller
-from gridwright.providers.lab.down import down
-from gridwright.providers.lab.status import LabStatus, status
-from gridwright.providers.lab.up import UpResult, up
-from gridwright.providers.registry import Removal
-from gridwright.spec.model import GridSpec
+from gridwright.providers.lab.section import Lab
+from gridwright.providers.provider import Provider, Removal
+from gridwright.spec.fields import Change, Update
+from gridwright.spec.provider import Section
+from gridwright.yamltext.together import Refused
+
+if TYPE_CHECKING:
+    from gridwright.providers.caller import Caller
+    from gridwright.providers.lab.head import LabHead
+    from gridwright.providers.lab.status import LabStatus
+    from gridwright.providers.lab.up import LabUp
+    from gridwright.providers.read_me import Notes
+    from gridwright.providers.rendering import Machine
+    from gridwright.schedulers.slurm.site import Release, SlurmSite
+    from gridwright.setup.playbook import Hosts
+    from gridwright.spec.model import GridSpec
 
 
-@dataclass(frozen=True, slots=True)
-class LabDown:
-    """What `down` of a lab did."""
+class LabProvider(Provider):
+    """See Provider."""
 
-    lab: str
-    was_up: bool
+    name = "lab"
+    section = Section(Lab, "What only provider lab has.", Update(Change.REBUILD, "its nodes are made anew"))
+    has_own_kernels = False
 
+    def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:
+        """See ProviderKind."""
+        from gridwright.providers.lab.crosscheck import lab_problems
 
-class LabProvider:
-    """See registry.Provider."""
+        return lab_problems(data)
 
-    def up(self, spec: GridSpec, caller: Caller, *, replace: frozenset[str] = frozenset()) -> UpResult:
+    def state_directory(self, spec: GridSpec) -> Path:
+        """In the lab's own directory on this machine, which all its nodes see."""
+        from gridwright.providers.lab.places import Places
+
+        return Places(spec.name).state
+
+    def head_node(self, spec: GridSpec) -> LabHead:
+        """The controller."""
+        from gridwright.providers.lab.head import LabHead
+
+        return LabHead.of(spec)
+
+    def hosts(self, spec: GridSpec, machine: str, site: SlurmSite | None) -> Hosts:
+        """All nodes, those that serve file systems too."""
+        from gridwright.providers.lab.layout import Role, layout_of
+        from gridwright.setup.playbook import Hosts
+
+        layout = layout_of(spec)
+        of = {role: [node.name for node in layout.of_role(role)] for role in Role}
+        return Hosts.named(compute=of[Role.COMPUTE], storage=of[Role.STORAGE], head=of[Role.CONTROLLER])
+
+    def slurm_site(self, spec: GridSpec, machine: Machine, release: Release) -> SlurmSite:
+        """Nodes as the spec wants them, whatever this machine has."""
+        from gridwright.providers.lab.slurm_site import lab_site
+
+        return lab_site(spec, machine, release)
+
+    def notes(self, spec: GridSpec, site: SlurmSite | None) -> Notes:
+        """What `up` has done already."""
+        from gridwright.providers.read_me import Notes
+        from gridwright.schedulers.slurm.configuration import DIRECTORY
+
+        return Notes(
+            before_steps="`gridwright up` does what follows for a lab; these are the files in "
+            f"`{DIRECTORY}` of its nodes.",
+            after_playbook="Nodes of a lab share the kernel of this machine: nothing of it is set for them, "
+            "and `gridwright up` has set up the rest.",
+        )
+
+    def up(self, spec: GridSpec, caller: Caller, *, replace: frozenset[str] = frozenset()) -> LabUp:
         """Make the lab."""
+        from gridwright.providers.lab.up import up
+
         _refuse_names(spec, "--replace", replace)
         return up(spec, caller)
 
     def status(self, spec: GridSpec) -> LabStatus:
         """How the lab stands."""
+        from gridwright.providers.lab.status import status
+
         return status(spec.name)
 
     def removal(self, spec: GridSpec, *, delete_data: frozenset[str] = frozenset()) -> Removal:
         """How to take the lab down: nothing is asked, as it keeps nothing."""
         _refuse_names(spec, "--delete-data", delete_data)
-        return removal_of(spec.name)
+        return self.removal_of(spec.name)
 
+    def found_here(self) -> list[str]:
+        """Labs of this machine, whether their specs are at hand or not."""
+        from gridwright.providers.lab.record import labs
 
-def removal_of(lab: str) -> Removal:
-    """How to take a lab down by its name."""
-    return Removal(None, lambda _caller: LabDown(lab, down(lab)))
+        return labs()
+
+    def status_of(self, name: str) -> LabStatus:
+        """How a lab stands, by its name."""
+        from gridwright.providers.lab.status import status
+
+        return status(name)
+
+    def removal_of(self, name: str) -> Removal:
+        """How to take a lab down, by its name."""
+        from gridwright.providers.lab.down import take_away
+
+        return Removal(None, lambda _caller: take_away(name))
 
 
 def _refuse_names(spec: GridSpec, flag: str, names: frozenset[str]) -> None:
@@ -51,3 +121,6 @@ def _refuse_names(spec: GridSpec, flag: str, names: frozenset[str]) -> None:
             where=flag,
             remedy=f"leave {flag} out; file systems of a cloud are what it is for",
         )
+
+
+LAB = LabProvider()

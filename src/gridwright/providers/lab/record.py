@@ -15,9 +15,8 @@ from typing import Any, Literal
 from gridwright.errors import environment_error
 from gridwright.providers.lab.cgroups import Cgroups, Hierarchy, MemberGroups
 from gridwright.providers.lab.layout import Layout, PlannedNode, Role
-from gridwright.providers.lab.places import Places
+from gridwright.providers.lab.places import LABS, Places
 from gridwright.providers.lab.processes import ProcessId
-from gridwright.schedulers.state_directory import LABS
 
 SCHEMA = 1
 Phase = Literal["starting", "up", "stopping"]

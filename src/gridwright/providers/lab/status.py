@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from gridwright.errors import GridwrightError
 from gridwright.filesystems import kind_of
@@ -74,6 +74,16 @@ class LabStatus:
         """Whether everything is up and serves."""
         healthy = all(each.condition == Condition.HEALTHY for each in self.filesystems)
         return self.state == "up" and healthy and all(node.serves for node in self.nodes)
+
+    def document(self) -> dict[str, Any]:
+        """See Result."""
+        return {"whole": self.whole, **asdict(self)}
+
+    def text(self) -> str:
+        """See Result."""
+        from gridwright.providers.lab.printed import status_text
+
+        return status_text(self)
 
 
 def status(lab: str) -> LabStatus:

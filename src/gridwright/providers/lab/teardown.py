@@ -12,10 +12,9 @@ from pathlib import Path
 from gridwright.providers.lab import cgroups
 from gridwright.providers.lab.disk import detach_all
 from gridwright.providers.lab.network import hardware_address
-from gridwright.providers.lab.places import Places
+from gridwright.providers.lab.places import LABS, Places
 from gridwright.providers.lab.processes import ProcessId, end_all
 from gridwright.providers.lab.record import LabRecord, boot_id, write
-from gridwright.schedulers.state_directory import LABS
 
 PATIENCE_S = 15.0
 """How long the kernel may take to end processes: one that waits for a dead disk does not end."""

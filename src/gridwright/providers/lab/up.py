@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from gridwright.errors import GridwrightError, Problem, environment_error
 from gridwright.providers.caller import Caller
@@ -22,7 +23,7 @@ from gridwright.spec.model import GridSpec
 
 
 @dataclass(frozen=True, slots=True)
-class UpResult:
+class LabUp:
     """What `up` did."""
 
     record: LabRecord
@@ -32,8 +33,30 @@ class UpResult:
     """What was mended of one that was up, in words."""
     seconds: float
 
+    def document(self) -> dict[str, Any]:
+        """See Result."""
+        return {
+            "lab": self.record.lab,
+            "made": self.made,
+            "mended": list(self.repaired),
+            "seconds": self.seconds,
+            "network": self.record.network,
+            "nodes": [
+                {"name": node.plan.name, "role": node.plan.role, "address": node.plan.address}
+                for node in self.record.nodes
+            ],
+        }
 
-def up(spec: GridSpec, caller: Caller) -> UpResult:
+    def text(self) -> str:
+        """See Result."""
+        count = len(self.record.nodes)
+        if self.made:
+            return f"lab {self.record.lab} is up: {count} nodes in {self.seconds:.1f} s"
+        mended = (f"mended: {each}" for each in self.repaired)
+        return "\n".join([f"lab {self.record.lab} was up already: {count} nodes", *mended])
+
+
+def up(spec: GridSpec, caller: Caller) -> LabUp:
     """Make a lab and wait until all its services serve; of one that is up, mend what is missing.
 
     Nothing is left of a lab whose making fails or is interrupted. Raises GridwrightError.
@@ -52,7 +75,7 @@ def up(spec: GridSpec, caller: Caller) -> UpResult:
         if record is not None and record.is_up:
             _refuse_changes(record, spec)
             record, repaired = _mend(record, spec, caller)
-            return UpResult(record, False, repaired, time.monotonic() - started)
+            return LabUp(record, False, repaired, time.monotonic() - started)
         if record is not None:
             caller.say(f"removing what is left of an earlier lab {spec.name}")
             _take_down_or_fail(record)
@@ -68,7 +91,7 @@ def up(spec: GridSpec, caller: Caller) -> UpResult:
             nodes=tuple(NodeRecord(plan) for plan in layout.nodes),
         )
         record = _make(record, spec, caller)
-    return UpResult(record, True, (), time.monotonic() - started)
+    return LabUp(record, True, (), time.monotonic() - started)
 
 
 def _make(record: LabRecord, spec: GridSpec, caller: Caller) -> LabRecord:

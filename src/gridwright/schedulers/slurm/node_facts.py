@@ -54,7 +54,7 @@ def node_facts(spec: GridSpec, machines: Mapping[str, NodeFacts]) -> list[NodeFa
     nodes: list[NodeFacts] = []
     for name, group in spec.nodes.items():
         machine = machines[name]
-        if spec.provider == "lab":
+        if not spec.provider_kind.has_own_kernels:
             cores = group.cores or machine.all_cores
             machine = replace(machine, sockets=1, cores_per_socket=cores, threads_per_core=1)
         machine = replace(machine, cores=group.cores, memory_bytes=group.memory or machine.memory_bytes)

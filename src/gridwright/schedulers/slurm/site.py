@@ -50,9 +50,6 @@ class Timing:
 
 GRID = Timing(node_down=60, message=10, credential=60, controller=30, inactive=300, kill=30)
 """For real networks: a switch that restarts or a swapping node must not cost jobs."""
-LAB = Timing(node_down=8, message=5, credential=10, controller=10, inactive=30, kill=5)
-"""For nodes that share one machine: measured to find a node that is powered off in 17 s, and to run its
-jobs again in 30 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

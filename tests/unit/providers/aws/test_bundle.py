@@ -9,13 +9,15 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
-from gridwright.node_programs.claim.configuration import read_configuration
 from gridwright.providers.aws.bundle import bundle, grid_bundle
+from gridwright.providers.aws.claim.configuration import read_configuration
+from gridwright.providers.aws.claim_program import build_zipapp
 from gridwright.providers.aws.layout import aws_layout
 from gridwright.providers.aws.machine_files import machine_files
 from gridwright.schedulers.slurm.site import OLDEST
-from gridwright.spec import load_spec
+from gridwright.spec import load_spec, parse_spec
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 
@@ -82,3 +84,14 @@ def test_a_grid_without_claims_carries_no_program_for_them() -> None:
 
     spec = parse_spec(text.replace("aws:\n", "aws:\n  replace_nodes: false\n", 1))
     assert not [name for name in entries(grid_bundle(spec).content) if name.startswith("claims/")]
+
+
+@pytest.mark.parametrize(("replaced", "groups"), [("true", ["compute", "storage"]), ("false", ["storage"])])
+def test_machines_that_are_replaced_claim_their_names(replaced: str, groups: list[str]) -> None:
+    text = (
+        (EXAMPLES / "aws-lustre.yaml").read_text().replace("aws:\n", f"aws:\n  replace_nodes: {replaced}\n")
+    )
+    found = entries(grid_bundle(parse_spec(text)).content)
+    assert YAML(typ="safe").load(found["group_vars/all.yml"])["gridwright_claims"] == groups
+    assert found["roles/claim/files/claim.pyz"] == build_zipapp()
+    assert "roles/claim/tasks/main.yml" in found

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gridwright.errors import GridwrightError
-from gridwright.model.cloud_costs import ROOT_VOLUME_SIZE
+from gridwright.providers.aws.costs import ROOT_VOLUME_SIZE
 from gridwright.providers.aws.files import aws_files
 from gridwright.providers.aws.grid_template import grid_template
 from gridwright.providers.aws.layout import aws_layout

@@ -40,7 +40,7 @@ def test_a_scratch_file_system_has_what_scratch_ones_can_have() -> None:
     assert "KmsKeyId" not in found
 
 
-def test_the_lowest_tier_is_bought_by_default() -> None:
+def test_the_lowest_tier_is_cloud_by_default() -> None:
     tiers = {
         deployment: shared(spec(shared=FSX | {"deployment": deployment}))["LustreConfiguration"]
         for deployment in ("persistent-1", "persistent-2")

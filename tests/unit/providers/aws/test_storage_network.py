@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gridwright.providers.aws.section import Aws
 from gridwright.providers.aws.security_groups import Group
 from gridwright.spec.model import GridSpec
 from tests.support.examples import examples
@@ -66,8 +67,9 @@ grids = st.builds(
 @settings(max_examples=examples(25), deadline=None)
 def test_from_outside_only_ssh_to_the_login_node_is_let_in(grid: GridSpec) -> None:
     found = template(grid)
-    assert grid.aws is not None
-    network = ipaddress.IPv4Network(grid.aws.network)
+    aws = grid.section(Aws)
+    assert aws is not None
+    network = ipaddress.IPv4Network(aws.network)
     inline = [
         rule for each in properties(found, GROUP).values() for rule in each.get("SecurityGroupIngress", ())
     ]
@@ -80,24 +82,25 @@ def test_from_outside_only_ssh_to_the_login_node_is_let_in(grid: GridSpec) -> No
 
     assert all("SourceSecurityGroupId" in rule or "CidrIp" in rule for rule in rules)
     assert EVERYWHERE not in [rule.get("CidrIp") for rule in rules]
-    assert {rule["CidrIp"] for rule in outside} <= set(grid.aws.ssh_from)
+    assert {rule["CidrIp"] for rule in outside} <= set(aws.ssh_from)
     for rule in outside:
         assert rule["GroupId"] == {"Ref": "LoginGroup"}
         assert (rule["IpProtocol"], rule["FromPort"], rule["ToPort"]) == ("tcp", 22, 22)
     reached = {rule["CidrIp"] for rule in rules if rule.get("FromPort") == 22 and "CidrIp" in rule}
-    assert reached == set(grid.aws.ssh_from)
+    assert reached == set(aws.ssh_from)
 
 
 @given(grids)
 @settings(max_examples=examples(25), deadline=None)
 def test_outwards_nothing_but_the_web_leaves_the_network(grid: GridSpec) -> None:
-    assert grid.aws is not None
-    allowed = {443} | ({80, 123} if grid.aws.proxy is None else {3128, 443, 80})
+    aws = grid.section(Aws)
+    assert aws is not None
+    allowed = {443} | ({80, 123} if aws.proxy is None else {3128, 443, 80})
     for name, group in properties(template(grid), GROUP).items():
         rules = group["SecurityGroupEgress"]
         ports = [(each.get("FromPort"), each["IpProtocol"], each["CidrIp"]) for each in rules]
         assert len(ports) == len(set(ports))
-        within = [each for each in rules if each["CidrIp"] == grid.aws.network]
+        within = [each for each in rules if each["CidrIp"] == aws.network]
         assert len(within) == 1
         for each in rules:
             if each not in within:

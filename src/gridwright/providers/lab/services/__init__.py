@@ -6,6 +6,7 @@ from gridwright.filesystems import kind_of
 from gridwright.filesystems.in_lab import StorageNodes
 from gridwright.providers.lab.disk import MOUNT_POINT
 from gridwright.providers.lab.layout import Layout, Role
+from gridwright.providers.lab.section import Lab
 from gridwright.providers.lab.service import LabService
 from gridwright.providers.lab.services.munge import Munge
 from gridwright.providers.lab.services.slurm import SlurmController, SlurmNodes
@@ -18,6 +19,7 @@ def services_for(spec: GridSpec, layout: Layout) -> list[LabService]:
     """The services of a spec in the order that they start in: each needs only those before it."""
     controller = layout.controller.name
     workers = [node.name for node in layout.of_role(Role.COMPUTE)]
+    lab = spec.section(Lab)
     services: list[LabService] = [Ssh([node.name for node in layout.nodes])]
     for name, filesystem in spec.filesystems.items():
         storage = StorageNodes(
@@ -25,7 +27,7 @@ def services_for(spec: GridSpec, layout: Layout) -> list[LabService]:
             clients=[controller, *workers],
             directory=MOUNT_POINT,
             # MooseFS' own default, less on a small disk of its own.
-            keep_free="64MiB" if spec.lab and spec.lab.disk else "256MiB",
+            keep_free="64MiB" if lab and lab.disk else "256MiB",
         )
         services += kind_of(filesystem).lab_services(name, filesystem, storage)
     if isinstance(spec.scheduler, SlurmSection):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gridwright.providers.lab.service import RunningLab
+from gridwright.providers.lab.slurm_site import TIMING
 from gridwright.schedulers.slurm.configuration import (
     DIRECTORY,
     LOGS,
@@ -14,7 +15,7 @@ from gridwright.schedulers.slurm.configuration import (
     state_location,
 )
 from gridwright.schedulers.slurm.node_facts import NodeFacts, node_facts, parse_slurmd_facts
-from gridwright.schedulers.slurm.site import LAB, Cgroups, SlurmSite, parse_release
+from gridwright.schedulers.slurm.site import Cgroups, SlurmSite, parse_release
 from gridwright.services.daemon import call, make_directory, on_each, runs, start_daemon
 from gridwright.services.service import ServiceNode
 
@@ -126,7 +127,7 @@ def slurm_site(lab: RunningLab) -> SlurmSite:
         swap_limits=_limits_swap(lab, asked),
         systemd=False,
         declared=True,
-        timing=LAB,
+        timing=TIMING,
     )
 
 

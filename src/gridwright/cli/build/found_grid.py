@@ -1,0 +1,63 @@
+"""Which grid a verb is about: that of a spec, or the only one that a provider finds on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gridwright.cli.arguments import DEFAULT_SPEC
+from gridwright.errors import input_error
+
+if TYPE_CHECKING:
+    from gridwright.providers.provider import Provider
+    from gridwright.spec.model import GridSpec
+
+
+@dataclass(frozen=True, slots=True)
+class AskedGrid:
+    """A grid and its provider."""
+
+    provider: Provider
+    name: str
+    spec: GridSpec | None = None
+    """None where no spec is named, and the provider found it."""
+
+
+def asked_grid(file: Path | None) -> AskedGrid:
+    """The grid of a spec, of ./grid.yaml where its nodes are made, or the only one found here.
+
+    Raises GridwrightError.
+    """
+    from gridwright.providers import grids_found_here, provider_of
+
+    if (spec := asked_spec(file)) is not None:
+        return AskedGrid(provider_of(spec), spec.name, spec)
+    found = [AskedGrid(provider, name) for provider, name in grids_found_here()]
+    return found[only([each.name for each in found])]
+
+
+def asked_spec(file: Path | None) -> GridSpec | None:
+    """The spec that is named; else ./grid.yaml where its nodes are made; else none.
+
+    Raises GridwrightError.
+    """
+    if file is None and not DEFAULT_SPEC.exists():
+        return None
+    from gridwright.spec import load_spec
+
+    spec = load_spec(file or DEFAULT_SPEC)
+    return None if file is None and spec.provider_kind.is_this_machine else spec
+
+
+def only(names: Sequence[str]) -> int:
+    """The index of the only grid of those found here. Raises GridwrightError (INPUT) for none, or several."""
+    if len(names) == 1:
+        return 0
+    if not names:
+        raise input_error("there is no lab here", remedy="run gridwright up FILE with the grid spec of one")
+    raise input_error(
+        f"there are {len(names)} labs here, {', '.join(names)}, and none is named",
+        remedy="name the grid spec of the one that is meant",
+    )

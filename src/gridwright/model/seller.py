@@ -1,0 +1,33 @@
+"""What the model asks of a provider: what is sold, and what is billed beside nodes and file systems."""
+
+from __future__ import annotations
+
+from typing import Protocol, cast
+
+from gridwright.catalog import Catalog
+from gridwright.filesystems.resources import Cost
+from gridwright.filesystems.site import Site
+from gridwright.spec.model import GridSpec
+
+
+class Seller(Protocol):
+    """A provider as the model sees it; `gridwright.providers.provider.Provider` is one.
+
+    What has no price has None in its line of the bill, and nothing is raised for it.
+    """
+
+    def costs_beside(self, spec: GridSpec, catalog: Catalog) -> tuple[Cost, ...]:
+        """Lines of the bill for what a grid needs beside its nodes and file systems."""
+
+    def costs_of(
+        self, spec: GridSpec, catalog: Catalog, machines: int, *, has_lustre: bool
+    ) -> tuple[Cost, ...]:
+        """The same for so many nodes and servers of file systems, whatever the spec has of them."""
+
+    def report_not_offered(self, site: Site) -> None:
+        """Note each instance type of the spec that its region does not sell, or that lacks what it needs."""
+
+
+def seller_of(spec: GridSpec) -> Seller:
+    """The provider of a grid, to be asked as a seller."""
+    return cast("Seller", spec.provider_kind)

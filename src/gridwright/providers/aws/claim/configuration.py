@@ -1,0 +1,236 @@
+"""The claim file: /etc/gridwright/claim.json, read and checked in full before anything is claimed.
+
+```json
+{
+  "schema": 1,
+  "grid": "demo",
+  "region": "us-east-1",
+  "table": "gridwright-demo-claims",
+  "role": "oss",
+  "mgs": "10.20.64.10@tcp",
+  "slots": [
+    {
+      "name": "shared-oss1",
+      "address": "10.20.64.11",
+      "targets": [
+        {"name": "shared-OST0000", "kind": "ost", "index": 0, "fsname": "shared", "with_mgt": false,
+         "mount": "/srv/gridwright/shared-OST0000"}
+      ]
+    }
+  ]
+}
+```
+
+`role` is compute, mgs, mds or oss; slots of compute have no targets. `mgs` is the management server of the
+targets; null where no target has one elsewhere. `directories` may say where `run`, `dev`, `sys`, `modprobe`
+and `mounts` (a file) are, where they are not where Linux has them.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from gridwright.node_programs.scratch.json_reader import JsonReader
+from gridwright.node_programs.scratch.problems import WRONG_INPUT, Trouble
+from gridwright.providers.aws.claim.problems import ClaimError
+
+CONFIGURATION = Path("/etc/gridwright/claim.json")
+SCHEMA = 1
+COMPUTE = "compute"
+ROLES = (COMPUTE, "mgs", "mds", "oss")
+KINDS = ("mgt", "mdt", "ost")
+"""In the order in which they are mounted: who registers needs the management server."""
+_NAME = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_FSNAME = r"[A-Za-z0-9_-]{1,8}"
+"""mkfs.lustre(8), --fsname."""
+_NID = r"[0-9A-Za-z_.-]{1,253}@[a-z0-9]{1,15}"
+_TEXT = r"[A-Za-z0-9_.-]{1,255}"
+_MOST_INDEX = 0xFFFE
+_WRITE_ANEW = "correct it, or have the instance replaced: it gets its file from the grid's bundle"
+
+
+@dataclass(frozen=True)
+class TargetWish:
+    """One target of a Lustre, on a volume of its own."""
+
+    name: str
+    """The tag of its volume, and the label of its file system: MGS, shared-MDT0000, shared-OST0003."""
+    kind: str
+    index: int
+    fsname: str
+    with_mgt: bool
+    mount: Path
+
+    @property
+    def has_mgs(self) -> bool:
+        """Whether the management server is on it."""
+        return self.kind == "mgt" or self.with_mgt
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A machine that an instance can become."""
+
+    name: str
+    address: str
+    targets: tuple[TargetWish, ...] = ()
+
+
+@dataclass(frozen=True)
+class Directories:
+    """Where this system has its things."""
+
+    run: Path = Path("/run/gridwright")
+    dev: Path = Path("/dev")
+    sys: Path = Path("/sys")
+    modprobe: Path = Path("/etc/modprobe.d")
+    mounts: Path = Path("/proc/self/mounts")
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """All that the claim file says."""
+
+    grid: str
+    region: str
+    table: str
+    role: str
+    slots: tuple[Slot, ...]
+    mgs: str | None = None
+    directories: Directories = field(default_factory=Directories)
+
+    def slot(self, name: str) -> Slot | None:
+        """The slot of a name."""
+        return next((each for each in self.slots if each.name == name), None)
+
+
+def read_configuration(path: Path) -> Configuration:
+    """Read and check the claim file. Raises ClaimError (status 2) with everything that is wrong in it."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        remedy = "machines of a grid get it at their first boot; name another one: --config FILE"
+        raise ClaimError(Trouble(f"{path}: {error.strerror}", remedy), status=WRONG_INPUT) from None
+    except (ValueError, RecursionError) as error:
+        raise ClaimError(Trouble(f"{path}: not JSON: {error}", _WRITE_ANEW), status=WRONG_INPUT) from None
+    try:
+        return parse_configuration(data)
+    except ClaimError as error:
+        where = [Trouble(f"{path}: {trouble.what}", trouble.remedy) for trouble in error.troubles]
+        raise ClaimError(*where, status=WRONG_INPUT) from None
+
+
+def parse_configuration(data: Any) -> Configuration:  # noqa: ANN401 - whatever JSON holds
+    """Check plain data and make a Configuration of it. Raises ClaimError (status 2)."""
+    reader = _Reader()
+    configuration = reader.configuration(data)
+    if reader.troubles:
+        raise ClaimError(*reader.troubles, status=WRONG_INPUT)
+    return configuration
+
+
+class _Reader(JsonReader):
+    """Reads a claim file."""
+
+    example = Path("/srv/gridwright/shared-OST0000")
+
+    def configuration(self, data: Any) -> Configuration:  # noqa: ANN401
+        known = {"schema", "grid", "region", "table", "role", "mgs", "slots", "directories"}
+        given = self.mapping(data, "the file", known)
+        if given.get("schema") != SCHEMA:
+            self.wrong("schema", given.get("schema"), f"{SCHEMA}; another Gridwright may have written it")
+        role = given.get("role")
+        if role not in ROLES:
+            self.wrong("role", role, ", ".join(ROLES))
+        mgs = given.get("mgs")
+        if mgs is not None:
+            mgs = self.text(given, "mgs", _NID, "a NID, such as 10.20.64.10@tcp")
+        slots = tuple(
+            self.slot(each, f"slots[{index}]")
+            for index, each in enumerate(self.list(given.get("slots"), "slots"))
+        )
+        if not slots:
+            self.wrong("slots", given.get("slots"), "at least one slot")
+        self.together(slots, mgs)
+        return Configuration(
+            grid=self.text(given, "grid", _NAME, "the name of the grid"),
+            region=self.text(given, "region", r"[a-z0-9-]{1,32}", "a region, such as us-east-1"),
+            table=self.text(given, "table", _TEXT, "the name of the table of claims"),
+            role=str(role),
+            slots=slots,
+            mgs=mgs,
+            directories=self.directories(given.get("directories", {})),
+        )
+
+    def slot(self, data: Any, where: str) -> Slot:  # noqa: ANN401
+        given = self.mapping(data, where, {"name", "address", "targets"})
+        targets = [
+            self.target(each, f"{where}.targets[{index}]")
+            for index, each in enumerate(self.list(given.get("targets", []), f"{where}.targets"))
+        ]
+        targets.sort(key=lambda each: (not each.has_mgs, KINDS.index(each.kind), each.index))
+        address = given.get("address")
+        try:
+            address = str(ipaddress.IPv4Address(address))
+        except ValueError:
+            self.wrong(f"{where}.address", address, "an IPv4 address")
+        name = self.text(given, "name", _NAME, "the name of a machine", where)
+        return Slot(name, str(address), tuple(targets))
+
+    def target(self, data: Any, where: str) -> TargetWish:  # noqa: ANN401
+        given = self.mapping(data, where, {"name", "kind", "index", "fsname", "with_mgt", "mount"})
+        kind = given.get("kind")
+        if kind not in KINDS:
+            self.wrong(f"{where}.kind", kind, ", ".join(KINDS))
+            kind = "ost"
+        index = given.get("index")
+        if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index <= _MOST_INDEX:
+            self.wrong(f"{where}.index", index, f"a whole number from 0 to {_MOST_INDEX}")
+            index = 0
+        with_mgt = given.get("with_mgt", False)
+        if not isinstance(with_mgt, bool):
+            self.wrong(f"{where}.with_mgt", with_mgt, "true or false")
+        return TargetWish(
+            name=self.text(given, "name", r"[A-Za-z0-9_-]{1,16}", "a label, such as shared-OST0000", where),
+            kind=kind,
+            index=index,
+            fsname=self.text(
+                given, "fsname", _FSNAME, "the name of a Lustre, of at most 8 characters", where
+            ),
+            with_mgt=with_mgt is True,
+            mount=self.path(given.get("mount"), f"{where}.mount"),
+        )
+
+    def together(self, slots: tuple[Slot, ...], mgs: str | None) -> None:
+        """What spans slots: names, addresses, targets and mount points of their own, and a way to the MGS."""
+        targets = [target for slot in slots for target in slot.targets]
+        for what, values in (
+            ("name", [slot.name for slot in slots]),
+            ("address", [slot.address for slot in slots]),
+            ("targets: name", [target.name for target in targets]),
+        ):
+            for value in sorted({each for each in values if values.count(each) > 1}):
+                self.wrong(f"slots: {what}", value, "one that no other slot has")
+        for slot in slots:
+            elsewhere = any(not target.has_mgs for target in slot.targets)
+            if mgs is None and elsewhere and not any(target.has_mgs for target in slot.targets):
+                self.wrong("mgs", mgs, f"the management server of the targets of {slot.name}")
+
+    def directories(self, data: Any) -> Directories:  # noqa: ANN401
+        known = {each.name for each in fields(Directories)}
+        given = self.mapping(data, "directories", known)
+        paths = {name: self.path(given[name], f"directories.{name}") for name in given if name in known}
+        return Directories(**paths)
+
+    def text(self, given: Mapping[str, Any], key: str, pattern: str, wanted: str, where: str = "") -> str:
+        data = given.get(key)
+        if not isinstance(data, str) or not re.fullmatch(pattern, data, re.ASCII):
+            self.wrong(f"{where}.{key}".lstrip("."), data, wanted)
+            return "wrong"
+        return data

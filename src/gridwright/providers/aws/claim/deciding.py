@@ -1,0 +1,179 @@
+"""The next step of a claim, out of what is seen. Nothing here changes anything."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import replace
+
+from gridwright.node_programs.scratch.problems import Trouble
+from gridwright.providers.aws.claim.cloud import GONE, Interface
+from gridwright.providers.aws.claim.configuration import COMPUTE, Configuration, Slot
+from gridwright.providers.aws.claim.machine import Identity
+from gridwright.providers.aws.claim.problems import ClaimError, LostError
+from gridwright.providers.aws.claim.records import Record
+from gridwright.providers.aws.claim.sight import Sight
+from gridwright.providers.aws.claim.steps import (
+    AttachInterface,
+    Configure,
+    Done,
+    Name,
+    StartNetwork,
+    Step,
+    Take,
+    Wait,
+    Write,
+)
+from gridwright.providers.aws.claim.targets import next_of_targets
+
+SLOT_S = 900.0
+"""An instance that is shutting down takes minutes to be terminated; its successor may start before."""
+ATTACH_S = 300.0
+LINK_S = 120.0
+ENDING = ("shutting-down", *GONE)
+
+
+def next_step(wish: Configuration, sight: Sight, mine: str | None, *, name_only: bool) -> Step:
+    """What is to be done next. Raises ClaimError where nothing may be done.
+
+    `mine` is the slot that was taken since the program started.
+    """
+    named = sight.identity()
+    known = mine or (named.name if named else None)
+    slot, record = _own(wish, sight, known) if known else _found(wish, sight)
+    if slot is None:
+        return _choice(wish, sight)
+    if record is None:
+        # The table lost its item, as after a restore; nobody else has the slot.
+        return Take(slot, None)
+    link = _interface(sight, slot, record)
+    if not isinstance(link, str):
+        return link
+    identity = Identity(slot.name, slot.address, record.token)
+    if named != identity:
+        return Name(identity)
+    if name_only or wish.role == COMPUTE:
+        return Done(slot.name)
+    step = next_of_targets(wish, sight, slot, record, before_mounts=lambda: _network(sight, slot, link))
+    return step or Done(slot.name)
+
+
+def _own(wish: Configuration, sight: Sight, name: str) -> tuple[Slot, Record | None]:
+    """The slot that this machine is; whoever was named once takes no other name until it starts again."""
+    slot = wish.slot(name)
+    if slot is None:
+        raise ClaimError(
+            Trouble(
+                f"this machine is {name} since it started, and the claim file has no such slot",
+                "terminate this instance; its successor gets the new file",
+            )
+        )
+    record = sight.record(name)
+    if record is not None and record.owner != sight.instance:
+        raise LostError(name, sight.instance)
+    return slot, record
+
+
+def _found(wish: Configuration, sight: Sight) -> tuple[Slot | None, Record | None]:
+    """The slot that was claimed before this start, or before a claim was cut off."""
+    for slot in wish.slots:
+        record = sight.record(slot.name)
+        if record is not None and record.owner == sight.instance:
+            return slot, record
+    return None, None
+
+
+def _choice(wish: Configuration, sight: Sight) -> Step:
+    """A free slot, else one whose owner is gone. Each instance begins elsewhere, so that they seldom meet."""
+    first = zlib.crc32(sight.instance.encode()) % len(wish.slots)
+    order = [*wish.slots[first:], *wish.slots[:first]]
+    records = {slot.name: sight.record(slot.name) for slot in order}
+    for slot in order:
+        if records[slot.name] is None:
+            return Take(slot, None)
+    states = sight.owners(record.owner for record in records.values() if record is not None)
+    for slot in order:
+        record = records[slot.name]
+        if record is not None and states[record.owner] in GONE:
+            return Take(slot, record)
+    taken = ", ".join(
+        f"{record.slot}: {record.owner} ({states[record.owner]})"
+        for record in list(records.values())[:8]
+        if record is not None
+    )
+    return Wait(
+        "slot",
+        Trouble(
+            f"no slot of role {wish.role} is free; {taken}",
+            "a machine that runs or is stopped keeps its name: terminate the one that is to be replaced, or "
+            "this one if it is one too many",
+        ),
+        SLOT_S,
+    )
+
+
+def _interface(sight: Sight, slot: Slot, record: Record) -> Step | str:
+    """The name of the interface that has the slot's address, or the step towards it."""
+    found = sight.interfaces(slot.name)
+    if len(found) != 1 or found[0].address != slot.address:
+        raise ClaimError(_wrong_interfaces(slot, found))
+    (interface,) = found
+    if record.interface != interface.id:
+        record = replace(record, interface=interface.id)
+        return Write(record, f"{slot.name} has network interface {interface.id}")
+    if interface.instance != sight.instance:
+        return _attachable(sight, slot, record, interface)
+    link = sight.link(interface.mac) if interface.attachment == "attached" else None
+    if link is None:
+        what = f"network interface {interface.id} ({interface.mac}) has not come up on this machine"
+        return Wait("link", Trouble(what, "look at the kernel's log: dmesg; then start again"), LINK_S)
+    if not sight.is_configured(link, slot.address):
+        return Configure(link, interface.mac, slot.address)
+    return link
+
+
+def _attachable(sight: Sight, slot: Slot, record: Record, interface: Interface) -> Step:
+    if not interface.instance:
+        return AttachInterface(record, interface.id)
+    held = f"network interface {interface.id} of {slot.name} is attached to {interface.instance}"
+    state = sight.owners([interface.instance])[interface.instance]
+    if state not in ENDING and interface.attachment != "detaching":
+        raise ClaimError(
+            Trouble(
+                f"{held}, which is {state}; nothing is taken from it",
+                "terminate that instance if it is not needed; the claim then goes on by itself",
+            )
+        )
+    return Wait("interface", Trouble(f"{held}, which is {state}", _LET_GO), ATTACH_S)
+
+
+_LET_GO = (
+    "EC2 lets go of what an instance had when it is terminated; if it does not, detach it by hand, then "
+    "start again: systemctl restart gridwright-claim"
+)
+
+
+def _wrong_interfaces(slot: Slot, found: tuple[Interface, ...]) -> Trouble:
+    remedy = "the grid's stacks make it: gridwright up"
+    if not found:
+        return Trouble(f"there is no network interface with the tag gridwright:slot={slot.name}", remedy)
+    listed = ", ".join(f"{each.id} ({each.address})" for each in found)
+    if len(found) > 1:
+        what = f"more than one network interface has the tag gridwright:slot={slot.name}: {listed}"
+        return Trouble(what, f"take the tag from those that are not {slot.address}")
+    return Trouble(f"the network interface of {slot.name} is {listed}, not {slot.address}", remedy)
+
+
+def _network(sight: Sight, slot: Slot, link: str) -> Step | None:
+    """Lustre's network on the address that stays when instances are replaced."""
+    nids = sight.nids()
+    wanted = f"{slot.address}@tcp"
+    if wanted in nids:
+        return None
+    if nids:
+        raise ClaimError(
+            Trouble(
+                f"Lustre's network is up as {', '.join(nids)}, and {slot.name} is {wanted}",
+                "take it down (lustre_rmmod), or start the machine again; then start the claim again",
+            )
+        )
+    return StartNetwork(link)

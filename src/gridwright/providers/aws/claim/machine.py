@@ -1,0 +1,98 @@
+"""What a claim asks of the machine that it runs on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from gridwright.providers.aws.claim.configuration import TargetWish
+
+BLANK = "blank"
+UNCLEAR = "unclear"
+"""Nothing that libblkid knows, and yet not blank."""
+TARGET = "target"
+"""The superblock of a target of Lustre; `label` names it."""
+FOREIGN = "foreign"
+UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True)
+class Device:
+    """A volume as this machine sees it."""
+
+    path: str
+    holds: str
+    """BLANK, UNCLEAR, TARGET, FOREIGN or UNREADABLE."""
+    what: str = ""
+    """What it holds, for a message."""
+    label: str = ""
+    """The target's name, as `shared-OST0000`."""
+    registered: bool = False
+    """Whether it has been mounted before: the management server knows it."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What this machine has been named since it started."""
+
+    name: str
+    address: str
+    token: int
+
+
+class Machine(Protocol):
+    """Every call ends in bounded time, and raises ClaimError where it fails."""
+
+    def instance(self) -> str:
+        """The ID of this instance."""
+
+    def identity(self) -> Identity | None:
+        """What it has been named since it started; None before."""
+
+    def name(self, identity: Identity) -> None:
+        """Remember who it is until it is switched off."""
+
+    def link(self, mac: str) -> str | None:
+        """The name of a network interface; None while the kernel has not found it."""
+
+    def is_configured(self, link: str, address: str) -> bool:
+        """Whether the interface is up with its address, and answers go out where questions came in."""
+
+    def configure(self, link: str, mac: str, address: str) -> None:
+        """Bring it up with its address, and route by source."""
+
+    def missing(self) -> tuple[str, ...]:
+        """Programs that a server of Lustre needs and that are not there."""
+
+    def nids(self) -> tuple[str, ...]:
+        """The addresses of Lustre's network; none while it is not up."""
+
+    def start_network(self, link: str) -> None:
+        """Bring Lustre's network up on an interface."""
+
+    def reaches(self, nid: str) -> bool:
+        """Whether a management server answers."""
+
+    def path(self, volume: str, name: str) -> str | None:
+        """The device that a volume is; None while the kernel has not found it."""
+
+    def device(self, path: str) -> Device:
+        """What it holds, looked at without writing to it."""
+
+    def is_whole(self, path: str) -> bool:
+        """Whether mkfs.lustre has finished with it."""
+
+    def format(self, path: str, target: TargetWish, mgs: str | None) -> None:
+        """Make a target of it. What it held is lost."""
+
+    def mounted(self, target: TargetWish) -> str | None:
+        """What is mounted where the target belongs; None where nothing is."""
+
+    def mount(self, path: str, target: TargetWish) -> None:
+        """Start the target."""
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+
+    def now(self) -> float:
+        """Seconds of a clock that never goes back."""

@@ -1,0 +1,95 @@
+"""What can be seen at one moment: looked up when it is asked for, and then no more until the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar, cast
+
+from gridwright.providers.aws.claim.cloud import UNKNOWN, Cloud, Interface, Volume
+from gridwright.providers.aws.claim.configuration import TargetWish
+from gridwright.providers.aws.claim.machine import Device, Identity, Machine
+from gridwright.providers.aws.claim.records import Record
+
+Seen = TypeVar("Seen")
+_ASK_AGAIN_S = 5.0
+"""A new instance can be unknown for a moment (EC2's answers are eventually consistent)."""
+
+
+class Sight:
+    """Reads cloud and machine; changes neither."""
+
+    def __init__(self, cloud: Cloud, machine: Machine, instance: str) -> None:
+        self._cloud, self._machine = cloud, machine
+        self.instance = instance
+        self._seen: dict[Any, Any] = {}
+
+    def identity(self) -> Identity | None:
+        """What this machine was named since it started."""
+        return self._once("identity", self._machine.identity)
+
+    def record(self, slot: str) -> Record | None:
+        """The item of a slot."""
+        return self._once(("record", slot), lambda: self._cloud.record(slot))
+
+    def owners(self, names: Iterable[str]) -> Mapping[str, str]:
+        """State of instances; one that EC2 does not know is asked for twice."""
+        wanted = tuple(sorted(set(names)))
+
+        def ask() -> Mapping[str, str]:
+            states = dict(self._cloud.instances(wanted))
+            strange = [name for name, state in states.items() if state == UNKNOWN]
+            if strange:
+                self._machine.wait(_ASK_AGAIN_S)
+                states.update(self._cloud.instances(strange))
+            return states
+
+        return self._once(("owners", wanted), ask)
+
+    def volumes(self, slot: str) -> tuple[Volume, ...]:
+        """Volumes of a slot."""
+        return self._once(("volumes", slot), lambda: self._cloud.volumes(slot))
+
+    def interfaces(self, slot: str) -> tuple[Interface, ...]:
+        """Network interfaces of a slot."""
+        return self._once(("interfaces", slot), lambda: self._cloud.interfaces(slot))
+
+    def link(self, mac: str) -> str | None:
+        """The network interface with this address of its hardware."""
+        return self._once(("link", mac), lambda: self._machine.link(mac))
+
+    def is_configured(self, link: str, address: str) -> bool:
+        """Whether it is up as wished."""
+        return self._once(("configured", link), lambda: self._machine.is_configured(link, address))
+
+    def missing(self) -> tuple[str, ...]:
+        """Programs that are not there."""
+        return self._once("missing", self._machine.missing)
+
+    def nids(self) -> tuple[str, ...]:
+        """Addresses of Lustre's network."""
+        return self._once("nids", self._machine.nids)
+
+    def reaches(self, nid: str) -> bool:
+        """Whether a management server answers."""
+        return self._once(("reaches", nid), lambda: self._machine.reaches(nid))
+
+    def path(self, volume: str, name: str) -> str | None:
+        """The device that a volume is."""
+        return self._once(("path", volume), lambda: self._machine.path(volume, name))
+
+    def device(self, path: str) -> Device:
+        """What it holds."""
+        return self._once(("device", path), lambda: self._machine.device(path))
+
+    def is_whole(self, path: str) -> bool:
+        """Whether mkfs.lustre has finished with it."""
+        return self._once(("whole", path), lambda: self._machine.is_whole(path))
+
+    def mounted(self, target: TargetWish) -> str | None:
+        """What is mounted where a target belongs."""
+        return self._once(("mounted", target.name), lambda: self._machine.mounted(target))
+
+    def _once(self, key: object, look: Callable[[], Seen]) -> Seen:
+        if key not in self._seen:
+            self._seen[key] = look()
+        return cast("Seen", self._seen[key])

@@ -1,0 +1,138 @@
+"""Rules between fields of a grid on AWS: its region and zone, subnets, keys, names of machines.
+
+Works on plain data: whatever has the wrong type is passed over here.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gridwright.providers.aws.section import NETWORK, SUBNETS, default_subnets
+from gridwright.providers.controller import CONTROLLER
+from gridwright.yamltext.fields import FieldError
+from gridwright.yamltext.source import show
+from gridwright.yamltext.together import KEY, Refused
+
+SMALLEST_SUBNET = 28
+"""Longest prefix of a subnet of a VPC (Amazon VPC user guide)."""
+LOGIN_GROUP = "login"
+"""The login node is called login1, as the first node of a group of this name would be."""
+
+_Network = ipaddress.IPv4Network
+_Problems = Iterator[Refused]
+
+
+def aws_problems(data: Mapping[str, Any]) -> _Problems:
+    """Problems between fields of a grid on AWS: a path and what is wrong there."""
+    aws = data.get("aws")
+    if not isinstance(aws, Mapping):
+        return
+    yield from _of_the_region(data, aws)
+    yield from _subnets(aws)
+    yield from _names(data)
+
+
+def _of_the_region(data: Mapping[str, Any], aws: Mapping[str, Any]) -> _Problems:
+    """Zone, key and certificate are in the region of the grid."""
+    region, zone = data.get("region"), aws.get("zone")
+    if not isinstance(region, str) or not region:
+        return
+    if isinstance(zone, str) and len(zone) > 1 and zone[:-1] != region and zone[-2:-1].isdigit():
+        yield (
+            ("aws", "zone"),
+            FieldError(f"{show(zone)} is no zone of the region {region}", f"write {region}{zone[-1]}"),
+        )
+    for name, what in (("kms_key", "key"), ("certificate", "certificate")):
+        value = aws.get(name)
+        parts = value.split(":") if isinstance(value, str) else []
+        if len(parts) > 4 and parts[3] != region:
+            yield (
+                ("aws", name),
+                FieldError(
+                    f"the {what} is in {parts[3] or 'no region'}, and the grid in {region}",
+                    f"write the ARN of a {what} in {region}",
+                ),
+            )
+
+
+def _subnets(aws: Mapping[str, Any]) -> _Problems:
+    """Subnets are parts of the network, and apart from each other."""
+    network = _parsed(aws.get("network", NETWORK))
+    given = aws.get("subnets")
+    # The models tell of a network of another size, which has no three subnets.
+    if network is None or not 16 <= network.prefixlen <= 24 or not isinstance(given, Mapping):
+        return
+    named = {name: found for name in SUBNETS if (found := _parsed(given.get(name))) is not None}
+    taken = {**default_subnets(network), **named}
+    for name, subnet in named.items():
+        others = {other: each for other, each in taken.items() if other != name}
+        problem = _subnet_problem(name, subnet, network, others, named)
+        if problem is None:
+            continue
+        near = _fitting(name, subnet, network, others.values())
+        remedy = f"write {near}" if near else "write a larger aws.network, or smaller subnets"
+        taken[name] = near or subnet
+        yield ("aws", "subnets", name), FieldError(problem, remedy)
+
+
+def _subnet_problem(
+    name: str,
+    subnet: _Network,
+    network: _Network,
+    others: Mapping[str, _Network],
+    named: Mapping[str, _Network],
+) -> str | None:
+    if not subnet.subnet_of(network):
+        return f"{subnet} is outside the network, {network}"
+    if subnet.prefixlen > SMALLEST_SUBNET:
+        return f"{subnet} is smaller than a subnet of AWS can be"
+    for other, each in others.items():
+        # Of two that are named, the later one is told of.
+        earlier = other not in named or SUBNETS.index(other) < SUBNETS.index(name)
+        if earlier and subnet.overlaps(each):
+            return f"{subnet} overlaps subnet {other}, {each}"
+    return None
+
+
+def _fitting(name: str, subnet: _Network, network: _Network, others: Any) -> _Network | None:  # noqa: ANN401
+    """The nearest that fits: the default, else the first free part of the network of that size."""
+    used = [each for each in others if each.subnet_of(network)]
+    default = default_subnets(network)[name]
+    if not any(default.overlaps(each) for each in used):
+        return default
+    size = min(max(subnet.prefixlen, network.prefixlen + 1), SMALLEST_SUBNET)
+    return next(
+        (
+            each
+            for each in network.subnets(new_prefix=size)
+            if not any(each.overlaps(other) for other in used)
+        ),
+        None,
+    )
+
+
+def _parsed(value: Any) -> _Network | None:  # noqa: ANN401
+    """A range that is written as it should be; the models tell of others."""
+    try:
+        return ipaddress.IPv4Network(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _names(data: Mapping[str, Any]) -> _Problems:
+    """Groups of nodes whose nodes would be called as other machines are."""
+    groups, filesystems = data.get("nodes"), data.get("filesystems")
+    taken = {CONTROLLER, LOGIN_GROUP}
+    if isinstance(filesystems, Mapping):
+        taken |= {f"{name}-{role}" for name in filesystems for role in ("oss", "mds", "mgs")}
+    for name in groups if isinstance(groups, Mapping) else ():
+        if name in taken:
+            yield (
+                ("nodes", name, KEY),
+                FieldError(
+                    f"nodes of a group {name} would be called as other machines of the grid",
+                    "give the group another name, such as compute",
+                ),
+            )

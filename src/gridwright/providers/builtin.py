@@ -1,0 +1,8 @@
+"""The providers that Gridwright brings along, by the name that a grid spec gives them."""
+
+BUILT_IN = {
+    "local": "gridwright.providers.local.provider:LOCAL",
+    "lab": "gridwright.providers.lab.provider:LAB",
+    "aws": "gridwright.providers.aws.provider:AWS",
+    "oci": "gridwright.providers.oci.provider:OCI",
+}

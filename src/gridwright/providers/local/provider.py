@@ -1,0 +1,79 @@
+"""Provider local: machines that are there already, the one that Gridwright runs on or a site's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from gridwright.errors import input_error
+from gridwright.providers.provider import Provider
+from gridwright.spec.crosscheck import MAX_NODES
+from gridwright.spec.scheduler import scheduler_kind_in
+from gridwright.yamltext.fields import FieldError
+from gridwright.yamltext.together import KEY, Refused
+
+if TYPE_CHECKING:
+    from gridwright.providers.read_me import Notes
+    from gridwright.schedulers.slurm.site import SlurmSite
+    from gridwright.setup.playbook import Hosts
+    from gridwright.spec.model import GridSpec
+
+
+class LocalProvider(Provider):
+    """See Provider."""
+
+    name = "local"
+    is_this_machine = True
+    names_its_nodes = False
+
+    def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:
+        """Several nodes where only this machine is there: no scheduler knows others, none is named."""
+        groups, scheduler = data.get("nodes"), scheduler_kind_in(data)
+        if not isinstance(groups, Mapping) or (scheduler and scheduler.spec_model.knows_nodes):
+            return
+        if any(isinstance(group, Mapping) and "hosts" in group for group in groups.values()):
+            return
+        if len(groups) > 1:
+            yield (
+                ("nodes", list(groups)[1], KEY),
+                FieldError(
+                    "provider local is one machine, and this is a second group of nodes", "keep one group"
+                ),
+            )
+        for name, group in groups.items():
+            count = group.get("count") if isinstance(group, Mapping) else None
+            if isinstance(count, int) and not isinstance(count, bool) and 1 < count <= MAX_NODES:
+                yield (
+                    ("nodes", name, "count"),
+                    FieldError(f"provider local is one machine, and {count} nodes are asked for", "write 1"),
+                )
+
+    def hosts(self, spec: GridSpec, machine: str, site: SlurmSite | None) -> Hosts:
+        """The machine that it runs on, or all nodes that the spec names."""
+        from gridwright.setup.playbook import Hosts
+
+        if spec.is_one_machine or (not spec.names_hosts and spec.node_count() == 1):
+            return Hosts.this_machine(machine)
+        return super().hosts(spec, machine, site)
+
+    def notes(self, spec: GridSpec, site: SlurmSite | None) -> Notes:
+        """Whose cores and memory were written down."""
+        from gridwright.providers.read_me import Notes
+
+        if site is None:
+            return Notes()
+        return Notes(
+            at_end="Cores and memory that the grid spec leaves open are those of the machine that rendered "
+            "it: hold NodeName in slurm.conf against `slurmd -C` on each node."
+        )
+
+    def refuse(self, spec: GridSpec, verb: str) -> NoReturn:
+        """Raise GridwrightError (INPUT): there is nothing to make of a machine that is there."""
+        raise input_error(
+            f"grid {spec.name} is the machine that Gridwright runs on: nothing is for {verb} to do",
+            where=str(spec.file) if spec.file else None,
+            remedy="gridwright prove and gridwright submit work as it is; write provider: lab for a lab",
+        )
+
+
+LOCAL = LocalProvider()

@@ -1,0 +1,97 @@
+"""What the spec, and the rooms below the providers, ask of a provider."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import Field
+from pydantic.fields import FieldInfo
+
+from gridwright.errors import Finding
+from gridwright.spec.fields import SpecModel, Update
+from gridwright.spec.kinds import KindRegistry
+from gridwright.yamltext.fields import FieldError
+from gridwright.yamltext.together import Refused
+
+if TYPE_CHECKING:
+    from gridwright.spec.model import GridSpec
+
+
+@dataclass(frozen=True)
+class Section:
+    """The section of a grid spec that only one provider has; its key is the provider's name."""
+
+    model: type[SpecModel]
+    description: str
+    update: Update
+    """What adding or removing the whole section does; its fields have policies of their own."""
+
+    @cached_property
+    def field(self) -> FieldInfo:
+        """The field of a grid spec that holds it."""
+        annotation: Any = Annotated[self.model | None, self.update]
+        return FieldInfo.from_annotated_attribute(
+            annotation, Field(default=None, description=self.description)
+        )
+
+
+class ProviderKind:
+    """What a grid spec means with one provider; `gridwright.providers.provider.Provider` is the whole.
+
+    Questions have the answers of an ordinary provider, whose nodes are machines of its own.
+    """
+
+    name: ClassVar[str]
+    """What `provider:` of a spec calls it."""
+    section: ClassVar[Section | None] = None
+    is_cloud: ClassVar[bool] = False
+    """Whether its nodes are bought by type, out of the catalogue."""
+    is_this_machine: ClassVar[bool] = False
+    """Whether a grid that names no hosts is the machine that Gridwright runs on."""
+    names_its_nodes: ClassVar[bool] = True
+    """Whether it names nodes by their group and a number; a site names them under hosts otherwise."""
+    has_own_kernels: ClassVar[bool] = True
+    """Whether each node has a kernel, disks and a clock of its own; else it shares those of one machine."""
+    needs_region: ClassVar[bool] = False
+    """Whether its spec must name a region."""
+    one_price_everywhere: ClassVar[bool] = False
+    """Whether all its regions have the same prices, so that a plan need not name one."""
+    planned_volumes: ClassVar[tuple[str, ...]] = ()
+    """The types of block volumes that plans choose from, as the catalogue names them."""
+
+    def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:
+        """What a spec of this provider has wrong between fields.
+
+        `data` are plain and unchecked: whatever has the wrong type is passed over, the models report it.
+        """
+        yield from ()
+
+    def findings(self, spec: GridSpec) -> Iterator[Finding]:
+        """What will hurt in a valid spec of this provider."""
+        yield from ()
+
+    def state_directory(self, spec: GridSpec) -> Path | None:
+        """Where it keeps queue and logs of a grid that names no place; None for what is usual."""
+        return None
+
+    def template(self) -> str:
+        """The commented grid spec that `gridwright init` writes: init.yaml, beside the kind's module."""
+        package = type(self).__module__.rpartition(".")[0]
+        return resources.files(package).joinpath("init.yaml").read_text("utf-8")
+
+
+PROVIDERS: KindRegistry[ProviderKind] = KindRegistry("provider", "gridwright.providers")
+"""Every provider that a spec can name."""
+
+
+def provider_in(data: Mapping[str, Any]) -> ProviderKind | None:
+    """The provider that plain data of a spec name; None for one that is not known."""
+    try:
+        return PROVIDERS.get(data.get("provider", "local"))
+    except FieldError:
+        return None

@@ -1,0 +1,117 @@
+"""The page of a Lustre server's health, by the program that nodes run."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import wait_until
+
+PROGRAM = (
+    Path(__file__).parents[5] / "src/gridwright/setup/ansible/roles/lustre_server/files/lustre_health.py"
+)
+TARGETS = ("shared-OST0000", "shared-OST0001")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A machine with two targets started."""
+    for directory in ("run/gridwright", "etc/gridwright", "proc/self", "bin"):
+        (tmp_path / directory).mkdir(parents=True)
+    identity = {"schema": 1, "name": "shared-oss1", "address": "127.0.0.1", "token": 3}
+    (tmp_path / "run/gridwright/node.json").write_text(json.dumps(identity))
+    targets = [{"name": name, "mount": f"/srv/gridwright/{name}"} for name in TARGETS]
+    slots = [{"name": "shared-oss2", "targets": []}, {"name": "shared-oss1", "targets": targets}]
+    (tmp_path / "etc/gridwright/claim.json").write_text(json.dumps({"slots": slots}))
+    mounted(tmp_path, *TARGETS)
+    command(tmp_path, "lctl", "echo healthy")
+    command(tmp_path, "df", "echo '       Used     Avail'; echo ' 1500000000 2500000000'")
+    return tmp_path
+
+
+def mounted(root: Path, *names: str) -> None:
+    lines = [f"/dev/nvme{number}n1 /srv/gridwright/{name} lustre rw 0 0" for number, name in enumerate(names)]
+    (root / "proc/self/mounts").write_text("\n".join([*lines, "tmpfs /run tmpfs rw 0 0\n"]))
+
+
+def command(root: Path, name: str, script: str) -> None:
+    (root / "bin" / name).write_text(f"#!/bin/sh\n{script}\n")
+    (root / "bin" / name).chmod(0o755)
+
+
+def run(root: Path, word: str, **more: str) -> subprocess.Popen[bytes]:
+    path = f"{root}/bin:{os.environ['PATH']}"
+    environment = {"GRIDWRIGHT_ROOT": str(root), "PATH": path, **more}
+    return subprocess.Popen([sys.executable, "-I", str(PROGRAM), word], env=environment)
+
+
+def page(root: Path) -> str:
+    assert run(root, "write").wait(60) == 0
+    return (root / "var/lib/gridwright/health/index.html").read_text()
+
+
+def test_a_healthy_server_says_what_it_serves(root: Path) -> None:
+    text = page(root)
+    assert "<!-- healthy -->" in text
+    assert "Lustre server shared-oss1" in text
+    for number, name in enumerate(TARGETS):
+        assert f"<td>{name}<td>started from /dev/nvme{number}n1<td>1.5 GB<td>2.5 GB" in text
+
+
+def test_what_is_wrong_is_on_the_page_and_it_is_not_healthy(root: Path) -> None:
+    mounted(root, TARGETS[0])
+    text = page(root)
+    assert f"<td>{TARGETS[1]}<td>not mounted" in text
+    assert "<!-- healthy -->" not in text
+    mounted(root, *TARGETS)
+    command(root, "lctl", "echo '<NOT> HEALTHY'")
+    text = page(root)
+    assert "lctl health_check says: &lt;NOT&gt; HEALTHY" in text
+    assert "<!-- healthy -->" not in text
+    command(root, "lctl", "exit 2")
+    assert "says: (status 2)" in page(root)
+
+
+def test_it_is_served_on_the_server_s_own_address_alone_and_503_tells_a_load_balancer(root: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = run(root, "serve", PORT=str(port))
+    try:
+
+        def answer() -> tuple[int, str] | None:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+            try:
+                connection.request("GET", "/")
+                got = connection.getresponse()
+                return got.status, got.read().decode()
+            except OSError:
+                return None
+            finally:
+                connection.close()
+
+        before = wait_until(answer, seconds=30, what="an answer", last=server.poll)
+        assert before[0] == 503
+        page(root)
+        status, text = answer() or (0, "")
+        assert (status, "shared-oss1" in text) == (200, True)
+        os.utime(root / "var/lib/gridwright/health/index.html", (1, 1))
+        assert (answer() or (0,))[0] == 503
+        with pytest.raises(OSError), socket.create_connection(("127.0.0.2", port), timeout=5):
+            pass
+    finally:
+        server.kill()
+        server.wait(30)
+
+
+def test_it_does_not_serve_before_the_machine_has_a_name(root: Path) -> None:
+    (root / "run/gridwright/node.json").unlink()
+    server = run(root, "serve")
+    assert server.wait(30) == 1

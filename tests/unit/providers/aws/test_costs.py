@@ -1,0 +1,181 @@
+"""What AWS asks for beside nodes and file systems is in the bill of predict, and in that of plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gridwright.catalog import load_catalog
+from gridwright.model.grid import grid_model, price_findings
+from gridwright.providers.aws.section import Aws
+from gridwright.spec.load import load_spec
+from gridwright.spec.model import GridSpec
+
+CATALOG = load_catalog()
+ROOT = Path(__file__).parents[4]
+EXAMPLES = ("aws-fsx", "aws-lustre")
+FSX = {"type": "fsx-lustre", "path": "/fsx", "capacity": "2400 GiB"}
+LUSTRE = {
+    "type": "lustre",
+    "path": "/l",
+    "oss": {"instance": "c5n.9xlarge", "count": 3, "disks": {"type": "gp3", "count": 4, "size": "1 TiB"}},
+    "mds": {"instance": "m5.4xlarge", "disks": {"type": "gp3", "size": "500 GiB"}},
+}
+
+
+def spec(region: str = "us-east-1", fields: dict[str, Any] | None = None, **sections: Any) -> GridSpec:
+    document: dict[str, Any] = {
+        "provider": "aws",
+        "region": region,
+        "nodes": {"compute": {"instance": "m5n.8xlarge", "count": 4}},
+        "filesystems": {"shared": FSX},
+        "scheduler": {"type": "slurm"},
+        "aws": {"zone": f"{region}a", "ssh_from": ["203.0.113.0/24"], **(fields or {})},
+        **sections,
+    }
+    return GridSpec.model_validate(document, context={"base": Path("/")})
+
+
+def bill(grid: GridSpec) -> dict[str, float | None]:
+    return {cost.what: cost.usd_per_hour for cost in grid_model(grid, CATALOG).costs}
+
+
+def without_section(grid: GridSpec) -> GridSpec:
+    return grid.model_copy(update={"aws": None})
+
+
+def beside(grid: GridSpec) -> dict[str, float | None]:
+    plain = bill(without_section(grid))
+    return {what: usd for what, usd in bill(grid).items() if what not in plain}
+
+
+def test_the_bill_has_every_machine_and_every_way_out() -> None:
+    found = beside(spec())
+    assert found == {
+        "login node m6i.large": 0.096,
+        "head node m6i.large": 0.096,
+        "root volumes of 6 machines, gp3 of 50 GiB": pytest.approx(6 * 50 * 0.08 / 730),
+        "NAT gateway": 0.045,
+        "2 public addresses, of login node and NAT gateway": 0.01,
+    }
+
+
+def test_a_spec_without_the_section_has_the_bill_that_it_had() -> None:
+    assert set(bill(without_section(spec()))) == {
+        "4 nodes m5n.8xlarge",
+        "FSx for Lustre persistent-2 of 2400 GiB at 125 MB/s per TiB",
+    }
+
+
+def test_servers_of_a_lustre_are_machines_too() -> None:
+    found = beside(spec(filesystems={"shared": LUSTRE}))
+    assert "root volumes of 10 machines, gp3 of 50 GiB" in found
+    there = {"type": "lustre", "path": "/l", "source": "10.0.0.1@tcp:/x", "oss": LUSTRE["oss"]}
+    mounted = cloud_only(spec(filesystems={"shared": there}))
+    assert any("6 machines" in what for what in mounted)
+
+
+def cloud_only(grid: GridSpec) -> list[str]:
+    from gridwright.providers.aws.costs import costs_beside
+
+    return [cost.what for cost in costs_beside(grid, CATALOG)]
+
+
+def test_what_is_not_made_is_not_paid_for() -> None:
+    assert not any(
+        "NAT" in what or "address" in what for what in beside(spec(fields={"proxy": "http://p:80"}))
+    )
+    assert not any("head" in what for what in beside(spec(scheduler={"type": "local"})))
+    certificate = {
+        "certificate": "arn:aws:acm:us-east-1:111122223333:certificate/00000000-0000-0000-0000-000000000000"
+    }
+    page = "load balancer of the health page"
+    assert page in beside(spec(fields=certificate, filesystems={"shared": LUSTRE}))
+    assert page not in beside(spec(fields=certificate)), "FSx has no servers to show"
+
+
+@pytest.mark.parametrize(
+    ("capacity", "metadata", "bought"),
+    [("2400 GiB", 6000, 3000), ("2400 GiB", 3000, 0), ("50400 GiB", 48000, 12000), ("9600 GiB", 12000, 6000)],
+)
+def test_metadata_operations_beyond_those_included_are_paid_for(
+    capacity: str, metadata: int, bought: int
+) -> None:
+    shared = {**FSX, "capacity": capacity, "metadata": metadata}
+    lines = {
+        what: usd for what, usd in bill(spec(filesystems={"shared": shared})).items() if "metadata" in what
+    }
+    expected = {
+        f"{bought:,} metadata operations/s beyond those included": pytest.approx(bought * 0.055 / 730)
+    }
+    assert lines == (expected if bought else {})
+
+
+def test_what_has_no_price_in_the_region_is_said_and_not_guessed(tmp_path: Path) -> None:
+    model = grid_model(spec("eu-west-1"), CATALOG)
+    assert model.usd_per_hour is None
+    (finding,) = price_findings(model)
+    assert finding.name == "no-price"
+    assert "NAT gateway" in finding.text
+    assert "login node m6i.large" not in finding.text, "instances have prices there"
+    (tmp_path / "catalog.yaml").write_text(
+        "prices:\n  storage: {eu-west-1: {gp3: {capacity: 0.088}, persistent-2: {125: 0.16}}}\n"
+        "  services: {eu-west-1: {nat-gateway: 0.048, public-address: 0.005}}\n"
+    )
+    own = grid_model(spec("eu-west-1"), load_catalog(tmp_path))
+    assert own.usd_per_hour is not None
+    assert {cost.what: cost.usd_per_hour for cost in own.costs}["NAT gateway"] == 0.048
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_is_a_design_that_plan_finds_and_costs_the_same(name: str) -> None:
+    from gridwright.plan.search import plan
+
+    example = load_spec(ROOT / "examples" / f"{name}.yaml")
+    same = [
+        design
+        for design in plan(example, CATALOG).designs
+        if design.spec.nodes == example.nodes
+        and {each: _bought(design.spec, each) for each in design.spec.filesystems}
+        == {each: _bought(example, each) for each in example.filesystems}
+    ]
+    assert len(same) == 1, [design.title for design in plan(example, CATALOG).designs]
+    assert same[0].spec.section(Aws) == example.section(Aws)
+    mine = grid_model(example, CATALOG).usd_per_hour
+    assert mine is not None
+    assert f"{mine:.10f}" == f"{same[0].usd_per_hour:.10f}"
+    assert same[0].prediction.met
+
+
+def test_the_guide_has_the_figures_of_today() -> None:
+    """docs/aws.md: what a grid costs while it runs, and while only its file systems are kept."""
+    guide = (ROOT / "docs" / "aws.md").read_text()
+    (running,) = [line for line in guide.splitlines() if line.startswith("| 4. ")]
+    (kept,) = [line for line in guide.splitlines() if line.startswith("| 6. ")]
+    for name in EXAMPLES:
+        model = grid_model(load_spec(ROOT / "examples" / f"{name}.yaml"), CATALOG)
+        assert f"{model.usd_per_hour:.2f} USD/h" in running
+        stays = [
+            cost.usd_per_hour or 0.0
+            for cost in model.contributions["shared"].costs
+            if cost.what.startswith("FSx") or " at each " in cost.what
+        ]
+        assert f"{sum(stays):.2f} USD/h" in kept
+
+
+def _bought(grid: GridSpec, name: str) -> dict[str, Any]:
+    """What of a file system has a price, and where its files are."""
+    free = {"compression", "metadata", "root_squash", "maintenance"}
+    return grid.filesystems[name].model_dump(mode="json", exclude=free)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_is_accepted(name: str) -> None:
+    from gridwright.model.grid import check_against_catalogue
+    from gridwright.spec.warnings import warn
+
+    example = load_spec(ROOT / "examples" / f"{name}.yaml")
+    check_against_catalogue(example, CATALOG)
+    assert [finding.name for finding in warn(example)] == ["shared-disks"]
