@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "gridwright"
 
@@ -54,13 +53,18 @@ def modules() -> list[Path]:
     return sorted(SOURCE.rglob("*.py"))
 
 
+@functools.cache
+def tree(module: Path) -> ast.Module:
+    return ast.parse(module.read_text())
+
+
 def room(module: Path) -> str:
     return module.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
 def imported(module: Path) -> Iterator[tuple[int, str]]:
     """Line and dotted name of every import of the package, wherever in the module it stands."""
-    for node in ast.walk(ast.parse(module.read_text())):
+    for node in ast.walk(tree(module)):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -70,8 +74,13 @@ def imported(module: Path) -> Iterator[tuple[int, str]]:
                 yield node.lineno, f"{node.module}.{alias.name}"
 
 
-def room_edges() -> Iterator[tuple[str, str, str]]:
+@functools.cache
+def room_edges() -> list[tuple[str, str, str]]:
     """Place, room, and the other room it imports."""
+    return list(_room_edges())
+
+
+def _room_edges() -> Iterator[tuple[str, str, str]]:
     for module in modules():
         for line, name in imported(module):
             parts = name.split(".")
@@ -86,7 +95,7 @@ def room_edges() -> Iterator[tuple[str, str, str]]:
 
 def test_there_is_something_to_check() -> None:
     assert len(modules()) > 30
-    assert len(list(room_edges())) > 60
+    assert len(room_edges()) > 60
 
 
 def test_every_room_is_in_the_table() -> None:
@@ -123,7 +132,7 @@ def test_one_module_imports_the_native_part() -> None:
 
 def long_functions() -> Iterator[str]:
     for module in modules():
-        for node in ast.walk(ast.parse(module.read_text())):
+        for node in ast.walk(tree(module)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 if lines > LONGEST_FUNCTION:
@@ -143,6 +152,5 @@ def test_no_file_is_a_drawer_for_everything() -> None:
     assert [m for m in modules() if m.stem in FORBIDDEN_NAMES or m.parent.name in FORBIDDEN_NAMES] == []
 
 
-@pytest.mark.parametrize("module", modules(), ids=lambda m: str(m.relative_to(SOURCE)))
-def test_every_module_says_what_it_is_for(module: Path) -> None:
-    assert ast.get_docstring(ast.parse(module.read_text()))
+def test_every_module_says_what_it_is_for() -> None:
+    assert [module for module in modules() if not ast.get_docstring(tree(module))] == []
