@@ -91,6 +91,9 @@ def test_messages_that_nobody_can_read_stop_nothing(stderr: str, tmp_path: Path)
     done = shell(f"cd {tmp_path} && {GRIDWRIGHT} runs list --runs . {stderr} && {GRIDWRIGHT} schema {stderr}")
     assert done.returncode == ExitStatus.DONE
     assert json.loads(done.stdout)["title"]
+    iotest = "iotest --directory . --streams 1 --size 64KiB --phases write --json"
+    done = shell(f"cd {tmp_path} && {GRIDWRIGHT} {iotest} {stderr}")
+    assert json.loads(done.stdout)["status"] == "complete"
 
 
 def test_what_is_wrong_stays_wrong_where_stdout_takes_no_document() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import time
 from collections.abc import Callable
@@ -102,9 +101,7 @@ class WorkloadLines:
         """Nothing is left to be tidied."""
 
     def _print(self, text: str) -> None:
-        # Nobody reads it any more (`2>&1 | head`): that is no reason to end the run.
-        with contextlib.suppress(BrokenPipeError):
-            print(text, file=sys.stderr, flush=True)  # noqa: T201 - this is the display
+        print(text, file=sys.stderr, flush=True)  # noqa: T201 - this is the display
 
 
 class WorkloadTerminal:
