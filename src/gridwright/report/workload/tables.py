@@ -92,7 +92,7 @@ def published() -> Table:
         return lambda row: getattr(row, name) or ABSENT
 
     table = table_of(
-        "PublishedRun, for comparison",
+        "Published, for comparison",
         published_workloads(),
         {
             "Published": shown("file_system"),
