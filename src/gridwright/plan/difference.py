@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from gridwright.plan.candidates import Candidate
+from gridwright.plan.found import Found
 from gridwright.plan.node_side import NodeSide, Place, listed
 from gridwright.units import format_bytes, format_rate
-
-if TYPE_CHECKING:
-    from gridwright.plan.search import Found
 
 SAME = 0.0005
 """Costs that differ by less, as a part of the whole, are called the same: in print they would be."""

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from gridwright.catalog import InstanceType
 from gridwright.plan.candidates import Candidate
 from gridwright.plan.design import Design, DesignExplanation, Neighbour
 from gridwright.plan.difference import difference
 from gridwright.plan.fits import held, hourly
-
-if TYPE_CHECKING:
-    from gridwright.plan.search import Found
+from gridwright.plan.found import Found, title
 
 NEIGHBOURS = 8
 """Most neighbours of the cheapest design that are named."""
@@ -28,8 +25,6 @@ def neighbours(found: Found, best: Candidate) -> tuple[Neighbour, ...]:
 
 
 def _neighbour(found: Found, change: str, one: Candidate, best: Candidate) -> Neighbour:
-    from gridwright.plan.search import title
-
     why = difference(found, one, best)
     budget = found.needs.requirements.budget
     if budget is not None and one.usd_per_hour > budget:

@@ -6,18 +6,15 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
 
 from gridwright.catalog import InstanceType
 from gridwright.plan.candidates import Candidate
 from gridwright.plan.design import Fit, Fits
 from gridwright.plan.filters import node_filters
+from gridwright.plan.found import Found, title
 from gridwright.plan.node_side import NodeSide, Place, listed
 from gridwright.spec.crosscheck import MAX_NODES
 from gridwright.units import format_bytes, format_rate
-
-if TYPE_CHECKING:
-    from gridwright.plan.search import Found
 
 PLACES: dict[Place, str] = {
     "shared": "over the network",
@@ -177,8 +174,6 @@ def _availability_row(side: NodeSide, own: list[str], placed: bool) -> Fit:
 
 def _storage_row(side: NodeSide, cheapest: Candidate | None, excluded: list[str]) -> Fit:
     """Whether what is on sale serves and holds the libraries of so many nodes."""
-    from gridwright.plan.search import title
-
     needs = side.needs
     names = list(needs.libraries)
     cores = cheapest.cores if cheapest else side.nodes({}) * side.instance.cores

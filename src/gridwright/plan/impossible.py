@@ -6,15 +6,12 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from gridwright.plan.candidates import Search
 from gridwright.plan.filters import node_filters
+from gridwright.plan.found import Found
 from gridwright.plan.needs import Need, Needs
 from gridwright.units import format_bytes, format_rate
-
-if TYPE_CHECKING:
-    from gridwright.plan.search import Found
 
 STEPS = 12
 """How often the interval that holds the nearest possible value is halved."""

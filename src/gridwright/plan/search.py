@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from gridwright.catalog import Catalog, InstanceType, load_catalog
+from gridwright.catalog import Catalog, load_catalog
 from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
-from gridwright.plan.candidates import Candidate, Market, Search, market
+from gridwright.plan.candidates import Candidate, Search, market
 from gridwright.plan.design import Design, Plan
 from gridwright.plan.explain import explain_type, neighbours
 from gridwright.plan.filters import check_families, node_filters
+from gridwright.plan.found import Found, survives, title
 from gridwright.plan.grid_spec import design_spec
 from gridwright.plan.impossible import impossible
 from gridwright.plan.needs import Needs, read_needs, readings
@@ -24,17 +24,6 @@ SAME_FAMILY = 1
 """Most of these with nodes of one family: others only vary their size, or where work lives."""
 FRONT = 12
 """Most designs listed for being on the Pareto front."""
-
-
-@dataclass(slots=True)
-class Found:
-    """Everything a search came to, before designs are made of it."""
-
-    needs: Needs
-    market: Market
-    suitable: list[tuple[InstanceType, float]]
-    candidates: list[Candidate] = field(default_factory=list)
-    seconds: float = 0.0
 
 
 def plan(spec: GridSpec, catalog: Catalog | None = None, *, explain: str | None = None) -> Plan:
@@ -144,30 +133,3 @@ def _design(candidate: Candidate, needs: Needs, catalog: Catalog, *, front: bool
         survives(candidate),
         front,
     )
-
-
-def title(candidate: Candidate) -> str:
-    """The candidate in one line."""
-    by_place: dict[str, list[str]] = {}
-    for name, place in candidate.places.items():
-        by_place.setdefault(place, []).append(name)
-    words = {
-        "shared": candidate.shared.title if candidate.shared else "",
-        "scratch": candidate.scratch.title if candidate.scratch else "",
-        "instance-store": "instance store",
-        "volumes": f"{candidate.volumes} at each node",
-    }
-    places = "; ".join(f"{'+'.join(names)} on {words[place]}" for place, names in by_place.items())
-    return f"{candidate.count} x {candidate.instance.name}; {places}"
-
-
-def survives(candidate: Candidate) -> str:
-    """What survives, in words."""
-    if candidate.shared is None:
-        data = "no library on shared storage"
-    elif candidate.shared.durable:
-        data = "data outlive a server" + (", which is replaced" if candidate.shared.managed else "")
-    else:
-        data = "data are lost with a server"
-    lost = [name for name, place in candidate.places.items() if place == "instance-store"]
-    return f"{data}; {' and '.join(lost)} lost with a node" if lost else f"{data}; nothing lost with a node"

@@ -9,8 +9,7 @@ from gridwright.errors import Finding
 from gridwright.filesystems.free_space import read_free_space, space_findings
 from gridwright.filesystems.health import Condition, Health, Run, Server
 from gridwright.filesystems.mount_table import Mount, mount_of, read_mounts
-from gridwright.filesystems.nfs.kind import NFS_TRANSFER_BYTES
-from gridwright.filesystems.nfs.model import NfsFileSystem
+from gridwright.filesystems.nfs.model import NFS_TRANSFER_BYTES, NfsFileSystem
 from gridwright.filesystems.nfs.mountstats import MountStats, read_mountstats, stats_of
 from gridwright.units import format_bytes, format_rate
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gridwright.filesystems.kind import FileSystemKind
 from gridwright.filesystems.mount_entry import MountEntry
-from gridwright.filesystems.nfs.model import NfsFileSystem
+from gridwright.filesystems.nfs.model import NFS_TRANSFER_BYTES, NfsFileSystem
 from gridwright.filesystems.playbook_role import PlaybookRole
 from gridwright.filesystems.ports import Ports, ServerPorts
 
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.site import Site
-
-NFS_TRANSFER_BYTES = 1024 * 1024
-"""The largest rsize and wsize that the client takes (nfs(5)); servers offer less where they can do less."""
 
 
 class NfsKind(FileSystemKind[NfsFileSystem]):

@@ -11,6 +11,9 @@ from gridwright.spec.fields import Change, HostName, Update
 from gridwright.spec.filesystem import NEW_KIND, FileSystem
 from gridwright.spec.storage import Delivery
 
+NFS_TRANSFER_BYTES = 1024 * 1024
+"""The largest rsize and wsize that the client takes (nfs(5)); servers offer less where they can do less."""
+
 
 class NfsFileSystem(FileSystem):
     """A directory that an NFS server exports."""
