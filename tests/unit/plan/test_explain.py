@@ -13,8 +13,8 @@ from gridwright.plan.candidates import Candidate
 from gridwright.plan.design import DesignExplanation, Fit
 from gridwright.plan.difference import bill, difference
 from gridwright.plan.fits import held
-from gridwright.plan.needs import read_needs
 from gridwright.plan.found import Found, title
+from gridwright.plan.needs import read_needs
 from gridwright.plan.search import plan, search
 from tests.support.requirements import spec
 
