@@ -19,15 +19,14 @@ def render_here(spec: GridSpec, slurm: str) -> Rendering:
     """
     from gridwright.providers.rendering import render
     from gridwright.runs.host import host_facts
-    from gridwright.schedulers.slurm.node_facts import NodeFacts
-    from gridwright.schedulers.slurm.site import detect_cgroups, parse_release
+    from gridwright.schedulers.machines import NodeHardware, detect_cgroups
 
     host = host_facts()
-    machine = NodeFacts(
+    machine = NodeHardware(
         name=host.hostname.partition(".")[0],
         cores_per_socket=host.physical_cores,
         threads_per_core=max(1, host.logical_cpus // host.physical_cores),
         memory_bytes=host.memory_bytes,
     )
     cgroups = detect_cgroups(_MOUNTS.read_text())
-    return render(spec, machine, cgroups=cgroups, release=parse_release(slurm))
+    return render(spec, machine, cgroups=cgroups, release=slurm)

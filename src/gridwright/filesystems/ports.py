@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """Ports that belong together; the name is letters and digits, and tells rules apart."""
-
-    name: str
-    first: int
-    last: int
-    protocol: str = "tcp"
+from gridwright.services.ports import Ports
 
 
 @dataclass(frozen=True, slots=True)

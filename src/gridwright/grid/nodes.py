@@ -109,9 +109,8 @@ def names_in_set(names: Collection[str], chosen: str, where: str) -> list[str]:
 
     Raises GridwrightError (INPUT) for a set that cannot be read, and for nodes that the grid does not have.
     """
-    from gridwright.schedulers.slurm.node_facts import fold
     from gridwright.spec.fields import FieldError
-    from gridwright.spec.hosts import expand_hosts
+    from gridwright.spec.hosts import expand_hosts, fold_hosts
 
     try:
         wanted = expand_hosts(chosen)
@@ -120,7 +119,7 @@ def names_in_set(names: Collection[str], chosen: str, where: str) -> list[str]:
     strange = [node for node in wanted if node not in names]
     if strange:
         near = nearest(strange[0], names)
-        known = f"the nodes are {fold(names)}"
+        known = f"the nodes are {fold_hosts(names)}"
         raise input_error(
             f"the grid has no node {', '.join(strange[:4])}",
             where=where,

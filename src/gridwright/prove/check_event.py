@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from gridwright.doctor.check import CheckResult
 from gridwright.runs.journal import Event
-from gridwright.schedulers.slurm.node_facts import fold
+from gridwright.spec.hosts import fold_hosts
 
 
 def check_event(result: CheckResult) -> Event:
     """The event of a check that failed; its text names the nodes folded, as `compute[1-16]`."""
-    where = f"{fold(result.nodes)}: " if result.nodes else ""
+    where = f"{fold_hosts(result.nodes)}: " if result.nodes else ""
     return {
         "event": "check",
         "level": result.level,

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from gridwright.providers.read_me import Notes
     from gridwright.providers.rendering import Machine, Rendering
     from gridwright.schedulers.head_node import HeadNode
-    from gridwright.schedulers.slurm.site import Release, SlurmSite
+    from gridwright.schedulers.machines import GridMachines
+    from gridwright.schedulers.set_up import SchedulerSetup
     from gridwright.setup.playbook import Hosts
     from gridwright.spec.model import GridSpec
 
@@ -72,7 +73,7 @@ class Provider(ProviderKind):
 
         return ThisMachine()
 
-    def render(self, spec: GridSpec, machine: Machine, release: Release) -> Rendering:
+    def render(self, spec: GridSpec, machine: Machine, release: str | None) -> Rendering:
         """Every file of a grid that can be made before it exists; the same arguments give the same bytes.
 
         `machine` is the one that Gridwright runs on. Raises GridwrightError (INPUT) for what cannot be
@@ -82,7 +83,7 @@ class Provider(ProviderKind):
 
         return render_playbook(self, spec, machine, release)
 
-    def hosts(self, spec: GridSpec, machine: str, site: SlurmSite | None) -> Hosts:
+    def hosts(self, spec: GridSpec, machine: str) -> Hosts:
         """The nodes that the playbook sets up, by what they are there for; `machine` is the name of this one.
 
         Servers of file systems are among them where the provider makes these.
@@ -93,13 +94,13 @@ class Provider(ProviderKind):
             compute=[node for name, group in spec.nodes.items() for node in group.node_names(name)]
         )
 
-    def slurm_site(self, spec: GridSpec, machine: Machine, release: Release) -> SlurmSite:
-        """What the configuration of the grid's Slurm depends on. Raises GridwrightError (INPUT)."""
-        from gridwright.providers.slurm_files import site_of_machines
+    def machines(self, spec: GridSpec, machine: Machine) -> GridMachines:
+        """The machines that its scheduler is set up for. Raises GridwrightError (INPUT)."""
+        from gridwright.providers.machines import machines_like
 
-        return site_of_machines(spec, machine, release)
+        return machines_like(spec, machine)
 
-    def notes(self, spec: GridSpec, site: SlurmSite | None) -> Notes:
+    def notes(self, spec: GridSpec, setup: SchedulerSetup) -> Notes:
         """What README.md of a rendered grid says of this provider."""
         from gridwright.providers.read_me import Notes
 

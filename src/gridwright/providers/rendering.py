@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from gridwright.errors import Finding
 from gridwright.providers import provider_of
 from gridwright.providers.read_me import read_me
-from gridwright.providers.slurm_files import slurm_files
-from gridwright.schedulers.slurm.node_facts import NodeFacts
-from gridwright.schedulers.slurm.site import OLDEST, Cgroups, Release
+from gridwright.schedulers import kind_of
+from gridwright.schedulers.machines import Cgroups, NodeHardware
 from gridwright.setup.playbook import Hosts, playbook_files
 from gridwright.spec.model import GridSpec
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 class Machine:
     """The machine that Gridwright runs on: what it is as a node, and what its kernel has."""
 
-    facts: NodeFacts
+    hardware: NodeHardware
     cgroups: Cgroups = Cgroups.V2
 
 
@@ -38,19 +37,22 @@ class Rendering:
 
 
 def render(
-    spec: GridSpec, machine: NodeFacts, *, cgroups: Cgroups = Cgroups.V2, release: Release = OLDEST
+    spec: GridSpec, machine: NodeHardware, *, cgroups: Cgroups = Cgroups.V2, release: str | None = None
 ) -> Rendering:
-    """Every file that exists for this grid; see `Provider.render`. Raises GridwrightError."""
+    """Every file that exists for this grid; see `Provider.render`. Raises GridwrightError.
+
+    `release` is the one of its scheduler; None: the oldest that is known.
+    """
     return provider_of(spec).render(spec, Machine(machine, cgroups), release)
 
 
-def render_playbook(provider: Provider, spec: GridSpec, machine: Machine, release: Release) -> Rendering:
-    """The playbook, the configuration of Slurm, and README.md: all there is where nodes are there already.
+def render_playbook(provider: Provider, spec: GridSpec, machine: Machine, release: str | None) -> Rendering:
+    """The playbook, the files of the scheduler, and README.md: all there is where nodes are there already.
 
     Raises GridwrightError (INPUT) for types that the catalogue does not know.
     """
-    slurm = slurm_files(spec, lambda: provider.slurm_site(spec, machine, release))
-    hosts = provider.hosts(spec, machine.facts.name, slurm.site)
-    text = read_me(spec, slurm.site, list(slurm.files), provider.notes(spec, slurm.site))
-    files = {**slurm.files, **playbook_files(spec, hosts, slurm.part)}
-    return Rendering({**files, "README.md": text}, slurm.findings, hosts)
+    setup = kind_of(spec.scheduler).setup(spec, lambda: provider.machines(spec, machine), release)
+    hosts = provider.hosts(spec, machine.hardware.name)
+    text = read_me(spec, setup, provider.notes(spec, setup))
+    files = {**setup.files, **playbook_files(spec, hosts, setup)}
+    return Rendering({**files, "README.md": text}, setup.findings, hosts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -18,3 +19,10 @@ def kind_of(section: SchedulerSection) -> SchedulerKind[Any]:
     from gridwright.spec.scheduler import SCHEDULERS
 
     return cast("SchedulerKind[Any]", SCHEDULERS.get(section.type))
+
+
+def all_kinds() -> Iterator[SchedulerKind[Any]]:
+    """Every kind that can be imported."""
+    from gridwright.spec.scheduler import SCHEDULERS
+
+    return (cast("SchedulerKind[Any]", kind) for _, kind in SCHEDULERS.kinds())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -11,7 +11,12 @@ from gridwright.spec.scheduler import SchedulerSection
 
 if TYPE_CHECKING:
     from gridwright.schedulers.head_node import HeadNode
+    from gridwright.schedulers.in_lab import SchedulerNodes
+    from gridwright.schedulers.machines import GridMachines
+    from gridwright.schedulers.network import NetworkRule, SharedKey
     from gridwright.schedulers.scheduler import Scheduler
+    from gridwright.schedulers.set_up import SchedulerSetup
+    from gridwright.services.service import Service
     from gridwright.spec.model import GridSpec
     from gridwright.yamltext.fields import FieldError
 
@@ -29,6 +34,8 @@ class SchedulerKind(ABC, Generic[S]):
 
     spec_model: type[S]
     """The section `scheduler` of the grid spec; its `type` is a Literal of the kind's name."""
+    shared_key: SharedKey | None = None
+    """A secret that its nodes trust each other by; None where there is none."""
 
     @abstractmethod
     def open(self, spec: GridSpec, head: HeadNode) -> Scheduler:
@@ -49,6 +56,36 @@ class SchedulerKind(ABC, Generic[S]):
     def lab_problems(self, section: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
         """What of the section, as plain data, a lab cannot have: a path within the section, and why."""
         yield from ()
+
+    def setup(
+        self, spec: GridSpec, machines: Callable[[], GridMachines], release: str | None = None
+    ) -> SchedulerSetup:
+        """What is needed to set the scheduler up on machines, which are asked for only where they matter.
+
+        `release` is the one of the scheduler that is or will be installed; None: the oldest that is known.
+        The same arguments give the same bytes. Raises GridwrightError (status INPUT).
+        """
+        from gridwright.schedulers.set_up import SchedulerSetup
+
+        return SchedulerSetup()
+
+    def playbook_variables(self, setup: SchedulerSetup | None, *, sets_up: bool) -> Mapping[str, Any]:
+        """Variables of the kind's role of the playbook, for every grid.
+
+        `setup` is None where the grid has another scheduler; `sets_up` is false where the site may have one
+        of its own already, and sets it up only when it says so.
+        """
+        return {}
+
+    def lab_services(
+        self, spec: GridSpec, controller: str, workers: Sequence[str]
+    ) -> Sequence[Service[SchedulerNodes]]:
+        """The services of a lab, in the order in which they start; `workers` are the nodes that run jobs."""
+        return ()
+
+    def network_rules(self, spec: GridSpec) -> Iterable[NetworkRule]:
+        """Who has to reach whom on which ports, for firewalls and security groups."""
+        return ()
 
     def section(self, spec: GridSpec) -> S:
         """The scheduler of a spec, typed as this kind's. Raises TypeError for a spec of another kind."""

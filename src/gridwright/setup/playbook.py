@@ -10,7 +10,9 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any, cast
 
+from gridwright import schedulers
 from gridwright.filesystems import all_kinds, kind_of
+from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.setup.scratch_spec import scratch_configuration
 from gridwright.setup.tuning import tuning_rows, tuning_text
 from gridwright.spec.model import GridSpec
@@ -22,19 +24,6 @@ LOCAL: Mapping[str, str] = {
     "ansible_python_interpreter": "{{ ansible_playbook_python }}",
 }
 """Variables of the machine that the playbook runs on, reached without ssh."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlurmPart:
-    """What the role slurm has to know; the configuration itself is rendered beside the playbook."""
-
-    nodes: tuple[str, ...]
-    """Nodes that run jobs."""
-    controllers: tuple[str, ...]
-    """The controller, then its backup."""
-    state: str
-    spool: str
-    logs: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +64,7 @@ _NO_FILES: Mapping[str, str | bytes] = {}
 def playbook_files(
     spec: GridSpec,
     hosts: Hosts,
-    slurm: SlurmPart | None = None,
+    scheduler: SchedulerSetup | None = None,
     *,
     sources: Mapping[str, str] = _NOTHING,
     addresses: Mapping[str, str] = _NOTHING,
@@ -93,7 +82,7 @@ def playbook_files(
 
     files: dict[str, str | bytes] = {
         "inventory.yml": inventory(hosts),
-        "group_vars/all.yml": variables(spec, slurm, sources=sources, addresses=addresses, claims=claims),
+        "group_vars/all.yml": variables(spec, scheduler, sources=sources, addresses=addresses, claims=claims),
         "tuning.yaml": tuning_text(),
         "roles/scratch/files/scratch.pyz": build_zipapp(),
         "roles/scratch/files/gridwright-scratch.service": unit_file(),
@@ -119,7 +108,7 @@ def inventory(hosts: Hosts) -> str:
 
 def variables(
     spec: GridSpec,
-    slurm: SlurmPart | None,
+    scheduler: SchedulerSetup | None,
     *,
     sources: Mapping[str, str] = _NOTHING,
     addresses: Mapping[str, str] = _NOTHING,
@@ -133,9 +122,7 @@ def variables(
         "gridwright_mounts": _mounts(spec, sources) if own_kernel else [],
         "gridwright_scratch": _scratch(spec) if own_kernel else {},
         **_of_kinds(spec),
-        # A site that provides its own machines may have a Slurm of its own: it is asked for by name there.
-        "gridwright_slurm_configure": slurm is not None and spec.is_cloud,
-        "gridwright_slurm": {} if slurm is None else _slurm(slurm),
+        **_of_schedulers(spec, scheduler),
     }
     # What only grids in a cloud have is left out elsewhere.
     cloud = {
@@ -151,6 +138,16 @@ def _of_kinds(spec: GridSpec) -> dict[str, object]:
     found: dict[str, object] = {}
     for name, kind in all_kinds():
         found |= kind.playbook_variables([each for each in spec.filesystems.values() if each.type == name])
+    return found
+
+
+def _of_schedulers(spec: GridSpec, setup: SchedulerSetup | None) -> dict[str, object]:
+    """What roles of kinds of schedulers have to know."""
+    found: dict[str, object] = {}
+    for kind in schedulers.all_kinds():
+        own = setup if kind is schedulers.kind_of(spec.scheduler) else None
+        # A site that provides its own machines may have a scheduler of its own: it asks for one by name.
+        found |= kind.playbook_variables(own, sets_up=spec.is_cloud)
     return found
 
 
@@ -185,16 +182,6 @@ def _scratch(spec: GridSpec) -> dict[str, Any]:
 def _read_ahead_kib() -> int:
     """Of the tuning table, so that array and member disks have the same."""
     return cast("int", next(row.value for row in tuning_rows() if row.name == "block-read-ahead"))
-
-
-def _slurm(slurm: SlurmPart) -> dict[str, Any]:
-    return {
-        "nodes": list(slurm.nodes),
-        "controllers": list(slurm.controllers),
-        "state": slurm.state,
-        "spool": slurm.spool,
-        "logs": slurm.logs,
-    }
 
 
 def tree(directory: Traversable, below: str = "") -> dict[str, str]:

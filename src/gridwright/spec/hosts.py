@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import PlainValidator, WithJsonSchema
@@ -46,6 +47,13 @@ def expand_hosts(text: str) -> list[str]:
         twice = next(name for name in names if names.count(name) > 1)
         raise FieldError(f"{show(twice)} is named twice", "name each node once")
     return names
+
+
+def fold_hosts(names: Iterable[str]) -> str:
+    """Names folded into one set, as administrators write many: `compute[1-3]`."""
+    from ClusterShell.NodeSet import NodeSet
+
+    return str(NodeSet.fromlist(list(names)))
 
 
 def _length(first: str, last: str) -> int:

@@ -16,6 +16,7 @@ from gridwright.schedulers import kind_of
 from gridwright.schedulers.builtin import BUILT_IN
 from gridwright.schedulers.head_node import ThisMachine
 from gridwright.schedulers.kind import SchedulerKind
+from gridwright.schedulers.machines import GridMachines, NodeHardware
 from gridwright.schedulers.scheduler import Scheduler
 from gridwright.schedulers.state_directory import state_directory
 from gridwright.spec import SCHEDULERS, GridSpec, json_schema, parse_spec
@@ -136,6 +137,63 @@ def test_no_name_of_a_kind_is_compared_outside_its_package(name: str) -> None:
         for line in names_compared(ast.parse(text), name)
     ]
     assert found == []
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_no_module_of_a_kind_is_imported_outside_its_package(name: str) -> None:
+    found = [
+        f"{module}:{line}"
+        for module, text in modules_outside(name)
+        if f"schedulers.{name}" in text
+        for line in lines_that_import(ast.parse(text), f"gridwright.schedulers.{name}")
+    ]
+    assert found == []
+
+
+def lines_that_import(tree: ast.AST, package: str) -> Iterator[int]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        if any(f"{each}.".startswith(f"{package}.") for each in names):
+            yield node.lineno
+
+
+def test_an_import_would_be_found() -> None:
+    for text in (
+        "import gridwright.schedulers.slurm.kind",
+        "from gridwright.schedulers.slurm import kind",
+        "from gridwright.schedulers import slurm",
+    ):
+        assert list(lines_that_import(ast.parse(text), "gridwright.schedulers.slurm")) == [1], text
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_a_kind_brings_for_setting_it_up_fits_together(name: str, tmp_path: Path) -> None:
+    spec = spec_of(name, tmp_path)
+    kind = kind_of(spec.scheduler)
+    nodes = [NodeHardware(name="compute1", cores_per_socket=4, memory_bytes=1 << 33)]
+    machines = GridMachines(controller="controller", nodes=nodes)
+    setup = kind.setup(spec, lambda: machines)
+    assert setup == kind.setup(spec, lambda: machines)
+    assert set(setup.file_meanings) == set(setup.files)
+    assert bool(setup.steps) == bool(setup.files) == bool(setup.introduction)
+    assert (
+        kind.playbook_variables(None, sets_up=True).keys()
+        == kind.playbook_variables(setup, sets_up=True).keys()
+    )
+    services = kind.lab_services(spec, "controller", ["compute1", "compute2"])
+    assert len({each.name for each in services}) == len(services)
+    assert {node for each in services for node in each.nodes} <= {"controller", "compute1", "compute2"}
+    rules = [(rule.target, rule.source, rule.ports.name) for rule in kind.network_rules(spec)]
+    assert len(set(rules)) == len(rules)
+    assert spec.scheduler.needs_head_node == bool(services)
+    if kind.shared_key is not None:
+        assert kind.shared_key.name.isalpha()
+        assert kind.shared_key.length * 5.9 > 256, "bits of letters and digits"
 
 
 def test_a_comparison_would_be_found() -> None:

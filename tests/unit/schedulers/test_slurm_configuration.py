@@ -13,26 +13,20 @@ from hypothesis import settings as thoroughness
 from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
-from gridwright.providers.lab.slurm_site import TIMING
+from gridwright.schedulers.machines import Cgroups, NodeHardware, detect_cgroups, hardware_of_nodes
 from gridwright.schedulers.slurm.configuration import SlurmConfiguration, slurm_configuration
 from gridwright.schedulers.slurm.kind import KIND
-from gridwright.schedulers.slurm.node_facts import MIB, NodeFacts, fold, node_facts, parse_slurmd_facts
+from gridwright.schedulers.slurm.node_lines import MIB, parse_slurmd_hardware
+from gridwright.schedulers.slurm.parameters import RELEASES, SlurmParameters, parse_release
 from gridwright.schedulers.slurm.partitions import core_limit
-from gridwright.schedulers.slurm.site import (
-    GRID,
-    RELEASES,
-    Cgroups,
-    SlurmSite,
-    detect_cgroups,
-    parse_release,
-)
+from gridwright.spec.hosts import fold_hosts
 from gridwright.spec.load import parse_spec
 from gridwright.spec.model import GridSpec
 from tests.support.examples import examples
 
 GIB = 1 << 30
 STATE = Path("/mnt/grid/.gridwright")
-MACHINE = NodeFacts(name="", sockets=2, cores_per_socket=8, threads_per_core=2, memory_bytes=64 * GIB)
+MACHINE = NodeHardware(name="", sockets=2, cores_per_socket=8, threads_per_core=2, memory_bytes=64 * GIB)
 
 
 def grid(provider: str = "local", **scheduler: object) -> GridSpec:
@@ -52,11 +46,13 @@ scheduler: {settings}
     )
 
 
-def site(spec: GridSpec, machine: NodeFacts = MACHINE, **changed: Any) -> SlurmSite:
-    return SlurmSite(
+def site(spec: GridSpec, machine: NodeHardware = MACHINE, **changed: Any) -> SlurmParameters:
+    return SlurmParameters(
         **{
             "controller": "controller",
-            "nodes": node_facts(spec, dict.fromkeys(spec.nodes, machine)),
+            "nodes": hardware_of_nodes(
+                spec, dict.fromkeys(spec.nodes, machine), share_one_machine=spec.provider == "lab"
+            ),
             "state": STATE,
             **changed,
         }
@@ -68,7 +64,7 @@ QUEUES = {
     "night": {"priority": 10, "time": "8h", "cores": 8},
     "odd": {"cores": 7, "time": "90s"},
 }
-LAB_NODES = {"systemd": False, "declared": True, "timing": TIMING}
+LAB_NODES = {"systemd": False, "share_one_machine": True}
 GOLDEN: Mapping[str, tuple[GridSpec, Mapping[str, Any]]] = {
     "grid": (grid(queues=QUEUES), {}),
     "lab-v1": (grid("lab", queues=QUEUES), {"cgroups": Cgroups.V1, **LAB_NODES}),
@@ -126,7 +122,7 @@ queues = st.dictionaries(
     max_size=5,
 )
 machines = st.builds(
-    NodeFacts,
+    NodeHardware,
     name=st.just(""),
     sockets=st.integers(1, 4),
     cores_per_socket=st.integers(1, 64),
@@ -136,7 +132,7 @@ machines = st.builds(
 
 
 @st.composite
-def configurations(draw: st.DrawFn) -> tuple[GridSpec, SlurmSite, SlurmConfiguration]:
+def configurations(draw: st.DrawFn) -> tuple[GridSpec, SlurmParameters, SlurmConfiguration]:
     groups = {
         name: {"count": count} | ({"cores": cores} if cores else {})
         for name, count, cores in draw(
@@ -169,8 +165,7 @@ def configurations(draw: st.DrawFn) -> tuple[GridSpec, SlurmSite, SlurmConfigura
         release=draw(st.sampled_from(RELEASES)),
         cgroups=draw(st.sampled_from(list(Cgroups))),
         systemd=draw(st.booleans()),
-        declared=provider == "lab",
-        timing=draw(st.sampled_from([GRID, TIMING])),
+        share_one_machine=provider == "lab",
     )
     return spec, where, slurm_configuration(spec, where)
 
@@ -178,7 +173,7 @@ def configurations(draw: st.DrawFn) -> tuple[GridSpec, SlurmSite, SlurmConfigura
 @thoroughness(max_examples=examples(40), deadline=None)
 @given(configurations())
 def test_any_grid_has_a_configuration_that_can_be_read_back(
-    drawn: tuple[GridSpec, SlurmSite, SlurmConfiguration],
+    drawn: tuple[GridSpec, SlurmParameters, SlurmConfiguration],
 ) -> None:
     spec, where, configuration = drawn
     assert slurm_configuration(spec, where) == configuration
@@ -197,7 +192,7 @@ def test_any_grid_has_a_configuration_that_can_be_read_back(
 @thoroughness(max_examples=examples(40), deadline=None)
 @given(configurations())
 def test_no_queue_can_use_more_cores_than_the_spec_says(
-    drawn: tuple[GridSpec, SlurmSite, SlurmConfiguration],
+    drawn: tuple[GridSpec, SlurmParameters, SlurmConfiguration],
 ) -> None:
     from ClusterShell.NodeSet import NodeSet
 
@@ -218,7 +213,7 @@ def test_no_queue_can_use_more_cores_than_the_spec_says(
 @thoroughness(max_examples=examples(40), deadline=None)
 @given(configurations())
 def test_jobs_get_no_more_than_a_node_was_said_to_have(
-    drawn: tuple[GridSpec, SlurmSite, SlurmConfiguration],
+    drawn: tuple[GridSpec, SlurmParameters, SlurmConfiguration],
 ) -> None:
     from ClusterShell.NodeSet import NodeSet
 
@@ -237,7 +232,7 @@ def test_jobs_get_no_more_than_a_node_was_said_to_have(
 
 
 def test_a_queue_of_few_cores_spreads_so_that_wide_jobs_fit() -> None:
-    nodes = [NodeFacts(name=f"n{i}", cores_per_socket=4, memory_bytes=GIB) for i in range(1, 4)]
+    nodes = [NodeHardware(name=f"n{i}", cores_per_socket=4, memory_bytes=GIB) for i in range(1, 4)]
     assert core_limit(nodes, 8) == core_limit(nodes[:2], 8)
     assert (core_limit(nodes, 8).per_node, core_limit(nodes, 8).cores) == (4, 8)
     assert (core_limit(nodes, 6).per_node, core_limit(nodes, 6).cores) == (3, 6)
@@ -247,7 +242,10 @@ def test_a_queue_of_few_cores_spreads_so_that_wide_jobs_fit() -> None:
 
 def test_nodes_of_a_lab_have_the_cores_that_the_spec_wants() -> None:
     spec = grid("lab")
-    nodes = {node.name: node for node in node_facts(spec, dict.fromkeys(spec.nodes, MACHINE))}
+    nodes = {
+        node.name: node
+        for node in hardware_of_nodes(spec, dict.fromkeys(spec.nodes, MACHINE), share_one_machine=True)
+    }
     assert nodes["large1"].all_cores == 8
     assert nodes["compute1"].all_cores == 16
     assert nodes["large1"].memory_bytes == 60 * GIB
@@ -268,7 +266,7 @@ def test_what_slurmd_says_of_its_node_is_read() -> None:
         "RealMemory=257000\n"
         "UpTime=3-01:02:03\n"
     )
-    assert parse_slurmd_facts(printed) == NodeFacts(
+    assert parse_slurmd_hardware(printed) == NodeHardware(
         name="n1", sockets=2, cores_per_socket=16, threads_per_core=2, memory_bytes=257000 * MIB
     )
 
@@ -276,7 +274,7 @@ def test_what_slurmd_says_of_its_node_is_read() -> None:
 @given(st.text() | st.from_regex(r"NodeName=\w* CoresPerSocket=\w* ThreadsPerCore=\d* RealMemory=\d*"))
 def test_what_slurmd_does_not_say_is_an_error_of_the_node(printed: str) -> None:
     try:
-        facts = parse_slurmd_facts(printed)
+        facts = parse_slurmd_hardware(printed)
     except GridwrightError:
         return
     assert facts.usable_cores > 0
@@ -284,8 +282,8 @@ def test_what_slurmd_does_not_say_is_an_error_of_the_node(printed: str) -> None:
 
 
 def test_many_names_are_folded_and_few_are_not() -> None:
-    assert fold(["compute1", "compute2", "compute10"]) == "compute[1-2,10]"
-    assert fold(["compute1"]) == "compute1"
+    assert fold_hosts(["compute1", "compute2", "compute10"]) == "compute[1-2,10]"
+    assert fold_hosts(["compute1"]) == "compute1"
 
 
 @pytest.mark.parametrize(

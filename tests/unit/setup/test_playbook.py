@@ -10,7 +10,8 @@ from ruamel.yaml import YAML
 
 from gridwright.node_programs.scratch.configuration import parse_configuration
 from gridwright.node_programs.scratch_program import build_zipapp
-from gridwright.setup.playbook import GROUPS, Hosts, SlurmPart, playbook_files
+from gridwright.schedulers.set_up import SchedulerSetup
+from gridwright.setup.playbook import GROUPS, Hosts, playbook_files
 from gridwright.spec import GridSpec, parse_spec
 
 GRID = """
@@ -38,8 +39,14 @@ filesystems:
 scheduler: {type: ssh}
 """
 HOSTS = Hosts.named(compute=["compute1", "compute2"], head=["controller"])
-SLURM = SlurmPart(
-    nodes=("compute1", "compute2"), controllers=("controller",), state="/s", spool="/p", logs="/l"
+SLURM = SchedulerSetup(
+    variables={
+        "nodes": ["compute1", "compute2"],
+        "controllers": ["controller"],
+        "state": "/s",
+        "spool": "/p",
+        "logs": "/l",
+    }
 )
 
 

@@ -239,7 +239,7 @@ def _document(spec: GridSpec, result: SetupResult, *, check: bool) -> dict[str, 
 
 def _text(result: SetupResult, *, check: bool, diff: bool, root: bool) -> str:
     """Each change once with the nodes that it is of, then how the nodes came out; failures go to stderr."""
-    from gridwright.schedulers.slurm.node_facts import fold
+    from gridwright.spec.hosts import fold_hosts
 
     changes: dict[SettingChange, list[str]] = {}
     for node in result.nodes:
@@ -247,13 +247,13 @@ def _text(result: SetupResult, *, check: bool, diff: bool, root: bool) -> str:
             changes.setdefault(change, []).append(node.name)
     lines = []
     for change, names in changes.items():
-        lines.append(f"{fold(names)}: {change.text}")
+        lines.append(f"{fold_hosts(names)}: {change.text}")
         lines += [f"    {line}" for line in _lines(change) if diff]
     _say_failures(result)
     lines += [""] if changes else []
     for state, meaning in _STATES.items():
         if named := [node.name for node in result.nodes if node.state == state]:
-            lines.append(f"{fold(named)}: {_DRIFTED if check and state == 'changed' else meaning}")
+            lines.append(f"{fold_hosts(named)}: {_DRIFTED if check and state == 'changed' else meaning}")
     if check and result.changed:
         as_root = "" if root else ", as root"
         lines.append(f"nothing was changed; gridwright setup without --check does it{as_root}")
@@ -261,7 +261,7 @@ def _text(result: SetupResult, *, check: bool, diff: bool, root: bool) -> str:
 
 
 def _say_failures(result: SetupResult) -> None:
-    from gridwright.schedulers.slurm.node_facts import fold
+    from gridwright.spec.hosts import fold_hosts
 
     failures: dict[tuple[str, str], list[str]] = {}
     for node in result.nodes:
@@ -269,7 +269,7 @@ def _say_failures(result: SetupResult) -> None:
             failures.setdefault((failure.task, failure.message), []).append(node.name)
     for (task, message), names in failures.items():
         first, *others = [*([task] if task else []), *message.splitlines()[:_SHOWN_LINES]]
-        _say(f"error: {fold(names)}: {first}")
+        _say(f"error: {fold_hosts(names)}: {first}")
         for line in others:
             _say(f"  {line}")
 

@@ -129,9 +129,9 @@ def document(results: Sequence[CheckResult]) -> dict[str, Any]:
 @cache
 def _folded(nodes: tuple[str, ...]) -> str:
     """Of a large grid most checks have the same nodes, and folding takes its time."""
-    from gridwright.schedulers.slurm.node_facts import fold
+    from gridwright.spec.hosts import fold_hosts
 
-    return fold(nodes)
+    return fold_hosts(nodes)
 
 
 def _record(result: CheckResult) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from gridwright.filesystems.kind import FileSystemKind
 from gridwright.filesystems.mount_entry import MountEntry
 from gridwright.filesystems.nfs.model import NFS_TRANSFER_BYTES, NfsFileSystem
 from gridwright.filesystems.playbook_role import PlaybookRole
-from gridwright.filesystems.ports import Ports, ServerPorts
+from gridwright.filesystems.ports import ServerPorts
+from gridwright.services.ports import Ports
 
 if TYPE_CHECKING:
     from gridwright.filesystems.health import Health, Run

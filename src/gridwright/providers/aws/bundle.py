@@ -9,7 +9,6 @@ import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gridwright.schedulers.slurm.site import OLDEST, Release
 from gridwright.spec.model import GridSpec
 
 PREFIX = "bundles/"
@@ -39,7 +38,7 @@ def bundle(files: Mapping[str, str | bytes]) -> Bundle:
     return Bundle(f"{PREFIX}{hashlib.sha256(content).hexdigest()}.tar.gz", content)
 
 
-def grid_bundle(spec: GridSpec, release: Release = OLDEST) -> Bundle:
+def grid_bundle(spec: GridSpec, release: str | None = None) -> Bundle:
     """The bundle of a grid. Raises GridwrightError (INPUT) where it cannot be built as it is written."""
     from gridwright.providers.aws.layout import aws_layout
     from gridwright.providers.aws.machine_files import machine_files

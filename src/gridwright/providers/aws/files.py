@@ -16,7 +16,6 @@ from gridwright.providers.aws.machine_files import machine_files
 from gridwright.providers.aws.read_me import aws_read_me
 from gridwright.providers.aws.storage_template import storage_template
 from gridwright.providers.aws.template_limits import template_text
-from gridwright.schedulers.slurm.site import OLDEST, Release
 from gridwright.setup.playbook import Hosts
 from gridwright.spec.model import GridSpec
 from gridwright.units import HOURS_PER_MONTH
@@ -29,7 +28,7 @@ COSTS = "costs.json"
 
 
 def aws_files(
-    spec: GridSpec, release: Release = OLDEST
+    spec: GridSpec, release: str | None = None
 ) -> tuple[Mapping[str, str | bytes], Sequence[Finding], Hosts]:
     """All files by their path, what Slurm's configuration found, and the machines of the inventory.
 
@@ -51,8 +50,8 @@ def aws_files(
         BUNDLE_KEY_FILE: made.key + "\n",
         COSTS: json.dumps(costs, indent=2) + "\n",
     }
-    files["README.md"] = aws_read_me(spec, layout, costs, tuple(files), grid.nested)
-    return files, machines.slurm.findings, machines.hosts
+    files["README.md"] = aws_read_me(spec, layout, costs, tuple(files), machines.scheduler, grid.nested)
+    return files, machines.scheduler.findings, machines.hosts
 
 
 def _check(spec: GridSpec) -> None:

@@ -25,13 +25,11 @@ from gridwright.providers.aws.names import logical_id, tags
 from gridwright.providers.aws.nat import add_way_out
 from gridwright.providers.aws.node_interfaces import NestedTemplate, add_node_interfaces, nested_templates
 from gridwright.providers.aws.template_limits import CountedTemplate
-from gridwright.providers.aws.user_data import BUNDLE_KEY, MUNGE_KEY, UserData, ready_id, user_data
-from gridwright.schedulers.slurm.kind import SlurmSection
+from gridwright.providers.aws.user_data import BUNDLE_KEY, UserData, key_id, ready_id, user_data
+from gridwright.schedulers import kind_of
 from gridwright.spec.model import GridSpec
 
 BUNDLE_PATTERN = r"bundles/[0-9a-f]{64}\.tar\.gz"
-MUNGE_KEY_LENGTH = 128
-"""Characters of 62 kinds; munge wants 32 bytes at least (munged(8))."""
 FIRST_SET_UP_S = 3600
 EACH_SET_UP_S = 900
 LONGEST_WAIT_S = 43_200
@@ -68,7 +66,7 @@ def grid_template(spec: GridSpec, layout: Layout, *, bundle_key: str = "") -> Gr
     }
     ready = ready_id((each.text for each in data.values()), len(layout.machines), bundle_key)
     _add_wait(template, ready, layout)
-    _add_munge_key(template, spec, layout)
+    _add_key(template, spec, layout)
     add_roles(template, spec, layout)
     after = tuple(add_way_out(template, spec, layout))
     building = Building(
@@ -136,15 +134,16 @@ def _add_wait(template: Template, ready: str, layout: Layout) -> None:
     )
 
 
-def _add_munge_key(template: Template, spec: GridSpec, layout: Layout) -> None:
-    """The key by which nodes of Slurm trust each other: AWS makes it up, and only nodes can read it."""
-    if not isinstance(spec.scheduler, SlurmSection):
+def _add_key(template: Template, spec: GridSpec, layout: Layout) -> None:
+    """The key by which nodes of the scheduler trust each other: AWS makes it up, only nodes can read it."""
+    key = kind_of(spec.scheduler).shared_key
+    if key is None:
         return
     secret = Secret(
-        MUNGE_KEY,
-        Description=f"Key of munge of grid {spec.name}",
-        GenerateSecretString=GenerateSecretString(PasswordLength=MUNGE_KEY_LENGTH, ExcludePunctuation=True),
-        Tags=Tags(**tags(spec, role="munge")),
+        key_id(key),
+        Description=f"Key of {key.name} of grid {spec.name}",
+        GenerateSecretString=GenerateSecretString(PasswordLength=key.length, ExcludePunctuation=True),
+        Tags=Tags(**tags(spec, role=key.name)),
     )
     if layout.aws.kms_key is not None:
         secret.KmsKeyId = layout.aws.kms_key

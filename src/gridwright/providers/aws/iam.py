@@ -9,7 +9,7 @@ from troposphere import GetAtt, Ref, Sub, Tags, Template, iam
 
 from gridwright.providers.aws.layout import Layout, Machine, Role
 from gridwright.providers.aws.names import GRID_TAG, ROLE_TAG, Export, logical_id, tags
-from gridwright.providers.aws.user_data import MUNGE_KEY, exported, has_munge
+from gridwright.providers.aws.user_data import exported, key_id, shared_key
 from gridwright.spec.model import GridSpec
 
 STORAGE = "storage"
@@ -31,8 +31,9 @@ def add_roles(template: Template, spec: GridSpec, layout: Layout) -> None:
     for group in dict.fromkeys(role_group(machine.role) for machine in layout.machines):
         machines = [each for each in layout.machines if role_group(each.role) == group]
         statements = [_bundle(spec), *_session_manager()]
-        if has_munge(spec, machines[0].role):
-            statements.append(_allow("Munge", ["secretsmanager:GetSecretValue"], Ref(MUNGE_KEY)))
+        if (key := shared_key(spec, machines[0].role)) is not None:
+            secret = Ref(key_id(key))
+            statements.append(_allow(key.name.capitalize(), ["secretsmanager:GetSecretValue"], secret))
         if any(each.replaced for each in machines):
             statements += _claims(spec, machines)
         if group == STORAGE:

@@ -13,8 +13,9 @@ from gridwright.providers.aws.fsx import fsx_file_systems
 from gridwright.providers.aws.layout import Layout, Machine, aws_section, built_lustres
 from gridwright.providers.aws.names import claims_table
 from gridwright.providers.aws.user_data import claim_name
-from gridwright.providers.slurm_files import SlurmFiles, site_of_types, slurm_files
-from gridwright.schedulers.slurm.site import Release
+from gridwright.providers.machines import machines_of_types
+from gridwright.schedulers import kind_of
+from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.setup.playbook import GROUPS, Hosts, playbook_files, tree
 from gridwright.spec.model import GridSpec
 
@@ -30,19 +31,20 @@ class MachineFiles:
     """All of them."""
     claims: Mapping[str, str | bytes]
     """Those that only machines on AWS have a use for."""
-    slurm: SlurmFiles
+    scheduler: SchedulerSetup
     hosts: Hosts
 
 
-def machine_files(spec: GridSpec, layout: Layout, release: Release) -> MachineFiles:
+def machine_files(spec: GridSpec, layout: Layout, release: str | None) -> MachineFiles:
     """Make them; the same arguments give the same bytes. Raises GridwrightError (INPUT)."""
-    slurm = slurm_files(spec, lambda: site_of_types(spec, release, threads=aws_section(spec).hyperthreads))
+    threads = aws_section(spec).hyperthreads
+    scheduler = kind_of(spec.scheduler).setup(spec, lambda: machines_of_types(spec, threads=threads), release)
     hosts = aws_hosts(layout)
     claiming = _claiming(layout)
     playbook = playbook_files(
         spec,
         hosts,
-        slurm.part,
+        scheduler,
         sources=mount_sources(spec, layout),
         addresses=layout.addresses,
         claims=claiming,
@@ -54,7 +56,7 @@ def machine_files(spec: GridSpec, layout: Layout, release: Release) -> MachineFi
     }
     if claims:
         claims["claims/claim.pyz"] = build_zipapp()
-    return MachineFiles({**playbook, **slurm.files, **claims}, claims, slurm, hosts)
+    return MachineFiles({**playbook, **scheduler.files, **claims}, claims, scheduler, hosts)
 
 
 def claim_role() -> dict[str, str | bytes]:

@@ -11,7 +11,7 @@ from rich.table import Table
 from gridwright.providers.aws.changes import FieldChange, ResourceChange
 from gridwright.providers.aws.results import AwsDown, AwsStatus, AwsUp, CostLine, DownPlan, total
 from gridwright.report.terminal.frame import framed_table, text_of
-from gridwright.schedulers.slurm.node_facts import fold
+from gridwright.spec.hosts import fold_hosts
 from gridwright.units import HOURS_PER_MONTH
 
 _STANDING = {
@@ -155,7 +155,7 @@ def up_lines(result: AwsUp) -> Iterator[str]:
         yield f"grid {result.grid} is up already, as the spec has it: nothing is changed"
     missing = [each.name for each in result.machines if each.state == "missing"]
     if missing:
-        yield f"not there yet: {fold(missing)}"
+        yield f"not there yet: {fold_hosts(missing)}"
     for each in result.kept:
         yield f"kept, and billed: {each}"
     yield from bill_lines(result.costs)

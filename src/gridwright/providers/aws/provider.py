@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from gridwright.providers.aws.results import AwsStatus, AwsUp
     from gridwright.providers.caller import Caller
     from gridwright.providers.rendering import Machine, Rendering
-    from gridwright.schedulers.slurm.site import Release
     from gridwright.spec.model import GridSpec
 
 
@@ -49,7 +48,7 @@ class AwsProvider(Provider):
 
         return aws_findings(spec)
 
-    def render(self, spec: GridSpec, machine: Machine, release: Release) -> Rendering:
+    def render(self, spec: GridSpec, machine: Machine, release: str | None) -> Rendering:
         """Templates and the bundle, beside the playbook."""
         from gridwright.providers.aws.files import aws_files
         from gridwright.providers.rendering import Rendering

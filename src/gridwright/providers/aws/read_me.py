@@ -12,8 +12,7 @@ from gridwright.providers.aws.health_page import has_health_page
 from gridwright.providers.aws.layout import Layout, Role, built_lustres
 from gridwright.providers.aws.names import GRID_TAG, grid_stack, logical_id, storage_stack
 from gridwright.providers.aws.node_interfaces import NestedTemplate
-from gridwright.providers.read_me import database_steps
-from gridwright.schedulers.slurm.kind import SlurmSection
+from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.spec.model import GridSpec
 
 _CONTENTS = {
@@ -35,6 +34,7 @@ def aws_read_me(
     layout: Layout,
     costs: Mapping[str, Any],
     contents: tuple[str, ...],
+    scheduler: SchedulerSetup,
     nested: tuple[NestedTemplate, ...] = (),
 ) -> str:
     """The text, in Markdown.
@@ -59,7 +59,7 @@ def aws_read_me(
         *_before(spec, layout),
         *_deploy(spec, nested),
         *_expect(spec, layout),
-        *_database(spec),
+        *_by_hand(scheduler),
         *_update(),
         *_take_down(spec),
         *_bill(costs),
@@ -180,11 +180,13 @@ def _expect(spec: GridSpec, layout: Layout) -> Iterator[str]:
         )
 
 
-def _database(spec: GridSpec) -> Iterator[str]:
-    if isinstance(spec.scheduler, SlurmSection) and spec.scheduler.has_database:
-        yield from ["## The database of ended jobs", ""]
-        yield from _paragraph("As root on the controller, in a copy of this directory:")
-        yield from ["```sh", "apt-get install -y slurmdbd mariadb-server", *database_steps(spec), "```", ""]
+def _by_hand(setup: SchedulerSetup) -> Iterator[str]:
+    """The steps that the playbook leaves to administrators."""
+    for step in setup.steps:
+        if step.beside_playbook is not None:
+            yield from [f"## {step.title}", ""]
+            yield from _paragraph("As root on the controller, in a copy of this directory:")
+            yield from ["```sh", step.beside_playbook, *step.commands, "```", ""]
 
 
 def _short(names: list[str]) -> str:

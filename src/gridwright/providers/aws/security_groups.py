@@ -25,12 +25,14 @@ from enum import StrEnum
 from troposphere import AWSObject, Output, Ref, Tags, ec2
 
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.ports import LNET, Ports
+from gridwright.filesystems.ports import LNET
 from gridwright.providers.aws.exports import exported
 from gridwright.providers.aws.layout import Layout, built_lustres
 from gridwright.providers.aws.names import Export, tags
 from gridwright.providers.aws.network import VPC
-from gridwright.schedulers.slurm.kind import SlurmSection
+from gridwright.schedulers import kind_of as kind_of_scheduler
+from gridwright.schedulers.network import Machines
+from gridwright.services.ports import EPHEMERAL, Ports
 from gridwright.spec.model import GridSpec
 
 _EVERYWHERE = "0.0.0.0/0"
@@ -58,11 +60,6 @@ CLIENTS = (Group.LOGIN, Group.HEAD, Group.COMPUTE)
 
 
 SSH = Ports("Ssh", 22, 22)
-SLURMCTLD = Ports("Slurmctld", 6817, 6817)
-SLURMD = Ports("Slurmd", 6818, 6818)
-SLURMDBD = Ports("Slurmdbd", 6819, 6819)
-EPHEMERAL = Ports("Ephemeral", 32768, 60999)
-"""net.ipv4.ip_local_port_range, as the kernel has it."""
 HEALTH_PAGE = Ports("HealthPage", 8080, 8080)
 ALL = Ports("All", -1, -1, "-1")
 
@@ -150,17 +147,9 @@ def _administration(layout: Layout) -> Iterator[Allowed]:
 
 
 def _scheduler(spec: GridSpec) -> Iterator[Allowed]:
-    if not isinstance(spec.scheduler, SlurmSection):
-        return
-    for group in (Group.LOGIN, Group.COMPUTE):
-        yield Allowed(Group.HEAD, group, SLURMCTLD, "commands and nodes to slurmctld")
-        if spec.scheduler.has_database:
-            yield Allowed(Group.HEAD, group, SLURMDBD, "commands to slurmdbd")
-    for group in CLIENTS:
-        yield Allowed(Group.COMPUTE, group, SLURMD, "slurmctld, srun and other nodes to slurmd")
-    for group in (Group.LOGIN, Group.COMPUTE):
-        yield Allowed(group, Group.HEAD, EPHEMERAL, "slurmctld to a waiting srun")
-    yield Allowed(Group.COMPUTE, Group.COMPUTE, EPHEMERAL, "steps of a job to their srun and to each other")
+    groups = {Machines.LOGIN: Group.LOGIN, Machines.HEAD: Group.HEAD, Machines.COMPUTE: Group.COMPUTE}
+    for rule in kind_of_scheduler(spec.scheduler).network_rules(spec):
+        yield Allowed(groups[rule.target], groups[rule.source], rule.ports, rule.why)
 
 
 def _lustre(servers: Group) -> Iterator[Allowed]:

@@ -15,12 +15,12 @@ from troposphere import AWSHelperFn, Base64, ImportValue, Ref, Sub
 from gridwright.providers.aws.fsx import fsx_file_systems
 from gridwright.providers.aws.layout import Layout, Machine, Role
 from gridwright.providers.aws.names import Export, fsx_export, storage_stack
-from gridwright.schedulers.slurm.kind import SlurmSection
+from gridwright.schedulers import kind_of
+from gridwright.schedulers.network import SharedKey
 from gridwright.spec.model import GridSpec
 
 BUNDLE_KEY = "BundleKey"
 """The parameter of the grid stack that names the bundle in the site bucket."""
-MUNGE_KEY = "MungeKey"
 """Logical ID of the secret."""
 LARGEST = 16 * 1024
 """Bytes of user data that EC2 takes (EC2 User Guide, user data)."""
@@ -61,7 +61,7 @@ def user_data(
         "group": auto_scaling,
         "name": None if first.replaced else first.name,
         "claim": claim_name(first) if first.replaced else None,
-        "munge": f"${{{MUNGE_KEY}}}" if has_munge(spec, first.role) else None,
+        "key": _key_of(spec, first.role),
         "sources": {},
         "variables": _variables(layout, first),
     }
@@ -100,9 +100,21 @@ def claim_name(machine: Machine) -> str:
     return f"{machine.group}-{machine.role}"
 
 
-def has_munge(spec: GridSpec, role: Role) -> bool:
-    """Whether machines of a role take part in Slurm, and so need the key of munge."""
-    return isinstance(spec.scheduler, SlurmSection) and not role.serves_lustre
+def shared_key(spec: GridSpec, role: Role) -> SharedKey | None:
+    """The key that machines of a role share for their scheduler; None where they have no part in it."""
+    return None if role.serves_lustre else kind_of(spec.scheduler).shared_key
+
+
+def key_id(key: SharedKey) -> str:
+    """Logical ID of the secret that holds a key."""
+    return f"{key.name.capitalize()}Key"
+
+
+def _key_of(spec: GridSpec, role: Role) -> dict[str, str] | None:
+    key = shared_key(spec, role)
+    if key is None:
+        return None
+    return {"name": key.name, "variable": key.variable, "secret": f"${{{key_id(key)}}}"}
 
 
 def exported(spec: GridSpec, name: str) -> ImportValue:

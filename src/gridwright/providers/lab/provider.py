@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from gridwright.providers.lab.up import LabUp
     from gridwright.providers.read_me import Notes
     from gridwright.providers.rendering import Machine
-    from gridwright.schedulers.slurm.site import Release, SlurmSite
+    from gridwright.schedulers.machines import GridMachines
+    from gridwright.schedulers.set_up import SchedulerSetup
     from gridwright.setup.playbook import Hosts
     from gridwright.spec.model import GridSpec
 
@@ -50,7 +51,7 @@ class LabProvider(Provider):
 
         return LabHead.of(spec)
 
-    def hosts(self, spec: GridSpec, machine: str, site: SlurmSite | None) -> Hosts:
+    def hosts(self, spec: GridSpec, machine: str) -> Hosts:
         """All nodes, those that serve file systems too."""
         from gridwright.providers.lab.layout import Role, layout_of
         from gridwright.setup.playbook import Hosts
@@ -59,20 +60,27 @@ class LabProvider(Provider):
         of = {role: [node.name for node in layout.of_role(role)] for role in Role}
         return Hosts.named(compute=of[Role.COMPUTE], storage=of[Role.STORAGE], head=of[Role.CONTROLLER])
 
-    def slurm_site(self, spec: GridSpec, machine: Machine, release: Release) -> SlurmSite:
+    def machines(self, spec: GridSpec, machine: Machine) -> GridMachines:
         """Nodes as the spec wants them, whatever this machine has."""
-        from gridwright.providers.lab.slurm_site import lab_site
+        from gridwright.providers.controller import CONTROLLER
+        from gridwright.schedulers.machines import GridMachines, hardware_of_nodes
 
-        return lab_site(spec, machine, release)
+        here = dict.fromkeys(spec.nodes, machine.hardware)
+        return GridMachines(
+            controller=CONTROLLER,
+            nodes=hardware_of_nodes(spec, here, share_one_machine=True),
+            cgroups=machine.cgroups,
+            systemd=False,
+            share_one_machine=True,
+        )
 
-    def notes(self, spec: GridSpec, site: SlurmSite | None) -> Notes:
+    def notes(self, spec: GridSpec, setup: SchedulerSetup) -> Notes:
         """What `up` has done already."""
         from gridwright.providers.read_me import Notes
-        from gridwright.schedulers.slurm.configuration import DIRECTORY
 
         return Notes(
             before_steps="`gridwright up` does what follows for a lab; these are the files in "
-            f"`{DIRECTORY}` of its nodes.",
+            f"`{setup.directory}` of its nodes.",
             after_playbook="Nodes of a lab share the kernel of this machine: nothing of it is set for them, "
             "and `gridwright up` has set up the rest.",
         )

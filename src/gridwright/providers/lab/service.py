@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from gridwright.providers.lab.cgroups import CgroupSupport
 from gridwright.providers.lab.layout import Layout
 from gridwright.providers.lab.places import Places
+from gridwright.providers.lab.secret import secret
 from gridwright.services.service import Service, ServiceNode
 from gridwright.spec.model import GridSpec
 
@@ -31,6 +32,15 @@ class RunningLab:
     def network(self) -> str:
         """The range of addresses of its nodes."""
         return self.layout.network
+
+    @property
+    def controller(self) -> str:
+        """The name of the node that the scheduler's own service runs on."""
+        return self.layout.controller.name
+
+    def secret(self, name: str, make: Callable[[], bytes]) -> bytes:
+        """A secret of the lab by its name, made once. Raises GridwrightError (ENVIRONMENT)."""
+        return secret(self.places.secrets / name, make)
 
 
 LabService = Service[RunningLab]

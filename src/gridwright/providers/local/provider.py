@@ -14,7 +14,7 @@ from gridwright.yamltext.together import KEY, Refused
 
 if TYPE_CHECKING:
     from gridwright.providers.read_me import Notes
-    from gridwright.schedulers.slurm.site import SlurmSite
+    from gridwright.schedulers.set_up import SchedulerSetup
     from gridwright.setup.playbook import Hosts
     from gridwright.spec.model import GridSpec
 
@@ -48,23 +48,23 @@ class LocalProvider(Provider):
                     FieldError(f"provider local is one machine, and {count} nodes are asked for", "write 1"),
                 )
 
-    def hosts(self, spec: GridSpec, machine: str, site: SlurmSite | None) -> Hosts:
+    def hosts(self, spec: GridSpec, machine: str) -> Hosts:
         """The machine that it runs on, or all nodes that the spec names."""
         from gridwright.setup.playbook import Hosts
 
         if spec.is_one_machine or (not spec.names_hosts and spec.node_count() == 1):
             return Hosts.this_machine(machine)
-        return super().hosts(spec, machine, site)
+        return super().hosts(spec, machine)
 
-    def notes(self, spec: GridSpec, site: SlurmSite | None) -> Notes:
+    def notes(self, spec: GridSpec, setup: SchedulerSetup) -> Notes:
         """Whose cores and memory were written down."""
         from gridwright.providers.read_me import Notes
 
-        if site is None:
+        if not setup.files:
             return Notes()
         return Notes(
             at_end="Cores and memory that the grid spec leaves open are those of the machine that rendered "
-            "it: hold NodeName in slurm.conf against `slurmd -C` on each node."
+            f"it: {setup.hardware_check}."
         )
 
     def refuse(self, spec: GridSpec, verb: str) -> NoReturn:

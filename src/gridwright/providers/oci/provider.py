@@ -1,4 +1,4 @@
-"""Provider oci: what plans, predictions and Slurm's configuration ask of it."""
+"""Provider oci: what plans, predictions and the configuration of schedulers ask of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from gridwright.providers.provider import Provider
 if TYPE_CHECKING:
     from gridwright.providers.read_me import Notes
     from gridwright.providers.rendering import Machine
-    from gridwright.schedulers.slurm.site import Release, SlurmSite
+    from gridwright.schedulers.machines import GridMachines
+    from gridwright.schedulers.set_up import SchedulerSetup
     from gridwright.setup.playbook import Hosts
     from gridwright.spec.model import GridSpec
 
@@ -22,20 +23,21 @@ class OciProvider(Provider):
     one_price_everywhere = True
     planned_volumes = ("lower-cost", "balanced", "higher-performance")
 
-    def hosts(self, spec: GridSpec, machine: str, site: SlurmSite | None) -> Hosts:
-        """Nodes by name, and the controller of Slurm."""
+    def hosts(self, spec: GridSpec, machine: str) -> Hosts:
+        """Nodes by name, and the node of the scheduler's own service."""
+        from gridwright.providers.controller import CONTROLLER
         from gridwright.setup.playbook import Hosts
 
-        compute = super().hosts(spec, machine, site).names()
-        return Hosts.named(compute=compute, head=[site.controller] if site else [])
+        compute = super().hosts(spec, machine).names()
+        return Hosts.named(compute=compute, head=[CONTROLLER] if spec.scheduler.needs_head_node else [])
 
-    def slurm_site(self, spec: GridSpec, machine: Machine, release: Release) -> SlurmSite:
+    def machines(self, spec: GridSpec, machine: Machine) -> GridMachines:
         """Nodes as the catalogue lists their shapes."""
-        from gridwright.providers.slurm_files import site_of_types
+        from gridwright.providers.machines import machines_of_types
 
-        return site_of_types(spec, release)
+        return machines_of_types(spec)
 
-    def notes(self, spec: GridSpec, site: SlurmSite | None) -> Notes:
+    def notes(self, spec: GridSpec, setup: SchedulerSetup) -> Notes:
         """That it is yet to be made, and whose cores and memory were written down."""
         from gridwright.providers.read_me import Notes
 

@@ -1,7 +1,7 @@
 """Makes `slurm.conf` and its companions from a grid spec and the hardware of its nodes; does no I/O.
 
 Every line that is not Slurm's default says why it is there; the sources are slurm.conf(5), cgroup.conf(5) and
-slurmdbd.conf(5) of the releases named in `site.py`, and what was measured in a lab with 22.05.8.
+slurmdbd.conf(5) of the releases named in `parameters.py`, and what was measured in a lab with 22.05.8.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from gridwright.errors import Finding
+from gridwright.schedulers.machines import Cgroups, NodeHardware
 from gridwright.schedulers.slurm.kind import KIND
-from gridwright.schedulers.slurm.node_facts import MIB, NodeFacts, node_line
+from gridwright.schedulers.slurm.node_lines import MIB, node_line
+from gridwright.schedulers.slurm.parameters import SlurmParameters
 from gridwright.schedulers.slurm.partitions import partition_lines, queue_findings
-from gridwright.schedulers.slurm.site import Cgroups, SlurmSite
 from gridwright.spec.model import GridSpec
 
 DIRECTORY = PurePosixPath("/etc/slurm")
@@ -56,25 +57,27 @@ class SlurmConfiguration:
     findings: Sequence[Finding]
 
 
-def slurm_configuration(spec: GridSpec, site: SlurmSite) -> SlurmConfiguration:
+def slurm_configuration(spec: GridSpec, parameters: SlurmParameters) -> SlurmConfiguration:
     """The files of a Slurm for this grid. The same arguments give the same bytes."""
     files = {
-        "slurm.conf": _text("slurm.conf", spec, _sections(spec, site), _node_lines(spec, site)),
-        "cgroup.conf": _text("cgroup.conf", spec, [_cgroup(site)]),
+        "slurm.conf": _text("slurm.conf", spec, _sections(spec, parameters), _node_lines(spec, parameters)),
+        "cgroup.conf": _text("cgroup.conf", spec, [_cgroup(parameters)]),
     }
     if KIND.section(spec).has_database:
-        files["slurmdbd.conf"] = _text("slurmdbd.conf", spec, [_database(site)])
-    return SlurmConfiguration(files, queue_findings(spec.scheduler.queues, site.nodes))
+        files["slurmdbd.conf"] = _text("slurmdbd.conf", spec, [_database(parameters)])
+    return SlurmConfiguration(files, queue_findings(spec.scheduler.queues, parameters.nodes))
 
 
-def state_location(spec: GridSpec, site: SlurmSite) -> PurePosixPath:
+def state_location(spec: GridSpec, parameters: SlurmParameters) -> PurePosixPath:
     """Where slurmctld keeps its state: on the shared file system where a backup controller must find it."""
-    return PurePosixPath(site.state) / "slurmctld" if KIND.section(spec).backup_controller else STATE
+    return PurePosixPath(parameters.state) / "slurmctld" if KIND.section(spec).backup_controller else STATE
 
 
-def completed_jobs(spec: GridSpec, site: SlurmSite) -> PurePosixPath:
+def completed_jobs(spec: GridSpec, parameters: SlurmParameters) -> PurePosixPath:
     """The file with a line for each job that ended, which `sacct -c` reads."""
-    directory = PurePosixPath(site.state) / "slurmctld" if KIND.section(spec).backup_controller else LOGS
+    directory = (
+        PurePosixPath(parameters.state) / "slurmctld" if KIND.section(spec).backup_controller else LOGS
+    )
     return directory / "jobcomp.log"
 
 
@@ -95,27 +98,29 @@ def _text(
     return "\n".join([*parts, *lines]) + "\n"
 
 
-def _sections(spec: GridSpec, site: SlurmSite) -> list[ConfigurationSection]:
+def _sections(spec: GridSpec, parameters: SlurmParameters) -> list[ConfigurationSection]:
     return [
-        _identity(spec, site),
-        _files(spec, site),
-        _time_outs(spec, site),
-        _scheduling(site),
-        _processes(site),
-        _accounting(spec, site),
+        _identity(spec, parameters),
+        _files(spec, parameters),
+        _time_outs(spec, parameters),
+        _scheduling(parameters),
+        _processes(parameters),
+        _accounting(spec, parameters),
     ]
 
 
-def _identity(spec: GridSpec, site: SlurmSite) -> ConfigurationSection:
-    settings = [Setting("ClusterName", spec.name), Setting("SlurmctldHost", site.controller)]
+def _identity(spec: GridSpec, parameters: SlurmParameters) -> ConfigurationSection:
+    settings = [Setting("ClusterName", spec.name), Setting("SlurmctldHost", parameters.controller)]
     if KIND.section(spec).backup_controller:
-        settings.append(Setting("SlurmctldHost", site.backup, "Takes over when the first does not answer."))
+        settings.append(
+            Setting("SlurmctldHost", parameters.backup, "Takes over when the first does not answer.")
+        )
     settings += [
         Setting("SlurmUser", USER),
         Setting("AuthType", "auth/munge"),
         Setting(
             "AuthInfo",
-            f"cred_expire={site.timing.credential}",
+            f"cred_expire={parameters.timing.credential}",
             "The job of a node that failed starts elsewhere no sooner than so many seconds after: until "
             "then the credential of its first start is valid. By default 120.",
         ),
@@ -125,12 +130,12 @@ def _identity(spec: GridSpec, site: SlurmSite) -> ConfigurationSection:
     return ConfigurationSection("Who is who", settings)
 
 
-def _files(spec: GridSpec, site: SlurmSite) -> ConfigurationSection:
+def _files(spec: GridSpec, parameters: SlurmParameters) -> ConfigurationSection:
     shared = KIND.section(spec).backup_controller
     settings = [
         Setting(
             "StateSaveLocation",
-            state_location(spec, site),
+            state_location(spec, parameters),
             "Queued jobs: on the shared file system, where the backup controller finds them."
             if shared
             else "Queued jobs: survive a restart of slurmctld. Back it up with the controller.",
@@ -141,13 +146,13 @@ def _files(spec: GridSpec, site: SlurmSite) -> ConfigurationSection:
         Setting("SlurmctldPidFile", "/run/slurmctld.pid"),
         Setting("SlurmdPidFile", "/run/slurmd.pid"),
     ]
-    if site.declared:
+    if parameters.share_one_machine:
         settings.append(Setting("MailProg", "/bin/true", "Nodes of a lab have no mail."))
     return ConfigurationSection("Files", settings)
 
 
-def _time_outs(spec: GridSpec, site: SlurmSite) -> ConfigurationSection:
-    timing = site.timing
+def _time_outs(spec: GridSpec, parameters: SlurmParameters) -> ConfigurationSection:
+    timing = parameters.timing
     settings = [
         Setting(
             "SlurmdTimeout",
@@ -186,7 +191,7 @@ def _time_outs(spec: GridSpec, site: SlurmSite) -> ConfigurationSection:
     return ConfigurationSection("Time-outs, in seconds", settings)
 
 
-def _scheduling(site: SlurmSite) -> ConfigurationSection:
+def _scheduling(parameters: SlurmParameters) -> ConfigurationSection:
     return ConfigurationSection(
         "Scheduling",
         [
@@ -213,7 +218,7 @@ def _scheduling(site: SlurmSite) -> ConfigurationSection:
             ),
             Setting(
                 "DefMemPerCPU",
-                default_memory_mib(site.nodes),
+                default_memory_mib(parameters.nodes),
                 "A job that names no memory gets, for each core, the share of a core in MiB.",
             ),
             Setting("EnforcePartLimits", "ALL", "A job that can never run is refused when it is submitted."),
@@ -233,8 +238,8 @@ def _scheduling(site: SlurmSite) -> ConfigurationSection:
     )
 
 
-def _processes(site: SlurmSite) -> ConfigurationSection:
-    if site.cgroups is Cgroups.NONE:
+def _processes(parameters: SlurmParameters) -> ConfigurationSection:
+    if parameters.cgroups is Cgroups.NONE:
         settings = [
             Setting("ProctrackType", "proctrack/linuxproc", "The nodes have no control groups."),
             Setting("JobAcctGatherType", "jobacct_gather/linux"),
@@ -250,27 +255,27 @@ def _processes(site: SlurmSite) -> ConfigurationSection:
             Setting("ProctrackType", "proctrack/cgroup", "No process of a job outlives it."),
             Setting(
                 "TaskPlugin",
-                "task/cgroup" if site.declared else "task/cgroup,task/affinity",
+                "task/cgroup" if parameters.share_one_machine else "task/cgroup,task/affinity",
                 "The kernel keeps jobs to their memory: see cgroup.conf. No binding to cores: nodes of a "
                 "lab share those of one machine."
-                if site.declared
+                if parameters.share_one_machine
                 else "The kernel keeps jobs to their cores and memory: see cgroup.conf.",
             ),
         ]
-    if site.declared:
+    if parameters.share_one_machine:
         settings.append(
             Setting("SlurmdParameters", "config_overrides", "Nodes have the cores and memory written below.")
         )
     return ConfigurationSection("Processes of jobs", settings)
 
 
-def _accounting(spec: GridSpec, site: SlurmSite) -> ConfigurationSection:
+def _accounting(spec: GridSpec, parameters: SlurmParameters) -> ConfigurationSection:
     if KIND.section(spec).has_database:
         settings = [
             Setting("AccountingStorageType", "accounting_storage/slurmdbd"),
-            Setting("AccountingStorageHost", site.controller),
+            Setting("AccountingStorageHost", parameters.controller),
         ]
-        if site.cgroups is not Cgroups.NONE:
+        if parameters.cgroups is not Cgroups.NONE:
             settings += [
                 Setting("JobAcctGatherType", "jobacct_gather/cgroup"),
                 Setting("JobAcctGatherFrequency", "task=30"),
@@ -281,32 +286,32 @@ def _accounting(spec: GridSpec, site: SlurmSite) -> ConfigurationSection:
         "Accounting",
         [
             Setting("JobCompType", "jobcomp/filetxt", why),
-            Setting("JobCompLoc", completed_jobs(spec, site)),
+            Setting("JobCompLoc", completed_jobs(spec, parameters)),
         ],
     )
 
 
-def default_memory_mib(nodes: Sequence[NodeFacts]) -> int:
+def default_memory_mib(nodes: Sequence[NodeHardware]) -> int:
     """The smallest share of memory that a core has, over all nodes, in MiB."""
     return max(1, min(node.memory_bytes // max(1, node.usable_cores) // MIB for node in nodes))
 
 
-def _node_lines(spec: GridSpec, site: SlurmSite) -> Iterator[str]:
+def _node_lines(spec: GridSpec, parameters: SlurmParameters) -> Iterator[str]:
     yield ""
     yield "# Nodes: CPUs are physical cores, RealMemory is what jobs may use, in MiB."
-    alike: dict[NodeFacts, list[str]] = {}
-    for node in site.nodes:
+    alike: dict[NodeHardware, list[str]] = {}
+    for node in parameters.nodes:
         alike.setdefault(replace(node, name=""), []).append(node.name)
     for facts, names in alike.items():
-        yield node_line(facts, names, site.declared)
+        yield node_line(facts, names, parameters.share_one_machine)
     yield ""
     yield "# Queues: jobs of the one with the higher PriorityTier start first. MaxTime in minutes."
-    yield from partition_lines(spec.scheduler.queues, site.nodes)
+    yield from partition_lines(spec.scheduler.queues, parameters.nodes)
 
 
-def _cgroup(site: SlurmSite) -> ConfigurationSection:
-    if site.cgroups is Cgroups.NONE:
-        if site.release >= (24, 5):
+def _cgroup(parameters: SlurmParameters) -> ConfigurationSection:
+    if parameters.cgroups is Cgroups.NONE:
+        if parameters.release >= (24, 5):
             return ConfigurationSection(
                 "The nodes have no control groups", [Setting("CgroupPlugin", "disabled")]
             )
@@ -315,35 +320,35 @@ def _cgroup(site: SlurmSite) -> ConfigurationSection:
             "The nodes have no control groups", [Setting("CgroupPlugin", "cgroup/v1", why)]
         )
     settings = [
-        Setting("CgroupPlugin", f"cgroup/{site.cgroups}"),
+        Setting("CgroupPlugin", f"cgroup/{parameters.cgroups}"),
         Setting(
             "ConstrainRAMSpace", "yes", "A job over its memory is ended by the kernel: state OUT_OF_MEMORY."
         ),
     ]
-    if site.swap_limits:
+    if parameters.swap_limits:
         settings += [
             Setting("ConstrainSwapSpace", "yes", "It must not swap either: all jobs would wait with it."),
             Setting("AllowedSwapSpace", 0),
         ]
-    if site.declared:
+    if parameters.share_one_machine:
         why = "Nodes of a lab share the cores of one machine."
         settings.append(Setting("ConstrainCores", "no", why))
     else:
         settings.append(Setting("ConstrainCores", "yes"))
-    if site.cgroups is Cgroups.V2 and not site.systemd:
+    if parameters.cgroups is Cgroups.V2 and not parameters.systemd:
         settings.append(Setting("IgnoreSystemd", "yes", "No systemd runs on the nodes."))
         # Releases before 23.02 have this under another name: cgroup.conf(5) of 22.05, CgroupAutomount.
-        name = "EnableControllers" if site.release >= (23, 2) else "CgroupAutomount"
+        name = "EnableControllers" if parameters.release >= (23, 2) else "CgroupAutomount"
         settings.append(Setting(name, "yes"))
     return ConfigurationSection("What keeps jobs to what they asked for", settings)
 
 
-def _database(site: SlurmSite) -> ConfigurationSection:
+def _database(parameters: SlurmParameters) -> ConfigurationSection:
     return ConfigurationSection(
         "On the controller only; owned by slurm, mode 0600",
         [
             Setting("AuthType", "auth/munge"),
-            Setting("DbdHost", site.controller),
+            Setting("DbdHost", parameters.controller),
             Setting("SlurmUser", USER),
             Setting("LogFile", LOGS / "slurmdbd.log"),
             Setting("PidFile", "/run/slurmdbd.pid"),

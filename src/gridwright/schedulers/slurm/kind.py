@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from gridwright.schedulers.kind import SchedulerKind
+from gridwright.schedulers.network import Machines, NetworkRule, SharedKey
+from gridwright.services.ports import EPHEMERAL, Ports
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.scheduler import LATER_JOBS, REPLACED, SchedulerSection
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
     from gridwright.schedulers.head_node import HeadNode
+    from gridwright.schedulers.in_lab import SchedulerNodes
+    from gridwright.schedulers.machines import GridMachines
+    from gridwright.schedulers.set_up import SchedulerSetup
     from gridwright.schedulers.slurm.scheduler import SlurmScheduler
+    from gridwright.services.service import Service
     from gridwright.spec.model import GridSpec
 
+SLURMCTLD = Ports("Slurmctld", 6817, 6817)
+SLURMD = Ports("Slurmd", 6818, 6818)
+SLURMDBD = Ports("Slurmdbd", 6819, 6819)
 _CONFIGURED = Update(Change.LIVE, "Slurm reads its configuration again, jobs go on")
 
 
@@ -60,6 +69,8 @@ class SlurmKind(SchedulerKind[SlurmSection]):
     """Hands jobs to Slurm through its own commands on the head node."""
 
     spec_model = SlurmSection
+    shared_key = SharedKey("munge", length=128, variable="slurm_munge_key_file")
+    """Letters and digits of 6 bits; munge wants 32 bytes at least (munged(8))."""
 
     def open(self, spec: GridSpec, head: HeadNode) -> SlurmScheduler:
         """The Slurm of a grid; see SchedulerKind."""
@@ -75,6 +86,48 @@ class SlurmKind(SchedulerKind[SlurmSection]):
                 ("accounting",),
                 FieldError("a lab has no database that slurmdbd could use", "write jobcomp"),
             )
+
+    def setup(
+        self, spec: GridSpec, machines: Callable[[], GridMachines], release: str | None = None
+    ) -> SchedulerSetup:
+        """slurm.conf and its companions; see SchedulerKind."""
+        from gridwright.schedulers.slurm.setting_up import slurm_setup
+
+        return slurm_setup(spec, machines(), release)
+
+    def playbook_variables(self, setup: SchedulerSetup | None, *, sets_up: bool) -> Mapping[str, Any]:
+        """Variables of the role slurm."""
+        return {
+            "gridwright_slurm_configure": setup is not None and sets_up,
+            "gridwright_slurm": {} if setup is None else dict(setup.variables),
+        }
+
+    def lab_services(
+        self, spec: GridSpec, controller: str, workers: Sequence[str]
+    ) -> Sequence[Service[SchedulerNodes]]:
+        """Munged everywhere, slurmctld on the controller and its backup, slurmd on the workers."""
+        from gridwright.schedulers.slurm.daemons import SlurmController, SlurmNodes
+        from gridwright.schedulers.slurm.munge import Munge
+
+        backups = list(workers[:1]) if self.section(spec).backup_controller else []
+        return (
+            Munge([controller, *workers]),
+            SlurmController([controller, *backups]),
+            SlurmNodes(workers),
+        )
+
+    def network_rules(self, spec: GridSpec) -> Iterator[NetworkRule]:
+        """slurmctld, slurmd and slurmdbd, and the ports that srun waits at."""
+        login, head, compute = Machines.LOGIN, Machines.HEAD, Machines.COMPUTE
+        for source in (login, compute):
+            yield NetworkRule(head, source, SLURMCTLD, "commands and nodes to slurmctld")
+            if self.section(spec).has_database:
+                yield NetworkRule(head, source, SLURMDBD, "commands to slurmdbd")
+        for source in (login, head, compute):
+            yield NetworkRule(compute, source, SLURMD, "slurmctld, srun and other nodes to slurmd")
+        for target in (login, compute):
+            yield NetworkRule(target, head, EPHEMERAL, "slurmctld to a waiting srun")
+        yield NetworkRule(compute, compute, EPHEMERAL, "steps of a job to their srun and to each other")
 
 
 KIND = SlurmKind()

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gridwright.errors import Finding
-from gridwright.schedulers.slurm.node_facts import NodeFacts, fold
+from gridwright.schedulers.machines import NodeHardware
+from gridwright.spec.hosts import fold_hosts
 from gridwright.spec.scheduler import Queue
 
 
@@ -21,7 +22,7 @@ class CoreLimit:
     """What its jobs can use at the same time: never more than was allowed."""
 
 
-def core_limit(nodes: Sequence[NodeFacts], allowed: int) -> CoreLimit:
+def core_limit(nodes: Sequence[NodeHardware], allowed: int) -> CoreLimit:
     """The nodes and the cores of each that come nearest to `allowed` cores in all, and do not exceed it.
 
     Slurm without its database has no limit for all jobs of a partition (GrpTRES is of a QOS, and those are
@@ -45,7 +46,7 @@ def core_limit(nodes: Sequence[NodeFacts], allowed: int) -> CoreLimit:
     return best
 
 
-def partition_lines(queues: Mapping[str, Queue], nodes: Sequence[NodeFacts]) -> Iterable[str]:
+def partition_lines(queues: Mapping[str, Queue], nodes: Sequence[NodeHardware]) -> Iterable[str]:
     """One line of `slurm.conf` for each queue; the first is the default."""
     everywhere = sum(node.usable_cores for node in nodes)
     for number, (name, queue) in enumerate(queues.items()):
@@ -55,7 +56,7 @@ def partition_lines(queues: Mapping[str, Queue], nodes: Sequence[NodeFacts]) -> 
             on, per_node = list(limit.nodes), limit.per_node
         parts = [
             f"PartitionName={name}",
-            f"Nodes={fold(on)}",
+            f"Nodes={fold_hosts(on)}",
             f"Default={'YES' if number == 0 else 'NO'}",
             f"PriorityTier={queue.priority}",
             f"MaxTime={'INFINITE' if queue.time is None else math.ceil(queue.time / 60)}",
@@ -65,7 +66,7 @@ def partition_lines(queues: Mapping[str, Queue], nodes: Sequence[NodeFacts]) -> 
         yield " ".join([*parts, "State=UP"])
 
 
-def queue_findings(queues: Mapping[str, Queue], nodes: Sequence[NodeFacts]) -> list[Finding]:
+def queue_findings(queues: Mapping[str, Queue], nodes: Sequence[NodeHardware]) -> list[Finding]:
     """What of the queues Slurm cannot keep exactly."""
     everywhere = sum(node.usable_cores for node in nodes)
     findings = []
@@ -84,7 +85,7 @@ def queue_findings(queues: Mapping[str, Queue], nodes: Sequence[NodeFacts]) -> l
             Finding(
                 "warning",
                 "queue-on-fewer-nodes",
-                f"queue {name} gets {limit.per_node} cores on each of {fold(limit.nodes)}{less}: "
+                f"queue {name} gets {limit.per_node} cores on each of {fold_hosts(limit.nodes)}{less}: "
                 "Slurm without its database limits a queue by nodes only",
                 "Write cores as a multiple of the number of nodes; or keep accounting in slurmdbd, and limit "
                 f"the partition by a QOS: sacctmgr add qos {name} set GrpTRES=cpu={queue.cores}",

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ClusterShell.NodeSet import NodeSet
-
 from gridwright.errors import Problem, nearest
 from gridwright.schedulers.job import JobRequest
 from gridwright.schedulers.slurm.cluster import MIB, Cluster, Partition, SlurmNode
 from gridwright.schedulers.slurm.job_name import Tag, fold_indices, slurm_name
 from gridwright.schedulers.slurm.job_script import what_is_too_long
+from gridwright.spec.hosts import fold_hosts
 from gridwright.units import format_bytes
 
 
@@ -141,7 +140,7 @@ def request_problems(request: JobRequest, cluster: Cluster, default_partition: s
         found.append(
             Problem(
                 what=f"{label}: {place} has no node {request.node}",
-                remedy=f"did you mean {near}?" if near else f"its nodes: {NodeSet.fromlist(names)}",
+                remedy=f"did you mean {near}?" if near else f"its nodes: {fold_hosts(names)}",
             )
         )
         return found

@@ -16,7 +16,6 @@ from gridwright.providers.aws.claim.configuration import read_configuration
 from gridwright.providers.aws.claim_program import build_zipapp
 from gridwright.providers.aws.layout import aws_layout
 from gridwright.providers.aws.machine_files import machine_files
-from gridwright.schedulers.slurm.site import OLDEST
 from gridwright.spec import load_spec, parse_spec
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
@@ -64,7 +63,7 @@ def test_it_has_all_that_a_machine_needs() -> None:
 def test_the_program_that_claims_reads_its_files(tmp_path: Path) -> None:
     spec = load_spec(EXAMPLES / "aws-lustre.yaml")
     layout = aws_layout(spec)
-    claims = machine_files(spec, layout, OLDEST).claims
+    claims = machine_files(spec, layout, None).claims
     names = set()
     for name, content in claims.items():
         if name.endswith(".json"):

@@ -67,9 +67,9 @@ def test_the_script_is_one_that_a_shell_can_read() -> None:
 
 def test_what_a_machine_is_told_is_what_it_needs() -> None:
     node, server = settings(of(LUSTRE, Role.COMPUTE)), settings(of(LUSTRE, Role.OSS))
-    assert (node["name"], node["claim"], node["munge"]) == (None, "compute-compute", "${MungeKey}")
+    assert (node["name"], node["claim"], node["key"]["secret"]) == (None, "compute-compute", "${MungeKey}")
     # A server takes no part in Slurm: it neither gets the key nor may read it.
-    assert (server["claim"], server["munge"]) == ("shared-oss", None)
+    assert (server["claim"], server["key"]) == ("shared-oss", None)
     login = settings(of(LUSTRE, Role.LOGIN))
     assert (login["name"], login["claim"], login["group"]) == ("login1", None, None)
 

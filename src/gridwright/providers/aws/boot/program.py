@@ -192,15 +192,16 @@ def set_name(name: str) -> None:
 
 
 def variables(settings: Settings) -> Path:
-    """What the playbook needs beside the bundle; the key of munge in a file of its own."""
+    """What the playbook needs beside the bundle; the key of the scheduler in a file of its own."""
     content = {"gridwright_sources": settings["sources"], "gridwright_become": False, **settings["variables"]}
-    if settings["munge"]:
+    if settings["key"]:
+        name, secret = settings["key"]["name"], settings["key"]["secret"]
         secrets = client("secretsmanager", settings)
         key: str = asked(
-            "the key of munge", lambda: secrets.get_secret_value(SecretId=settings["munge"])["SecretString"]
+            f"the key of {name}", lambda: secrets.get_secret_value(SecretId=secret)["SecretString"]
         )
-        write(ETC / "munge.key", key)
-        content["slurm_munge_key_file"] = str(ETC / "munge.key")
+        write(ETC / f"{name}.key", key)
+        content[settings["key"]["variable"]] = str(ETC / f"{name}.key")
     write(ETC / "sources.json", json.dumps(content, indent=2) + "\n")
     return ETC / "sources.json"
 

@@ -1,17 +1,15 @@
-"""The services of a lab: munge, sshd, file systems and Slurm, on the nodes that need them."""
+"""The services of a lab: sshd, file systems and the scheduler, on the nodes that need them."""
 
 from __future__ import annotations
 
+from gridwright import schedulers
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.in_lab import StorageNodes
 from gridwright.providers.lab.disk import MOUNT_POINT
 from gridwright.providers.lab.layout import Layout, Role
 from gridwright.providers.lab.section import Lab
 from gridwright.providers.lab.service import LabService
-from gridwright.providers.lab.services.munge import Munge
-from gridwright.providers.lab.services.slurm import SlurmController, SlurmNodes
 from gridwright.providers.lab.services.ssh import Ssh
-from gridwright.schedulers.slurm.kind import SlurmSection
 from gridwright.spec.model import GridSpec
 
 
@@ -30,11 +28,5 @@ def services_for(spec: GridSpec, layout: Layout) -> list[LabService]:
             keep_free="64MiB" if lab and lab.disk else "256MiB",
         )
         services += kind_of(filesystem).lab_services(name, filesystem, storage)
-    if isinstance(spec.scheduler, SlurmSection):
-        controllers = [controller, *workers[:1]] if spec.scheduler.backup_controller else [controller]
-        services += [
-            Munge([controller, *workers]),
-            SlurmController(controllers),
-            SlurmNodes(workers),
-        ]
+    services += schedulers.kind_of(spec.scheduler).lab_services(spec, controller, workers)
     return services

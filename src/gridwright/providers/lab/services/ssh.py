@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 
 from gridwright.providers.lab.service import RunningLab
-from gridwright.providers.lab.services.secret import secret
 from gridwright.services.daemon import call, make_directory, on_each, runs, start_daemon
 from gridwright.services.service import ServiceNode
 
@@ -46,9 +45,9 @@ class Ssh:
     def prepare(self, lab: RunningLab, nodes: Sequence[str]) -> None:
         """Put the lab's keys on the nodes: one of the hosts, one of their root."""
         maker = lab.nodes[nodes[0]]
-        host, user = (secret(lab, f"ssh-{kind}", lambda: _make_key(maker)) for kind in ("host", "user"))
-        host_public = secret(lab, "ssh-host.pub", lambda: _public(maker, host))
-        user_public = secret(lab, "ssh-user.pub", lambda: _public(maker, user))
+        host, user = (lab.secret(f"ssh-{kind}", lambda: _make_key(maker)) for kind in ("host", "user"))
+        host_public = lab.secret("ssh-host.pub", lambda: _public(maker, host))
+        user_public = lab.secret("ssh-user.pub", lambda: _public(maker, user))
 
         def put(node: ServiceNode) -> None:
             node.write("/etc/ssh/ssh_host_ed25519_key", host, mode=0o600)

@@ -7,12 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gridwright.errors import environment_error
-from gridwright.providers.lab.service import RunningLab
 
 
-def secret(lab: RunningLab, name: str, make: Callable[[], bytes]) -> bytes:
-    """The secret of that name; `make` makes it when there is none. Raises GridwrightError (ENVIRONMENT)."""
-    path = lab.places.secrets / name
+def secret(path: Path, make: Callable[[], bytes]) -> bytes:
+    """The secret in a file; `make` makes it when there is none. Raises GridwrightError (ENVIRONMENT)."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:

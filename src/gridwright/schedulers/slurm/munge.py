@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from gridwright.providers.lab.service import RunningLab
-from gridwright.providers.lab.services.secret import secret
+from gridwright.schedulers.in_lab import SchedulerNodes
 from gridwright.services.daemon import make_directory, on_each, runs, start_daemon
 from gridwright.services.service import ServiceNode
 
@@ -25,9 +24,9 @@ class Munge:
     def __init__(self, nodes: Sequence[str]) -> None:
         self.nodes = nodes
 
-    def prepare(self, lab: RunningLab, nodes: Sequence[str]) -> None:
+    def prepare(self, lab: SchedulerNodes, nodes: Sequence[str]) -> None:
         """Put the lab's key on the nodes; only munged can read it."""
-        key = secret(lab, "munge.key", lambda: os.urandom(KEY_BYTES))
+        key = lab.secret("munge.key", lambda: os.urandom(KEY_BYTES))
 
         def put(node: ServiceNode) -> None:
             node.write(KEY, key, mode=0o400, owner=USER)
@@ -37,7 +36,7 @@ class Munge:
 
         on_each(lab, nodes, put)
 
-    def start(self, lab: RunningLab, nodes: Sequence[str]) -> None:
+    def start(self, lab: SchedulerNodes, nodes: Sequence[str]) -> None:
         """Start munged as its own user."""
 
         def start(node: ServiceNode) -> None:
@@ -49,7 +48,7 @@ class Munge:
 
         on_each(lab, nodes, start)
 
-    def lacking(self, lab: RunningLab, node: str) -> str | None:
+    def lacking(self, lab: SchedulerNodes, node: str) -> str | None:
         """A credential is made and read."""
         here = lab.nodes[node]
         made = here.run(["munge", "-n"], timeout_s=4.0)

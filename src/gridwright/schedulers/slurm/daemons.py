@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from gridwright.providers.lab.service import RunningLab
-from gridwright.providers.lab.slurm_site import TIMING
+from gridwright.schedulers.in_lab import SchedulerNodes
+from gridwright.schedulers.machines import Cgroups, GridMachines, NodeHardware, hardware_of_nodes
 from gridwright.schedulers.slurm.configuration import (
     DIRECTORY,
     LOGS,
@@ -14,8 +15,8 @@ from gridwright.schedulers.slurm.configuration import (
     slurm_configuration,
     state_location,
 )
-from gridwright.schedulers.slurm.node_facts import NodeFacts, node_facts, parse_slurmd_facts
-from gridwright.schedulers.slurm.site import Cgroups, SlurmSite, parse_release
+from gridwright.schedulers.slurm.node_lines import parse_slurmd_hardware
+from gridwright.schedulers.slurm.parameters import SlurmParameters, parse_release, slurm_parameters
 from gridwright.services.daemon import call, make_directory, on_each, runs, start_daemon
 from gridwright.services.service import ServiceNode
 
@@ -37,11 +38,11 @@ class SlurmController:
     def __init__(self, nodes: Sequence[str]) -> None:
         self.nodes = nodes
 
-    def prepare(self, lab: RunningLab, nodes: Sequence[str]) -> None:
+    def prepare(self, lab: SchedulerNodes, nodes: Sequence[str]) -> None:
         """Write the configuration, and make the directories of its state."""
-        site = slurm_site(lab)
-        files = slurm_configuration(lab.spec, site).files
-        state = state_location(lab.spec, site)
+        parameters = lab_parameters(lab)
+        files = slurm_configuration(lab.spec, parameters).files
+        state = state_location(lab.spec, parameters)
 
         def put(node: ServiceNode) -> None:
             _write(node, files)
@@ -49,13 +50,13 @@ class SlurmController:
 
         on_each(lab, nodes, put)
 
-    def start(self, lab: RunningLab, nodes: Sequence[str]) -> None:
+    def start(self, lab: SchedulerNodes, nodes: Sequence[str]) -> None:
         """Start it, on the controller before on the backup."""
         for name in nodes:
             if not runs(lab.nodes[name], "slurmctld"):
                 start_daemon(lab.nodes[name], ["/usr/sbin/slurmctld"])
 
-    def lacking(self, lab: RunningLab, node: str) -> str | None:
+    def lacking(self, lab: SchedulerNodes, node: str) -> str | None:
         """It answers, or a backup runs."""
         if not runs(lab.nodes[node], "slurmctld"):
             return f"slurmctld does not run: {_last_error(lab.nodes[node], 'slurmctld')}"
@@ -74,9 +75,9 @@ class SlurmNodes:
     def __init__(self, nodes: Sequence[str]) -> None:
         self.nodes = nodes
 
-    def prepare(self, lab: RunningLab, nodes: Sequence[str]) -> None:
+    def prepare(self, lab: SchedulerNodes, nodes: Sequence[str]) -> None:
         """Write the configuration, and make the directory of running jobs."""
-        files = slurm_configuration(lab.spec, slurm_site(lab)).files
+        files = slurm_configuration(lab.spec, lab_parameters(lab)).files
 
         def put(node: ServiceNode) -> None:
             _write(node, files)
@@ -85,7 +86,7 @@ class SlurmNodes:
 
         on_each(lab, nodes, put)
 
-    def start(self, lab: RunningLab, nodes: Sequence[str]) -> None:
+    def start(self, lab: SchedulerNodes, nodes: Sequence[str]) -> None:
         """Start slurmd."""
 
         def start(node: ServiceNode) -> None:
@@ -94,12 +95,12 @@ class SlurmNodes:
 
         on_each(lab, nodes, start)
 
-    def lacking(self, lab: RunningLab, node: str) -> str | None:
+    def lacking(self, lab: SchedulerNodes, node: str) -> str | None:
         """The controller has it as a node that takes jobs."""
         here = lab.nodes[node]
         if not runs(here, "slurmd"):
             return f"slurmd does not run: {_last_error(here, 'slurmd')}"
-        controller = lab.nodes.get(lab.layout.controller.name)
+        controller = lab.nodes.get(lab.controller)
         if controller is None:
             return None  # It registers when the controller is powered on.
         if not runs(controller, "slurmctld"):
@@ -111,33 +112,32 @@ class SlurmNodes:
         return f"Slurm says {state or 'nothing'} of it" + ("" if reason in ("", "none") else f": {reason}")
 
 
-def slurm_site(lab: RunningLab) -> SlurmSite:
-    """What the configuration of a lab's Slurm depends on; a node is asked for what the spec leaves open."""
-    spec, controller = lab.spec, lab.layout.controller.name
-    asked = next(lab.nodes[node.name] for node in lab.layout.nodes if node.name in lab.nodes)
-    machine = NodeFacts(name="", cores_per_socket=1, memory_bytes=1)
+def lab_parameters(lab: SchedulerNodes) -> SlurmParameters:
+    """The parameters of a lab's Slurm; a node is asked for what the spec leaves open."""
+    spec = lab.spec
+    asked = next(iter(lab.nodes.values()))
+    machine = NodeHardware(name="", cores_per_socket=1, memory_bytes=1)
     if any(group.cores is None or group.memory is None for group in spec.nodes.values()):
-        machine = parse_slurmd_facts(call(asked, ["/usr/sbin/slurmd", "-C"]).decode(errors="replace"))
-    return SlurmSite(
-        controller=controller,
-        nodes=node_facts(spec, dict.fromkeys(spec.nodes, machine)),
-        state=lab.state,
-        release=parse_release(call(asked, ["/usr/sbin/slurmd", "-V"]).decode(errors="replace")),
+        machine = parse_slurmd_hardware(call(asked, ["/usr/sbin/slurmd", "-C"]).decode(errors="replace"))
+    machines = GridMachines(
+        controller=lab.controller,
+        nodes=hardware_of_nodes(spec, dict.fromkeys(spec.nodes, machine), share_one_machine=True),
         cgroups=_cgroups(lab),
         swap_limits=_limits_swap(lab, asked),
         systemd=False,
-        declared=True,
-        timing=TIMING,
+        share_one_machine=True,
     )
+    release = parse_release(call(asked, ["/usr/sbin/slurmd", "-V"]).decode(errors="replace"))
+    return replace(slurm_parameters(spec, machines, release), state=lab.state)
 
 
-def _cgroups(lab: RunningLab) -> Cgroups:
+def _cgroups(lab: SchedulerNodes) -> Cgroups:
     if lab.cgroups.kind == "v1":
         return Cgroups.V1 if set(lab.cgroups.controllers) >= _NEEDED else Cgroups.NONE
     return Cgroups.V2 if lab.cgroups.kind == "v2" else Cgroups.NONE
 
 
-def _limits_swap(lab: RunningLab, node: ServiceNode) -> bool:
+def _limits_swap(lab: SchedulerNodes, node: ServiceNode) -> bool:
     """Whether the kernel accounts for swap: not all do without an option when they boot."""
     directory = lab.cgroups.mountpoint + ("/memory" if lab.cgroups.kind == "v1" else "")
     return bool(

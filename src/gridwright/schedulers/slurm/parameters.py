@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from gridwright.errors import input_error
-from gridwright.schedulers.slurm.node_facts import NodeFacts
+from gridwright.schedulers.machines import GridMachines
+from gridwright.schedulers.state_directory import state_directory
+from gridwright.spec.model import GridSpec
 
 Release = tuple[int, int]
 """Year and month of a release of Slurm, such as (22, 5)."""
@@ -18,14 +18,6 @@ OLDEST: Release = (22, 5)
 NEWEST: Release = (24, 11)
 RELEASES: tuple[Release, ...] = (OLDEST, (23, 2), (23, 11), (24, 5), NEWEST)
 """Releases that the configuration is known to be valid for; Debian 12 has the first, Ubuntu 24.04 23.11."""
-
-
-class Cgroups(StrEnum):
-    """Which control groups the nodes have; a system with both kinds mounted counts as its v1 controllers."""
-
-    V1 = "v1"
-    V2 = "v2"
-    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,31 +42,34 @@ class Timing:
 
 GRID = Timing(node_down=60, message=10, credential=60, controller=30, inactive=300, kill=30)
 """For real networks: a switch that restarts or a swapping node must not cost jobs."""
+LAB = Timing(node_down=8, message=5, credential=10, controller=10, inactive=30, kill=5)
+"""For nodes that share one machine: measured to find a node that is powered off in 17 s, and to run its
+jobs again in 30 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlurmSite:
+class SlurmParameters(GridMachines):
     """What the configuration of a Slurm depends on, beside the grid spec."""
 
-    controller: str
-    """Host name of the node that slurmctld runs on."""
-    nodes: Sequence[NodeFacts]
     state: Path
     """The grid's state directory, the same on all nodes."""
     release: Release = OLDEST
-    cgroups: Cgroups = Cgroups.V2
-    systemd: bool = True
-    """Whether systemd runs on the nodes, and hands out control groups."""
-    swap_limits: bool = True
-    """Whether control groups of the nodes can limit swap, as kernels can that account for it."""
-    declared: bool = False
-    """Whether nodes have what is said of them even if slurmd finds less, as in a lab."""
-    timing: Timing = GRID
 
     @property
     def backup(self) -> str:
         """The node that a backup controller runs on."""
         return self.nodes[0].name
+
+    @property
+    def timing(self) -> Timing:
+        """How quickly it notices failures."""
+        return LAB if self.share_one_machine else GRID
+
+
+def slurm_parameters(spec: GridSpec, machines: GridMachines, release: Release) -> SlurmParameters:
+    """The parameters of a grid's Slurm on these machines."""
+    values = {each.name: getattr(machines, each.name) for each in fields(GridMachines)}
+    return SlurmParameters(**values, state=state_directory(spec), release=release)
 
 
 def parse_release(text: str) -> Release:
@@ -91,16 +86,3 @@ def parse_release(text: str) -> Release:
             remedy=f"write one of {known}",
         )
     return wanted
-
-
-def detect_cgroups(mounts: str) -> Cgroups:
-    """Which control groups a system has, out of its `/proc/mounts`.
-
-    Slurm's plugin for v2 refuses a system that has v1 controllers mounted, too ("Hybrid mode is not
-    supported"), so those come first. Without memory, freezer and cpuset v1 is of no use for jobs.
-    """
-    fields = [line.split() for line in mounts.splitlines()]
-    v1 = {option for each in fields if len(each) > 3 and each[2] == "cgroup" for option in each[3].split(",")}
-    if v1:
-        return Cgroups.V1 if {"memory", "freezer", "cpuset"} <= v1 else Cgroups.NONE
-    return Cgroups.V2 if any(len(each) > 2 and each[2] == "cgroup2" for each in fields) else Cgroups.NONE
