@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from gridwright.schedulers.head_node import ThisMachine
+from gridwright.schedulers.head_node import LocalHeadNode
 from gridwright.schedulers.job import Job, JobRequest, JobState
 from gridwright.schedulers.opening import open_scheduler
 from gridwright.schedulers.scheduler import Scheduler
@@ -54,7 +54,7 @@ class LocalGrid:
         return self.directory / "state"
 
     def scheduler(self) -> Scheduler:
-        return open_scheduler(load_spec(self.file), ThisMachine())
+        return open_scheduler(load_spec(self.file), LocalHeadNode())
 
     def request(self, *command: str, **fields: Any) -> JobRequest:
         given = {

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gridwright.errors import environment_error
-from gridwright.schedulers.job import Explanation, Job, JobRequest, JobState, NodeState
+from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, NodeState
 from gridwright.workload.grid_agent import GridAgent
 
 GIB = 1 << 30
@@ -95,8 +95,8 @@ class PretendScheduler:
                     for child in _children(known.process.pid):
                         os.kill(child, signal.SIGTERM)
 
-    def explain(self, identifier: str) -> Explanation:
-        return Explanation(job=self._known[identifier].job, summary="it is pretended")
+    def explain(self, identifier: str) -> JobExplanation:
+        return JobExplanation(job=self._known[identifier].job, summary="it is pretended")
 
     def nodes(self) -> list[NodeState]:
         self._answer()

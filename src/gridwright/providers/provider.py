@@ -69,9 +69,9 @@ class Provider(ProviderKind):
 
         Raises GridwrightError (ENVIRONMENT) where the grid, or its head node, is not up.
         """
-        from gridwright.schedulers.head_node import ThisMachine
+        from gridwright.schedulers.head_node import LocalHeadNode
 
-        return ThisMachine()
+        return LocalHeadNode()
 
     def render(self, spec: GridSpec, machine: Machine, release: str | None) -> Rendering:
         """Every file of a grid that can be made before it exists; the same arguments give the same bytes.

@@ -10,7 +10,7 @@ from gridwright.errors import Finding
 from gridwright.providers import provider_of
 from gridwright.providers.read_me import read_me
 from gridwright.schedulers import kind_of
-from gridwright.schedulers.machines import Cgroups, NodeHardware
+from gridwright.schedulers.machines import CgroupVersion, NodeHardware
 from gridwright.setup.playbook import Hosts, playbook_files
 from gridwright.spec.model import GridSpec
 
@@ -23,7 +23,7 @@ class Machine:
     """The machine that Gridwright runs on: what it is as a node, and what its kernel has."""
 
     hardware: NodeHardware
-    cgroups: Cgroups = Cgroups.V2
+    cgroups: CgroupVersion = CgroupVersion.V2
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,11 @@ class Rendering:
 
 
 def render(
-    spec: GridSpec, machine: NodeHardware, *, cgroups: Cgroups = Cgroups.V2, release: str | None = None
+    spec: GridSpec,
+    machine: NodeHardware,
+    *,
+    cgroups: CgroupVersion = CgroupVersion.V2,
+    release: str | None = None,
 ) -> Rendering:
     """Every file that exists for this grid; see `Provider.render`. Raises GridwrightError.
 

@@ -46,7 +46,7 @@ class HeadNode(Protocol):
         """A TCP socket that listens there, and the address that nodes reach it at."""
 
 
-class ThisMachine:
+class LocalHeadNode:
     """The machine that Gridwright runs on is the head node, as for provider local."""
 
     name = socket.gethostname()

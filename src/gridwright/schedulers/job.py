@@ -103,7 +103,7 @@ class Requirement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class PlacementCheck:
     """A place where a job could run (a node, or the queue before all nodes), held against what it needs."""
 
     place: str
@@ -116,13 +116,13 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class JobExplanation:
     """Why a job waits, or that it does not."""
 
     job: Job
     summary: str
     """One sentence."""
-    candidates: Sequence[Candidate] = ()
+    candidates: Sequence[PlacementCheck] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ than it was declared with is drained. AWS ParallelCluster takes the same part (i
 SchedulableMemory: by default 95 % of the memory listed for the instance type)."""
 
 
-class Cgroups(StrEnum):
+class CgroupVersion(StrEnum):
     """Which control groups the nodes have; a system with both kinds mounted counts as its v1 controllers."""
 
     V1 = "v1"
@@ -22,7 +22,7 @@ class Cgroups(StrEnum):
     NONE = "none"
 
 
-def detect_cgroups(mounts: str) -> Cgroups:
+def detect_cgroups(mounts: str) -> CgroupVersion:
     """Which control groups a system has, read from its `/proc/mounts`.
 
     A scheduler's plugin for v2 may refuse a system that has v1 controllers mounted, too (Slurm: "Hybrid mode
@@ -31,8 +31,12 @@ def detect_cgroups(mounts: str) -> Cgroups:
     fields = [line.split() for line in mounts.splitlines()]
     v1 = {option for each in fields if len(each) > 3 and each[2] == "cgroup" for option in each[3].split(",")}
     if v1:
-        return Cgroups.V1 if {"memory", "freezer", "cpuset"} <= v1 else Cgroups.NONE
-    return Cgroups.V2 if any(len(each) > 2 and each[2] == "cgroup2" for each in fields) else Cgroups.NONE
+        return CgroupVersion.V1 if {"memory", "freezer", "cpuset"} <= v1 else CgroupVersion.NONE
+    return (
+        CgroupVersion.V2
+        if any(len(each) > 2 and each[2] == "cgroup2" for each in fields)
+        else CgroupVersion.NONE
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +70,7 @@ class GridMachines:
     controller: str
     """Host name of the node that the scheduler's own service runs on."""
     nodes: Sequence[NodeHardware]
-    cgroups: Cgroups = Cgroups.V2
+    cgroups: CgroupVersion = CgroupVersion.V2
     systemd: bool = True
     """Whether systemd runs on the nodes, and hands out control groups."""
     swap_limits: bool = True

@@ -8,7 +8,7 @@ from enum import StrEnum
 from gridwright.services.ports import Ports
 
 
-class Machines(StrEnum):
+class GridPart(StrEnum):
     """Machines of a grid, by what they are there for."""
 
     LOGIN = "login"
@@ -23,8 +23,8 @@ class Machines(StrEnum):
 class NetworkRule:
     """Who may reach whom on which ports, and why."""
 
-    target: Machines
-    source: Machines
+    target: GridPart
+    source: GridPart
     ports: Ports
     why: str
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from gridwright.schedulers.job import Explanation, Job, JobRequest, NodeState
+from gridwright.schedulers.job import Job, JobExplanation, JobRequest, NodeState
 
 
 class Scheduler(Protocol):
@@ -32,7 +32,7 @@ class Scheduler(Protocol):
     def cancel(self, identifiers: Collection[str]) -> None:
         """End jobs, waiting or running; those that have ended stay so. An array: all its elements."""
 
-    def explain(self, identifier: str) -> Explanation:
+    def explain(self, identifier: str) -> JobExplanation:
         """Hold what a job needs against what there is."""
 
     def nodes(self) -> list[NodeState]:

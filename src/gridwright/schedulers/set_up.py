@@ -10,7 +10,7 @@ from gridwright.errors import Finding
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SetupStep:
     """Commands for administrators who set the scheduler up by hand, as root on the controller."""
 
     title: str
@@ -37,6 +37,6 @@ class SchedulerSetup:
     """Where the key is that the files do not hold."""
     introduction: str = ""
     """What holds for all steps."""
-    steps: Sequence[Step] = ()
+    steps: Sequence[SetupStep] = ()
     hardware_check: str = ""
     """How to see whether nodes have what the files say of them."""

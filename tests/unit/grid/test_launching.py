@@ -16,7 +16,7 @@ from gridwright.commands import CommandOutput
 from gridwright.errors import environment_error
 from gridwright.grid import launching
 from gridwright.grid.launching import SchedulerLauncher, SshLauncher
-from gridwright.schedulers.job import Explanation, Job, JobRequest, JobState, NodeState
+from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, NodeState
 from tests.support.command import wait_until
 
 
@@ -44,7 +44,7 @@ class Queue:
     def cancel(self, identifiers: Collection[str]) -> None:
         self.cancelled += identifiers
 
-    def explain(self, identifier: str) -> Explanation:
+    def explain(self, identifier: str) -> JobExplanation:
         raise NotImplementedError
 
     def nodes(self) -> list[NodeState]:

@@ -14,7 +14,7 @@ import gridwright
 from gridwright.errors import GridwrightError
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.builtin import BUILT_IN
-from gridwright.schedulers.head_node import ThisMachine
+from gridwright.schedulers.head_node import LocalHeadNode
 from gridwright.schedulers.kind import SchedulerKind
 from gridwright.schedulers.machines import GridMachines, NodeHardware
 from gridwright.schedulers.scheduler import Scheduler
@@ -72,9 +72,9 @@ def test_a_kind_opens_or_says_that_it_has_no_queue(name: str, tmp_path: Path) ->
     assert state_directory(spec).is_absolute()
     if not spec.scheduler.has_queue:
         with pytest.raises(GridwrightError, match="has no queue"):
-            kind_of(spec.scheduler).open(spec, ThisMachine())
+            kind_of(spec.scheduler).open(spec, LocalHeadNode())
         return
-    scheduler = kind_of(spec.scheduler).open(spec, ThisMachine())
+    scheduler = kind_of(spec.scheduler).open(spec, LocalHeadNode())
     for method, _ in inspect.getmembers(Scheduler, inspect.isfunction):
         assert callable(getattr(scheduler, method)), method
 

@@ -13,7 +13,7 @@ from hypothesis import settings as thoroughness
 from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
-from gridwright.schedulers.machines import Cgroups, NodeHardware, detect_cgroups, hardware_of_nodes
+from gridwright.schedulers.machines import CgroupVersion, NodeHardware, detect_cgroups, hardware_of_nodes
 from gridwright.schedulers.slurm.configuration import SlurmConfiguration, slurm_configuration
 from gridwright.schedulers.slurm.kind import KIND
 from gridwright.schedulers.slurm.node_lines import MIB, parse_slurmd_hardware
@@ -67,11 +67,11 @@ QUEUES = {
 LAB_NODES = {"systemd": False, "share_one_machine": True}
 GOLDEN: Mapping[str, tuple[GridSpec, Mapping[str, Any]]] = {
     "grid": (grid(queues=QUEUES), {}),
-    "lab-v1": (grid("lab", queues=QUEUES), {"cgroups": Cgroups.V1, **LAB_NODES}),
-    "lab-v2-22.05": (grid("lab"), {"cgroups": Cgroups.V2, **LAB_NODES}),
-    "lab-v2-24.11": (grid("lab"), {"cgroups": Cgroups.V2, "release": (24, 11), **LAB_NODES}),
-    "no-cgroups": (grid(), {"cgroups": Cgroups.NONE}),
-    "no-cgroups-24.05": (grid(), {"cgroups": Cgroups.NONE, "release": (24, 5)}),
+    "lab-v1": (grid("lab", queues=QUEUES), {"cgroups": CgroupVersion.V1, **LAB_NODES}),
+    "lab-v2-22.05": (grid("lab"), {"cgroups": CgroupVersion.V2, **LAB_NODES}),
+    "lab-v2-24.11": (grid("lab"), {"cgroups": CgroupVersion.V2, "release": (24, 11), **LAB_NODES}),
+    "no-cgroups": (grid(), {"cgroups": CgroupVersion.NONE}),
+    "no-cgroups-24.05": (grid(), {"cgroups": CgroupVersion.NONE, "release": (24, 5)}),
     "database-and-backup": (grid(accounting="slurmdbd", backup_controller=True), {}),
 }
 
@@ -163,7 +163,7 @@ def configurations(draw: st.DrawFn) -> tuple[GridSpec, SlurmParameters, SlurmCon
         spec,
         draw(machines),
         release=draw(st.sampled_from(RELEASES)),
-        cgroups=draw(st.sampled_from(list(Cgroups))),
+        cgroups=draw(st.sampled_from(list(CgroupVersion))),
         systemd=draw(st.booleans()),
         share_one_machine=provider == "lab",
     )
@@ -304,20 +304,20 @@ def test_other_releases_are_refused_with_those_that_are_known(text: str) -> None
 @pytest.mark.parametrize(
     ("mounts", "found"),
     [
-        ("cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n", Cgroups.V2),
+        ("cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n", CgroupVersion.V2),
         (
             "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n"
             "cgroup /sys/fs/cgroup/freezer cgroup rw,freezer 0 0\n"
             "cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\n"
             "cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n",
-            Cgroups.V1,
+            CgroupVersion.V1,
         ),
-        ("cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n", Cgroups.NONE),
-        ("proc /proc proc rw 0 0\n", Cgroups.NONE),
-        ("", Cgroups.NONE),
+        ("cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n", CgroupVersion.NONE),
+        ("proc /proc proc rw 0 0\n", CgroupVersion.NONE),
+        ("", CgroupVersion.NONE),
     ],
 )
-def test_control_groups_are_seen_in_the_mounts(mounts: str, found: Cgroups) -> None:
+def test_control_groups_are_seen_in_the_mounts(mounts: str, found: CgroupVersion) -> None:
     assert detect_cgroups(mounts) is found
 
 

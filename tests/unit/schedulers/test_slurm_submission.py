@@ -9,7 +9,7 @@ import pytest
 
 from gridwright.commands import CommandOutput
 from gridwright.errors import GridwrightError
-from gridwright.schedulers.job import Explanation, Job, JobRequest, JobState
+from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState
 from gridwright.schedulers.slurm.cluster import Cluster, parse_config, parse_nodes, parse_partitions
 from gridwright.schedulers.slurm.explanation import explain_job
 from gridwright.schedulers.slurm.job_name import Tag
@@ -312,7 +312,7 @@ def test_what_slurm_refuses_is_not_tried_again() -> None:
     assert caught.value.status == 2
 
 
-def explained(word: str, *, restarts: int = 0, **values: Any) -> Explanation:
+def explained(word: str, *, restarts: int = 0, **values: Any) -> JobExplanation:
     asked_for = request(**values)
     here = cluster()
     job = Job(id="1", name="a", state=JobState.WAITING, restarts=restarts)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gridwright.errors import Finding, GridwrightError, environment_error, input_error
-from gridwright.schedulers.job import Explanation, Job, JobRequest, JobState, NodeState
+from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, NodeState
 from gridwright.workload import grid_jobs as module
 from gridwright.workload.exchange import RESULT, STARTED, Exchange
 from gridwright.workload.grid_job import GridJob
@@ -49,7 +49,7 @@ class Scripted:
         self._call("cancel")
         self.cancelled |= set(identifiers)
 
-    def explain(self, identifier: str) -> Explanation:
+    def explain(self, identifier: str) -> JobExplanation:
         raise NotImplementedError
 
     def nodes(self) -> list[NodeState]:

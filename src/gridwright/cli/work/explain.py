@@ -10,7 +10,7 @@ from gridwright.cli.grid_file import GridFile, JobName, open_grid
 from gridwright.cli.output import Answer, Output
 
 if TYPE_CHECKING:
-    from gridwright.schedulers.job import Explanation
+    from gridwright.schedulers.job import JobExplanation
 
 
 def explain(job: JobName, grid: GridFile = None, json: Json = False) -> None:
@@ -24,14 +24,14 @@ def explain(job: JobName, grid: GridFile = None, json: Json = False) -> None:
     )
 
 
-def _document(explanation: Explanation) -> dict[str, Any]:
+def _document(explanation: JobExplanation) -> dict[str, Any]:
     document = asdict(explanation)
     for shown, each in zip(document["candidates"], explanation.candidates, strict=True):
         shown["fits"] = each.fits
     return document
 
 
-def _text(explanation: Explanation) -> str:
+def _text(explanation: JobExplanation) -> str:
     from gridwright.cli.work.jobs_table import printable
     from gridwright.report.terminal.frame import framed_table, text_of
 

@@ -31,7 +31,7 @@ from gridwright.providers.aws.layout import Layout, built_lustres
 from gridwright.providers.aws.names import Export, tags
 from gridwright.providers.aws.network import VPC
 from gridwright.schedulers import kind_of as kind_of_scheduler
-from gridwright.schedulers.network import Machines
+from gridwright.schedulers.network import GridPart
 from gridwright.services.ports import EPHEMERAL, Ports
 from gridwright.spec.model import GridSpec
 
@@ -147,7 +147,7 @@ def _administration(layout: Layout) -> Iterator[Allowed]:
 
 
 def _scheduler(spec: GridSpec) -> Iterator[Allowed]:
-    groups = {Machines.LOGIN: Group.LOGIN, Machines.HEAD: Group.HEAD, Machines.COMPUTE: Group.COMPUTE}
+    groups = {GridPart.LOGIN: Group.LOGIN, GridPart.HEAD: Group.HEAD, GridPart.COMPUTE: Group.COMPUTE}
     for rule in kind_of_scheduler(spec.scheduler).network_rules(spec):
         yield Allowed(groups[rule.target], groups[rule.source], rule.ports, rule.why)
 

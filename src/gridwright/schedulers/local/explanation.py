@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gridwright.schedulers.job import Candidate, Explanation, Job, JobState, Requirement
+from gridwright.schedulers.job import Job, JobExplanation, JobState, PlacementCheck, Requirement
 from gridwright.schedulers.local.identifiers import NO_INDEX, JobKey
 from gridwright.schedulers.local.machine_resources import MachineResources
 from gridwright.schedulers.local.policy import Block, Decision, Obstacle, PendingJob, decide
@@ -56,19 +56,19 @@ def _cores(number: int) -> str:
     return f"{number} core{'s'[: number != 1]}"
 
 
-def explain(store: Store, machine: MachineResources, key: JobKey, when: float) -> Explanation:
+def explain(store: Store, machine: MachineResources, key: JobKey, when: float) -> JobExplanation:
     """Hold what a job needs against what there is at `when` (seconds since 1970)."""
     jobs = read_jobs(store, [key])
     job = next((each for each in jobs if each.state is JobState.WAITING), jobs[0])
     if job.state is not JobState.WAITING:
-        return Explanation(job=job, summary=_not_waiting(job, jobs))
+        return JobExplanation(job=job, summary=_not_waiting(job, jobs))
     now = queue_snapshot(store, machine, when)
     candidates = [
-        Candidate(place=f"queue {job.queue}", requirements=list(_before(store, machine, job, key, now))),
-        Candidate(place="this machine", requirements=list(_machine(machine, job, key.job, now))),
+        PlacementCheck(place=f"queue {job.queue}", requirements=list(_before(store, machine, job, key, now))),
+        PlacementCheck(place="this machine", requirements=list(_machine(machine, job, key.job, now))),
     ]
     why = reasons(now).get(key.job, _NEXT)
-    return Explanation(job=job, summary=f"Job {job.id} {_sentence(why)}.", candidates=candidates)
+    return JobExplanation(job=job, summary=f"Job {job.id} {_sentence(why)}.", candidates=candidates)
 
 
 def _sentence(why: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gridwright.schedulers.job import Explanation, Job, JobRequest, JobState, NodeState
+from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, NodeState
 from gridwright.schedulers.local.explanation import explain, reasons
 from gridwright.schedulers.local.identifiers import JobKey
 from gridwright.schedulers.local.machine_resources import machine_resources
@@ -87,7 +87,7 @@ class LocalScheduler:
             (why, *key.tasks),
         )
 
-    def explain(self, identifier: str) -> Explanation:
+    def explain(self, identifier: str) -> JobExplanation:
         """Hold what a job needs against what there is; see Scheduler."""
         store = self._store
         with store.translated_errors():

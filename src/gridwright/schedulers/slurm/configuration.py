@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from gridwright.errors import Finding
-from gridwright.schedulers.machines import Cgroups, NodeHardware
+from gridwright.schedulers.machines import CgroupVersion, NodeHardware
 from gridwright.schedulers.slurm.kind import KIND
 from gridwright.schedulers.slurm.node_lines import MIB, node_line
 from gridwright.schedulers.slurm.parameters import SlurmParameters
@@ -239,7 +239,7 @@ def _scheduling(parameters: SlurmParameters) -> ConfigurationSection:
 
 
 def _processes(parameters: SlurmParameters) -> ConfigurationSection:
-    if parameters.cgroups is Cgroups.NONE:
+    if parameters.cgroups is CgroupVersion.NONE:
         settings = [
             Setting("ProctrackType", "proctrack/linuxproc", "The nodes have no control groups."),
             Setting("JobAcctGatherType", "jobacct_gather/linux"),
@@ -275,7 +275,7 @@ def _accounting(spec: GridSpec, parameters: SlurmParameters) -> ConfigurationSec
             Setting("AccountingStorageType", "accounting_storage/slurmdbd"),
             Setting("AccountingStorageHost", parameters.controller),
         ]
-        if parameters.cgroups is not Cgroups.NONE:
+        if parameters.cgroups is not CgroupVersion.NONE:
             settings += [
                 Setting("JobAcctGatherType", "jobacct_gather/cgroup"),
                 Setting("JobAcctGatherFrequency", "task=30"),
@@ -310,7 +310,7 @@ def _node_lines(spec: GridSpec, parameters: SlurmParameters) -> Iterator[str]:
 
 
 def _cgroup(parameters: SlurmParameters) -> ConfigurationSection:
-    if parameters.cgroups is Cgroups.NONE:
+    if parameters.cgroups is CgroupVersion.NONE:
         if parameters.release >= (24, 5):
             return ConfigurationSection(
                 "The nodes have no control groups", [Setting("CgroupPlugin", "disabled")]
@@ -335,7 +335,7 @@ def _cgroup(parameters: SlurmParameters) -> ConfigurationSection:
         settings.append(Setting("ConstrainCores", "no", why))
     else:
         settings.append(Setting("ConstrainCores", "yes"))
-    if parameters.cgroups is Cgroups.V2 and not parameters.systemd:
+    if parameters.cgroups is CgroupVersion.V2 and not parameters.systemd:
         settings.append(Setting("IgnoreSystemd", "yes", "No systemd runs on the nodes."))
         # Releases before 23.02 have this under another name: cgroup.conf(5) of 22.05, CgroupAutomount.
         name = "EnableControllers" if parameters.release >= (23, 2) else "CgroupAutomount"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gridwright.schedulers.in_lab import SchedulerNodes
-from gridwright.schedulers.machines import Cgroups, GridMachines, NodeHardware, hardware_of_nodes
+from gridwright.schedulers.machines import CgroupVersion, GridMachines, NodeHardware, hardware_of_nodes
 from gridwright.schedulers.slurm.configuration import (
     DIRECTORY,
     LOGS,
@@ -131,10 +131,10 @@ def lab_parameters(lab: SchedulerNodes) -> SlurmParameters:
     return replace(slurm_parameters(spec, machines, release), state=lab.state)
 
 
-def _cgroups(lab: SchedulerNodes) -> Cgroups:
+def _cgroups(lab: SchedulerNodes) -> CgroupVersion:
     if lab.cgroups.kind == "v1":
-        return Cgroups.V1 if set(lab.cgroups.controllers) >= _NEEDED else Cgroups.NONE
-    return Cgroups.V2 if lab.cgroups.kind == "v2" else Cgroups.NONE
+        return CgroupVersion.V1 if set(lab.cgroups.controllers) >= _NEEDED else CgroupVersion.NONE
+    return CgroupVersion.V2 if lab.cgroups.kind == "v2" else CgroupVersion.NONE
 
 
 def _limits_swap(lab: SchedulerNodes, node: ServiceNode) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gridwright.schedulers.job import Candidate, Explanation, Job, JobRequest, JobState, Requirement
+from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, PlacementCheck, Requirement
 from gridwright.schedulers.slurm.cluster import Cluster, Partition, SlurmNode
 from gridwright.schedulers.slurm.translations import ReasonMeaning
 from gridwright.units import format_bytes
@@ -19,22 +19,22 @@ def explain_job(
     memory_bytes: int | None,
     partition: Partition | None,
     dependencies: Sequence[tuple[str, JobState | None]],
-) -> Explanation:
+) -> JobExplanation:
     """An explanation.
 
     `reason` is Slurm's for a job that waits; `memory_bytes` is what was asked of Slurm; `dependencies` are
     the jobs it waits for, with the state of each: None while not all elements have ended.
     """
     if job.state.final:
-        return Explanation(job=job, summary=f"It has ended: {job.state}{_because(job.reason)}.")
+        return JobExplanation(job=job, summary=f"It has ended: {job.state}{_because(job.reason)}.")
     if job.state is JobState.RUNNING:
-        return Explanation(job=job, summary=f"It runs on {job.node or 'a node'}{_because(job.reason)}.")
+        return JobExplanation(job=job, summary=f"It runs on {job.node or 'a node'}{_because(job.reason)}.")
     candidates = [_queue(request, partition, dependencies)]
     nodes = cluster.nodes_of(partition)
     if request.node is not None:
         nodes = [each for each in nodes if each.state.name == request.node]
     candidates += [_node(request, memory_bytes, each) for each in nodes]
-    return Explanation(job=job, summary=_summary(reason, cluster, job), candidates=candidates)
+    return JobExplanation(job=job, summary=_summary(reason, cluster, job), candidates=candidates)
 
 
 def _because(text: str | None) -> str:
@@ -67,7 +67,7 @@ def _cred_expire_s(cluster: Cluster) -> int:
 
 def _queue(
     request: JobRequest, partition: Partition | None, dependencies: Sequence[tuple[str, JobState | None]]
-) -> Candidate:
+) -> PlacementCheck:
     requirements = []
     if partition is not None:
         up = "up" if partition.up else "down"
@@ -93,10 +93,10 @@ def _queue(
             )
         )
     place = f"queue {partition.name}" if partition is not None else "queue"
-    return Candidate(place=place, requirements=requirements)
+    return PlacementCheck(place=place, requirements=requirements)
 
 
-def _node(request: JobRequest, memory_bytes: int | None, node: SlurmNode) -> Candidate:
+def _node(request: JobRequest, memory_bytes: int | None, node: SlurmNode) -> PlacementCheck:
     state = node.state
     requirements = [
         Requirement(
@@ -127,4 +127,4 @@ def _node(request: JobRequest, memory_bytes: int | None, node: SlurmNode) -> Can
         alone = state.free_cores == state.cores
         provided = "free" if alone else "in use"
         requirements.append(Requirement(name="alone", required="free", provided=provided, fits=alone))
-    return Candidate(place=state.name, requirements=requirements)
+    return PlacementCheck(place=state.name, requirements=requirements)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from gridwright.schedulers.kind import SchedulerKind
-from gridwright.schedulers.network import Machines, NetworkRule, SharedKey
+from gridwright.schedulers.network import GridPart, NetworkRule, SharedKey
 from gridwright.services.ports import EPHEMERAL, Ports
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.scheduler import LATER_JOBS, REPLACED, SchedulerSection
@@ -118,7 +118,7 @@ class SlurmKind(SchedulerKind[SlurmSection]):
 
     def network_rules(self, spec: GridSpec) -> Iterator[NetworkRule]:
         """slurmctld, slurmd and slurmdbd, and the ports that srun waits at."""
-        login, head, compute = Machines.LOGIN, Machines.HEAD, Machines.COMPUTE
+        login, head, compute = GridPart.LOGIN, GridPart.HEAD, GridPart.COMPUTE
         for source in (login, compute):
             yield NetworkRule(head, source, SLURMCTLD, "commands and nodes to slurmctld")
             if self.section(spec).has_database:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem, nearest
 from gridwright.schedulers.head_node import HeadNode
-from gridwright.schedulers.job import Explanation, Job, JobRequest, JobState, NodeState
+from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, NodeState
 from gridwright.schedulers.slurm.access import SlurmAccess, scancel
 from gridwright.schedulers.slurm.cleanup import clean_up
 from gridwright.schedulers.slurm.cluster import MIB, Cluster, read_cluster, read_nodes
@@ -214,7 +214,7 @@ class SlurmScheduler:
                     targets += [f"{submission.slurm_id}_{each}" for each in open_numbers]
             scancel(self._access, targets)
 
-    def explain(self, identifier: str) -> Explanation:
+    def explain(self, identifier: str) -> JobExplanation:
         """Hold what a job needs against its queue and every node; of an array, the first that waits."""
         with self._reconciled() as (record, standing):
             chosen = self._resolve(record, [identifier])

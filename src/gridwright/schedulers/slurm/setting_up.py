@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 
 from gridwright.schedulers.machines import GridMachines
-from gridwright.schedulers.set_up import SchedulerSetup, Step
+from gridwright.schedulers.set_up import SchedulerSetup, SetupStep
 from gridwright.schedulers.slurm.configuration import (
     DIRECTORY,
     LOGS,
@@ -63,27 +63,27 @@ def controllers(spec: GridSpec, parameters: SlurmParameters) -> list[str]:
     return names
 
 
-def _steps(spec: GridSpec, parameters: SlurmParameters, nodes: str) -> Iterator[Step]:
+def _steps(spec: GridSpec, parameters: SlurmParameters, nodes: str) -> Iterator[SetupStep]:
     """The steps by hand; `nodes` is quoted, as a shell would take its brackets for a pattern."""
     section = KIND.section(spec)
     database = f" {_DATABASE_PACKAGES}" if section.has_database else ""
     controller = " slurmctld" if section.backup_controller else ""
-    yield Step(
+    yield SetupStep(
         "One release of Slurm everywhere",
         (
             f"apt-get install -y slurmctld slurm-client munge clustershell{database}",
             f"clush -w {nodes} apt-get install -y slurmd{controller} slurm-client munge",
         ),
     )
-    yield Step("The key of munge: a secret, the same on all nodes", tuple(_key(nodes)))
-    yield Step("Directories and files", tuple(_directories(spec, parameters, nodes)))
+    yield SetupStep("The key of munge: a secret, the same on all nodes", tuple(_key(nodes)))
+    yield SetupStep("Directories and files", tuple(_directories(spec, parameters, nodes)))
     if section.has_database:
-        yield Step(
+        yield SetupStep(
             "The database of ended jobs",
             tuple(_database(spec)),
             beside_playbook=f"apt-get install -y {_DATABASE_PACKAGES}",
         )
-    yield Step(
+    yield SetupStep(
         "Start, and see",
         (
             "systemctl enable --now slurmctld",
