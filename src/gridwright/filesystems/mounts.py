@@ -12,11 +12,17 @@ MEMORY_BACKED = frozenset({"tmpfs", "ramfs"})
 """File systems that are memory: eviction cannot empty them (tmpfs(5))."""
 
 SERVED_OVER_NETWORK = frozenset(
-    {"nfs", "nfs4", "lustre", "gpfs", "ceph", "cifs", "smb3", "beegfs", "9p", "virtiofs", "afs"}
+    {
+        *("nfs", "nfs4", "lustre", "gpfs", "ceph", "cifs", "smb3", "beegfs", "9p", "virtiofs", "afs"),
+        *("wekafs", "pvfs2", "panfs"),
+    }
 )
 """File systems whose servers have caches of their own, which no client can see or empty."""
 
-_FUSE = "fuse."
+
+def is_served(kernel_type: str) -> bool:
+    """Whether servers lie behind file systems that /proc/mounts shows as this; FUSE counts as one."""
+    return kernel_type in SERVED_OVER_NETWORK or kernel_type == "fuse" or kernel_type.startswith("fuse.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +55,7 @@ class MountFacts:
     @property
     def served_over_network(self) -> bool:
         """Whether servers with caches of their own lie behind it."""
-        kind = self.filesystem_type
-        return kind in SERVED_OVER_NETWORK or kind.startswith(_FUSE)
+        return is_served(self.filesystem_type)
 
     def to_record(self) -> dict[str, object]:
         """Plain data for a run record."""

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged
 from gridwright.doctor.facts.node_facts import LibraryFacts
 from gridwright.doctor.observation import Observation
+from gridwright.filesystems.mounts import MEMORY_BACKED
 from gridwright.units import format_bytes
 
 LIBRARIES = Topic("Libraries")
 FULL = 0.9
 """Part of a file system in use from which most of them slow down and administrators act."""
-MEMORY_BACKED = ("tmpfs", "ramfs")
 RUN_NEEDS_BYTES = 3 * 2**20
 """For each core: the least of gridwright iotest, a block of 1 MiB for a stream and half a one for the mixed
 phase, twice over."""

@@ -9,7 +9,7 @@ from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judge
 from gridwright.doctor.facts.node_facts import LibraryFacts
 from gridwright.doctor.observation import Observation
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.mounts import SERVED_OVER_NETWORK
+from gridwright.filesystems.mounts import SERVED_OVER_NETWORK, is_served
 from gridwright.spec.filesystem import FileSystem
 
 PLACEMENT = Topic("Places")
@@ -23,9 +23,11 @@ def _placed(observation: Observation) -> Iterator[tuple[str, str, LibraryFacts, 
                 yield node, name, library, observation.spec.filesystem_of(name)  # type: ignore[arg-type]
 
 
-def _is_served(library: LibraryFacts) -> bool:
+def _is_served(library: LibraryFacts, filesystem: FileSystem) -> bool:
     kind = library.filesystem_type or ""
-    return kind in SERVED_OVER_NETWORK or kind.startswith("fuse")
+    # What the kernel calls a kind of a site's own package is in no list of ours.
+    own = () if filesystem.is_node_local else kind_of(filesystem).kernel_types
+    return is_served(kind) or kind in own
 
 
 def _place(name: str, library: LibraryFacts) -> str:
@@ -74,7 +76,7 @@ def _usual_types(observation: Observation) -> dict[str, str]:
 def _other_server(observation: Observation) -> Iterator[NodeJudgement]:
     sources: dict[str, dict[str, str]] = {}
     for node, name, library, filesystem in _placed(observation):
-        if not filesystem.is_node_local and _is_served(library):
+        if not filesystem.is_node_local and _is_served(library, filesystem):
             sources.setdefault(name, {})[node] = library.source or ""
     for name, found in sources.items():
         usual = Counter(found.values()).most_common(1)[0][0]
@@ -155,10 +157,11 @@ def _file_system_name(observation: Observation, filesystem: FileSystem) -> str:
     remedy="put work and util on disks of the nodes, or prove that the shared file system delivers both",
 )
 def _over_network(observation: Observation) -> Iterator[NodeJudgement]:
-    for node, name, library, _ in _placed(observation):
+    for node, name, library, filesystem in _placed(observation):
         if name in ("work", "util"):
             yield NodeJudgement(
-                (node,), judged(not _is_served(library), _place(name, library), "a disk of the node")
+                (node,),
+                judged(not _is_served(library, filesystem), _place(name, library), "a disk of the node"),
             )
 
 
@@ -171,12 +174,13 @@ def _over_network(observation: Observation) -> Iterator[NodeJudgement]:
     remedy="put data on a file system that all nodes mount",
 )
 def _data_alone(observation: Observation) -> Iterator[NodeJudgement]:
-    for node, name, library, _ in _placed(observation):
+    for node, name, library, filesystem in _placed(observation):
         if name != "data":
             continue
         if not observation.several:
             yield NodeJudgement((node,), idle(f"{_place(name, library)}; the grid has one node"))
             continue
         yield NodeJudgement(
-            (node,), judged(_is_served(library), _place(name, library), "one that all nodes mount")
+            (node,),
+            judged(_is_served(library, filesystem), _place(name, library), "one that all nodes mount"),
         )

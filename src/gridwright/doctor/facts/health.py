@@ -25,9 +25,10 @@ def health(described: Mapping[str, Any]) -> list[dict[str, Any]]:
     from gridwright.filesystems import kind_of
     from gridwright.spec.filesystem import FILESYSTEMS
 
-    filesystem = FILESYSTEMS.get(described["type"]).spec_model.model_validate(described)
     try:
+        filesystem = FILESYSTEMS.get(described["type"]).spec_model.model_validate(described)
         found = kind_of(filesystem).health(filesystem, run_here, str(filesystem.path))
-    except GridwrightError as error:
+    except (ValueError, GridwrightError) as error:
+        # A kind of a site's own package may be missing on a node.
         raise OSError(errno.EIO, str(error)) from error
     return [asdict(each) for each in found.findings if each.name not in _TOLD_OTHERWISE] if found else []

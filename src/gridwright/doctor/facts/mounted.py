@@ -8,12 +8,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from gridwright.filesystems.mounts import SERVED_OVER_NETWORK
+from gridwright.filesystems.mounts import is_served
 
 _TABLE = Path("/proc/self/mountinfo")
 _MOST = 64
 """Mounts that are looked at; a node with more is one of many small ones."""
-_FUSE = "fuse."
 _IMAGES = frozenset({"squashfs", "iso9660", "erofs", "cramfs"})
 """Images that are full and read-only by nature."""
 _KERNELS_OWN = ("/sys", "/dev", "/run", "/proc")
@@ -43,20 +42,16 @@ def data_mounts(lines: Iterable[str]) -> list[dict[str, Any]]:
                 "source": unescaped(source),
                 "type": kind,
                 "options": ",".join(sorted({*words[5].split(","), *options.split(",")} - {""})),
-                "local": not _is_served(kind),
+                "local": not is_served(kind),
             },
         )
     return list(found.values())[:_MOST]
 
 
-def _is_served(kind: str) -> bool:
-    return kind in SERVED_OVER_NETWORK or kind.startswith(_FUSE) or kind == "fuse"
-
-
 def _holds_data(kind: str, source: str) -> bool:
     if kind in _IMAGES:
         return False
-    return _is_served(kind) or kind in ("zfs", "btrfs", "tmpfs") or source.startswith("/dev/")
+    return is_served(kind) or kind in ("zfs", "btrfs", "tmpfs") or source.startswith("/dev/")
 
 
 def unescaped(text: str) -> str:
