@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from gridwright.cli.output import Output
 from gridwright.cli.verbs import plain_app
+from gridwright.errors import input_error
 
 Grid = Annotated[
     Path | None,
@@ -35,7 +37,6 @@ def exec_(
 
     Example: gridwright lab exec compute1 -- df -h /mnt/grid
     """
-    from gridwright.cli.build.lab_choice import chosen_lab
     from gridwright.providers.lab.attach import attach
     from gridwright.providers.lab.faults import record_of
     from gridwright.providers.lab.node import node_of
@@ -53,11 +54,10 @@ def power_off(node: NodeName, grid: Grid = None) -> None:
 
     Example: gridwright lab power-off compute2
     """
-    from gridwright.cli.build.lab_choice import chosen_lab
     from gridwright.providers.lab import faults
 
     done = faults.power_off(chosen_lab(grid), node)
-    typer.echo(f"{node} is off" if done else f"{node} was off already")
+    _say(f"{node} is off" if done else f"{node} was off already")
 
 
 @lab.command("power-on")
@@ -68,11 +68,10 @@ def power_on(node: NodeName, grid: Grid = None) -> None:
 
     Example: gridwright lab power-on compute2
     """
-    from gridwright.cli.build.lab_choice import chosen_lab
     from gridwright.providers.lab import faults
 
     done = faults.power_on(chosen_lab(grid), node)
-    typer.echo(f"{node} is on" if done else f"{node} was on already")
+    _say(f"{node} is on" if done else f"{node} was on already")
 
 
 @lab.command()
@@ -99,10 +98,32 @@ def heal_(node: NodeName, grid: Grid = None) -> None:
     _partition(node, grid, heal=True)
 
 
+def _say(text: str) -> None:
+    Output("lab").write(text)
+
+
 def _partition(node: str, grid: Path | None, *, heal: bool) -> None:
-    from gridwright.cli.build.lab_choice import chosen_lab
     from gridwright.providers.lab import faults
 
     done = faults.partition(chosen_lab(grid), node, heal=heal)
     state = "connected" if heal else "cut off"
-    typer.echo(f"{node} is {state}" if done else f"{node} was {state} already")
+    _say(f"{node} is {state}" if done else f"{node} was {state} already")
+
+
+def chosen_lab(file: Path | None) -> str:
+    """The name of the lab of a spec, of ./grid.yaml, or of the only one there is. Raises GridwrightError."""
+    from gridwright.cli.build.found_grid import asked_spec, only
+    from gridwright.providers.lab import is_lab
+    from gridwright.providers.lab.record import labs
+
+    spec = asked_spec(file)
+    if spec is not None and is_lab(spec):
+        return spec.name
+    if spec is not None and file is not None:
+        raise input_error(
+            f"grid {spec.name} is no lab: its provider is {spec.provider}",
+            where=str(file),
+            remedy="name the spec of a lab",
+        )
+    names = labs()
+    return names[only(names)]

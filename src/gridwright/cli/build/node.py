@@ -1,11 +1,69 @@
-"""`gridwright node`: what is run on a node itself, by an administrator or by its services."""
+"""`gridwright node claim | scratch`: what is run on a node itself, by an administrator or by its services."""
 
 from __future__ import annotations
 
-from gridwright.cli.build.node_claim import claim
-from gridwright.cli.build.node_scratch import scratch
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gridwright.cli.arguments import Json
 from gridwright.cli.verbs import plain_app
 
 node = plain_app("Look after the node that the command is run on.", no_args_is_help=True)
-node.command()(claim)
-node.command()(scratch)
+
+
+@node.command()
+def claim(
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", metavar="FILE", help="The claim file.  [default: /etc/gridwright/claim.json]"
+        ),
+    ] = None,
+    name_only: Annotated[
+        bool, typer.Option("--name-only", help="Claim name and address, and leave volumes for later.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the next step, and do nothing.")] = False,
+    json: Json = False,
+) -> int:
+    """Claim what this machine is: a name, an address and volumes that outlive instances.
+
+    A machine that replaces another one takes over its place, once that one is gone for certain: its network
+    interface, so that the address stays, and its volumes, which are attached and mounted. A volume is
+    formatted only if it is blank and was never formatted before. Exit status 0 where all is claimed, 2 where
+    the claim file is wrong, 3 where something was refused or failed.
+
+    Example: sudo gridwright node claim --dry-run
+    """
+    from gridwright.providers.aws.claim.command import Order, run
+    from gridwright.providers.aws.claim.configuration import CONFIGURATION
+
+    return run(Order(config or CONFIGURATION, name_only, dry_run, json))
+
+
+@node.command()
+def scratch(
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="The wish.  [default: /etc/gridwright/scratch.json]"),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, and do nothing.")] = False,
+    wipe: Annotated[
+        list[str] | None,
+        typer.Option("--wipe", metavar="DISK", help="Overwrite this disk, whatever it holds. Repeatable."),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Stripe, format and mount the disks of this node's instance store.
+
+    Assembles and mounts the array that it made before; makes it on blank disks; makes it anew where the disks
+    came back blank. A disk that holds anything else is left alone until --wipe names it. Exit status 0 where
+    everything is mounted, 2 where the wish or a named disk is wrong, 3 where something was refused or failed.
+
+    Example: sudo gridwright node scratch --dry-run
+    """
+    from gridwright.node_programs.scratch.command import Order, run
+    from gridwright.node_programs.scratch.configuration import CONFIGURATION
+
+    return run(Order(config or CONFIGURATION, dry_run, json, tuple(wipe or ())))
