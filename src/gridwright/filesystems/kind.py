@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from gridwright.spec.filesystem import FileSystem
@@ -41,6 +42,8 @@ class FileSystemKind(ABC, Generic[M]):
     """What people call it, in reports and messages."""
     kernel_types: Sequence[str] = ()
     """How /proc/mounts may show it; empty where that is not known, or may be any file system."""
+    finding_names: Mapping[str, str] = MappingProxyType({})
+    """Findings that a spec can silence, with their meaning; those of Gridwright's own kinds are in a file."""
     can_be_in_a_lab: bool = False
     """Whether a lab can have it: as a directory of its machine, or served by nodes of the lab."""
     lab_needs_fuse: bool = False

@@ -12,7 +12,7 @@ from typing import Any
 
 from gridwright.errors import nearest
 from gridwright.spec.filesystem import filesystem_kind_in
-from gridwright.spec.findings import KNOWN
+from gridwright.spec.findings import KNOWN, known_findings
 from gridwright.spec.hosts import MOST_HOSTS, expand_hosts
 from gridwright.spec.provider import PROVIDERS, ProviderKind, provider_in
 from gridwright.spec.scheduler import scheduler_kind_in
@@ -96,8 +96,8 @@ def cross_problems(data: Any) -> Iterator[tuple[Path, FieldError | str]]:  # noq
         yield from provider.problems(data)
     yield from _of_kinds(data)
     for name in _mapping(data, "silence"):
-        if name not in KNOWN:
-            near = nearest(name, KNOWN)
+        if name not in KNOWN and name not in (known := known_findings()):
+            near = nearest(name, known)
             hint = f"did you mean {near}?" if near else "see docs/grid-spec.md for all findings"
             yield ("silence", name, KEY), FieldError(f"there is no finding {show(name)}", hint)
 

@@ -25,6 +25,10 @@ class FileSystemKindInSpec(Protocol):
         """The model of its section."""
 
     @property
+    def finding_names(self) -> Mapping[str, str]:
+        """Findings that only it brings, with their meaning."""
+
+    @property
     def can_be_in_a_lab(self) -> bool:
         """Whether a lab can have it."""
 

@@ -18,6 +18,16 @@ KNOWN: Mapping[str, str] = _read()
 """Finding name to meaning. A file, no registry, since the rooms that make findings import this one."""
 
 
+def known_findings() -> dict[str, str]:
+    """Finding name to meaning, with those that kinds of a site's own packages bring."""
+    from gridwright.spec.filesystem import FILESYSTEMS
+
+    found = dict(KNOWN)
+    for _, kind in FILESYSTEMS.kinds():
+        found |= kind.finding_names
+    return found
+
+
 def unsilenced(findings: Iterable[Finding], silence: Mapping[str, str]) -> list[Finding]:
     """The findings to report. An error cannot be silenced: it stops what the user asked for."""
     return [each for each in findings if each.level == "error" or each.name not in silence]

@@ -22,7 +22,7 @@ from pydantic import (
 from gridwright.spec.crosscheck import MAX_NODES, cross_problems, fill_defaults
 from gridwright.spec.fields import Change, CoreRate, Directory, Name, Reason, SpecModel, Subdirectory, Update
 from gridwright.spec.filesystem import AnyFileSystem, FileSystem
-from gridwright.spec.findings import KNOWN
+from gridwright.spec.findings import known_findings
 from gridwright.spec.hosts import HostSet, expand_hosts
 from gridwright.spec.provider import PROVIDERS, ProviderKind
 from gridwright.spec.requirements import Requirements
@@ -183,7 +183,7 @@ class GridSpec(SpecModel):
     silence: Annotated[Mapping[str, Reason], Update(Change.LIVE, "only checks read it")] = Field(
         default_factory=dict,
         description="Findings not to report: the name of each, and the reason why.",
-        json_schema_extra={"propertyNames": {"enum": [*sorted(KNOWN)]}},
+        json_schema_extra=lambda schema: schema.update(propertyNames={"enum": [*sorted(known_findings())]}),
     )
 
     _file: Path | None = PrivateAttr(default=None)

@@ -19,6 +19,7 @@ from gridwright.filesystems.offers import OnSale
 from gridwright.filesystems.resources import Contribution
 from gridwright.filesystems.site import ComputeNodes, Site
 from gridwright.filesystems.volume_sets import all_volume_sets, worthwhile
+from gridwright.spec import json_schema, parse_spec
 from gridwright.spec.filesystem import FileSystem
 from gridwright.spec.findings import KNOWN
 from gridwright.spec.model import GridSpec
@@ -177,3 +178,12 @@ def test_a_lab_is_told_what_it_has_to_run(name: str) -> None:
         assert not count
     elif not filesystem.is_node_local:
         assert count, "somebody has to serve it"
+
+
+def test_a_spec_can_silence_what_a_kind_of_a_sites_own_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    described = "filesystems: {disk: {type: local, path: /data}}\nsilence: {toyfs-slow: it is a toy}\n"
+    with pytest.raises(GridwrightError, match="there is no finding .toyfs-slow"):
+        parse_spec(described)
+    monkeypatch.setattr(KINDS["local"], "finding_names", {"toyfs-slow": "a toy is slow"})
+    assert parse_spec(described).silence == {"toyfs-slow": "it is a toy"}
+    assert "toyfs-slow" in json_schema()["properties"]["silence"]["propertyNames"]["enum"]
