@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridwright.commands import CommandOutput
-from gridwright.errors import GridwrightError
+from gridwright.errors import GridwrightError, environment_error
 from gridwright.grid.nodes import (
     GridNode,
     KnownNodes,
@@ -23,6 +23,7 @@ from gridwright.grid.nodes import (
     nodes_of_spec,
     nodes_up,
 )
+from gridwright.schedulers import kind_of
 from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.job import NodeState
 from gridwright.schedulers.scheduler import Scheduler
@@ -60,7 +61,9 @@ class Grid:
     @property
     def is_this_machine(self) -> bool:
         """Whether there is no node to reach, so that this machine is what is looked at and tested."""
-        return self.spec.is_one_machine or self.spec.is_cloud
+        from gridwright.providers import provider_of
+
+        return self.spec.is_one_machine or not provider_of(self.spec).reaches_nodes
 
     @property
     def has_queue(self) -> bool:
@@ -76,15 +79,24 @@ class Grid:
 
     @cached_property
     def scheduler(self) -> Scheduler:
-        """Its scheduler. Raises GridwrightError, with status INPUT where the grid has none."""
-        from gridwright.schedulers.opening import open_scheduler
+        """Its scheduler, to hand in jobs and to follow them.
 
-        return open_scheduler(self.spec, self.head)
+        Raises GridwrightError: INPUT where the grid has none, ENVIRONMENT where its state directory is out of
+        sight from here.
+        """
+        if not self.head.sees_state:
+            raise environment_error(
+                f"the queue of grid {self.spec.name} is kept in {self.state} on its own machines",
+                where=self.head.name,
+                remedy=f"log in there, and run it on {self.head.name}, where this Gridwright has to be "
+                "installed, and the grid spec to be copied to",
+            )
+        return kind_of(self.spec.scheduler).open(self.spec, self.head)
 
     @cached_property
     def states(self) -> Sequence[NodeState]:
         """Its nodes as the scheduler sees them. Raises GridwrightError."""
-        return self.scheduler.nodes()
+        return kind_of(self.spec.scheduler).nodes(self.spec, self.head)
 
     @property
     def state(self) -> Path:
@@ -143,6 +155,8 @@ class Grid:
         if command[0] != sys.executable:
             return on_nodes(self.head, nodes, command, stdin=stdin, timeout_s=timeout_s)
         pythons, losses = self._pythons.of(nodes)
+        if losses and not pythons and self._asks_by_jobs:
+            return self._by_jobs(nodes, command, stdin, timeout_s)
         found: dict[str, CommandOutput | None] = {}
         for python in dict.fromkeys(pythons.values()):
             alike = [node for node in nodes if pythons.get(node) == python]
@@ -150,6 +164,21 @@ class Grid:
             found |= on_nodes(self.head, alike, asked, stdin=stdin, timeout_s=timeout_s)
         lost = {node: CommandOutput(LOST, b"", why.encode()) for node, why in losses.items()}
         return {node: found.get(node, lost.get(node)) for node in nodes}
+
+    @property
+    def _asks_by_jobs(self) -> bool:
+        """Whether jobs on nodes can answer what ssh does not get there: many sites let nobody log in."""
+        return self.spec.scheduler.starts_jobs_on_nodes and self.head.sees_state
+
+    def _by_jobs(
+        self, nodes: Collection[str], command: Sequence[str], stdin: bytes, timeout_s: float
+    ) -> Mapping[str, CommandOutput | None]:
+        from gridwright.grid.by_jobs import ask_by_jobs
+
+        takes_jobs = {node.name for node in self.up()}
+        asked = [node for node in nodes if node in takes_jobs]
+        found = ask_by_jobs(self.scheduler, self.state, asked, command, stdin=stdin, timeout_s=timeout_s)
+        return {node: found.get(node) for node in nodes}
 
     def attach(self, node: str, command: Sequence[str]) -> list[str]:
         """The command line that runs a command on a node from here, with its streams; see `ask`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol
 
 from gridwright.errors import input_error
 from gridwright.spec.provider import ProviderKind
@@ -63,6 +63,9 @@ class Provider(ProviderKind):
     What stands here is right for a provider whose machines are there already: nothing is made or removed,
     and the machine that Gridwright runs on is the head node.
     """
+
+    reaches_nodes: ClassVar[bool] = True
+    """Whether nodes can be reached; else the machine that runs a command is looked at in their place."""
 
     def head_node(self, spec: GridSpec) -> HeadNode:
         """How to reach the head node of a grid from here.

@@ -7,13 +7,22 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from gridwright.commands import CommandOutput, CommandPlace, run_bounded
+from gridwright.errors import ExitStatus, GridwrightError, Problem
+
+
+class HeadNodeUnreachable(GridwrightError):
+    """Nothing gets to the head node (status ENVIRONMENT); its services are not at fault."""
+
+    def __init__(self, what: str, where: str, remedy: str) -> None:
+        super().__init__(Problem(what, where, remedy=remedy), status=ExitStatus.ENVIRONMENT)
 
 
 class HeadNode(Protocol):
     """How to reach the head node of a grid from here; each provider has its own.
 
     Failure contract. `run` returns whatever the command's exit status was; it raises CommandError where
-    the command cannot be started, or has not ended in time: it is killed then.
+    the command cannot be started, or has not ended in time: it is killed then. What is elsewhere raises
+    HeadNodeUnreachable where it cannot be reached.
     """
 
     name: str

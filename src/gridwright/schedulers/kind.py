@@ -12,6 +12,7 @@ from gridwright.spec.scheduler import SchedulerSection
 if TYPE_CHECKING:
     from gridwright.schedulers.head_node import HeadNode
     from gridwright.schedulers.in_lab import SchedulerNodes
+    from gridwright.schedulers.job import NodeState
     from gridwright.schedulers.machines import GridMachines
     from gridwright.schedulers.network import NetworkRule, SharedKey
     from gridwright.schedulers.scheduler import Scheduler
@@ -44,6 +45,13 @@ class SchedulerKind(ABC, Generic[S]):
         Raises GridwrightError: status INPUT for a grid that cannot have jobs of this scheduler, ENVIRONMENT
         where its state directory cannot be used.
         """
+
+    def nodes(self, spec: GridSpec, head: HeadNode) -> list[NodeState]:
+        """All nodes that jobs could run on, asked from wherever the head node is reached.
+
+        Raises GridwrightError as `open` does, and ENVIRONMENT where the scheduler does not answer.
+        """
+        return self.open(spec, head).nodes()
 
     def state_directory(self, spec: GridSpec) -> Path:
         """Where jobs, logs and records of a grid are kept when the spec does not say: on all nodes the same.

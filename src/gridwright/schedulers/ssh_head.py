@@ -8,11 +8,12 @@ import shlex
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gridwright.commands import CommandOutput, run_bounded
-from gridwright.errors import GridwrightError, environment_error
+from gridwright.errors import GridwrightError
+from gridwright.schedulers.head_node import HeadNodeUnreachable
 
 CONNECT_S = 10
 UNREACHABLE = 255
@@ -20,6 +21,7 @@ UNREACHABLE = 255
 _KEEP_S = 60
 """For the shared connection to outlive its last user, where this process is killed."""
 _LEAVE_S = 5.0
+_SENT = ("LC_", "LANG", "SLURM_CONF", "TZ")
 _OPTIONS = (
     "-oBatchMode=yes",
     f"-oConnectTimeout={CONNECT_S}",
@@ -58,16 +60,13 @@ class SshHead:
         environment: Mapping[str, str] | None = None,
         timeout_s: float = 30.0,
     ) -> CommandOutput:
-        """Run a command there; without `environment` it has that of a login.
+        """Run a command there, with the environment of a login; see HeadNode.
 
-        See HeadNode. Raises GridwrightError also where ssh does not get there.
+        Of `environment` only what its output depends on goes with it: the rest is not for other machines.
+        Raises GridwrightError also where ssh does not get there.
         """
-        words = list(command)
-        if environment is not None:
-            exports = "".join(_exports(environment)).encode(errors="surrogateescape")
-            # On stdin, since everybody may read the words of a command.
-            words = ["env", "-i", "sh", "-c", f'eval "$(head -c {len(exports)})"; exec "$@"', "sh", *words]
-            stdin = exports + stdin
+        kept = [f"{name}={value}" for name, value in (environment or {}).items() if name.startswith(_SENT)]
+        words = ["env", *kept, *command] if kept else list(command)
         self._connect()
         answer = run_bounded(self.argv(words), stdin=stdin, timeout_s=timeout_s + CONNECT_S)
         return self._check(answer, self.name)
@@ -115,10 +114,10 @@ class SshHead:
         """Raise GridwrightError where an ssh did not get there."""
         if answer.status == UNREACHABLE:
             said = answer.stderr.decode(errors="replace").strip().splitlines()
-            raise environment_error(
+            raise HeadNodeUnreachable(
                 f"ssh does not reach {machine}: {said[-1] if said else 'no message'}",
-                where=self.name,
-                remedy=f"try it by hand: ssh {f'{self._user}@' if self._user else ''}"
+                self.name,
+                f"try it by hand: ssh {f'{self._user}@' if self._user else ''}"
                 f"{self._through or self._address}; the key has to be one that ssh finds, or in an agent",
             )
         return answer
@@ -131,10 +130,3 @@ class SshHead:
         with contextlib.suppress(GridwrightError):
             run_bounded(leave, timeout_s=_LEAVE_S)
         shutil.rmtree(self._shared, ignore_errors=True)
-
-
-def _exports(environment: Mapping[str, str]) -> Iterator[str]:
-    """Lines of a shell; names that a shell cannot have, such as those of functions, are left out."""
-    for name, value in environment.items():
-        if name.isidentifier() and name.isascii():
-            yield f"export {name}={shlex.quote(value)}\n"

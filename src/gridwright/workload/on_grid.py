@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gridwright.errors import input_error
+from gridwright.errors import environment_error, input_error
 from gridwright.grid.grid import Grid
 from gridwright.workload.session import OnGrid
 
@@ -21,6 +21,14 @@ def on_grid(grid: Grid) -> OnGrid | None:
             where=str(spec.file) if spec.file else None,
             remedy="write scheduler: {type: slurm}; or run the workload on one node, with scheduler: "
             "{type: local}. gridwright iotest needs no queue.",
+        )
+    if not grid.head.sees_state:
+        raise environment_error(
+            f"the workload of grid {spec.name} runs on its own machines: jobs leave what they measured in "
+            f"{grid.state}, and the part of Gridwright that is brought to nodes has no engines for the tests",
+            where=grid.head.name,
+            remedy=f"install gridwright[workload] where all nodes see it, and run it on {grid.head.name}; "
+            "or leave the workload out: gridwright prove --skip workload",
         )
     up = grid.up()
     facts = {

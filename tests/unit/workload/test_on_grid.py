@@ -9,7 +9,6 @@ import pytest
 from gridwright.cli.prove.workload import load_with_place
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.grid.grid import Grid
-from gridwright.schedulers import opening as schedulers
 from gridwright.schedulers.job import NodeState
 from gridwright.spec import parse_spec
 from gridwright.workload.on_grid import on_grid
@@ -17,20 +16,15 @@ from gridwright.workload.on_grid import on_grid
 DISK = "filesystems: {disk: {type: local, path: /disk}}\nlibraries: {data: {}, work: {}, util: {}}\n"
 
 
-class Nodes:
-    """A scheduler that knows nodes."""
-
-    def __init__(self, **cores: int) -> None:
-        self._cores = cores
-
-    def nodes(self) -> list[NodeState]:
-        return [
-            NodeState(
-                name=name, up=cores > 0, state="idle" if cores else "down*", cores=cores, memory_bytes=1,
-                free_cores=0, free_memory_bytes=0,
-            )
-            for name, cores in self._cores.items()
-        ]  # fmt: skip
+def nodes(**cores: int) -> list[NodeState]:
+    """Nodes as a scheduler tells them; one without cores is down."""
+    return [
+        NodeState(
+            name=name, up=count > 0, state="idle" if count else "down*", cores=count, memory_bytes=1,
+            free_cores=0, free_memory_bytes=0,
+        )
+        for name, count in cores.items()
+    ]  # fmt: skip
 
 
 def test_a_grid_of_one_machine_has_its_agent() -> None:
@@ -50,7 +44,7 @@ def test_a_grid_without_a_queue_is_refused_with_what_to_do(tmp_path: Path) -> No
 
 
 def test_launches_fit_the_smallest_node_that_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedulers, "open_scheduler", lambda _spec, _head: Nodes(a=8, b=4, c=0))
+    monkeypatch.setattr(Grid, "states", nodes(a=8, b=4, c=0))
     place = on_grid(Grid.open(parse_spec(f"scheduler: {{type: slurm}}\nstate: /shared/state\n{DISK}")))
     assert place is not None
     assert (place.nodes, place.cores) == (["a", "b"], 4)
@@ -59,7 +53,7 @@ def test_launches_fit_the_smallest_node_that_is_up(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_grid_whose_nodes_are_down_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedulers, "open_scheduler", lambda _spec, _head: Nodes(a=0, b=0))
+    monkeypatch.setattr(Grid, "states", nodes(a=0, b=0))
     with pytest.raises(GridwrightError) as raised:
         on_grid(Grid.open(parse_spec(f"scheduler: {{type: slurm}}\nstate: /shared/state\n{DISK}")))
     assert raised.value.status == ExitStatus.ENVIRONMENT

@@ -189,7 +189,7 @@ def _request(
         inventory=flags.inventory,
         variables=flags.variables,
         become=not local and account != "root",
-        ssh=_ssh(spec),
+        ssh=("ssh",) if local else _ssh(spec),
         local=local,
     )
 

@@ -47,13 +47,11 @@ def doctor(
       gridwright doctor grid.yaml --nodes compute[1-4]
       gridwright doctor grid.yaml --only flock-alone --json
     """  # noqa: D301 - \b is a control character for click
-    from gridwright.cli.spec_file import load_placed, note_this_machine
+    from gridwright.cli.spec_file import load_placed
 
     only = only or []
     _check_names(only)
     spec = load_placed(file) if file is not None or DEFAULT_SPEC.exists() else None
-    if spec is not None and spec.is_cloud:
-        note_this_machine(spec)
     seen = _see(spec, nodes, only)
     results = _judge(seen, only)
     Output("doctor", json=json).show(
@@ -79,12 +77,15 @@ def _check_names(only: Sequence[str]) -> None:
 
 
 def _see(spec: GridSpec | None, nodes: str | None, only: Sequence[str]) -> Observation:
+    from gridwright.cli.spec_file import note_this_machine
     from gridwright.doctor.access import access_to
     from gridwright.doctor.checks import needs_pairs
     from gridwright.doctor.examination import see
     from gridwright.grid.grid import Grid
 
     access = access_to(Grid.open(spec), nodes) if spec is not None else None
+    if access is None and spec is not None:
+        note_this_machine(spec)
     if access is None and nodes is not None:
         raise input_error(
             "this machine alone is looked at, and has no node set",

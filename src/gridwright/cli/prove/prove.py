@@ -115,7 +115,7 @@ def places_of(grid: Grid, parts: Parts) -> RunPlaces:
     from gridwright.prove.proof import RunPlaces
     from gridwright.workload.on_grid import on_grid
 
-    if parts.iotest is None and grid.spec.is_cloud:
+    if parts.iotest is None and grid.is_this_machine:
         note_this_machine(grid.spec)
     return RunPlaces(
         doctor=access_to(grid) if parts.doctor else None,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gridwright.providers.aws.results import AwsStatus, AwsUp
     from gridwright.providers.caller import Caller
     from gridwright.providers.rendering import Machine, Rendering
+    from gridwright.schedulers.head_node import HeadNode
     from gridwright.spec.model import GridSpec
 
 
@@ -47,6 +48,12 @@ class AwsProvider(Provider):
         from gridwright.providers.aws.findings import aws_findings
 
         return aws_findings(spec)
+
+    def head_node(self, spec: GridSpec) -> HeadNode:
+        """The machine with the scheduler, through the login node; this one where it is one of the grid's."""
+        from gridwright.providers.aws.head import aws_head
+
+        return aws_head(spec)
 
     def render(self, spec: GridSpec, machine: Machine, release: str | None) -> Rendering:
         """Templates and the bundle, beside the playbook."""

@@ -20,6 +20,7 @@ class OciProvider(Provider):
 
     name = "oci"
     is_cloud = True
+    reaches_nodes = False
     one_price_everywhere = True
     planned_volumes = ("lower-cost", "balanced", "higher-performance")
 

@@ -17,6 +17,7 @@ from gridwright.yamltext.fields import FieldError
 if TYPE_CHECKING:
     from gridwright.schedulers.head_node import HeadNode
     from gridwright.schedulers.in_lab import SchedulerNodes
+    from gridwright.schedulers.job import NodeState
     from gridwright.schedulers.machines import GridMachines
     from gridwright.schedulers.set_up import SchedulerSetup
     from gridwright.schedulers.slurm.scheduler import SlurmScheduler
@@ -78,6 +79,13 @@ class SlurmKind(SchedulerKind[SlurmSection]):
         from gridwright.schedulers.state_directory import state_directory
 
         return SlurmScheduler(spec, head, state_directory(spec))
+
+    def nodes(self, spec: GridSpec, head: HeadNode) -> list[NodeState]:
+        """As Slurm's own commands tell them: nothing of the state directory is needed."""
+        from gridwright.schedulers.slurm.cluster import read_nodes
+        from gridwright.schedulers.slurm.tools import Tools
+
+        return [node.state for node in read_nodes(Tools(head)).values()]
 
     def lab_problems(self, section: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
         """A lab has no database server."""

@@ -9,7 +9,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 
 from gridwright.commands import CommandNotStarted, CommandOutput
 from gridwright.errors import ExitStatus, GridwrightError, environment_error, input_error
-from gridwright.schedulers.head_node import HeadNode
+from gridwright.schedulers.head_node import HeadNode, HeadNodeUnreachable
 from gridwright.schedulers.slurm.translations import Refusal, refusal
 
 ANSWER_S = 20.0
@@ -63,6 +63,8 @@ class Tools:
         except CommandNotStarted as error:
             remedy = "install Slurm's client tools on the head node (Debian: slurm-client)"
             raise environment_error(error.problems[0].what, where=self.head.name, remedy=remedy) from error
+        except HeadNodeUnreachable:
+            raise
         except GridwrightError as error:
             late = "it has not answered in time"
             raise ToolRefused(Refusal("unclear", "slurmctld has not answered in time", "", late)) from error

@@ -1,0 +1,54 @@
+"""The head node of a grid on AWS, as it is reached from anywhere."""
+
+from __future__ import annotations
+
+import socket
+
+import psutil
+
+from gridwright.errors import environment_error
+from gridwright.providers.aws.layout import LOGIN, Layout, Role, aws_layout
+from gridwright.providers.aws.names import grid_stack
+from gridwright.providers.aws.session import Cloud
+from gridwright.providers.aws.stacks import Stacks
+from gridwright.providers.caller import Caller
+from gridwright.schedulers.head_node import HeadNode, LocalHeadNode
+from gridwright.schedulers.ssh_head import SshHead
+from gridwright.spec.model import GridSpec
+
+LOGIN_ADDRESS = "LoginPublicAddress"
+"""Output of the grid stack; a network behind a proxy has none."""
+USER = "ubuntu"
+"""Who logs in on the default image (cloud-images.ubuntu.com)."""
+
+
+def aws_head(spec: GridSpec) -> HeadNode:
+    """The head node of a grid: this machine where it is one of the grid's, else ssh through the login node.
+
+    Raises GridwrightError: INPUT where the grid cannot be built as it is written, ENVIRONMENT where it is not
+    up or AWS does not tell.
+    """
+    layout = aws_layout(spec)
+    if _is_here(layout):
+        return LocalHeadNode()
+    stack = Stacks(Cloud(str(spec.region)), Caller()).find(grid_stack(spec))
+    if stack is None or not stack.whole:
+        raise environment_error(
+            f"grid {spec.name} is not up",
+            where=str(spec.file) if spec.file else None,
+            remedy=f"run gridwright up {spec.file or 'FILE'}; see how it stands with gridwright status",
+        )
+    login = stack.outputs.get(LOGIN_ADDRESS) or layout.addresses[LOGIN]
+    # Without a key pair the site has made accounts, and ssh knows whose is to be taken.
+    user = USER if layout.aws.key is not None and layout.aws.images.compute is None else None
+    controllers = layout.of_role(Role.HEAD)
+    if not controllers:
+        return SshHead(LOGIN, login, user=user)
+    return SshHead(controllers[0].name, controllers[0].name, through=login, user=user)
+
+
+def _is_here(layout: Layout) -> bool:
+    """Whether this machine has the name and the address of one of the grid's machines."""
+    address = layout.addresses.get(socket.gethostname().partition(".")[0])
+    own = (each.address for interface in psutil.net_if_addrs().values() for each in interface)
+    return address is not None and address in own
