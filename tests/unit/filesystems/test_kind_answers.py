@@ -182,7 +182,7 @@ def test_a_lab_is_told_what_it_has_to_run(name: str) -> None:
 
 def test_a_spec_can_silence_what_a_kind_of_a_sites_own_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     described = "filesystems: {disk: {type: local, path: /data}}\nsilence: {toyfs-slow: it is a toy}\n"
-    with pytest.raises(GridwrightError, match="there is no finding .toyfs-slow"):
+    with pytest.raises(GridwrightError, match=r"there is no finding .toyfs-slow"):
         parse_spec(described)
     monkeypatch.setattr(KINDS["local"], "finding_names", {"toyfs-slow": "a toy is slow"})
     assert parse_spec(described).silence == {"toyfs-slow": "it is a toy"}
