@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "model": frozenset({"spec", "catalog", "filesystems", "runs", "_native"}),
     "plan": frozenset({"spec", "catalog", "filesystems", "model"}),
     "node_programs": frozenset(),
-    "setup": frozenset({"spec", "catalog", "filesystems", "schedulers", "node_programs"}),
+    "setup": frozenset({"spec", "catalog", "services", "filesystems", "schedulers", "node_programs"}),
     "doctor": frozenset({"spec", "catalog", "filesystems", "setup", "schedulers", "grid", "node_programs"}),
     "schedulers": frozenset({"yamltext", "spec", "services"}),
     "grid": frozenset({"spec", "filesystems", "schedulers", "providers"}),

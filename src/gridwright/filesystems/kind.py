@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from gridwright.filesystems.in_lab import StorageNodes
     from gridwright.filesystems.mount_entry import MountEntry
     from gridwright.filesystems.offers import Offer, OnSale
-    from gridwright.filesystems.playbook_role import PlaybookRole
     from gridwright.filesystems.ports import ServerPorts
     from gridwright.filesystems.provided import LustreServers, ManagedLustre
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.scratch_array import ScratchArray
     from gridwright.filesystems.site import Site
+    from gridwright.services.playbook_role import PlaybookRole
     from gridwright.services.service import Service, ServiceNodes
     from gridwright.spec.model import GridSpec
     from gridwright.yamltext.fields import FieldError

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gridwright.schedulers.network import NetworkRule, SharedKey
     from gridwright.schedulers.scheduler import Scheduler
     from gridwright.schedulers.set_up import SchedulerSetup
+    from gridwright.services.playbook_role import PlaybookRole
     from gridwright.services.service import Service
     from gridwright.spec.model import GridSpec
     from gridwright.yamltext.fields import FieldError
@@ -84,6 +85,10 @@ class SchedulerKind(ABC, Generic[S]):
         of its own already, and sets it up only when it says so.
         """
         return {}
+
+    def playbook_roles(self) -> Sequence[PlaybookRole]:
+        """Roles of the playbook that set it up on nodes."""
+        return ()
 
     def lab_services(
         self, spec: GridSpec, controller: str, workers: Sequence[str]

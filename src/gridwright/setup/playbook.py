@@ -13,6 +13,7 @@ from typing import Any, cast
 from gridwright import schedulers
 from gridwright.filesystems import all_kinds, kind_of
 from gridwright.schedulers.set_up import SchedulerSetup
+from gridwright.services.playbook_role import PlaybookRole
 from gridwright.setup.scratch_spec import scratch_configuration
 from gridwright.setup.tuning import tuning_rows, tuning_text
 from gridwright.spec.model import GridSpec
@@ -56,7 +57,7 @@ class Hosts:
 
 
 _NOTHING: Mapping[str, str] = {}
-_ROLES = "    # ROLES OF FILE SYSTEMS\n"
+_ROLES = "    # ROLES OF KINDS\n"
 """Where the tasks of kinds of file systems stand in site.yml."""
 _NO_FILES: Mapping[str, str | bytes] = {}
 
@@ -89,12 +90,18 @@ def playbook_files(
     }
     files.update({f"roles/{name}": content for name, content in role_files.items()})
     files.update(tree(resources.files("gridwright.setup").joinpath("ansible")))
-    roles = {role.name: role for _, kind in all_kinds() for role in kind.playbook_roles()}
-    for name, role in roles.items():
-        files.update(tree(role.directory, f"roles/{name}/"))
-    tasks = "\n".join(role.as_task() for role in sorted(roles.values(), key=lambda each: each.task))
-    files["site.yml"] = str(files["site.yml"]).replace(_ROLES, tasks)
+    roles = _roles_of_kinds()
+    for role in roles:
+        files.update(tree(role.directory, f"roles/{role.name}/"))
+    files["site.yml"] = str(files["site.yml"]).replace(_ROLES, "\n".join(role.as_task() for role in roles))
     return {name: files[name] for name in sorted(files)}
+
+
+def _roles_of_kinds() -> list[PlaybookRole]:
+    """Roles of file systems, each once though kinds share some, and then those of schedulers."""
+    of_filesystems = {role.name: role for _, kind in all_kinds() for role in kind.playbook_roles()}
+    of_schedulers = [role for kind in schedulers.all_kinds() for role in kind.playbook_roles()]
+    return [*sorted(of_filesystems.values(), key=lambda role: role.task), *of_schedulers]
 
 
 def inventory(hosts: Hosts) -> str:

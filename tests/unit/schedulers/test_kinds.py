@@ -181,10 +181,11 @@ def test_what_a_kind_brings_for_setting_it_up_fits_together(name: str, tmp_path:
     assert setup == kind.setup(spec, lambda: machines)
     assert set(setup.file_meanings) == set(setup.files)
     assert bool(setup.steps) == bool(setup.files) == bool(setup.introduction)
-    assert (
-        kind.playbook_variables(None, sets_up=True).keys()
-        == kind.playbook_variables(setup, sets_up=True).keys()
-    )
+    without = kind.playbook_variables(None, sets_up=True)
+    assert without.keys() == kind.playbook_variables(setup, sets_up=True).keys()
+    for role in kind.playbook_roles():
+        assert role.directory.joinpath("tasks", "main.yml").is_file(), role.name
+        assert all(name in role.when for name in without), "a grid with another scheduler has no such role"
     services = kind.lab_services(spec, "controller", ["compute1", "compute2"])
     assert len({each.name for each in services}) == len(services)
     assert {node for each in services for node in each.nodes} <= {"controller", "compute1", "compute2"}

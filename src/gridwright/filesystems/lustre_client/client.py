@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gridwright.errors import Finding
 from gridwright.filesystems.kind import FileSystemKind, M
 from gridwright.filesystems.mount_entry import MountEntry
-from gridwright.filesystems.playbook_role import PlaybookRole
+from gridwright.services.playbook_role import PlaybookRole
 
 if TYPE_CHECKING:
     from gridwright.filesystems.health import Health, Run

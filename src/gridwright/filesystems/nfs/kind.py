@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from gridwright.filesystems.kind import FileSystemKind
 from gridwright.filesystems.mount_entry import MountEntry
 from gridwright.filesystems.nfs.model import NFS_TRANSFER_BYTES, NfsFileSystem
-from gridwright.filesystems.playbook_role import PlaybookRole
 from gridwright.filesystems.ports import ServerPorts
+from gridwright.services.playbook_role import PlaybookRole
 from gridwright.services.ports import Ports
 
 if TYPE_CHECKING:

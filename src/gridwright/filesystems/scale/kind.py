@@ -7,8 +7,8 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from gridwright.filesystems.kind import FileSystemKind
-from gridwright.filesystems.playbook_role import PlaybookRole
 from gridwright.filesystems.scale.model import ScaleFileSystem
+from gridwright.services.playbook_role import PlaybookRole
 
 if TYPE_CHECKING:
     from gridwright.filesystems.health import Health, Run

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from gridwright.schedulers.kind import SchedulerKind
 from gridwright.schedulers.network import GridPart, NetworkRule, SharedKey
+from gridwright.services.playbook_role import PlaybookRole
 from gridwright.services.ports import EPHEMERAL, Ports
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.scheduler import LATER_JOBS, REPLACED, SchedulerSection
@@ -109,6 +110,16 @@ class SlurmKind(SchedulerKind[SlurmSection]):
             "gridwright_slurm_configure": setup is not None and sets_up,
             "gridwright_slurm": {} if setup is None else dict(setup.variables),
         }
+
+    def playbook_roles(self) -> Sequence[PlaybookRole]:
+        """The role slurm: packages, key, configuration and daemons."""
+        role = PlaybookRole(
+            name="slurm",
+            task="Set Slurm up",
+            when="gridwright_slurm_configure and gridwright_slurm | length > 0",
+            package="gridwright.schedulers.slurm",
+        )
+        return (role,)
 
     def lab_services(
         self, spec: GridSpec, controller: str, workers: Sequence[str]

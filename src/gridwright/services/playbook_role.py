@@ -1,4 +1,4 @@
-"""A role of the playbook that sets nodes up as clients of a kind of file system."""
+"""A role of the playbook that a kind of file system or scheduler brings."""
 
 from __future__ import annotations
 
