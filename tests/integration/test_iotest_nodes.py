@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -223,7 +224,8 @@ def test_a_killed_node_is_named_and_the_others_go_on(
     record, status = test(seconds=1.5)
     assert status == ExitStatus.ENVIRONMENT
     assert record.status == "complete"
-    assert "node node2 was lost: its connection ended" in text(record, "node-lost")
+    # Its launcher and its connection both tell; either may be the first.
+    assert re.search("node node2 was lost: its (connection|process) ended", text(record, "node-lost"))
     for phase in phases_of(record):
         assert phase.status == "complete"
         assert [node.status for node in phase.nodes] == ["complete", "failed", "complete"]

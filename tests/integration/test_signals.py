@@ -15,6 +15,7 @@ import pytest
 from gridwright.runs.directory import load_run
 from tests.support.command import Command, Running, wait_until
 
+pytestmark = pytest.mark.alone
 SOON_S = 5.0
 """An order to stop is heeded within a second; the rest is for a machine that is busy."""
 LATENCIES: list[float] = []

@@ -53,6 +53,7 @@ def guards_of(running: Running) -> list[psutil.Process]:
     return agent_of(running).children()
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_a_run_can_be_stopped(grid: Grid, tmp_path: Path, token: str, number: signal.Signals) -> None:
     begun = tmp_path / "begun"
@@ -81,6 +82,7 @@ def test_a_run_can_be_stopped(grid: Grid, tmp_path: Path, token: str, number: si
     assert "interrupted" in (run.path / "report.html").read_text()
 
 
+@pytest.mark.alone
 def test_the_data_is_not_half_made_after_an_interrupt(grid: Grid, tmp_path: Path) -> None:
     arguments = grid.arguments([{"test": "sort"}], flags=["--scale", "small"])
     home = grid.library("data") / HOME
