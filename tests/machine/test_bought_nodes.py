@@ -16,6 +16,7 @@ from tests.support.lab import Lab, up
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
 NODES = ["compute1", "compute2", "compute3"]
+SILENT = {"node-silent", "node-down", "version-differs", "filesystem-silent"}
 SITE = """\
 name: site
 nodes: {compute: {count: 3}}
@@ -72,9 +73,9 @@ def test_a_proof_from_outside_reaches_every_node(grid: BoughtGrid) -> None:
     (library,) = document["iotest"]["libraries"]
     for phase in library["phases"]:
         assert {node["node"]: node["status"] for node in phase["nodes"]} == dict.fromkeys(NODES, "complete")
-    for phase in (each for each in library["phases"] if each["phase"] in ("write", "read")):
+    for phase in (each for each in library["phases"] if each["op"] in ("write", "read")):
         assert phase["bytes"] == sum(node["bytes"] for node in phase["nodes"]) > 0
-    assert not {each["name"] for each in document["doctor"]} & {"node-silent", "node-down", "version-differs"}
+    assert not {each["name"] for each in document["doctor"]} & SILENT
     assert {node for each in document["doctor"] for node in each["nodes"]} <= set(NODES)
     assert "this machine" not in ended.err
     assert in_data(grid.lab) == ""

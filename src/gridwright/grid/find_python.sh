@@ -1,5 +1,6 @@
 # Finds the Python on a node that has this very Gridwright, or else one that could have it.
-# Arguments: the name of the part, the Python that asks, its version of Gridwright. Says one line.
+# Arguments: the name of the part, the Python that asks, its version of Gridwright, its minor
+# version of Python. Says one line.
 part=${XDG_CACHE_HOME:-$HOME/.cache}/gridwright/$1
 if [ -x "$2" ] && [ "$("$2" -P -c 'import gridwright; print(gridwright.__version__)' 2>/dev/null)" = "$3" ]; then
     echo "has $2"
@@ -7,7 +8,7 @@ elif [ -x "$part/bin/python" ]; then
     touch -c "$part"
     echo "has $part/bin/python"
 else
-    for name in python3 python3.14 python3.13 python3.12 python3.11; do
+    for name in "python3.$4" python3 python3.14 python3.13 python3.12 python3.11; do
         found=$(command -v "$name") || continue
         if "$found" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
             echo "lacks $(uname -m) $found"

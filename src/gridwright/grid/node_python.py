@@ -16,7 +16,7 @@ from gridwright.schedulers.head_node import HeadNode
 FIND_S = 20.0
 """For a node to say which Pythons it has."""
 UNPACK_S = 120.0
-"""For 3 MB over a slow line, and a start of Python from a shared home directory."""
+"""For 6 MB over a slow line, and a start of Python from a shared home directory."""
 _HERE = Path(__file__).parent
 
 
@@ -48,7 +48,8 @@ class NodePythons:
         """Ask nodes; returns the Pythons of those that lack their part, and losses."""
         lacking: dict[str, str] = {}
         losses: dict[str, str] = {}
-        asked = _script("find_python.sh", node_part().name, sys.executable, __version__)
+        own = (sys.executable, __version__, str(sys.version_info.minor))
+        asked = _script("find_python.sh", node_part().name, *own)
         for node, answer in on_nodes(self._head, nodes, asked, timeout_s=FIND_S).items():
             if answer is None:
                 continue

@@ -15,6 +15,7 @@ import pytest
 
 from gridwright import __version__
 from gridwright.commands import CommandOutput
+from gridwright.doctor.facts.health import CANNOT_LOOK
 from gridwright.grid import node_python
 from gridwright.grid.grid import LOST, SILENT, Grid
 from gridwright.grid.node_part import PACKAGES, node_part
@@ -203,5 +204,29 @@ def test_a_part_has_what_its_programs_import_and_the_same_bytes_each_time() -> N
     node_part.cache_clear()
     assert node_part() == part
     assert part.name.startswith(f"part-{__version__}-")
-    assert len(part.content) < 8_000_000
+    assert len(part.content) < 10_000_000
     assert set(PACKAGES) == {"gridwright", "psutil", "tenacity"}
+
+
+def test_a_file_system_is_looked_at_with_what_a_node_was_given(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lack(monkeypatch)
+    found, _ = pythons(nodes).of(["node1"])
+    request = {"libraries": {}, "settings": {}, "filesystems": {"disk": {"type": "local", "path": "/usr"}}}
+    facts = gathered(found["node1"], request)
+    assert facts["health"] == {"disk": []}, facts["unknown"]
+    part = nodes.place / "node1" / ".cache" / "gridwright" / node_part().name
+    (compiled,) = part.glob("lib/*/site-packages/pydantic_core/*.so")
+    compiled.unlink()
+    facts = gathered(found["node1"], request)
+    assert facts["health"] == {}
+    assert facts["unknown"]["health:disk"].startswith(CANNOT_LOOK)
+
+
+def gathered(python: str, request: object) -> Any:
+    """What a Python tells of its node."""
+    command = with_python(python, ["/nowhere/bin/python", *GATHER[1:]])
+    asked = json.dumps(request).encode()
+    done = subprocess.run(command, input=asked, env={}, capture_output=True, timeout=60, check=True)
+    return json.loads(done.stdout)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged
+from gridwright.doctor.facts.health import CANNOT_LOOK
 from gridwright.doctor.observation import Observation
 from gridwright.doctor.probes.findings import Trial
 
@@ -161,7 +162,7 @@ def _clients(observation: Observation, expected: str) -> Iterator[NodeJudgement]
             if name == section or observation.spec is None or name not in observation.spec.filesystems:
                 continue
             text = f"file system {name}: {why}"
-            looked_at = _can_be_looked_at(observation, node, name)
+            looked_at = _can_be_looked_at(observation, node, name) and not why.startswith(CANNOT_LOOK)
             yield NodeJudgement((node,), judged(False, text, expected) if looked_at else idle(text, expected))
 
 

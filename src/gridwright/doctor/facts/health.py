@@ -17,14 +17,19 @@ _TOLD_OTHERWISE = frozenset(
     }
 )
 """Findings that checks of libraries, places, disks and settings have under their own names."""
+CANNOT_LOOK = "what looks at file systems was brought to this node for another Python"
+"""Beginning of the reason where a node has no more than the part of Gridwright that was brought to it."""
 
 
 def health(described: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Findings about a file system, given as in the grid spec. Raises OSError where it cannot be asked."""
     from gridwright.commands import run_here
     from gridwright.filesystems import kind_of
-    from gridwright.spec.filesystem import FILESYSTEMS
 
+    try:
+        from gridwright.spec.filesystem import FILESYSTEMS
+    except ImportError as error:
+        raise OSError(errno.ENOSYS, f"{CANNOT_LOOK}: {error}") from error
     try:
         filesystem = FILESYSTEMS.get(described["type"]).spec_model.model_validate(described)
         found = kind_of(filesystem).health(filesystem, run_here, str(filesystem.path))
