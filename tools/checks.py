@@ -122,7 +122,19 @@ def test(*more: str, machines: str = "not qemu") -> list[list[Part]]:
     return [
         *check(*more),
         [*lint, images],
-        [pytest("integration", "tests/integration", "-m", "not alone", "-n", "4", *spread, *more)],
+        [
+            pytest(
+                "integration",
+                "tests/integration",
+                "tests/plugin",
+                "-m",
+                "not alone",
+                "-n",
+                "4",
+                *spread,
+                *more,
+            )
+        ],
         [
             pytest(
                 "machine", "tests/machine", "-m", "not alone", "-n", "4", "--dist", "loadfile", *RERUN, *more

@@ -64,6 +64,15 @@ def run() -> None:
         sys.exit(error.status)
     except KeyboardInterrupt:
         sys.exit(ExitStatus.INTERRUPTED)
+    except Exception as error:
+        from gridwright.spec.kinds import extension_at_fault
+
+        fault = extension_at_fault(error)
+        if fault is None:
+            raise
+        typer.echo(f"error: {fault}", err=True)
+        print_json_problems([fault], command=arguments)
+        sys.exit(ExitStatus.ENVIRONMENT)
     sys.exit(status if isinstance(status, int) else ExitStatus.DONE)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from traceback import walk_tb
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
@@ -18,6 +19,9 @@ from gridwright.yamltext.source import show
 from gridwright.yamltext.structure import Model
 
 K = TypeVar("K")
+
+EXTENDED = ("gridwright.filesystems", "gridwright.providers", "gridwright.schedulers")
+"""Groups of entry points by which a site's own packages add kinds."""
 
 
 class KindRegistry(Generic[K]):
@@ -59,8 +63,17 @@ class KindRegistry(Generic[K]):
                 continue
 
     def broken(self) -> list[Problem]:
-        """What is wrong with each extension that cannot be imported."""
-        found: list[Problem] = []
+        """What is wrong with each extension that cannot be imported, or takes the name of a built-in kind."""
+        found = [
+            Problem(
+                f"{self.what} {each.name} of package {_package(each)} is passed over: Gridwright has one of "
+                "that name itself",
+                where=f"entry point {each.value} in {self.group}",
+                remedy="give it another name",
+            )
+            for each in entry_points(group=self.group)
+            if each.name in self._built_in()
+        ]
         for name in self._extended():
             try:
                 self.get(name)
@@ -85,7 +98,7 @@ class KindRegistry(Generic[K]):
         try:
             return cast("K", entry.load())
         except Exception as error:
-            package = entry.dist.name if entry.dist else "an extension"
+            package = _package(entry)
             problem = Problem(
                 f"{self.what} {name} of package {package} cannot be used: {type(error).__name__}: {error}",
                 where=f"entry point {entry.value} in {self.group}",
@@ -99,6 +112,25 @@ class KindRegistry(Generic[K]):
         if near:
             return f"did you mean {near}? In this release: {', '.join(known)}"
         return f"write {' or '.join(known)}"
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist else "of unknown name"
+
+
+def extension_at_fault(error: BaseException) -> Problem | None:
+    """The extension whose code raised, or was running when something raised; None where none was."""
+    modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
+    packages = {name.partition(".")[0] for name in modules}
+    for entry in (each for group in EXTENDED for each in entry_points(group=group)):
+        if entry.module.partition(".")[0] in packages:
+            package = _package(entry)
+            return Problem(
+                f"package {package} failed: {type(error).__name__}: {error}",
+                where=f"entry point {entry.value} in {entry.group}",
+                remedy=f"mend or update package {package}, or leave {entry.name} out of the grid spec",
+            )
+    return None
 
 
 class HasSpecModel(Protocol):

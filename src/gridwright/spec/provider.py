@@ -53,6 +53,8 @@ class ProviderKind:
     """Whether its nodes are bought by type, out of the catalogue."""
     is_this_machine: ClassVar[bool] = False
     """Whether a grid that names no hosts is the machine that Gridwright runs on."""
+    makes_grids: ClassVar[bool] = True
+    """Whether there is anything for up, status and down to do."""
     names_its_nodes: ClassVar[bool] = True
     """Whether it names nodes by their group and a number; a site names them under hosts otherwise."""
     has_own_kernels: ClassVar[bool] = True

@@ -8,6 +8,7 @@ state directory that does not answer is noticed by the command.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import selectors
 import signal
@@ -17,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.errors import ExitStatus, Finding, GridwrightError, Problem
-from gridwright.messages import encode, plain
 from gridwright.runs.events import finding_event, problem_event
 from gridwright.schedulers.job import JobState
 from gridwright.schedulers.scheduler import Scheduler
@@ -25,7 +25,6 @@ from gridwright.workload.exchange import BEAT_S, REQUEST, SAMPLES, Exchange, Tai
 from gridwright.workload.grid_job import GridJob
 from gridwright.workload.grid_jobs import PREFIX, GridJobs
 from gridwright.workload.grid_running import GridRunning, job_request
-from gridwright.workload.messages import Chore, ChoreRequest, ChoreResult, GridRequest, RunRequest
 from gridwright.workload.scheduler_calls import SchedulerCalls
 
 _TICK_S = (0.05, 0.4)
@@ -41,11 +40,12 @@ _CHORE_TIME_S = 24 * 3600.0
 class GridAgent:
     """One run of the workload on the nodes of a grid.
 
-    Where it is asked for no run, all data sets are removed, and the answer is an event `chore`.
+    `request` is that of `plan_request`, with `state`, the grid's state directory; with `only` it is a
+    chore and the libraries, and the answer an event `chore`.
     """
 
     def __init__(
-        self, request: GridRequest, open_scheduler: Callable[[], Scheduler], output: int = 1
+        self, request: dict[str, Any], open_scheduler: Callable[[], Scheduler], output: int = 1
     ) -> None:
         self._request = request
         self._output = output
@@ -63,7 +63,7 @@ class GridAgent:
         if event["event"] not in ("progress", "sample"):
             self._happened = time.monotonic()
         self._told = time.monotonic()
-        line = memoryview(encode(event) + b"\n")
+        line = memoryview(json.dumps(event, separators=(",", ":")).encode() + b"\n")
         try:
             while line:
                 line = line[os.write(self._output, line) :]
@@ -104,7 +104,7 @@ class GridAgent:
                 problem_event(
                     Problem(
                         what=f"the workload cannot be run: {error.strerror or error}",
-                        where=str(error.filename or self._request.state),
+                        where=str(error.filename or self._request["state"]),
                         remedy="check that the grid's state directory is there, and who may write to it",
                     )
                 )
@@ -112,39 +112,38 @@ class GridAgent:
             return ExitStatus.ENVIRONMENT
 
     def _run(self) -> ExitStatus:
-        state = Path(self._request.state)
+        state = Path(self._request["state"])
         stale = dead_runs(state)
         self._exchange = Exchange.create(state)
         self._jobs = GridJobs(self._exchange, self._calls, self._tell, self.say)
         try:
             self._clear(stale)
-            run = self._request.run
-            if run is None:
-                return self._do_only("clean")
+            if "only" in self._request:
+                return self._do_only(self._request["only"])
             result = self._chore("prepare")
             if self._stop:
                 return self._interrupted()
-            if result is None or result.exit != ExitStatus.DONE:
-                return result.exit if result is not None else ExitStatus.ENVIRONMENT
-            return self._launch_all(run)
+            if result is None or result["exit"] != ExitStatus.DONE:
+                return ExitStatus(result["exit"]) if result is not None else ExitStatus.ENVIRONMENT
+            return self._launch_all()
         except BaseException:
             self._cancel()
             raise
         finally:
             self._exchange.remove()
 
-    def _do_only(self, chore: Chore) -> ExitStatus:
+    def _do_only(self, chore: str) -> ExitStatus:
         result = self._chore(chore)
         if result is None:
             self._cancel()
             return ExitStatus.INTERRUPTED if self._stop else ExitStatus.ENVIRONMENT
-        self.say({"event": "chore", **plain(result)})
-        return result.exit
+        self.say({"event": "chore"} | result)
+        return ExitStatus(result["exit"])
 
     # The launches.
 
-    def _launch_all(self, run: RunRequest) -> ExitStatus:
-        running = GridRunning(run, self._exchange, self._jobs, self.say)
+    def _launch_all(self) -> ExitStatus:
+        running = GridRunning(self._request, self._exchange, self._jobs, self.say)
         running.begin()
         while not running.ended and not self._stop and not self._jobs.gone:
             self._turn()
@@ -162,7 +161,7 @@ class GridAgent:
             return ExitStatus.ENVIRONMENT
         if self._stop:
             return ExitStatus.INTERRUPTED
-        if running.strays and not run.keep:
+        if running.strays and not self._request["keep"]:
             self._tidy()
         return ExitStatus.DONE
 
@@ -220,13 +219,11 @@ class GridAgent:
 
     # Chores.
 
-    def _chore(self, chore: Chore, seconds: float | None = None) -> ChoreResult | None:
+    def _chore(self, chore: str, seconds: float | None = None) -> dict[str, Any] | None:
         """Have a node do something, for at most `seconds`; returns what came of it, None if nothing did."""
-        run = self._request.run
-        cores = run.workers if run is not None and chore == "prepare" else 1
-        asked = ChoreRequest(chore, self._request.libraries, run if chore == "prepare" else None)
-        self._exchange.write(chore, REQUEST, asked)
-        ended: list[GridJob[ChoreResult]] = []
+        cores = self._request["workers"] if chore == "prepare" else 1
+        self._exchange.write(chore, REQUEST, self._request | {"chore": chore})
+        ended: list[GridJob] = []
         self._jobs.add(
             GridJob(
                 chore,
@@ -237,7 +234,6 @@ class GridAgent:
                     time_limit_s=_CHORE_TIME_S if seconds is None else seconds,
                     restart=True,
                 ),
-                leaves=ChoreResult,
                 quiet_s=_CHORE_QUIET_S,
                 begun=lambda _: None,
                 ended=ended.append,
@@ -257,7 +253,7 @@ class GridAgent:
         text = f"node {node} was lost, or what ran jobs there, during the job {chore}: it was started again"
         self._tell(Finding("warning", "workload-requeued", text, f"see why {node} failed"))
 
-    def _chore_failed(self, job: GridJob[ChoreResult]) -> None:
+    def _chore_failed(self, job: GridJob) -> None:
         log = f"look into its log, {job.job.log}" if job.job and job.job.log else "see gridwright jobs"
         where = job.node
         what = f"the job {job.name} of the workload failed: {job.reason}"
@@ -266,7 +262,7 @@ class GridAgent:
     def _tidy(self) -> None:
         """Remove what launches left whose nodes were lost: a node sees the libraries, not this machine."""
         result = self._chore("tidy", _TIDY_S)
-        if result is None or result.exit != ExitStatus.DONE:
+        if result is None or result["exit"] != ExitStatus.DONE:
             self._cancel()
             text = (
                 f"directories of lost launches, .gridwright-workload-{self._exchange.run_id}-*, may be left"

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any
 
 from gridwright.schedulers.job import Job, JobRequest, JobState
 from gridwright.workload.exchange import Tail
-from gridwright.workload.messages import JobStart
-
-Result = TypeVar("Result")
 
 
 @dataclass(slots=True)
-class GridJob(Generic[Result]):
+class GridJob:
     """A job of the run, until its result is there or it is given up."""
 
     name: str
     """In the exchange directory."""
     request: JobRequest
-    leaves: type[Result]
-    """What kind of result it leaves."""
     quiet_s: float
     """A job that runs and for so long neither said anything nor ended hangs."""
-    begun: Callable[[GridJob[Result]], None]
+    begun: Callable[[GridJob], None]
     """Called each time it has started on a node."""
-    ended: Callable[[GridJob[Result]], None]
+    ended: Callable[[GridJob], None]
     """Called once."""
-    lost: Callable[[GridJob[Result], str, bool], None]
+    lost: Callable[[GridJob, str, bool], None]
     """Called each time its node, which is named, was lost and it starts again; and whether it had begun."""
     id: str | None = None
     submissions: int = 0
@@ -36,10 +31,10 @@ class GridJob(Generic[Result]):
     """Unix time of the last submission."""
     job: Job | None = None
     """As the scheduler saw it last."""
-    starts: list[JobStart] = field(default_factory=list)
+    starts: list[dict[str, Any]] = field(default_factory=list)
     on: str | None = None
     """The node on which it has begun, as far as is known."""
-    result: Result | None = None
+    result: dict[str, Any] | None = None
     reason: str = ""
     """Why there is no result."""
     node_lost: bool = False
@@ -57,7 +52,7 @@ class GridJob(Generic[Result]):
     def node(self) -> str | None:
         """Where it runs, or ran last."""
         if self.starts:
-            return self.starts[-1].node
+            return str(self.starts[-1]["node"])
         return self.job.node if self.job else None
 
     @property

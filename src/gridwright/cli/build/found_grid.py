@@ -48,7 +48,7 @@ def asked_spec(file: Path | None) -> GridSpec | None:
     from gridwright.spec import load_spec
 
     spec = load_spec(file or DEFAULT_SPEC)
-    return None if file is None and spec.provider_kind.is_this_machine else spec
+    return None if file is None and not spec.provider_kind.makes_grids else spec
 
 
 def only(names: Sequence[str]) -> int:

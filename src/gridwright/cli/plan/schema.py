@@ -8,8 +8,12 @@ def schema() -> None:
     """
     import json
 
-    from gridwright.cli.output import Output
-    from gridwright.spec import json_schema
+    import typer
 
+    from gridwright.cli.output import Output
+    from gridwright.spec import FILESYSTEMS, PROVIDERS, SCHEDULERS, json_schema
+
+    for problem in [*FILESYSTEMS.broken(), *PROVIDERS.broken(), *SCHEDULERS.broken()]:
+        typer.echo(f"warning: {problem}", err=True)
     # A document of its own kind, without the keys of results.
     Output("schema").write(json.dumps(json_schema(), indent=2))

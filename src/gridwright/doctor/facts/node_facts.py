@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from pydantic import BaseModel, Field
 
 from gridwright.doctor.facts.gather import gather
-from gridwright.doctor.messages import FactsRequest
 from gridwright.errors import Level
 
 
@@ -190,6 +192,10 @@ class NodeFacts(BaseModel):
     """By section."""
 
 
-def node_facts(request: FactsRequest) -> NodeFacts:
+def node_facts(
+    paths: Mapping[str, str],
+    wanted: Mapping[str, Iterable[str]] | None = None,
+    filesystems: Mapping[str, Mapping[str, Any]] | None = None,
+) -> NodeFacts:
     """Facts of this node; see `gather`."""
-    return NodeFacts.model_validate(gather(request))
+    return NodeFacts.model_validate(gather(paths, wanted, filesystems))

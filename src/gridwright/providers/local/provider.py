@@ -24,6 +24,7 @@ class LocalProvider(Provider):
 
     name = "local"
     is_this_machine = True
+    makes_grids = False
     names_its_nodes = False
 
     def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:

@@ -26,7 +26,7 @@ class SshSection(SchedulerSection):
 
 
 class SshKind(SchedulerKind[SshSection]):
-    """Has no queue: users cannot submit jobs."""
+    """Has no queue: users cannot hand in jobs."""
 
     spec_model = SshSection
 

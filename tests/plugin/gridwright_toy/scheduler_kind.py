@@ -1,0 +1,46 @@
+"""The kind `toy` of schedulers: its section of the grid spec, and how it is opened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from gridwright.schedulers.kind import SchedulerKind
+from gridwright.spec.scheduler import LATER_JOBS, REPLACED, SchedulerSection
+
+if TYPE_CHECKING:
+    from gridwright_toy.scheduler import ToyScheduler
+
+    from gridwright.schedulers.head_node import HeadNode
+    from gridwright.spec.model import GridSpec
+
+
+class ToySection(SchedulerSection):
+    """The toy scheduler, which starts every job at once."""
+
+    runs_on_one_machine: ClassVar[bool] = True
+
+    type: Annotated[Literal["toy"], REPLACED] = Field(
+        description="The kind of scheduler: toy starts every job at once."
+    )
+    greeting: Annotated[str, LATER_JOBS] = Field(
+        default="hello", description="What each job finds in TOY_GREETING."
+    )
+
+
+class ToySchedulerKind(SchedulerKind[ToySection]):
+    """Opens the toy scheduler."""
+
+    spec_model = ToySection
+
+    def open(self, spec: GridSpec, head: HeadNode) -> ToyScheduler:
+        """The jobs of a grid, which lie in its state directory."""
+        from gridwright_toy.scheduler import ToyScheduler
+
+        from gridwright.schedulers.state_directory import state_directory
+
+        return ToyScheduler(state_directory(spec), self.section(spec).greeting)
+
+
+KIND = ToySchedulerKind()
