@@ -11,8 +11,8 @@ from gridwright.model.grid import check_against_catalogue
 from gridwright.providers.aws import kept_spec
 from gridwright.providers.aws.bill import bill
 from gridwright.providers.aws.changes import holders
+from gridwright.providers.aws.cost_lines import CostLine
 from gridwright.providers.aws.layout import Layout, aws_layout
-from gridwright.providers.aws.results import CostLine
 from gridwright.spec.model import GridSpec
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from gridwright.providers.aws.changes import FieldChange, ResourceChange
-from gridwright.providers.aws.results import AwsDown, AwsStatus, AwsUp, CostLine, DownPlan, total
+from gridwright.providers.aws.cost_lines import CostLine, total
 from gridwright.report.terminal.frame import framed_table, text_of
 from gridwright.spec.hosts import fold_hosts
 from gridwright.units import HOURS_PER_MONTH
+
+if TYPE_CHECKING:
+    from gridwright.providers.aws.changes import FieldChange, ResourceChange
+    from gridwright.providers.aws.results import AwsDown, AwsStatus, AwsUp, DownPlan
 
 _STANDING = {
     "up": "is up",

@@ -6,17 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from gridwright.providers.aws.changes import FieldChange, ResourceChange
+from gridwright.providers.aws.cost_lines import CostLine, total
 
 Standing = Literal["up", "not-up", "storage-only", "half-made"]
 """storage-only: file systems are kept, and no machine runs; half-made: a stack is not whole."""
-
-
-@dataclass(frozen=True, slots=True)
-class CostLine:
-    """One line of the bill; None where no price is known."""
-
-    what: str
-    usd_per_hour: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +191,3 @@ class AwsDown:
         from gridwright.providers.aws.printed import down_lines
 
         return "\n".join(down_lines(self))
-
-
-def total(lines: tuple[CostLine, ...]) -> float | None:
-    """The sum of a bill; None where a price is missing."""
-    prices = [each.usd_per_hour for each in lines]
-    return None if None in prices else sum(each for each in prices if each is not None)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from gridwright.providers.aws import retired
 from gridwright.providers.aws.bill import bill
+from gridwright.providers.aws.cost_lines import total
 from gridwright.providers.aws.fsx import fsx_file_systems
 from gridwright.providers.aws.instances import claims, instances, machines
 from gridwright.providers.aws.kept_spec import kept_spec
@@ -19,7 +20,6 @@ from gridwright.providers.aws.results import (
     MachineStatus,
     StackStatus,
     Standing,
-    total,
 )
 from gridwright.providers.aws.section import Aws
 from gridwright.providers.aws.session import Cloud, reason_remedy

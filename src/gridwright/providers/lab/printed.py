@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from gridwright.providers.lab.status import FileSystemStatus, LabStatus, NodeStatus
 from gridwright.report.terminal.frame import framed_table, text_of
+
+if TYPE_CHECKING:
+    from gridwright.providers.lab.status import FileSystemStatus, LabStatus, NodeStatus
 
 _STANDING = {"not-up": "is not up", "half-made": "is half made: run gridwright up or down", "up": "is up"}
 
