@@ -24,7 +24,7 @@ from gridwright.workload.launch import Launch, WrongAnswer
 from gridwright.workload.programs.program import Program
 from gridwright.workload.programs.sampling import read_sample, write_result
 from gridwright.workload.table_facts import TableFacts
-from gridwright.workload.traffic import Traffic
+from gridwright.workload.traffic import LaunchTraffic
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -107,7 +107,7 @@ def launch(
         work=directory,
         util=directory,
         tables=tables,
-        traffic=Traffic(Traffic.create()),
+        traffic=LaunchTraffic(LaunchTraffic.create()),
         cores=1,
         memory_bytes=1 << 30,
         settings=SETTINGS | dict(settings or {}),

@@ -154,3 +154,63 @@ def test_no_file_is_a_drawer_for_everything() -> None:
 
 def test_every_module_says_what_it_is_for() -> None:
     assert [module for module in modules() if not ast.get_docstring(tree(module))] == []
+
+
+def module_names() -> dict[str, Path]:
+    """Every module by its dotted name; a package by its `__init__`."""
+    parts = {module: module.relative_to(SOURCE.parent).with_suffix("").parts for module in modules()}
+    return {".".join(each[:-1] if each[-1] == "__init__" else each): path for path, each in parts.items()}
+
+
+def import_graph() -> dict[str, set[str]]:
+    """What each module imports when it runs, at its beginning or later; types alone make no circle."""
+    names = module_names()
+    graph: dict[str, set[str]] = {}
+    for name, path in names.items():
+        tree = ast.parse(path.read_text())
+        for branch in [each for each in ast.walk(tree) if isinstance(each, ast.If)]:
+            if isinstance(branch.test, ast.Name) and branch.test.id == "TYPE_CHECKING":
+                branch.body = []
+        found: set[str] = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                for alias in node.names:
+                    full = f"{node.module}.{alias.name}"
+                    found.add(full if full in names else node.module)
+        graph[name] = (found & names.keys()) - {name}
+    return graph
+
+
+def test_no_files_import_each_other() -> None:
+    left = import_graph()
+    while left:
+        free = [name for name, imports in left.items() if not imports & left.keys()]
+        assert free, f"a circle is among these: {in_a_circle(left)}"
+        for name in free:
+            del left[name]
+
+
+def in_a_circle(graph: dict[str, set[str]]) -> list[str]:
+    """One circle of a graph in which every module imports another one of it."""
+    path = [sorted(graph)[0]]
+    while (following := sorted(graph[path[-1]] & graph.keys())[0]) not in path:
+        path.append(following)
+    return path[path.index(following) :]
+
+
+SHIPPED = ("node_programs/scratch/", "providers/aws/claim/", "providers/aws/boot/")
+"""Programs of their own that nodes run without Gridwright: each has its own names."""
+
+
+def test_a_name_of_a_class_stands_for_one_thing() -> None:
+    places: dict[tuple[str, str], list[str]] = {}
+    for module in modules():
+        where = module.relative_to(SOURCE).as_posix()
+        program = next((each for each in SHIPPED if where.startswith(each)), "")
+        for node in ast.walk(ast.parse(module.read_text())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault((program, node.name), []).append(where)
+    assert len(places) > 400
+    assert {name: found for (_, name), found in places.items() if len(found) > 1} == {}

@@ -1,7 +1,7 @@
 """The catalogue: what can be bought, with the source and the date of every figure."""
 
 from gridwright.catalog.contents import Catalog
-from gridwright.catalog.facts import Measured, Source
+from gridwright.catalog.facts import MeasuredRate, Source
 from gridwright.catalog.instances import Ebs, InstanceStore, InstanceType, Network, StoreMeasured
 from gridwright.catalog.load import load_catalog
 from gridwright.catalog.managed import ManagedDeployment, Tier
@@ -15,7 +15,7 @@ __all__ = [
     "InstanceStore",
     "InstanceType",
     "ManagedDeployment",
-    "Measured",
+    "MeasuredRate",
     "Network",
     "Price",
     "ServicePrices",

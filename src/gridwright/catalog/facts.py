@@ -17,7 +17,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredRate:
     """A rate that somebody measured, kept beside the listed one.
 
     `source` is a fact id of a published paper, such as `002.t2.m5n.8xlarge`.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from gridwright.catalog.facts import Measured
+from gridwright.catalog.facts import MeasuredRate
 from gridwright.catalog.instances import (
     Architecture,
     Ebs,
@@ -47,7 +47,7 @@ operations times the block is a floor of the throughput.
 class Beside:
     """What other files know about instance types: by type, or by family for all of its types."""
 
-    network: dict[str, Measured]
+    network: dict[str, MeasuredRate]
     burst_s: dict[str, float]
     store: dict[str, tuple[StoreMeasured, ...]]
     store_rates: dict[tuple[str, str], tuple[float, str]]
@@ -88,7 +88,7 @@ def read_beside() -> Beside:
         factor, divisor = per(unit)
         rate = float(value) * factor
         if quantity == "network":
-            beside.network[name] = Measured(rate, fact)
+            beside.network[name] = MeasuredRate(rate, fact)
             if burst_s:
                 beside.burst_s[name] = float(burst_s)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from gridwright.catalog.facts import Measured, Source
+from gridwright.catalog.facts import MeasuredRate, Source
 
 Provider = Literal["aws", "oci"]
 PROVIDERS: tuple[Provider, ...] = ("aws", "oci")
@@ -25,7 +25,7 @@ class Network:
 
     baseline_bytes_per_s: float
     peak_bytes_per_s: float
-    measured: Measured | None = None
+    measured: MeasuredRate | None = None
     burst_s: float | None = None
     nics: int = 1
 

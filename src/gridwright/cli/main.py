@@ -83,10 +83,10 @@ def print_json_problems(problems: Sequence[Problem], *, command: Sequence[str]) 
         return
     from dataclasses import asdict
 
-    from gridwright.cli.output import Answer, Output
+    from gridwright.cli.output import LazyResult, Output
 
     verb = next((word for word in command if not word.startswith("-")), None)
     refusal = {"ok": False, "problems": [asdict(problem) for problem in problems]}
     # Where stdout takes nothing, stderr has said what is wrong.
     with contextlib.suppress(GridwrightError):
-        Output(verb, json=True).show(Answer(document=lambda: refusal, text=str))
+        Output(verb, json=True).show(LazyResult(document=lambda: refusal, text=str))

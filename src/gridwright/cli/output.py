@@ -5,26 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+    from gridwright.providers.provider import Result
 
 SCHEMA = 1
 """Version of all documents; it rises when a key changes its meaning."""
 
 
-class Result(Protocol):
-    """What a command found or did, which can be read in two ways."""
-
-    def document(self) -> Mapping[str, Any]:
-        """The result in plain values, without the keys `schema` and `command`."""
-
-    def text(self) -> str:
-        """The result for people, on one line or several; may be empty."""
-
-
-class Answer:
+class LazyResult:
     """A result that is put together where it is printed; only what is asked for is made."""
 
     def __init__(self, *, document: Callable[[], Mapping[str, Any]], text: Callable[[], str]) -> None:

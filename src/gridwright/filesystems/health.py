@@ -62,7 +62,7 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class TargetHealth:
     """One storage unit of a file system. Sizes in bytes; None is what is not known."""
 
     name: str
@@ -104,6 +104,6 @@ class Health:
     findings: Sequence[Finding] = ()
     """What is wrong, the worst first."""
     servers: Sequence[Server] = ()
-    targets: Sequence[Target] = ()
+    targets: Sequence[TargetHealth] = ()
     capacity_bytes: int | None = None
     available_bytes: int | None = None

@@ -26,7 +26,7 @@ def is_served(kernel_type: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class MountFacts:
+class LibraryMount:
     """Facts of a mounted file system and its device; None where the kernel does not say.
 
     `read_ahead_bytes` and `scheduler` are of the block device, see
@@ -62,7 +62,7 @@ class MountFacts:
         return asdict(self)
 
 
-def describe_mount(path: Path) -> MountFacts:
+def describe_mount(path: Path) -> LibraryMount:
     """Describe the file system that holds `path`, which must exist.
 
     Raises OSError if the path cannot be looked at.
@@ -75,7 +75,7 @@ def describe_mount(path: Path) -> MountFacts:
     status = os.statvfs(real)
     unit = status.f_frsize
     queue = Path("/sys/block") / disk / "queue" if disk else None
-    return MountFacts(
+    return LibraryMount(
         mount_point=mount.mountpoint,
         filesystem_type=mount.fstype,
         options=mount.opts,

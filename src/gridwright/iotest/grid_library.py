@@ -13,7 +13,7 @@ from gridwright.iotest.coordinator import Coordinator
 from gridwright.iotest.engine import PhasePlan, StreamPlan
 from gridwright.iotest.events import Emit
 from gridwright.iotest.grid_members import Members
-from gridwright.iotest.grid_opening import Opened, is_shared, open_library
+from gridwright.iotest.grid_opening import OpenedLibrary, is_shared, open_library
 from gridwright.iotest.grid_phase import GridPhase, NodeRun
 from gridwright.iotest.library_facts import (
     cached_finding,
@@ -132,7 +132,7 @@ class GridLibraryTest:
         self._plans = NodePlans(members.shares, self._space.file_bytes)
         return phases
 
-    def _use_kept(self, opened: Opened) -> bool:
+    def _use_kept(self, opened: OpenedLibrary) -> bool:
         """Take the kept sets of all nodes, where each has one of the same test."""
         kept = [opened.kept.get(name) for name in self._members.names]
         sets = [each for each in kept if each is not None]

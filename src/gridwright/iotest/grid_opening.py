@@ -17,7 +17,7 @@ from gridwright.runs.events import finding_event
 
 
 @dataclass(slots=True)
-class Opened:
+class OpenedLibrary:
     """What the nodes say of a library."""
 
     memory_backed: bool = False
@@ -28,12 +28,12 @@ class Opened:
 
 async def open_library(
     members: Members, target: LibraryTarget, options: IotestOptions, run: str, emit: Emit
-) -> Opened:
+) -> OpenedLibrary:
     """Have all nodes look at the library. Raises LibraryFailed and NodesFailed."""
     # Whether a rate is steady is seen on all nodes together.
     order = Open(target, replace(options, until_steady_s=None), run)
     answers = await members.ask(order, OpenedThere, "opening the library")
-    opened = Opened()
+    opened = OpenedLibrary()
     told = set()
     for name, answer in answers.items():
         if not opened.rooms:

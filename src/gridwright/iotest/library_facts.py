@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from gridwright.errors import Finding
-from gridwright.filesystems.mounts import MountFacts, describe_mount
+from gridwright.filesystems.mounts import LibraryMount, describe_mount
 from gridwright.iotest.options import LibraryTarget
 from gridwright.iotest.outcome import Mismatch
 from gridwright.iotest.scratch import remove_stale
 from gridwright.units import format_bytes
 
 
-def describe_library(target: LibraryTarget) -> tuple[MountFacts, list[Finding]]:
+def describe_library(target: LibraryTarget) -> tuple[LibraryMount, list[Finding]]:
     """What lies below a library, and what is to be said of it. Raises OSError if it is no directory."""
     path = Path(target.path)
     if not path.is_dir():
@@ -22,7 +22,7 @@ def describe_library(target: LibraryTarget) -> tuple[MountFacts, list[Finding]]:
     return mount, list(_remarks(target, mount))
 
 
-def _remarks(target: LibraryTarget, mount: MountFacts) -> list[Finding]:
+def _remarks(target: LibraryTarget, mount: LibraryMount) -> list[Finding]:
     found = []
     if mount.memory_backed:
         found.append(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.errors import Finding, Problem
-from gridwright.filesystems.mounts import MountFacts
+from gridwright.filesystems.mounts import LibraryMount
 from gridwright.iotest import failures, figures, sweep
 from gridwright.iotest.drive import Driven, Live, Stalled, drive
 from gridwright.iotest.engine import PhasePlan, StreamPlan
@@ -60,7 +60,7 @@ class LibraryTest:
         self._path = Path(target.path)
         self._streams = options.streams if options.streams is not None else target.cores
         self._seed = options.seed if options.seed is not None else secrets.randbits(62)
-        self._mount: MountFacts
+        self._mount: LibraryMount
         self._space: SpacePlan
         self._scratch: Scratch | None = None
         self._readable: list[StreamPlan] = []

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.errors import ExitStatus, Problem
-from gridwright.filesystems.mounts import MountFacts
+from gridwright.filesystems.mounts import LibraryMount
 from gridwright.iotest import failures
 from gridwright.iotest.drive import Stalled
 from gridwright.iotest.library_facts import describe_library, tidied
@@ -57,7 +57,7 @@ class NodeTest:
         self._stop = stop
         self._target: LibraryTarget
         self._options: IotestOptions
-        self._mount: MountFacts
+        self._mount: LibraryMount
         self._run = ""
         self._scratch: Scratch | None = None
         self._handlers: dict[type[Numbered], Callable[[Any], Answer]] = {

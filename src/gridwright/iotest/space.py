@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from gridwright.errors import Problem
-from gridwright.filesystems.mounts import MountFacts
+from gridwright.filesystems.mounts import LibraryMount
 from gridwright.iotest.options import IotestOptions
 from gridwright.units import format_bytes
 
@@ -48,7 +48,7 @@ class NotEnoughSpace(Exception):
 
 
 def plan_space(
-    directory: Path, mount: MountFacts, options: IotestOptions, *, library: str, streams: int
+    directory: Path, mount: LibraryMount, options: IotestOptions, *, library: str, streams: int
 ) -> SpacePlan:
     """Decide file sizes for `streams` streams; files of the mixed phase come on top.
 
@@ -57,7 +57,7 @@ def plan_space(
     return divide(look(directory, mount, options), directory, options, library=library, streams=streams)
 
 
-def look(directory: Path, mount: MountFacts, options: IotestOptions) -> Room:
+def look(directory: Path, mount: LibraryMount, options: IotestOptions) -> Room:
     """See what may be used. Raises OSError if the file system does not say."""
     status = os.statvfs(directory)
     free = status.f_bavail * status.f_frsize

@@ -12,7 +12,7 @@ from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 
 if TYPE_CHECKING:
-    from gridwright.providers.rendering import Machine
+    from gridwright.providers.rendering import HostMachine
 
 
 def machines_of_types(spec: GridSpec, *, threads: bool = True) -> GridMachines:
@@ -24,7 +24,7 @@ def machines_of_types(spec: GridSpec, *, threads: bool = True) -> GridMachines:
     return GridMachines(controller=CONTROLLER, nodes=nodes)
 
 
-def machines_like(spec: GridSpec, machine: Machine) -> GridMachines:
+def machines_like(spec: GridSpec, machine: HostMachine) -> GridMachines:
     """Nodes that are like this machine, which is their controller."""
     here = machine.hardware
     nodes = hardware_of_nodes(spec, dict.fromkeys(spec.nodes, here))

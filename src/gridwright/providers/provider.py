@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.site import Site
     from gridwright.providers.caller import Caller
     from gridwright.providers.read_me import Notes
-    from gridwright.providers.rendering import Machine, Rendering
+    from gridwright.providers.rendering import HostMachine, Rendering
     from gridwright.schedulers.head_node import HeadNode
     from gridwright.schedulers.machines import GridMachines
     from gridwright.schedulers.set_up import SchedulerSetup
@@ -76,7 +76,7 @@ class Provider(ProviderKind):
 
         return LocalHeadNode()
 
-    def render(self, spec: GridSpec, machine: Machine, release: str | None) -> Rendering:
+    def render(self, spec: GridSpec, machine: HostMachine, release: str | None) -> Rendering:
         """Every file of a grid that can be made before it exists; the same arguments give the same bytes.
 
         `machine` is the one that Gridwright runs on. Raises GridwrightError (INPUT) for what cannot be
@@ -97,7 +97,7 @@ class Provider(ProviderKind):
             compute=[node for name, group in spec.nodes.items() for node in group.node_names(name)]
         )
 
-    def machines(self, spec: GridSpec, machine: Machine) -> GridMachines:
+    def machines(self, spec: GridSpec, machine: HostMachine) -> GridMachines:
         """The machines that its scheduler is set up for. Raises GridwrightError (INPUT)."""
         from gridwright.providers.machines import machines_like
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class HostMachine:
     """The machine that Gridwright runs on: what it is as a node, and what its kernel has."""
 
     hardware: NodeHardware
@@ -47,10 +47,12 @@ def render(
 
     `release` is the one of its scheduler; None: the oldest that is known.
     """
-    return provider_of(spec).render(spec, Machine(machine, cgroups), release)
+    return provider_of(spec).render(spec, HostMachine(machine, cgroups), release)
 
 
-def render_playbook(provider: Provider, spec: GridSpec, machine: Machine, release: str | None) -> Rendering:
+def render_playbook(
+    provider: Provider, spec: GridSpec, machine: HostMachine, release: str | None
+) -> Rendering:
     """The playbook, the files of the scheduler, and README.md: all there is where nodes are there already.
 
     Raises GridwrightError (INPUT) for types that the catalogue does not know.

@@ -22,7 +22,7 @@ from gridwright.report.figures import (
 from gridwright.report.plot import COLOURS, Chart, axis_title, layout_of, plain_axis, rate_axis, safe
 from gridwright.report.tables import Cell, Table, table_of
 from gridwright.report.verdict import phase_of
-from gridwright.runs.records import LibraryRecord, NodeFacts, NodePhase, PhaseRecord
+from gridwright.runs.records import LibraryRecord, NodePhaseRecord, PhaseRecord, TestedNode
 
 MOST_NODES = 40
 """More bars than this nobody tells apart; those of the slowest nodes are drawn."""
@@ -53,7 +53,7 @@ def slowest(phases: Sequence[PhaseRecord], most: int) -> list[str]:
     return [name for name in names if name in lowest]
 
 
-def figure(phase: PhaseRecord, node: NodePhase) -> float | None:
+def figure(phase: PhaseRecord, node: NodePhaseRecord) -> float | None:
     """The figure of a node in a phase: operations/s of metadata, else bytes/s."""
     return node.ops_per_s if phase.op == "metadata" else node.rate_last_bytes_per_s
 
@@ -141,7 +141,7 @@ def nodes_table(library: LibraryRecord) -> Table | None:
     if not rows:
         return None
     required = library.requires_bytes_per_s_per_core
-    columns: dict[str, Callable[[tuple[PhaseRecord, NodePhase]], str | Cell]] = {
+    columns: dict[str, Callable[[tuple[PhaseRecord, NodePhaseRecord]], str | Cell]] = {
         "Node": lambda row: row[1].node,
         "Operation": lambda row: row[0].op,
         "Streams": lambda row: count(row[1].streams),
@@ -163,12 +163,12 @@ def nodes_table(library: LibraryRecord) -> Table | None:
     return replace(table, note=note, folded=len(rows) > _FOLDED)
 
 
-def _together(phase: PhaseRecord) -> NodePhase:
+def _together(phase: PhaseRecord) -> NodePhaseRecord:
     """The figures of all nodes as a row below those of each."""
     through = [node for node in phase.nodes if node.status != "failed"]
     name = "all" if len(through) == len(phase.nodes) else f"all but {len(phase.nodes) - len(through)}"
     same = {key: getattr(phase, key) for key in _SAME}
-    return NodePhase.model_validate(
+    return NodePhaseRecord.model_validate(
         {
             **same,
             "latency_us": phase.latency_us.model_dump(),
@@ -194,17 +194,17 @@ _SAME = (
 )
 
 
-def _cpu(node: NodePhase) -> str:
+def _cpu(node: NodePhaseRecord) -> str:
     if node.cpu_user_s is None or node.cpu_system_s is None:
         return ABSENT
     return plain(node.cpu_user_s + node.cpu_system_s)
 
 
-def _began(node: NodePhase) -> str:
+def _began(node: NodePhaseRecord) -> str:
     return ABSENT if node.start_offset_s is None else f"{node.start_offset_s * 1000:+.1f} ms"
 
 
-def _state(row: tuple[PhaseRecord, NodePhase]) -> str | Cell:
+def _state(row: tuple[PhaseRecord, NodePhaseRecord]) -> str | Cell:
     node = row[1]
     if node.status == "failed":
         return Cell("failed", "failed")
@@ -214,7 +214,7 @@ def _state(row: tuple[PhaseRecord, NodePhase]) -> str | Cell:
     return "" if node.status == "complete" else node.status
 
 
-def facts_table(nodes: Sequence[NodeFacts]) -> Table | None:
+def facts_table(nodes: Sequence[TestedNode]) -> Table | None:
     """What the nodes are."""
     if not nodes:
         return None

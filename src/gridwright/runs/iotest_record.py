@@ -13,10 +13,10 @@ from gridwright.runs.records import (
     IotestRecord,
     Latency,
     LibraryRecord,
-    NodeFacts,
     PhaseRecord,
     Status,
     Sweep,
+    TestedNode,
 )
 
 SAMPLE_KEYS = (
@@ -44,7 +44,7 @@ class IotestReducer:
     libraries: list[LibraryRecord] = field(default_factory=list)
     findings: list[FindingRecord] = field(default_factory=list)
     samples: list[dict[str, Any]] = field(default_factory=list)
-    nodes: list[NodeFacts] = field(default_factory=list)
+    nodes: list[TestedNode] = field(default_factory=list)
     _open: Event | None = None
     _moved: list[dict[str, Any]] = field(default_factory=list)
 
@@ -56,7 +56,7 @@ class IotestReducer:
             fields = {key: value for key, value in event.items() if key != "event"}
             self.libraries.append(LibraryRecord(**fields, met=None))
         elif kind == "nodes":
-            self.nodes = [NodeFacts.model_validate(node) for node in event["nodes"]]
+            self.nodes = [TestedNode.model_validate(node) for node in event["nodes"]]
         elif kind == "device" and self.libraries:
             self.libraries[-1].device = event["device"]
         elif kind in {"finding", "problem"}:

@@ -101,7 +101,7 @@ class Steady(Record):
     change_points_s: list[float]
 
 
-class Stall(Record):
+class StallRecord(Record):
     """Streams stood still at the same time: from `start_s` after the start of the phase on.
 
     The longest of them for `seconds`.
@@ -112,7 +112,7 @@ class Stall(Record):
     streams: int
 
 
-class NodePhase(Record):
+class NodePhaseRecord(Record):
     """What one node of several did in a phase; the figures of one that failed are null, with the reason."""
 
     node: str
@@ -140,10 +140,10 @@ class NodePhase(Record):
     ops_per_s: float | None = None
     start_offset_s: float | None = None
     """When its streams started, less when all were to start; by the coordinator's clock."""
-    stalls: list[Stall] = Field(default_factory=list)
+    stalls: list[StallRecord] = Field(default_factory=list)
 
 
-class NodeFacts(Record):
+class TestedNode(Record):
     """A node of several that were tested; null where it never came. Memory in bytes."""
 
     node: str
@@ -201,7 +201,7 @@ class PhaseRecord(Record):
     ops_per_s: float | None
     operations: dict[str, Operation] | None = None
     steady: Steady | None = None
-    nodes: list[NodePhase] = Field(default_factory=list)
+    nodes: list[NodePhaseRecord] = Field(default_factory=list)
 
     @property
     def failed_nodes(self) -> list[str]:
@@ -270,7 +270,7 @@ class IotestRecord(Record):
     libraries: list[LibraryRecord]
     findings: list[FindingRecord]
     met: bool | None
-    nodes: list[NodeFacts] = Field(default_factory=list)
+    nodes: list[TestedNode] = Field(default_factory=list)
     """Left out where one node was tested."""
 
     model_config = ConfigDict(extra="allow", populate_by_name=True)

@@ -35,7 +35,7 @@ class SettingChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class TaskFailure:
     """What stopped a node."""
 
     task: str
@@ -58,7 +58,7 @@ class NodeSetup:
     name: str
     state: State = "unfinished"
     changes: list[SettingChange] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[TaskFailure] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
 
@@ -106,7 +106,7 @@ def _take(nodes: dict[str, NodeSetup], event: Mapping[str, Any]) -> None:
         # Which task found that a node is away says nothing about the node.
         task = str(event.get("task", "")) if kind == "failed" else ""
         message = str(event.get("message", "")).removeprefix("Task failed: ")
-        node.failures.append(Failure(task.rpartition(" : ")[2], message))
+        node.failures.append(TaskFailure(task.rpartition(" : ")[2], message))
 
 
 def _change(event: Mapping[str, Any]) -> SettingChange:

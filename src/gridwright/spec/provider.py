@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Section:
+class ProviderSection:
     """The section of a grid spec that only one provider has; its key is the provider's name."""
 
     model: type[SpecModel]
@@ -48,7 +48,7 @@ class ProviderKind:
 
     name: ClassVar[str]
     """What `provider:` of a spec calls it."""
-    section: ClassVar[Section | None] = None
+    section: ClassVar[ProviderSection | None] = None
     is_cloud: ClassVar[bool] = False
     """Whether its nodes are bought by type, out of the catalogue."""
     is_this_machine: ClassVar[bool] = False

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails
 
-from gridwright.spec.provider import PROVIDERS, Section, provider_in
+from gridwright.spec.provider import PROVIDERS, ProviderSection, provider_in
 from gridwright.yamltext.together import placed
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ def with_sections(
     return made
 
 
-def _section(name: object) -> Section | None:
+def _section(name: object) -> ProviderSection | None:
     return PROVIDERS.get(name).section if name in PROVIDERS.names() else None
 
 

@@ -46,13 +46,13 @@ REQUEST, STARTED, EVENTS, RESULT, SAMPLES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class ExchangeDirectory:
     """The directory of one run."""
 
     path: Path
 
     @classmethod
-    def create(cls, state: Path) -> Exchange:
+    def create(cls, state: Path) -> ExchangeDirectory:
         """Make one in a grid's state directory. Raises OSError."""
         home = state / HOME
         home.mkdir(parents=True, exist_ok=True)
@@ -179,10 +179,10 @@ class Heartbeat:
         return now - self._changed > SILENT_S
 
 
-def dead_runs(state: Path) -> list[Exchange]:
+def dead_runs(state: Path) -> list[ExchangeDirectory]:
     """The runs of a grid whose coordinator was killed."""
     return [
-        Exchange(marker.parent)
+        ExchangeDirectory(marker.parent)
         for marker in sorted((state / HOME).glob(f"*/{_MARKER}"))
         if not _lives(marker)
     ]

@@ -21,7 +21,7 @@ from gridwright.errors import ExitStatus, Finding, GridwrightError, Problem
 from gridwright.runs.events import finding_event, problem_event
 from gridwright.schedulers.job import JobState
 from gridwright.schedulers.scheduler import Scheduler
-from gridwright.workload.exchange import BEAT_S, REQUEST, SAMPLES, Exchange, Tail, dead_runs
+from gridwright.workload.exchange import BEAT_S, REQUEST, SAMPLES, ExchangeDirectory, Tail, dead_runs
 from gridwright.workload.grid_job import GridJob
 from gridwright.workload.grid_jobs import PREFIX, GridJobs
 from gridwright.workload.grid_running import GridRunning, job_request
@@ -55,7 +55,7 @@ class GridAgent:
         self._tails: dict[str, Tail] = {}
         self._beat = self._told = 0.0
         self._happened = time.monotonic()
-        self._exchange: Exchange
+        self._exchange: ExchangeDirectory
         self._jobs: GridJobs
 
     def say(self, event: dict[str, Any]) -> None:
@@ -114,7 +114,7 @@ class GridAgent:
     def _run(self) -> ExitStatus:
         state = Path(self._request["state"])
         stale = dead_runs(state)
-        self._exchange = Exchange.create(state)
+        self._exchange = ExchangeDirectory.create(state)
         self._jobs = GridJobs(self._exchange, self._calls, self._tell, self.say)
         try:
             self._clear(stale)
@@ -270,7 +270,7 @@ class GridAgent:
             remedy = "the next run of the workload removes them"
             self._tell(Finding("warning", "workload-left", text, remedy))
 
-    def _clear(self, stale: list[Exchange]) -> None:
+    def _clear(self, stale: list[ExchangeDirectory]) -> None:
         """Cancel the jobs of runs whose coordinator was killed, and forget those runs."""
         if not stale:
             return

@@ -14,7 +14,7 @@ from typing import Any
 from gridwright.errors import Finding
 from gridwright.schedulers.job import Job, JobState
 from gridwright.schedulers.scheduler import Scheduler
-from gridwright.workload.exchange import EVENTS, RESULT, STARTED, Exchange, Tail
+from gridwright.workload.exchange import EVENTS, RESULT, STARTED, ExchangeDirectory, Tail
 from gridwright.workload.grid_job import GridJob, why_no_result
 from gridwright.workload.scheduler_calls import SchedulerCalls
 
@@ -40,7 +40,7 @@ class GridJobs:
 
     def __init__(
         self,
-        exchange: Exchange,
+        exchange: ExchangeDirectory,
         calls: SchedulerCalls,
         tell: Callable[[Finding], None],
         hear: Callable[[dict[str, Any]], None],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gridwright.workload.table_facts import TableFacts
 from gridwright.workload.table_files import CountedFile, TableReader, TableWriter
-from gridwright.workload.traffic import Traffic, blocked_time
+from gridwright.workload.traffic import LaunchTraffic, blocked_time
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +31,7 @@ class Launch:
         work: Path,
         util: Path,
         tables: Mapping[str, TableFacts],
-        traffic: Traffic,
+        traffic: LaunchTraffic,
         cores: int,
         memory_bytes: int,
         settings: Mapping[str, int],

@@ -8,7 +8,7 @@ from typing import Any
 
 import psutil
 
-from gridwright.workload.traffic import LIBRARIES, Traffic
+from gridwright.workload.traffic import LIBRARIES, LaunchTraffic
 
 
 class NodeSampler:
@@ -23,19 +23,19 @@ class NodeSampler:
         self._began = self._last = time.monotonic()
         psutil.cpu_percent()
 
-    def begin_at(self, traffic: Traffic) -> None:
+    def begin_at(self, traffic: LaunchTraffic) -> None:
         """Leave out what a launch has moved so far: another sampler has counted it."""
         for library, moved in traffic.totals().items():
             read, written = self._ended[library]
             self._ended[library] = (read - moved.read_bytes, written - moved.written_bytes)
 
-    def add_ended(self, traffic: Traffic) -> None:
+    def add_ended(self, traffic: LaunchTraffic) -> None:
         """Keep what a launch moved that has ended."""
         for library, moved in traffic.totals().items():
             read, written = self._ended[library]
             self._ended[library] = (read + moved.read_bytes, written + moved.written_bytes)
 
-    def sample(self, running: Iterable[Traffic], launches_running: int) -> list[dict[str, Any]]:
+    def sample(self, running: Iterable[LaunchTraffic], launches_running: int) -> list[dict[str, Any]]:
         """What happened since the last sample, one row per library."""
         now = time.monotonic()
         interval, self._last = now - self._last, now

@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from gridwright.workload.exchange import SAMPLES, Exchange
+from gridwright.workload.exchange import SAMPLES, ExchangeDirectory
 from gridwright.workload.node_samples import NodeSampler
-from gridwright.workload.traffic import SIZE, Traffic
+from gridwright.workload.traffic import SIZE, LaunchTraffic
 
 _SAMPLE_S = 1.0
 _CREDENTIALS = struct.Struct("3i")
@@ -32,7 +32,7 @@ class NodeWatch:
 
     def __init__(
         self,
-        exchange: Exchange,
+        exchange: ExchangeDirectory,
         node: str,
         libraries: Mapping[str, str],
         selector: selectors.BaseSelector,
@@ -46,15 +46,15 @@ class NodeWatch:
         self._selector = selector
         self._first = first
         self._address = f"\0gridwright-workload-{exchange.run_id}-{node}"
-        self._own: tuple[Traffic, int] | None = None
+        self._own: tuple[LaunchTraffic, int] | None = None
         self._listener: socket.socket | None = None
         self._leader: socket.socket | None = None
         self._sampler: NodeSampler | None = None
-        self._others: dict[int, tuple[socket.socket, Traffic]] = {}
+        self._others: dict[int, tuple[socket.socket, LaunchTraffic]] = {}
         self._sampled = 0.0
         self._left = False
 
-    def join(self, traffic: Traffic, traffic_fd: int) -> None:
+    def join(self, traffic: LaunchTraffic, traffic_fd: int) -> None:
         """Have a launch counted in; its counters stay the caller's."""
         self._own = (traffic, traffic_fd)
         if self._sampler is not None:
@@ -189,7 +189,7 @@ def _same_user(connection: socket.socket) -> bool:
     return bool(_CREDENTIALS.unpack(credentials)[1] == os.geteuid())
 
 
-def _received(connection: socket.socket) -> Traffic | None:
+def _received(connection: socket.socket) -> LaunchTraffic | None:
     """The counters that a job hands over; None if it does not."""
     connection.settimeout(1.0)
     try:
@@ -197,7 +197,7 @@ def _received(connection: socket.socket) -> Traffic | None:
     except OSError:
         return None
     try:
-        return Traffic(fds[0]) if fds and os.fstat(fds[0]).st_size == SIZE else None
+        return LaunchTraffic(fds[0]) if fds and os.fstat(fds[0]).st_size == SIZE else None
     except OSError:
         return None
     finally:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from gridwright.workload.traffic import Traffic, blocked_time
+from gridwright.workload.traffic import LaunchTraffic, blocked_time
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +22,7 @@ END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
 class CountedFile(io.RawIOBase):
     """An unbuffered file of a library, each call counted and timed."""
 
-    def __init__(self, path: Path, mode: str, library: str, traffic: Traffic) -> None:
+    def __init__(self, path: Path, mode: str, library: str, traffic: LaunchTraffic) -> None:
         """Open for reading (`r`), writing anew (`w`) or at the end (`a`). Raises OSError."""
         super().__init__()
         flags = {"r": os.O_RDONLY, "w": os.O_WRONLY | os.O_CREAT | os.O_TRUNC, "a": os.O_WRONLY}[mode]
@@ -101,7 +101,7 @@ class CountedFile(io.RawIOBase):
 class TableReader:
     """Reads a table from its beginning, block by block; iterate over it."""
 
-    def __init__(self, path: Path, library: str, traffic: Traffic) -> None:
+    def __init__(self, path: Path, library: str, traffic: LaunchTraffic) -> None:
         """Open the table. Raises OSError, and ValueError if it is no Arrow table."""
         import pyarrow as pa
 
@@ -146,7 +146,7 @@ class TableWriter:
     """Writes a table block by block, as an Arrow stream, and can add to one."""
 
     def __init__(
-        self, path: Path, schema: pa.Schema, library: str, traffic: Traffic, *, append: bool = False
+        self, path: Path, schema: pa.Schema, library: str, traffic: LaunchTraffic, *, append: bool = False
     ) -> None:
         """Begin the table, or go on at the end of the one that is there. Raises OSError."""
         from gridwright.workload.datasets.checksum import Checksum

@@ -31,7 +31,7 @@ class Moved(NamedTuple):
     write_wait_s: float
 
 
-class Traffic:
+class LaunchTraffic:
     """The counters of one launch; one thread writes, any process reads."""
 
     def __init__(self, fd: int) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.cli.output import Answer, Output
+from gridwright.cli.output import LazyResult, Output
 from gridwright.errors import ExitStatus
 from tests.support.command import GRIDWRIGHT
 
@@ -130,7 +130,7 @@ def test_every_locale_gets_the_result(locale: str, tmp_path: Path) -> None:
 
 
 def test_a_document_says_first_which_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    answer = Answer(document=lambda: {"b": 1, "a": "é"}, text=lambda: "one\ntwo")
+    answer = LazyResult(document=lambda: {"b": 1, "a": "é"}, text=lambda: "one\ntwo")
     Output("runs list", json=True).show(answer, following="nothing")
     assert capsys.readouterr().out == (
         '{\n  "schema": 1,\n  "command": "runs list",\n  "b": 1,\n  "a": "\\u00e9"\n}\n'

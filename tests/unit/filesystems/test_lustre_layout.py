@@ -13,7 +13,7 @@ from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.local.model import LocalFileSystem
 from gridwright.filesystems.lustre.model import LustreFileSystem
-from gridwright.filesystems.lustre_client.layout import Component, Layout, parse_layout, read_layout
+from gridwright.filesystems.lustre_client.layout import Component, FileLayout, parse_layout, read_layout
 from gridwright.filesystems.lustre_client.layout_command import (
     ADVISED,
     apply_layout,
@@ -28,13 +28,13 @@ from tests.support.lustre_files import Lfs
 MIB, GIB = 2**20, 2**30
 
 
-def layout(name: str) -> Layout:
+def layout(name: str) -> FileLayout:
     found = parse_layout(printed(name))
     assert found is not None
     return found
 
 
-def shape(found: Layout) -> list[tuple[int, int | None, int, int | None]]:
+def shape(found: FileLayout) -> list[tuple[int, int | None, int, int | None]]:
     return [(each.start, each.end, each.stripe_count, each.stripe_bytes) for each in found.components]
 
 
@@ -89,7 +89,7 @@ def test_the_component_of_a_byte() -> None:
     found = layout("212-getstripe-yaml-pfl")
     assert found.component_at(0).targets == 1
     assert found.component_at(64 * MIB).targets == 2
-    ended = Layout((Component(end=MIB, stripe_count=3),))
+    ended = FileLayout((Component(end=MIB, stripe_count=3),))
     assert ended.component_at(GIB).stripe_count == 3
 
 
@@ -108,18 +108,18 @@ def test_a_path_on_no_lustre_is_said_so() -> None:
         (plain(2, pool="fast"), ["-c", "2", "-p", "fast"]),
         (progressive((64 * MIB, 1), (None, -1)), ["-E", "67108864", "-c", "1", "-E", "-1", "-c", "-1"]),
         (
-            Layout((Component(end=MIB, on_metadata_server=True), Component(start=MIB, stripe_count=-1))),
+            FileLayout((Component(end=MIB, on_metadata_server=True), Component(start=MIB, stripe_count=-1))),
             ["-E", "1048576", "-L", "mdt", "-E", "-1", "-c", "-1"],
         ),
-        (Layout((Component(stripe_count=4, overstriped=True),)), ["-C", "4"]),
+        (FileLayout((Component(stripe_count=4, overstriped=True),)), ["-C", "4"]),
     ],
 )
-def test_commands_that_set_layouts(wanted: Layout, arguments: list[str]) -> None:
+def test_commands_that_set_layouts(wanted: FileLayout, arguments: list[str]) -> None:
     assert set_layout_command(wanted, "/l/work") == ["lfs", "setstripe", *arguments, "/l/work"]
 
 
 def test_everything_wrong_with_a_layout_is_said_at_once() -> None:
-    wrong = Layout(
+    wrong = FileLayout(
         (
             Component(end=64 * MIB, stripe_count=2001, stripe_bytes=5000),
             Component(end=32 * MIB, on_metadata_server=True),

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from gridwright.filesystems.mounts import MountFacts, describe_mount
+from gridwright.filesystems.mounts import LibraryMount, describe_mount
 
 
-def facts(kind: str) -> MountFacts:
-    return MountFacts("/data", kind, "rw", "source", None, None, None, None, None, 0, 0, 0)
+def facts(kind: str) -> LibraryMount:
+    return LibraryMount("/data", kind, "rw", "source", None, None, None, None, None, 0, 0, 0)
 
 
 def part(device: str, mountpoint: str, fstype: str, opts: str) -> SimpleNamespace:

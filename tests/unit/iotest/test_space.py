@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.filesystems.mounts import MountFacts
+from gridwright.filesystems.mounts import LibraryMount
 from gridwright.iotest.options import IotestOptions
 from gridwright.iotest.space import NotEnoughSpace, SpacePlan, plan_space
 
@@ -19,8 +19,8 @@ GIB = 1 << 30
 BLOCK = 64 << 10
 
 
-def mount(kind: str = "ext4") -> MountFacts:
-    return MountFacts("/data", kind, "rw", "/dev/vdb", "vdb", None, None, None, None, 0, 0, 0)
+def mount(kind: str = "ext4") -> LibraryMount:
+    return LibraryMount("/data", kind, "rw", "/dev/vdb", "vdb", None, None, None, None, 0, 0, 0)
 
 
 def plan(

@@ -13,7 +13,7 @@ from types import MappingProxyType
 import pytest
 
 import gridwright
-from gridwright.catalog import Catalog, Measured, StoreMeasured, load_catalog
+from gridwright.catalog import Catalog, MeasuredRate, StoreMeasured, load_catalog
 from gridwright.model.papers.checks import LIMIT, LIMITS, PaperSummary, check_papers, papers_document
 from gridwright.model.papers.figures import PAPERS, published_figures
 from tests.unit.model.paper_grids import matrices, papers, row
@@ -62,7 +62,7 @@ def test_measured_rates_of_the_catalogue_change_no_prediction() -> None:
     assert catalog.instances["m5n.8xlarge"].network.measured is not None
     wrong = {}
     for name, each in catalog.instances.items():
-        network = replace(each.network, measured=Measured(1.0, "wrong"), burst_s=1.0)
+        network = replace(each.network, measured=MeasuredRate(1.0, "wrong"), burst_s=1.0)
         store = each.instance_store
         if store is not None:
             store = replace(store, measured=(StoreMeasured("write", 1.0, False, "wrong"),))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
-from gridwright.providers.lab.layout import Role, layout_of
+from gridwright.providers.lab.layout import LabRole, layout_of
 from gridwright.providers.lab.network import bridge_side, hardware_address
 from tests.unit.providers.lab_specs import moosefs, spec
 
@@ -23,13 +23,13 @@ def test_the_controller_comes_first_then_compute_then_storage_nodes() -> None:
         )
     )
     assert [(node.name, node.role, node.group, node.address) for node in layout.nodes] == [
-        ("controller", Role.CONTROLLER, "controller", "10.77.0.10"),
-        ("compute1", Role.COMPUTE, "compute", "10.77.0.11"),
-        ("compute2", Role.COMPUTE, "compute", "10.77.0.12"),
-        ("big1", Role.COMPUTE, "big", "10.77.0.13"),
-        ("storage1", Role.STORAGE, "one", "10.77.0.14"),
-        ("storage2", Role.STORAGE, "one", "10.77.0.15"),
-        ("storage3", Role.STORAGE, "two", "10.77.0.16"),
+        ("controller", LabRole.CONTROLLER, "controller", "10.77.0.10"),
+        ("compute1", LabRole.COMPUTE, "compute", "10.77.0.11"),
+        ("compute2", LabRole.COMPUTE, "compute", "10.77.0.12"),
+        ("big1", LabRole.COMPUTE, "big", "10.77.0.13"),
+        ("storage1", LabRole.STORAGE, "one", "10.77.0.14"),
+        ("storage2", LabRole.STORAGE, "one", "10.77.0.15"),
+        ("storage3", LabRole.STORAGE, "two", "10.77.0.16"),
     ]
     assert [node.name for node in layout.storage_of("two")] == ["storage3"]
     assert "10.77.0.13 big1\n" in layout.hosts_file()

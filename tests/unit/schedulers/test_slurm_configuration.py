@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from gridwright.errors import GridwrightError
 from gridwright.schedulers.machines import CgroupVersion, NodeHardware, detect_cgroups, hardware_of_nodes
 from gridwright.schedulers.slurm.configuration import SlurmConfiguration, slurm_configuration
-from gridwright.schedulers.slurm.kind import KIND
 from gridwright.schedulers.slurm.node_lines import MIB, parse_slurmd_hardware
 from gridwright.schedulers.slurm.parameters import RELEASES, SlurmParameters, parse_release
 from gridwright.schedulers.slurm.partitions import core_limit
+from gridwright.schedulers.slurm.section import section_of
 from gridwright.spec.hosts import fold_hosts
 from gridwright.spec.load import parse_spec
 from gridwright.spec.model import GridSpec
@@ -182,8 +182,8 @@ def test_any_grid_has_a_configuration_that_can_be_read_back(
     several = {"SlurmctldHost", "NodeName", "PartitionName"}
     for file in read.values():
         assert [name for name, values in file.items() if len(values) > 1 and name not in several] == []
-    assert len(main["SlurmctldHost"]) == 1 + KIND.section(spec).backup_controller
-    assert ("slurmdbd.conf" in read) == (KIND.section(spec).has_database)
+    assert len(main["SlurmctldHost"]) == 1 + section_of(spec).backup_controller
+    assert ("slurmdbd.conf" in read) == (section_of(spec).has_database)
     assert int(main["MessageTimeout"][0]) >= 4
     assert [pairs(line)[""] for line in main["PartitionName"]] == list(spec.scheduler.queues)
     assert [pairs(line)["Default"] for line in main["PartitionName"]].count("YES") == 1

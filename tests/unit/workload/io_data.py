@@ -9,7 +9,7 @@ from gridwright.workload.datasets.catalogue import TABLES
 from gridwright.workload.datasets.generate import Made, write_table
 from gridwright.workload.launch import Launch
 from gridwright.workload.table_facts import TableFacts
-from gridwright.workload.traffic import Traffic
+from gridwright.workload.traffic import LaunchTraffic
 
 UNITS = {
     "transactions": 30_000,
@@ -44,7 +44,7 @@ def launch(directory: Path, tables: Mapping[str, TableFacts], memory_bytes: int 
         work=directory / "work",
         util=directory / "util",
         tables=tables,
-        traffic=Traffic(Traffic.create()),
+        traffic=LaunchTraffic(LaunchTraffic.create()),
         cores=1,
         memory_bytes=memory_bytes,
         settings={},

@@ -12,13 +12,13 @@ import pytest
 
 from gridwright.runs.process import process_facts
 from gridwright.workload import exchange as module
-from gridwright.workload.exchange import EVENTS, RESULT, Exchange, Heartbeat, Tail, dead_runs
+from gridwright.workload.exchange import EVENTS, RESULT, ExchangeDirectory, Heartbeat, Tail, dead_runs
 from gridwright.workload.private_directories import PrivateDirectories, remove_run, remove_stale
 
 
 @pytest.fixture
-def exchange(tmp_path: Path) -> Exchange:
-    return Exchange.create(tmp_path / "state")
+def exchange(tmp_path: Path) -> ExchangeDirectory:
+    return ExchangeDirectory.create(tmp_path / "state")
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def _looks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LOOK_S", 0.0)
 
 
-def test_a_document_is_read_whole_or_not_at_all(exchange: Exchange) -> None:
+def test_a_document_is_read_whole_or_not_at_all(exchange: ExchangeDirectory) -> None:
     assert exchange.read("0001", RESULT) is None
     exchange.write("0001", RESULT, {"a": "ä\n"})
     assert exchange.read("0001", RESULT) == {"a": "ä\n"}
@@ -37,7 +37,7 @@ def test_a_document_is_read_whole_or_not_at_all(exchange: Exchange) -> None:
     assert exchange.names(RESULT) == {"0002"}
 
 
-def test_lines_are_read_once_and_only_when_whole(exchange: Exchange) -> None:
+def test_lines_are_read_once_and_only_when_whole(exchange: ExchangeDirectory) -> None:
     tail = Tail(exchange.file("a", EVENTS))
     assert tail.read() == []
     exchange.append("a", EVENTS, {"n": 1}, {"n": 2})
@@ -52,7 +52,7 @@ def test_lines_are_read_once_and_only_when_whole(exchange: Exchange) -> None:
 
 
 def test_a_job_ends_when_it_is_told_to_and_when_its_coordinator_is_silent(
-    exchange: Exchange, monkeypatch: pytest.MonkeyPatch
+    exchange: ExchangeDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heartbeat = Heartbeat(exchange.path)
     assert not heartbeat.lost()
@@ -71,21 +71,21 @@ def test_a_job_ends_when_it_is_told_to_and_when_its_coordinator_is_silent(
     assert gone.lost()
 
 
-def test_a_clock_that_is_off_by_hours_stops_no_job(exchange: Exchange) -> None:
+def test_a_clock_that_is_off_by_hours_stops_no_job(exchange: ExchangeDirectory) -> None:
     heartbeat = Heartbeat(exchange.path)
     os.utime(exchange.path / "alive", (1.0, 1.0))
     assert not heartbeat.lost()
 
 
-def test_only_runs_of_dead_coordinators_are_dead(tmp_path: Path, exchange: Exchange) -> None:
+def test_only_runs_of_dead_coordinators_are_dead(tmp_path: Path, exchange: ExchangeDirectory) -> None:
     state = tmp_path / "state"
     assert dead_runs(state) == []
     ended = subprocess.Popen(["true"])
     ended.wait()
-    dead = Exchange.create(state)
+    dead = ExchangeDirectory.create(state)
     facts = process_facts() | {"pid": ended.pid}
     (dead.path / "run.json").write_text(json.dumps({"process": facts}))
-    elsewhere = Exchange.create(state)
+    elsewhere = ExchangeDirectory.create(state)
     (elsewhere.path / "run.json").write_text(json.dumps({"process": facts | {"host": "other"}}))
     assert dead_runs(state) == [dead]
     for file in ("run.json", "alive"):
@@ -94,7 +94,7 @@ def test_only_runs_of_dead_coordinators_are_dead(tmp_path: Path, exchange: Excha
 
 
 def test_directories_of_a_run_that_is_over_are_removed_from_any_node(
-    tmp_path: Path, exchange: Exchange
+    tmp_path: Path, exchange: ExchangeDirectory
 ) -> None:
     work, util = tmp_path / "work", tmp_path / "util"
     work.mkdir()
@@ -114,7 +114,7 @@ def test_directories_of_a_run_that_is_over_are_removed_from_any_node(
 def test_directories_of_a_grid_whose_state_is_not_to_be_seen_are_left_alone(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
-    exchange = Exchange(tmp_path / "elsewhere" / "workload" / "abcd1234")
+    exchange = ExchangeDirectory(tmp_path / "elsewhere" / "workload" / "abcd1234")
     made = PrivateDirectories.create(work, work, keep=False, run=exchange.path)
     assert remove_stale(work) == []
     assert made.work.exists()

@@ -13,7 +13,7 @@ import pytest
 from gridwright.errors import Finding, GridwrightError, environment_error, input_error
 from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, NodeState
 from gridwright.workload import grid_jobs as module
-from gridwright.workload.exchange import RESULT, STARTED, Exchange
+from gridwright.workload.exchange import RESULT, STARTED, ExchangeDirectory
 from gridwright.workload.grid_job import GridJob
 from gridwright.workload.grid_jobs import GridJobs
 from gridwright.workload.scheduler_calls import SchedulerCalls
@@ -74,7 +74,7 @@ class Bench:
     def __init__(self, place: Path) -> None:
         self.scheduler = Scripted()
         self.findings: list[Finding] = []
-        self.exchange = Exchange.create(place)
+        self.exchange = ExchangeDirectory.create(place)
         self.calls = SchedulerCalls(lambda: self.scheduler, self.findings.append, patience_s=0.5)
         self.jobs = GridJobs(self.exchange, self.calls, self.findings.append, lambda _: None)
         self.ended: list[str] = []

@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 
 from gridwright.workload import node_watch as module
-from gridwright.workload.exchange import SAMPLES, Exchange
+from gridwright.workload.exchange import SAMPLES, ExchangeDirectory
 from gridwright.workload.node_watch import NodeWatch
-from gridwright.workload.traffic import Traffic
+from gridwright.workload.traffic import LaunchTraffic
 
 
 class Job:
     """A job of a launch, as far as samples go."""
 
-    def __init__(self, exchange: Exchange, node: str, place: Path) -> None:
+    def __init__(self, exchange: ExchangeDirectory, node: str, place: Path) -> None:
         self.selector = selectors.DefaultSelector()
         self.firsts = 0
-        self.fd = Traffic.create()
-        self.traffic = Traffic(self.fd)
+        self.fd = LaunchTraffic.create()
+        self.traffic = LaunchTraffic(self.fd)
         libraries = dict.fromkeys(("data", "work", "util"), str(place))
         self.watch = NodeWatch(exchange, node, libraries, self.selector, self._first)
         self.watch.join(self.traffic, self.fd)
@@ -46,16 +46,16 @@ class Job:
 
 
 @pytest.fixture
-def exchange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Exchange:
+def exchange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ExchangeDirectory:
     monkeypatch.setattr(module, "_SAMPLE_S", 0.0)
-    return Exchange.create(tmp_path)
+    return ExchangeDirectory.create(tmp_path)
 
 
-def rows(exchange: Exchange, node: str) -> list[dict[str, Any]]:
+def rows(exchange: ExchangeDirectory, node: str) -> list[dict[str, Any]]:
     return exchange.lines(node, SAMPLES)
 
 
-def moved(exchange: Exchange, node: str) -> int:
+def moved(exchange: ExchangeDirectory, node: str) -> int:
     return sum(row["read_bytes"] + row["written_bytes"] for row in rows(exchange, node))
 
 
@@ -65,7 +65,7 @@ def settle(*jobs: Job) -> None:
             job.turn()
 
 
-def test_one_job_samples_all_launches_of_its_node(exchange: Exchange, tmp_path: Path) -> None:
+def test_one_job_samples_all_launches_of_its_node(exchange: ExchangeDirectory, tmp_path: Path) -> None:
     one, two, three = (Job(exchange, "n1", tmp_path) for _ in range(3))
     settle(one, two, three)
     assert [one.firsts, two.firsts, three.firsts] == [1, 0, 0], "the first launch empties the cache"
@@ -79,7 +79,9 @@ def test_one_job_samples_all_launches_of_its_node(exchange: Exchange, tmp_path: 
         job.end()
 
 
-def test_no_byte_is_lost_or_counted_twice_when_jobs_come_and_go(exchange: Exchange, tmp_path: Path) -> None:
+def test_no_byte_is_lost_or_counted_twice_when_jobs_come_and_go(
+    exchange: ExchangeDirectory, tmp_path: Path
+) -> None:
     total = 0
     live: list[Job] = []
     for number in range(12):
@@ -100,8 +102,8 @@ def test_no_byte_is_lost_or_counted_twice_when_jobs_come_and_go(exchange: Exchan
     assert all(row["read_bytes"] >= 0 and row["written_bytes"] >= 0 for row in rows(exchange, "n1"))
 
 
-def test_nodes_and_runs_are_kept_apart(exchange: Exchange, tmp_path: Path) -> None:
-    other = Exchange.create(tmp_path)
+def test_nodes_and_runs_are_kept_apart(exchange: ExchangeDirectory, tmp_path: Path) -> None:
+    other = ExchangeDirectory.create(tmp_path)
     jobs = [
         Job(exchange, "n1", tmp_path), Job(exchange, "n2", tmp_path), Job(other, "n1", tmp_path),
     ]  # fmt: skip
@@ -114,7 +116,7 @@ def test_nodes_and_runs_are_kept_apart(exchange: Exchange, tmp_path: Path) -> No
         job.end()
 
 
-def test_a_name_that_is_no_file_name_is_sampled_too(exchange: Exchange, tmp_path: Path) -> None:
+def test_a_name_that_is_no_file_name_is_sampled_too(exchange: ExchangeDirectory, tmp_path: Path) -> None:
     job = Job(exchange, "rack 1/n1", tmp_path)
     job.move(5)
     job.end()
@@ -122,7 +124,7 @@ def test_a_name_that_is_no_file_name_is_sampled_too(exchange: Exchange, tmp_path
     assert rows(exchange, "rack-1-n1")[0]["node"] == "rack 1/n1"
 
 
-def test_a_job_that_has_left_takes_no_part_again(exchange: Exchange, tmp_path: Path) -> None:
+def test_a_job_that_has_left_takes_no_part_again(exchange: ExchangeDirectory, tmp_path: Path) -> None:
     one, two = Job(exchange, "n1", tmp_path), Job(exchange, "n1", tmp_path)
     settle(one, two)
     one.move(3)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from gridwright.workload.traffic import Moved, Traffic, blocked_time
+from gridwright.workload.traffic import LaunchTraffic, Moved, blocked_time
 
 COUNTS = """
 import sys, time
@@ -24,8 +24,8 @@ time.sleep(60)
 
 
 def test_counts_are_seen_by_another_process_also_after_it_is_killed() -> None:
-    fd = Traffic.create()
-    seen = Traffic(fd)
+    fd = LaunchTraffic.create()
+    seen = LaunchTraffic(fd)
     nothing = Moved(0, 0, 0.0, 0.0)
     assert seen.totals() == {"data": nothing, "work": nothing, "util": nothing}
     with subprocess.Popen(
@@ -48,7 +48,7 @@ def test_counts_are_seen_by_another_process_also_after_it_is_killed() -> None:
 
 
 def test_the_counters_are_not_left_to_programs_that_they_were_not_given_to() -> None:
-    fd = Traffic.create()
+    fd = LaunchTraffic.create()
     assert not os.get_inheritable(fd)
     os.close(fd)
 

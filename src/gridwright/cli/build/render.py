@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from gridwright.cli.arguments import Json, SpecFile
-from gridwright.cli.output import Answer, Output
+from gridwright.cli.output import LazyResult, Output
 
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="The directory to write them to.")]
 Slurm = Annotated[
@@ -50,5 +50,6 @@ def render(
     lines = [f"{each.state:<9} {out / each.path}" for each in done]
     lines += [f"\n{each.level} {each.name}: {each.text}\n  {each.remedy}" for each in findings]
     Output("render", json=json).show(
-        Answer(document=lambda: document, text=lambda: "\n".join(lines)), following=f"see {out / 'README.md'}"
+        LazyResult(document=lambda: document, text=lambda: "\n".join(lines)),
+        following=f"see {out / 'README.md'}",
     )

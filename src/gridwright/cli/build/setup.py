@@ -14,7 +14,7 @@ import typer
 from gridwright.cli.arguments import DEFAULT_SPEC, Json, Reader, SpecFile
 from gridwright.cli.build.render import Slurm
 from gridwright.cli.flags import verb
-from gridwright.cli.output import Answer, Output
+from gridwright.cli.output import LazyResult, Output
 from gridwright.errors import ExitStatus, environment_error, input_error, nearest
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def run_setup(flags: SetupFlags) -> ExitStatus:
     with stop_on_signals() as stop:
         result = set_up(request, stop=stop, say=_say)
     Output("setup", json=flags.json).show(
-        Answer(
+        LazyResult(
             document=lambda: _document(spec, result, check=flags.check),
             text=lambda: _text(
                 result, check=flags.check, diff=flags.diff, root=not local or os.geteuid() == 0

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gridwright.cli.arguments import Json
-from gridwright.cli.output import Answer, Output
+from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.verbs import plain_app
 
 catalog = plain_app(
@@ -122,4 +122,4 @@ def refresh(
     text = f"{out}: {types} instance types, {prices} prices"
     if out.name != FILE:
         text += f"\nGridwright reads it when it is called {FILE} and lies beside the grid spec"
-    Output("catalog refresh", json=json).show(Answer(document=lambda: document, text=lambda: text))
+    Output("catalog refresh", json=json).show(LazyResult(document=lambda: document, text=lambda: text))

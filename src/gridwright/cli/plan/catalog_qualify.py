@@ -16,7 +16,7 @@ from gridwright.catalog.qualify import (
     qualify,
 )
 from gridwright.cli.arguments import Reader
-from gridwright.cli.output import Answer, Output
+from gridwright.cli.output import LazyResult, Output
 from gridwright.report.figures import ABSENT, plain
 from gridwright.report.terminal.frame import framed_table, printed
 
@@ -39,7 +39,7 @@ def show_marks(
     memory_used = MEMORY_BYTES_PER_CORE if memory_used is None else memory_used
     marks = qualify(load_catalog(beside).instances.values(), network_used, memory_used)
     Output("catalog qualify", json=json).show(
-        Answer(
+        LazyResult(
             document=lambda: _document(marks, network_used, memory_used),
             text=lambda: _text(marks, network_used, memory_used, every=every),
         )

@@ -19,7 +19,7 @@ from gridwright.catalog.describe import (
     price_line,
 )
 from gridwright.catalog.instances import PROVIDERS
-from gridwright.cli.output import Answer, Output
+from gridwright.cli.output import LazyResult, Output
 from gridwright.errors import input_error
 from gridwright.report.figures import ABSENT, megabytes, plain
 from gridwright.report.terminal.frame import framed_table, printed
@@ -56,7 +56,7 @@ def show_list(
         lines = [f"{what}: {', '.join(names)}\n" for what, names in others.items() if family is None]
         return "".join([_list_text(found, prices, region), *lines])
 
-    Output("catalog list", json=json).show(Answer(document=document, text=text))
+    Output("catalog list", json=json).show(LazyResult(document=document, text=text))
 
 
 def _chosen(
@@ -126,7 +126,7 @@ def show_one(name: str, beside: Path, *, json: bool) -> None:
     kind, lines = _described(catalog, name)
     document = {"kind": kind, "name": name, "facts": [asdict(line) for line in lines]}
     Output("catalog show", json=json).show(
-        Answer(document=lambda: document, text=lambda: _facts_text(name, kind, lines))
+        LazyResult(document=lambda: document, text=lambda: _facts_text(name, kind, lines))
     )
 
 

@@ -20,7 +20,7 @@ def check(
 
     Example: gridwright check grid.yaml
     """
-    from gridwright.cli.output import Answer, Output
+    from gridwright.cli.output import LazyResult, Output
     from gridwright.errors import GridwrightError
     from gridwright.spec import all_findings, load_spec, warn
 
@@ -33,12 +33,12 @@ def check(
         if not as_json:
             raise
         problems = error.problems
-        output.show(Answer(document=lambda: _document(file, ok=False, problems=problems), text=str))
+        output.show(LazyResult(document=lambda: _document(file, ok=False, problems=problems), text=str))
         raise typer.Exit(int(error.status)) from None
     findings = warn(spec)
     silenced = len(all_findings(spec)) - len(findings)
     output.show(
-        Answer(
+        LazyResult(
             document=lambda: _document(file, ok=True, findings=findings),
             text=lambda: "\n".join(_summary(file, spec, findings, silenced)),
         )

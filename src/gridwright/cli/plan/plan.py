@@ -10,7 +10,7 @@ import typer
 
 from gridwright.cli.arguments import Json, Reader, SpecFile
 from gridwright.cli.flags import verb
-from gridwright.cli.output import Answer, Output
+from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.output_file import check_output, write_output
 from gridwright.errors import ExitStatus, input_error
 
@@ -67,7 +67,7 @@ def run_plan(flags: PlanFlags) -> ExitStatus:
 
         write_output(flags.html, plan_page(found))
     output = Output("plan", json=flags.json)
-    output.show(Answer(document=lambda: plan_document(found), text=lambda: _text(flags, found)))
+    output.show(LazyResult(document=lambda: plan_document(found), text=lambda: _text(flags, found)))
     if chosen is not None and spec.file is not None:
         _write(flags, chosen, spec.file, output)
     if flags.html is not None:

@@ -10,7 +10,7 @@ import typer
 
 from gridwright.cli.arguments import DEFAULT_RUNS, Json, Reader, RunsDirectory, SpecFile
 from gridwright.cli.flags import verb
-from gridwright.cli.output import Answer, Output
+from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.output_file import check_output, write_output
 from gridwright.errors import ExitStatus, input_error
 
@@ -99,7 +99,7 @@ def run_predict(flags: PredictFlags) -> ExitStatus:
 
         return prediction_text(prediction, explain=flags.explain)
 
-    output.show(Answer(document=lambda: prediction_document(prediction), text=text))
+    output.show(LazyResult(document=lambda: prediction_document(prediction), text=text))
     if flags.html is not None:
         output.note(f"page: {flags.html}")
     return ExitStatus.MISSED if prediction.met is False else ExitStatus.DONE
@@ -159,7 +159,7 @@ def _papers(flags: PredictFlags, output: Output) -> ExitStatus:
 
         return papers_text(check)
 
-    output.show(Answer(document=lambda: papers_document(check), text=text))
+    output.show(LazyResult(document=lambda: papers_document(check), text=text))
     return ExitStatus.DONE
 
 
@@ -188,7 +188,7 @@ def _workload(model: GridModel, flags: PredictFlags, output: Output) -> ExitStat
 
         return workload_prediction_text(model.name, matrix.name, prediction)
 
-    output.show(Answer(document=lambda: workload_document(model, matrix, prediction), text=text))
+    output.show(LazyResult(document=lambda: workload_document(model, matrix, prediction), text=text))
     return ExitStatus.DONE
 
 

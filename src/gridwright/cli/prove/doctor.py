@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gridwright.cli.arguments import DEFAULT_SPEC, Json, Reader, SpecFile
-from gridwright.cli.output import Answer, Output
+from gridwright.cli.output import LazyResult, Output
 from gridwright.errors import ExitStatus, input_error, nearest
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def doctor(
     seen = _see(spec, nodes, only)
     results = _judge(seen, only)
     Output("doctor", json=json).show(
-        Answer(
+        LazyResult(
             document=lambda: document(results),
             text=lambda: _text(results, seen, everything=everything or bool(only)),
         )

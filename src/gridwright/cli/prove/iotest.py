@@ -19,7 +19,7 @@ from gridwright.cli.arguments import (
     typed_command,
 )
 from gridwright.cli.flags import Reads, one_of, options_of, read_flags, some_of, verb
-from gridwright.cli.output import Answer, Output, plain
+from gridwright.cli.output import LazyResult, Output, plain
 from gridwright.cli.verbs import plain_app
 from gridwright.errors import ExitStatus, GridwrightError, input_error
 from gridwright.iotest.options import ENGINES, MIN_BLOCK, ON_NODE_FAILURE, PHASES, IotestOptions
@@ -210,7 +210,7 @@ def _measure(
 
         return f"{iotest_text(result)}run: {run.path}"
 
-    output.show(Answer(document=lambda: plain(result), text=text))
+    output.show(LazyResult(document=lambda: plain(result), text=text))
     return status
 
 

@@ -10,7 +10,7 @@ import typer
 
 from gridwright.cli.arguments import DEFAULT_RUNS, Json, Reader, RunsDirectory, SpecFile, typed_command
 from gridwright.cli.flags import part_of, verb
-from gridwright.cli.output import Answer, Output
+from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.prove.iotest import Engine, IotestFlags, fleet_to_test, read_options
 from gridwright.cli.prove.workload import WorkloadFlags, read_workload_options
 from gridwright.errors import ExitStatus
@@ -83,7 +83,7 @@ def run_prove(flags: ProveFlags) -> ExitStatus:
                 places=places,
             )
     output = Output("prove", json=flags.json)
-    output.show(Answer(document=lambda: _document(proof), text=lambda: _text(proof)))
+    output.show(LazyResult(document=lambda: _document(proof), text=lambda: _text(proof)))
     return proof.status
 
 

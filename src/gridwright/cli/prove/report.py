@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gridwright.cli.arguments import DEFAULT_RUNS, Json, RunName, RunsDirectory
-from gridwright.cli.output import Answer, Output
+from gridwright.cli.output import LazyResult, Output
 
 
 def report(
@@ -28,5 +28,5 @@ def report(
 
     path = write_report(find_run(runs, run), out)
     Output("report", json=json).show(
-        Answer(document=lambda: {"report": str(path)}, text=lambda: f"report: {path}"), indent=None
+        LazyResult(document=lambda: {"report": str(path)}, text=lambda: f"report: {path}"), indent=None
     )

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gridwright.cli.arguments import DEFAULT_RUNS, Json, RunName, RunsDirectory
-from gridwright.cli.output import Answer, Output
+from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.verbs import plain_app
 
 runs = plain_app("List, show and compare past runs.", no_args_is_help=True)
@@ -36,7 +36,7 @@ def list_(runs: RunsDirectory = DEFAULT_RUNS, json: Json = False) -> None:
         for entry in found
     ]
     Output("runs list", json=json).show(
-        Answer(document=lambda: {"runs": entries}, text=lambda: runs_text(found))
+        LazyResult(document=lambda: {"runs": entries}, text=lambda: runs_text(found))
     )
 
 
@@ -56,7 +56,7 @@ def show(run: RunName = "last", runs: RunsDirectory = DEFAULT_RUNS, json: Json =
             for name, part in parts.items()
         },
     }
-    Output("runs show", json=json).show(Answer(document=lambda: document, text=lambda: run_text(loaded)))
+    Output("runs show", json=json).show(LazyResult(document=lambda: document, text=lambda: run_text(loaded)))
 
 
 @runs.command()
@@ -76,5 +76,5 @@ def compare(
     found = compare_runs(one, other)
     document = {"a": str(one.path), "b": str(other.path), "figures": [asdict(each) for each in found]}
     Output("runs compare", json=json).show(
-        Answer(document=lambda: document, text=lambda: comparison_text(one, other, found))
+        LazyResult(document=lambda: document, text=lambda: comparison_text(one, other, found))
     )

@@ -19,7 +19,7 @@ from gridwright.cli.arguments import (
     typed_command,
 )
 from gridwright.cli.flags import Reads, options_of, read_flags, verb
-from gridwright.cli.output import Answer, Output, plain
+from gridwright.cli.output import LazyResult, Output, plain
 from gridwright.cli.verbs import plain_app
 from gridwright.errors import ExitStatus, GridwrightError, Problem, input_error
 
@@ -172,7 +172,7 @@ def _show(run: RunDirectory, result: WorkloadRecord, *, json: bool) -> None:
 
         return f"{workload_text(result)}run: {run.path}\nreport: {report}"
 
-    Output("workload", json=json).show(Answer(document=lambda: plain(result), text=text))
+    Output("workload", json=json).show(LazyResult(document=lambda: plain(result), text=text))
 
 
 @workload.command("import")
@@ -241,7 +241,7 @@ def profile_(
         "findings": [asdict(finding) for finding in findings],
     }
     # What is printed for people is said on stderr already, as it is after a run.
-    Output("workload profile", json=json).show(Answer(document=lambda: document, text=str))
+    Output("workload profile", json=json).show(LazyResult(document=lambda: document, text=str))
 
 
 @workload.command("clean")
@@ -255,7 +255,7 @@ def clean(file: SpecFile = None, json: Json = False) -> None:
     with stop_on_signals() as stop:
         removed = remove(library_directories(spec), place, stop)
     Output("workload clean", json=json).show(
-        Answer(
+        LazyResult(
             document=lambda: {"removed": removed},
             text=lambda: "\n".join(f"removed: {path}" for path in removed) or "nothing to remove",
         ),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gridwright.cli.arguments import Json
 from gridwright.cli.grid_file import GridFile, JobNames
-from gridwright.cli.output import Answer, Output
+from gridwright.cli.output import LazyResult, Output
 
 if TYPE_CHECKING:
     from gridwright.schedulers.job import Job
@@ -26,7 +26,7 @@ def cancel(job: JobNames, grid: GridFile = None, json: Json = False) -> None:
     before = scheduler.jobs(job)
     scheduler.cancel(job)
     Output("cancel", json=json).show(
-        Answer(
+        LazyResult(
             document=lambda: {"jobs": [asdict(each) for each in scheduler.jobs(job)]},
             text=lambda: "\n".join(f"{identifiers(alike)} {_became(alike[0])}" for alike in fold(before)),
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gridwright.cli.arguments import Json
 from gridwright.cli.grid_file import GridFile, JobName, open_grid
-from gridwright.cli.output import Answer, Output
+from gridwright.cli.output import LazyResult, Output
 
 if TYPE_CHECKING:
     from gridwright.schedulers.job import JobExplanation
@@ -20,7 +20,7 @@ def explain(job: JobName, grid: GridFile = None, json: Json = False) -> None:
     """
     explanation = open_grid(grid).scheduler.explain(job)
     Output("explain", json=json).show(
-        Answer(document=lambda: _document(explanation), text=lambda: _text(explanation))
+        LazyResult(document=lambda: _document(explanation), text=lambda: _text(explanation))
     )
 
 

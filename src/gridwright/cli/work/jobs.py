@@ -10,7 +10,7 @@ import typer
 
 from gridwright.cli.arguments import Json
 from gridwright.cli.grid_file import GridFile, open_grid
-from gridwright.cli.output import Answer, Output
+from gridwright.cli.output import LazyResult, Output
 from gridwright.errors import input_error
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def jobs(
         return text_of(jobs_table(found, time.time()))
 
     Output("jobs", json=json).show(
-        Answer(document=lambda: {"jobs": [asdict(each) for each in found]}, text=text)
+        LazyResult(document=lambda: {"jobs": [asdict(each) for each in found]}, text=text)
     )
 
 

@@ -12,7 +12,7 @@ import typer
 from gridwright.cli.arguments import Json, Reader
 from gridwright.cli.flags import Reads, options_of, read_flags, verb
 from gridwright.cli.grid_file import GridFile, open_grid
-from gridwright.cli.output import Answer, Output
+from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.verbs import plain_app
 from gridwright.cli.work.array import read_array
 from gridwright.errors import ExitStatus, GridwrightError, Problem
@@ -85,7 +85,7 @@ def run_submit(flags: SubmitFlags) -> ExitStatus:
             raise
         raise GridwrightError(*map(_named_by_flag, error.problems)) from None
     Output("submit", json=flags.json).show(
-        Answer(document=lambda: {"job": identifier}, text=lambda: str(identifier))
+        LazyResult(document=lambda: {"job": identifier}, text=lambda: str(identifier))
     )
     return ExitStatus.DONE
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gridwright.cli.arguments import Json
 from gridwright.cli.grid_file import GridFile, JobNames, open_grid
-from gridwright.cli.output import Answer, Output
+from gridwright.cli.output import LazyResult, Output
 from gridwright.errors import ExitStatus
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def wait(job: JobNames, grid: GridFile = None, json: Json = False) -> int:
         return text_of(jobs_table(ended, time.time()))
 
     document = {"completed": completed, "jobs": [asdict(each) for each in ended]}
-    Output("wait", json=json).show(Answer(document=lambda: document, text=text))
+    Output("wait", json=json).show(LazyResult(document=lambda: document, text=text))
     return int(ExitStatus.DONE if completed else ExitStatus.MISSED)
 
 

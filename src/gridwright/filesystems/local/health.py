@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gridwright.errors import Finding
 from gridwright.filesystems.free_space import read_free_space, space_findings
-from gridwright.filesystems.health import Condition, Health, Run, Target
+from gridwright.filesystems.health import Condition, Health, Run, TargetHealth
 from gridwright.filesystems.local.devices import (
     Disk,
     LocalMount,
@@ -133,10 +133,10 @@ def _size(size: int) -> str:
     return format_bytes(size) if size else "none"
 
 
-def _targets(under: Below) -> list[Target]:
+def _targets(under: Below) -> list[TargetHealth]:
     states = {name: state for array in under.arrays for name, state in array.members}
     return [
-        Target(
+        TargetHealth(
             name=each.name,
             server="",
             up=each.is_well and not each.is_read_only and "faulty" not in states.get(each.name, ""),

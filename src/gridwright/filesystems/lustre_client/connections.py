@@ -29,7 +29,7 @@ _HISTORY = re.compile(r"-\s*\[\s*(\d{1,12}),\s*([A-Z_]+)\s*\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
+class LustreConnection:
     """A client's connection to one target."""
 
     device: str
@@ -60,7 +60,7 @@ class Connected:
 
     name: str
     """The file system's name, such as `scratch`."""
-    connections: tuple[Connection, ...]
+    connections: tuple[LustreConnection, ...]
     client_version: str | None
     management: tuple[tuple[str, str], ...]
     """NID and state of connections to management servers."""
@@ -93,7 +93,7 @@ def read_connections(run: Run, name: str, pause: Callable[[float], None]) -> Con
 
 def parse_connections(parameters: Parameters, name: str) -> Connected:
     """The connections out of what was read; several mounts of one file system have several."""
-    found: dict[str, Connection] = {}
+    found: dict[str, LustreConnection] = {}
     for parameter in parameters.values:
         device = _DEVICE.match(parameter)
         if device and device["target"].startswith(f"{name}-") and device["device"] not in found:
@@ -107,11 +107,11 @@ def parse_connections(parameters: Parameters, name: str) -> Connected:
     )
 
 
-def _connection(parameters: Parameters, layer: str, device: re.Match[str]) -> Connection:
+def _connection(parameters: Parameters, layer: str, device: re.Match[str]) -> LustreConnection:
     prefix = f"{layer}.{device['device']}"
     imported = parameters.values.get(f"{prefix}.import", "")
     state = parameters.values.get(f"{prefix}.state", "")
-    return Connection(
+    return LustreConnection(
         device=device["device"],
         target=device["target"],
         kind="OST" if device["kind"] == "OST" else "MDT",
@@ -123,7 +123,7 @@ def _connection(parameters: Parameters, layer: str, device: re.Match[str]) -> Co
     )
 
 
-def _put_inactive(parameters: Parameters, name: str, found: dict[str, Connection]) -> None:
+def _put_inactive(parameters: Parameters, name: str, found: dict[str, LustreConnection]) -> None:
     """Mark and add what only the list of targets tells: those that are switched off."""
     for layer, kind in (("lov", "OST"), ("lmv", "MDT")):
         for _, value in parameters.matching(f"{layer}.{name}-*.target_obd"):
@@ -132,7 +132,7 @@ def _put_inactive(parameters: Parameters, name: str, found: dict[str, Connection
                 for device in known if word == "INACTIVE" else ():
                     found[device] = _switched_off(found[device])
                 if not known:
-                    found[target] = Connection(
+                    found[target] = LustreConnection(
                         device=target,
                         target=target,
                         kind="OST" if kind == "OST" else "MDT",
@@ -143,7 +143,7 @@ def _put_inactive(parameters: Parameters, name: str, found: dict[str, Connection
                     )
 
 
-def _switched_off(connection: Connection) -> Connection:
+def _switched_off(connection: LustreConnection) -> LustreConnection:
     return replace(connection, active=False)
 
 

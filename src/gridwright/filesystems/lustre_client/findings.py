@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from gridwright.errors import Finding
-from gridwright.filesystems.lustre_client.connections import RECOVERING, Connected, Connection
+from gridwright.filesystems.lustre_client.connections import RECOVERING, Connected, LustreConnection
 from gridwright.filesystems.lustre_client.servers import RECOVERY_GOES_ON, Served
 from gridwright.filesystems.lustre_client.space import Space, Spaces
 from gridwright.units import format_bytes
@@ -59,7 +59,7 @@ def connection_findings(connected: Connected, now_s: float) -> Iterator[Finding]
     yield from _evictions(connected.connections, now_s)
 
 
-def _evictions(connections: Sequence[Connection], now_s: float) -> Iterator[Finding]:
+def _evictions(connections: Sequence[LustreConnection], now_s: float) -> Iterator[Finding]:
     recent: dict[str, list[int]] = defaultdict(list)
     for each in connections:
         recent[each.target] += [
@@ -225,7 +225,7 @@ def _clock(when_s: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(when_s))
 
 
-def _with_state(connections: Sequence[Connection]) -> list[str]:
+def _with_state(connections: Sequence[LustreConnection]) -> list[str]:
     return sorted({f"{each.target} ({each.state or 'no state'})" for each in connections})
 
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from gridwright.errors import Finding
-from gridwright.filesystems.health import Condition, Health, Run, Server, Target
-from gridwright.filesystems.lustre_client.connections import Connected, Connection, read_connections
+from gridwright.filesystems.health import Condition, Health, Run, Server, TargetHealth
+from gridwright.filesystems.lustre_client.connections import Connected, LustreConnection, read_connections
 from gridwright.filesystems.lustre_client.findings import (
     connection_findings,
     management_findings,
@@ -87,9 +87,9 @@ def _serves(mounts: Sequence[Mount], name: str) -> bool:
     return bool(name) and any(service.startswith(f"{name}-") for service in services)
 
 
-def _targets(connected: Connected, spaces: Spaces) -> list[Target]:
+def _targets(connected: Connected, spaces: Spaces) -> list[TargetHealth]:
     """One for each target; of several mounts the connection that is worst off speaks."""
-    worst: dict[str, Connection] = {}
+    worst: dict[str, LustreConnection] = {}
     for each in connected.connections:
         if each.target not in worst or not each.is_up:
             worst[each.target] = each
@@ -97,7 +97,7 @@ def _targets(connected: Connected, spaces: Spaces) -> list[Target]:
     for name, each in sorted(worst.items(), key=lambda item: (item[1].kind == "OST", item[0])):
         space = spaces.of.get(name)
         found.append(
-            Target(
+            TargetHealth(
                 name=name,
                 server=each.server,
                 up=each.is_up,
@@ -112,7 +112,7 @@ def _targets(connected: Connected, spaces: Spaces) -> list[Target]:
     return found
 
 
-def _last_eviction(connection: Connection) -> float | None:
+def _last_eviction(connection: LustreConnection) -> float | None:
     return max((float(when) for when, state in connection.history if state == "EVICTED"), default=None)
 
 

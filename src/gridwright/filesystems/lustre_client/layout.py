@@ -45,7 +45,7 @@ class Component:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class FileLayout:
     """A layout; of a directory it is what new files in it get."""
 
     components: tuple[Component, ...]
@@ -69,7 +69,7 @@ class Layout:
         return next((each for each in parts if each.end is None or offset < each.end), parts[-1])
 
 
-def read_layout(run: Run, path: str) -> Layout:
+def read_layout(run: Run, path: str) -> FileLayout:
     """The layout of a file, or of a directory itself.
 
     Raises GridwrightError (status ENVIRONMENT) where the path is not there, is on no Lustre, or the metadata
@@ -89,7 +89,7 @@ def read_layout(run: Run, path: str) -> Layout:
     )
 
 
-def parse_layout(text: str) -> Layout | None:
+def parse_layout(text: str) -> FileLayout | None:
     """What `lfs getstripe` printed of one path, as text or with --yaml, of Lustre 2.10 or later.
 
     The fields have the same names in all of these forms, so they are read by name and in their order. None
@@ -110,7 +110,7 @@ def parse_layout(text: str) -> Layout | None:
     if not components:
         return None
     plain = len(components) == 1 and "lcme_id" not in fields
-    return Layout(tuple(components), is_default=plain and fields.get("pattern") == "0")
+    return FileLayout(tuple(components), is_default=plain and fields.get("pattern") == "0")
 
 
 _KNOWN = frozenset(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error
 from gridwright.filesystems.health import Run
-from gridwright.filesystems.lustre_client.layout import ALL, LIMIT_S, Component, Layout, read_layout
+from gridwright.filesystems.lustre_client.layout import ALL, LIMIT_S, Component, FileLayout, read_layout
 from gridwright.units import format_bytes
 
 STRIPE_STEP = 64 * 1024
@@ -22,14 +22,14 @@ _POOL = r"[A-Za-z0-9_-]{1,15}"
 """Names of pools have at most 15 characters (LOV_MAXPOOLNAME)."""
 
 
-def plain(stripe_count: int = 1, stripe_bytes: int | None = None, pool: str | None = None) -> Layout:
+def plain(stripe_count: int = 1, stripe_bytes: int | None = None, pool: str | None = None) -> FileLayout:
     """Every file over `stripe_count` targets, from its first byte; -1 is all."""
-    return Layout((Component(stripe_count=stripe_count, stripe_bytes=stripe_bytes, pool=pool),))
+    return FileLayout((Component(stripe_count=stripe_count, stripe_bytes=stripe_bytes, pool=pool),))
 
 
 def progressive(
     *parts: tuple[int | None, int], stripe_bytes: int | None = None, pool: str | None = None
-) -> Layout:
+) -> FileLayout:
     """Files that are striped wider as they grow, out of `(end in bytes, stripe count)` for each part.
 
     None is the end of the file: with `progressive((64 * 2**20, 1), (None, -1))` small files are on one
@@ -42,7 +42,7 @@ def progressive(
             Component(start=start, end=end, stripe_count=count, stripe_bytes=stripe_bytes, pool=pool)
         )
         start = end or start
-    return Layout(tuple(components))
+    return FileLayout(tuple(components))
 
 
 ADVISED = progressive((64 * 2**20, 1), (4 * 2**30, 4), (None, ALL))
@@ -53,7 +53,7 @@ grid are read whole, so from some GiB on only more targets make them faster.
 """
 
 
-def set_layout_command(layout: Layout, path: str) -> list[str]:
+def set_layout_command(layout: FileLayout, path: str) -> list[str]:
     """The command that gives a directory `layout`. Raises GridwrightError with all that is wrong with it."""
     problems = list(_problems(layout))
     if problems:
@@ -78,7 +78,7 @@ def _striping(component: Component) -> Iterator[str]:
         yield from ("-p", component.pool)
 
 
-def apply_layout(run: Run, directory: str, layout: Layout) -> Layout:
+def apply_layout(run: Run, directory: str, layout: FileLayout) -> FileLayout:
     """Give a directory a layout, which files made from now on get, and return what it has then.
 
     More stripes than there are targets are no error: a file gets as many as there are. Raises
@@ -97,7 +97,7 @@ def apply_layout(run: Run, directory: str, layout: Layout) -> Layout:
     return read_layout(run, directory)
 
 
-def _problems(layout: Layout) -> Iterator[Problem]:
+def _problems(layout: FileLayout) -> Iterator[Problem]:
     if not layout.components:
         yield Problem("a layout has no component", remedy="give it one")
     for place, each in enumerate(layout.components):

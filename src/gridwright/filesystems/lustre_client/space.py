@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.health import Run
-from gridwright.filesystems.lustre_client.connections import Connection
+from gridwright.filesystems.lustre_client.connections import LustreConnection
 from gridwright.filesystems.lustre_client.parameters import LIMIT_S, Parameters, read_parameters
 
 KIB = 1024
@@ -58,7 +58,7 @@ class Spaces:
     silent: tuple[str, ...] = ()
 
 
-def read_space(run: Run, connections: Iterable[Connection]) -> Spaces:
+def read_space(run: Run, connections: Iterable[LustreConnection]) -> Spaces:
     """Ask every connected target for its space; one that does not answer in time is silent."""
     up = {each.target: each for each in connections if each.is_up}
     devices = [f"{'osc' if each.kind == 'OST' else 'mdc'}.{each.device}" for each in up.values()]

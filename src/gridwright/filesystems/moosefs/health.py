@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gridwright.errors import Finding, GridwrightError, Level, environment_error
-from gridwright.filesystems.health import Condition, Health, Run, Server, Target, Traffic
+from gridwright.filesystems.health import Condition, Health, Run, Server, TargetHealth, Traffic
 from gridwright.units import format_bytes
 
 MASTER = "mfsmaster"
@@ -128,7 +128,7 @@ class _Told:
     printed: str = ""
     master_state: str | None = None
     servers: list[Server] = field(default_factory=list)
-    targets: list[Target] = field(default_factory=list)
+    targets: list[TargetHealth] = field(default_factory=list)
     facts: dict[str, int | None] = field(default_factory=dict)
     disks_unknown: bool = False
 
@@ -240,13 +240,13 @@ def _server_state(load: str, maintenance: str) -> str:
     return "overloaded" if not re.fullmatch(r"[0-9]+", load) else "connected"
 
 
-def _target(path: str, error: str, state: str, rest: Sequence[str]) -> Target:
+def _target(path: str, error: str, state: str, rest: Sequence[str]) -> TargetHealth:
     """A row of a disk: eight figures of its traffic, then used and total, or how far its scan is."""
     found = re.match(r"([^:]*:\d+)", path)
     scanning = "progress:" in rest
     figures = [] if scanning else [_number(each) for each in rest[-2:]]
     used, total = figures if len(figures) == 2 else (None, None)
-    return Target(
+    return TargetHealth(
         name=path,
         server=found[1] if found else path,
         up="damaged" not in state and "invalid" not in state,

@@ -6,18 +6,18 @@ from gridwright.model.grid import grid_model
 from gridwright.providers.aws.changes import holders
 from gridwright.providers.aws.cost_lines import CostLine
 from gridwright.providers.aws.fsx import fsx_file_systems
-from gridwright.providers.aws.layout import Layout
+from gridwright.providers.aws.layout import AwsLayout
 from gridwright.spec.model import GridSpec
 
 
-def bill(spec: GridSpec, layout: Layout, *, running: bool) -> tuple[CostLine, ...]:
+def bill(spec: GridSpec, layout: AwsLayout, *, running: bool) -> tuple[CostLine, ...]:
     """The bill of a grid: all of it where machines run, else that of the file systems that are kept."""
     if running:
         return tuple(CostLine(each.what, each.usd_per_hour) for each in grid_model(spec).costs)
     return tuple(line for name in sorted(kept_names(spec, layout)) for line in kept_bill(spec, name))
 
 
-def kept_names(spec: GridSpec, layout: Layout) -> frozenset[str]:
+def kept_names(spec: GridSpec, layout: AwsLayout) -> frozenset[str]:
     """File systems that hold data and outlive machines."""
     return frozenset(holders(spec, layout).values())
 

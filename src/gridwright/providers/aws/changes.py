@@ -11,7 +11,7 @@ from typing import Any
 
 from gridwright.errors import Problem
 from gridwright.providers.aws.fsx import fsx_file_systems
-from gridwright.providers.aws.layout import Layout
+from gridwright.providers.aws.layout import AwsLayout
 from gridwright.providers.aws.names import logical_id
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.locate import problem_at
@@ -96,7 +96,7 @@ def _kind(value: object) -> object:
     return value.get("type") if isinstance(value, Mapping) else None
 
 
-def holders(spec: GridSpec, layout: Layout) -> dict[str, str]:
+def holders(spec: GridSpec, layout: AwsLayout) -> dict[str, str]:
     """Logical IDs of the resources that hold data, with the file system whose data they are."""
     found = {logical_id(name): name for name in fsx_file_systems(spec)}
     for machine in layout.machines:

@@ -12,7 +12,7 @@ from gridwright.providers.aws import kept_spec
 from gridwright.providers.aws.bill import bill
 from gridwright.providers.aws.changes import holders
 from gridwright.providers.aws.cost_lines import CostLine
-from gridwright.providers.aws.layout import Layout, aws_layout
+from gridwright.providers.aws.layout import AwsLayout, aws_layout
 from gridwright.spec.model import GridSpec
 
 
@@ -21,7 +21,7 @@ class Deployment:
     """Everything that is known of a grid before AWS is asked."""
 
     spec: GridSpec
-    layout: Layout
+    layout: AwsLayout
     storage: Mapping[str, Any]
     """The template of the storage stack, in the long form of its functions."""
     grid: Mapping[str, Any]
@@ -70,7 +70,7 @@ def deployment(spec: GridSpec) -> Deployment:
 
 def storage_body(
     spec: GridSpec,
-    layout: Layout,
+    layout: AwsLayout,
     *,
     deletable: frozenset[str] = frozenset(),
     without: frozenset[str] = frozenset(),

@@ -10,7 +10,7 @@ from gridwright.providers.aws.bill import kept_bill, kept_names
 from gridwright.providers.aws.cost_lines import CostLine, total
 from gridwright.providers.aws.deployment import storage_body
 from gridwright.providers.aws.kept_spec import kept_spec
-from gridwright.providers.aws.layout import Layout, aws_layout
+from gridwright.providers.aws.layout import AwsLayout, aws_layout
 from gridwright.providers.aws.names import grid_stack, storage_stack
 from gridwright.providers.aws.results import AwsDown, DownPlan
 from gridwright.providers.aws.retired import Retired
@@ -30,7 +30,7 @@ class Going:
     stacks: Stacks
     spec: GridSpec
     """As it was deployed; as the file has it where nothing is deployed."""
-    layout: Layout
+    layout: AwsLayout
     storage: Stack | None
     grid: Stack | None
     retired: list[Retired]

@@ -21,7 +21,7 @@ from gridwright.errors import GridwrightError, Problem
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.provided import ManagedLustre
 from gridwright.providers.aws.exports import exported
-from gridwright.providers.aws.layout import Layout
+from gridwright.providers.aws.layout import AwsLayout
 from gridwright.providers.aws.names import fsx_export, logical_id, tags
 from gridwright.providers.aws.network import SUBNETS
 from gridwright.providers.aws.retention import kept
@@ -57,7 +57,7 @@ def bought_tier(filesystem: ManagedLustre, deployment: ManagedDeployment) -> flo
 
 
 def fsx_resources(
-    spec: GridSpec, layout: Layout, name: str, catalog: Catalog, *, deletable: bool, after: list[str]
+    spec: GridSpec, layout: AwsLayout, name: str, catalog: Catalog, *, deletable: bool, after: list[str]
 ) -> Iterator[AWSObject]:
     """The file system and its association; `after`: logical IDs of what has to be there before it."""
     filesystem = fsx_file_systems(spec)[name]

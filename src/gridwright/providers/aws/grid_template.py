@@ -20,7 +20,7 @@ from gridwright.providers.aws.launching import (
     is_placed,
     machine_id,
 )
-from gridwright.providers.aws.layout import Layout, Machine, Role
+from gridwright.providers.aws.layout import AwsLayout, Machine, Role
 from gridwright.providers.aws.names import logical_id, tags
 from gridwright.providers.aws.nat import add_way_out
 from gridwright.providers.aws.node_interfaces import NestedTemplate, add_node_interfaces, nested_templates
@@ -42,7 +42,7 @@ class GridTemplate(CountedTemplate):
     nested: tuple[NestedTemplate, ...] = ()
 
 
-def grid_template(spec: GridSpec, layout: Layout, *, bundle_key: str = "") -> GridTemplate:
+def grid_template(spec: GridSpec, layout: AwsLayout, *, bundle_key: str = "") -> GridTemplate:
     """The template, with one parameter: the S3 key of the bundle.
 
     With `bundle_key` the wait condition is another one for another bundle, so that an update which brings it
@@ -84,7 +84,7 @@ def grid_template(spec: GridSpec, layout: Layout, *, bundle_key: str = "") -> Gr
     return template
 
 
-def _alike(layout: Layout) -> Iterator[tuple[str, tuple[Machine, ...]]]:
+def _alike(layout: AwsLayout) -> Iterator[tuple[str, tuple[Machine, ...]]]:
     """Machines by the logical ID of what starts them: an Auto Scaling group, or a machine of its own."""
 
     def title(machine: Machine) -> str:
@@ -120,7 +120,7 @@ def _add_machines(
             add_group(building, title, machines, data[title], [*fixed, *interfaces])
 
 
-def _add_wait(template: Template, ready: str, layout: Layout) -> None:
+def _add_wait(template: Template, ready: str, layout: AwsLayout) -> None:
     """It does not depend on the machines: so a reason is in the events as soon as the first one fails."""
     template.add_resource(WaitConditionHandle(ready))
     replaced = sum(machine.replaced for machine in layout.machines)
@@ -134,7 +134,7 @@ def _add_wait(template: Template, ready: str, layout: Layout) -> None:
     )
 
 
-def _add_key(template: Template, spec: GridSpec, layout: Layout) -> None:
+def _add_key(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
     """The key by which nodes of the scheduler trust each other: AWS makes it up, only nodes can read it."""
     key = kind_of(spec.scheduler).shared_key
     if key is None:
@@ -150,7 +150,7 @@ def _add_key(template: Template, spec: GridSpec, layout: Layout) -> None:
     template.add_resource(secret)
 
 
-def _add_outputs(template: Template, layout: Layout) -> None:
+def _add_outputs(template: Template, layout: AwsLayout) -> None:
     if layout.aws.proxy is None:
         template.add_output(
             Output("LoginPublicAddress", Description="Where users log in by ssh", Value=Ref("LoginAddress"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from troposphere import GetAtt, Output, Ref, Sub, Tags, Template, ec2
 from troposphere import elasticloadbalancingv2 as balancing
 
-from gridwright.providers.aws.layout import Layout, Machine
+from gridwright.providers.aws.layout import AwsLayout, Machine
 from gridwright.providers.aws.names import Export, tags
 from gridwright.providers.aws.user_data import exported
 from gridwright.spec.model import GridSpec
@@ -17,19 +17,19 @@ POLICY = "ELBSecurityPolicy-TLS13-1-2-2021-06"
 """TLS 1.2 and 1.3 alone."""
 
 
-def has_health_page(layout: Layout) -> bool:
+def has_health_page(layout: AwsLayout) -> bool:
     """Whether there is such a page: a certificate, and a Lustre that the grid builds."""
     return layout.aws.certificate is not None and bool(_managers(layout))
 
 
-def _managers(layout: Layout) -> tuple[Machine, ...]:
+def _managers(layout: AwsLayout) -> tuple[Machine, ...]:
     """The server of each Lustre that has its management target."""
     return tuple(
         each for each in layout.machines if any(one.kind == "mgt" or one.with_mgt for one in each.targets)
     )
 
 
-def add_health_page(template: Template, spec: GridSpec, layout: Layout) -> None:
+def add_health_page(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
     """A network load balancer with TLS, in the one subnet.
 
     An application load balancer asks for a second zone, and the grid has one (Elastic Load Balancing,
@@ -83,7 +83,7 @@ def add_health_page(template: Template, spec: GridSpec, layout: Layout) -> None:
     )
 
 
-def _firewall(template: Template, spec: GridSpec, layout: Layout) -> None:
+def _firewall(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
     """From the grid's own network to the page, and nothing else; the storage stack lets it in there."""
     template.add_resource(
         ec2.SecurityGroup(

@@ -7,7 +7,7 @@ from typing import Any
 
 from troposphere import GetAtt, Ref, Sub, Tags, Template, iam
 
-from gridwright.providers.aws.layout import Layout, Machine, Role
+from gridwright.providers.aws.layout import AwsLayout, Machine, Role
 from gridwright.providers.aws.names import GRID_TAG, ROLE_TAG, Export, logical_id, tags
 from gridwright.providers.aws.user_data import exported, key_id, shared_key
 from gridwright.spec.model import GridSpec
@@ -26,7 +26,7 @@ def profile_id(role: Role) -> str:
     return logical_id(role_group(role), "Profile")
 
 
-def add_roles(template: Template, spec: GridSpec, layout: Layout) -> None:
+def add_roles(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
     """A role and a profile for each group that has machines; none has a name, so that CAPABILITY_IAM does."""
     for group in dict.fromkeys(role_group(machine.role) for machine in layout.machines):
         machines = [each for each in layout.machines if role_group(each.role) == group]

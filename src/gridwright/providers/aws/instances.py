@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gridwright.providers.aws.layout import Layout, Machine, Role
+from gridwright.providers.aws.layout import AwsLayout, Machine, Role
 from gridwright.providers.aws.names import GRID_TAG, claims_table, logical_id
 from gridwright.providers.aws.results import Claim, MachineStatus
 from gridwright.providers.aws.session import Cloud, CloudError
@@ -45,7 +45,7 @@ def instances(cloud: Cloud, spec: GridSpec) -> dict[str, Mapping[str, Any]]:
 
 
 def machines(
-    layout: Layout,
+    layout: AwsLayout,
     found: Mapping[str, Mapping[str, Any]],
     resources: Mapping[str, str],
     claimed: Mapping[str, Claim],
@@ -56,7 +56,7 @@ def machines(
 
 
 def _of_layout(
-    layout: Layout, found: Mapping[str, Mapping[str, Any]], owners: Mapping[str, str | None]
+    layout: AwsLayout, found: Mapping[str, Mapping[str, Any]], owners: Mapping[str, str | None]
 ) -> Iterator[MachineStatus]:
     for machine in layout.machines:
         owner = owners[machine.name]

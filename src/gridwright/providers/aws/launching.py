@@ -12,7 +12,7 @@ from troposphere import GetAtt, Ref, Tags, Template, ec2
 from gridwright.catalog import Catalog, InstanceType
 from gridwright.providers.aws.costs import ROOT_VOLUME, ROOT_VOLUME_SIZE
 from gridwright.providers.aws.iam import profile_arn
-from gridwright.providers.aws.layout import DEFAULT_VOLUME, Layout, Machine, Role
+from gridwright.providers.aws.layout import DEFAULT_VOLUME, AwsLayout, Machine, Role
 from gridwright.providers.aws.names import SLOT_TAG, Export, logical_id, tags
 from gridwright.providers.aws.user_data import UserData, exported
 from gridwright.spec.model import GridSpec
@@ -42,7 +42,7 @@ class Building:
 
     template: Template
     spec: GridSpec
-    layout: Layout
+    layout: AwsLayout
     catalog: Catalog
     ready: str
     """Logical ID of the handle that machines tell how they got on."""

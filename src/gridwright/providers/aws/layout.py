@@ -88,7 +88,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Layout:
+class AwsLayout:
     """The machines of a grid, and the subnets that they are in."""
 
     grid: str
@@ -146,7 +146,7 @@ def built_lustres(spec: GridSpec) -> dict[str, LustreServers]:
     }
 
 
-def aws_layout(spec: GridSpec) -> Layout:
+def aws_layout(spec: GridSpec) -> AwsLayout:
     """Lay the grid out. Raises GridwrightError (INPUT) with all that cannot be built as it is written."""
     aws = aws_section(spec)
     subnets = aws_subnets(aws)
@@ -154,7 +154,7 @@ def aws_layout(spec: GridSpec) -> Layout:
     if problems:
         raise GridwrightError(*problems)
     machines = [*_grid_machines(spec, aws, subnets), *_servers(spec, subnets)]
-    return Layout(spec.name, aws, ipaddress.IPv4Network(aws.network), subnets, tuple(machines))
+    return AwsLayout(spec.name, aws, ipaddress.IPv4Network(aws.network), subnets, tuple(machines))
 
 
 def fsname(filesystem: str) -> str:

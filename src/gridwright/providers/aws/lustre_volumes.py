@@ -13,7 +13,7 @@ from troposphere import AWSObject, Ref, Tags, ec2
 
 from gridwright.catalog.contents import Catalog
 from gridwright.errors import GridwrightError, Problem
-from gridwright.providers.aws.layout import DEFAULT_VOLUME, Layout, Machine, Target
+from gridwright.providers.aws.layout import DEFAULT_VOLUME, AwsLayout, Machine, Target
 from gridwright.providers.aws.names import SLOT_TAG, TARGET_TAG, logical_id, tags
 from gridwright.providers.aws.network import SUBNETS
 from gridwright.providers.aws.retention import kept
@@ -31,7 +31,7 @@ def interface_id(machine: Machine) -> str:
 
 
 def lustre_resources(
-    spec: GridSpec, layout: Layout, filesystem: str, *, deletable: bool
+    spec: GridSpec, layout: AwsLayout, filesystem: str, *, deletable: bool
 ) -> Iterator[AWSObject]:
     """Interfaces and volumes of all servers of one Lustre."""
     for machine in layout.servers_of(filesystem):
@@ -40,7 +40,9 @@ def lustre_resources(
             yield _volume(spec, layout, machine, target, deletable=deletable)
 
 
-def volume_problems(spec: GridSpec, layout: Layout, filesystem: str, catalog: Catalog) -> Iterator[Problem]:
+def volume_problems(
+    spec: GridSpec, layout: AwsLayout, filesystem: str, catalog: Catalog
+) -> Iterator[Problem]:
     """What the catalogue refuses of the volumes of one Lustre, once for each role of its servers."""
     seen: set[str] = set()
     for machine in layout.servers_of(filesystem):
@@ -72,7 +74,7 @@ def _interface(spec: GridSpec, machine: Machine) -> ec2.NetworkInterface:
 
 
 def _volume(
-    spec: GridSpec, layout: Layout, machine: Machine, target: Target, *, deletable: bool
+    spec: GridSpec, layout: AwsLayout, machine: Machine, target: Target, *, deletable: bool
 ) -> ec2.Volume:
     disks = target.disks
     chosen: dict[str, object] = {}

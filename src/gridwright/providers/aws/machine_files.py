@@ -10,7 +10,7 @@ from typing import Any
 
 from gridwright.providers.aws.claim_program import UNIT, build_zipapp, unit_file
 from gridwright.providers.aws.fsx import fsx_file_systems
-from gridwright.providers.aws.layout import Layout, Machine, aws_section, built_lustres
+from gridwright.providers.aws.layout import AwsLayout, Machine, aws_section, built_lustres
 from gridwright.providers.aws.names import claims_table
 from gridwright.providers.aws.user_data import claim_name
 from gridwright.providers.machines import machines_of_types
@@ -35,7 +35,7 @@ class MachineFiles:
     hosts: Hosts
 
 
-def machine_files(spec: GridSpec, layout: Layout, release: str | None) -> MachineFiles:
+def machine_files(spec: GridSpec, layout: AwsLayout, release: str | None) -> MachineFiles:
     """Make them; the same arguments give the same bytes. Raises GridwrightError (INPUT)."""
     threads = aws_section(spec).hyperthreads
     scheduler = kind_of(spec.scheduler).setup(spec, lambda: machines_of_types(spec, threads=threads), release)
@@ -67,13 +67,13 @@ def claim_role() -> dict[str, str | bytes]:
     return roles
 
 
-def _claiming(layout: Layout) -> list[str]:
+def _claiming(layout: AwsLayout) -> list[str]:
     """Groups of the inventory whose machines claim their names, since others take their place."""
     groups = {each.role.group for each in layout.machines if each.replaced}
     return [group for group in GROUPS if group in groups]
 
 
-def aws_hosts(layout: Layout) -> Hosts:
+def aws_hosts(layout: AwsLayout) -> Hosts:
     """All machines, each with the address that it is reached at whatever the name service knows."""
     return Hosts(
         groups={
@@ -87,7 +87,7 @@ def aws_hosts(layout: Layout) -> Hosts:
     )
 
 
-def mount_sources(spec: GridSpec, layout: Layout) -> dict[str, str]:
+def mount_sources(spec: GridSpec, layout: AwsLayout) -> dict[str, str]:
     """What nodes mount of file systems that the spec gives no source of.
 
     AWS names an FSx for Lustre when it makes it, so that each machine is told at its start.
@@ -97,7 +97,7 @@ def mount_sources(spec: GridSpec, layout: Layout) -> dict[str, str]:
     return built | bought
 
 
-def claim_file(spec: GridSpec, layout: Layout, like: Machine) -> str:
+def claim_file(spec: GridSpec, layout: AwsLayout, like: Machine) -> str:
     """What machines like this one can become; `gridwright node claim` reads it."""
     group = [each for each in layout.machines if (each.group, each.role) == (like.group, like.role)]
     mgs = layout.lustre_source(like.group).partition(":")[0] if like.role.serves_lustre else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from troposphere import GetAtt, Ref, Tags, Template, ec2
 
-from gridwright.providers.aws.layout import FIRST_ADDRESS, Layout
+from gridwright.providers.aws.layout import FIRST_ADDRESS, AwsLayout
 from gridwright.providers.aws.names import Export, tags
 from gridwright.providers.aws.user_data import exported
 from gridwright.spec.model import GridSpec
@@ -13,7 +13,7 @@ WAY_OUT = "NatRoute"
 """Logical ID of the route that machines need before they start; there is none where the site has a proxy."""
 
 
-def add_way_out(template: Template, spec: GridSpec, layout: Layout) -> list[str]:
+def add_way_out(template: Template, spec: GridSpec, layout: AwsLayout) -> list[str]:
     """The gateway with its public address and the route to it; returns what machines have to wait for."""
     if layout.aws.proxy is not None:
         return []

@@ -24,7 +24,7 @@ from troposphere import AWSObject, GetAtt, Output, Ref, Sub, Tags, ec2
 
 from gridwright.providers.aws.claims_table import CLAIMS_TABLE
 from gridwright.providers.aws.exports import exported
-from gridwright.providers.aws.layout import Layout
+from gridwright.providers.aws.layout import AwsLayout
 from gridwright.providers.aws.names import Export, tags
 from gridwright.spec.model import GridSpec
 
@@ -71,7 +71,7 @@ _OF_THE_TABLE = (
 )
 
 
-def network_resources(spec: GridSpec, layout: Layout) -> Iterator[AWSObject]:
+def network_resources(spec: GridSpec, layout: AwsLayout) -> Iterator[AWSObject]:
     """VPC, subnets, routes and endpoints."""
     yield ec2.VPC(
         VPC,

@@ -10,7 +10,7 @@ from troposphere import Sub, Tags, Template
 from troposphere.cloudformation import Stack
 
 from gridwright.providers.aws.launching import Building, add_interfaces
-from gridwright.providers.aws.layout import Layout, Machine, Role
+from gridwright.providers.aws.layout import AwsLayout, Machine, Role
 from gridwright.providers.aws.names import Export, tags
 from gridwright.providers.aws.template_limits import template_text
 from gridwright.providers.aws.user_data import exported
@@ -44,7 +44,7 @@ class NestedTemplate:
         return f"templates/{hashlib.sha256(self.text.encode()).hexdigest()}.yaml"
 
 
-def claiming_nodes(layout: Layout) -> tuple[Machine, ...]:
+def claiming_nodes(layout: AwsLayout) -> tuple[Machine, ...]:
     """Nodes that are replaced, and so claim their interfaces."""
     return tuple(each for each in layout.of_role(Role.COMPUTE) if each.replaced)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from gridwright.providers.aws.fsx import fsx_file_systems
 from gridwright.providers.aws.health_page import has_health_page
-from gridwright.providers.aws.layout import Layout, Role, built_lustres
+from gridwright.providers.aws.layout import AwsLayout, Role, built_lustres
 from gridwright.providers.aws.names import GRID_TAG, grid_stack, logical_id, storage_stack
 from gridwright.providers.aws.node_interfaces import NestedTemplate
 from gridwright.schedulers.set_up import SchedulerSetup
@@ -31,7 +31,7 @@ _CONTENTS = {
 
 def aws_read_me(
     spec: GridSpec,
-    layout: Layout,
+    layout: AwsLayout,
     costs: Mapping[str, Any],
     contents: tuple[str, ...],
     scheduler: SchedulerSetup,
@@ -75,7 +75,7 @@ def _paragraph(text: str) -> list[str]:
     return [*textwrap.wrap(text, 100, break_long_words=False, break_on_hyphens=False), ""]
 
 
-def _before(spec: GridSpec, layout: Layout) -> Iterator[str]:
+def _before(spec: GridSpec, layout: AwsLayout) -> Iterator[str]:
     aws = layout.aws
     yield from ["## Before the first time", ""]
     yield from _paragraph(
@@ -151,7 +151,7 @@ def _root_squash(spec: GridSpec, stack: str) -> Iterator[str]:
             yield f"  --lustre-configuration '{wanted}'"
 
 
-def _expect(spec: GridSpec, layout: Layout) -> Iterator[str]:
+def _expect(spec: GridSpec, layout: AwsLayout) -> Iterator[str]:
     yield from ["## What to expect", ""]
     if fsx_file_systems(spec):
         yield from _paragraph("- The storage stack takes some ten minutes, as FSx for Lustre does.")

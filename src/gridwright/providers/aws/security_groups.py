@@ -27,7 +27,7 @@ from troposphere import AWSObject, Output, Ref, Tags, ec2
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.ports import LNET
 from gridwright.providers.aws.exports import exported
-from gridwright.providers.aws.layout import Layout, built_lustres
+from gridwright.providers.aws.layout import AwsLayout, built_lustres
 from gridwright.providers.aws.names import Export, tags
 from gridwright.providers.aws.network import VPC
 from gridwright.schedulers import kind_of as kind_of_scheduler
@@ -83,7 +83,7 @@ class Allowed:
         return f"{self.group.removesuffix('Group')}From{source}{self.ports.name}"
 
 
-def security_groups(spec: GridSpec, layout: Layout, filesystems: Iterable[str]) -> Iterator[AWSObject]:
+def security_groups(spec: GridSpec, layout: AwsLayout, filesystems: Iterable[str]) -> Iterator[AWSObject]:
     """Groups and rules, for these file systems of the spec."""
     present = [spec.filesystems[name] for name in filesystems]
     fsx = any(kind_of(each).managed_lustre(each) is not None for each in present)
@@ -118,7 +118,7 @@ def group_outputs(spec: GridSpec) -> Iterator[Output]:
 _EFA = "Elastic Fabric Adapter: all traffic among nodes"
 
 
-def rules(spec: GridSpec, layout: Layout, *, fsx: bool) -> Iterator[Allowed]:
+def rules(spec: GridSpec, layout: AwsLayout, *, fsx: bool) -> Iterator[Allowed]:
     """All rules inwards; `fsx` where there is an FSx for Lustre."""
     for each in dict.fromkeys(layout.aws.ssh_from):
         yield Allowed(Group.LOGIN, ipaddress.IPv4Network(each), SSH, "ssh of users to the login node")
@@ -136,7 +136,7 @@ def rules(spec: GridSpec, layout: Layout, *, fsx: bool) -> Iterator[Allowed]:
         yield from _lustre(Group.FSX)
 
 
-def _administration(layout: Layout) -> Iterator[Allowed]:
+def _administration(layout: AwsLayout) -> Iterator[Allowed]:
     for group in (Group.HEAD, Group.COMPUTE, Group.STORAGE):
         yield Allowed(group, Group.LOGIN, SSH, "ssh from the login node")
     for group in (Group.COMPUTE, Group.STORAGE):
@@ -183,7 +183,7 @@ def _proxy(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _outwards(spec: GridSpec, layout: Layout, group: Group) -> list[ec2.SecurityGroupRule]:
+def _outwards(spec: GridSpec, layout: AwsLayout, group: Group) -> list[ec2.SecurityGroupRule]:
     beyond = [] if group is Group.FSX else [*_web(layout)]
     if group in CLIENTS:
         beyond += _servers_elsewhere(spec)
@@ -213,7 +213,7 @@ class _Outwards:
     to: str = _EVERYWHERE
 
 
-def _web(layout: Layout) -> Iterator[_Outwards]:
+def _web(layout: AwsLayout) -> Iterator[_Outwards]:
     yield _Outwards(Ports("Https", 443, 443), "interfaces of AWS and package repositories")
     if layout.aws.proxy is None:
         yield _Outwards(Ports("Http", 80, 80), "package repositories")

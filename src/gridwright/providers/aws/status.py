@@ -11,7 +11,7 @@ from gridwright.providers.aws.cost_lines import total
 from gridwright.providers.aws.fsx import fsx_file_systems
 from gridwright.providers.aws.instances import claims, instances, machines
 from gridwright.providers.aws.kept_spec import kept_spec
-from gridwright.providers.aws.layout import Layout, aws_layout
+from gridwright.providers.aws.layout import AwsLayout, aws_layout
 from gridwright.providers.aws.names import grid_stack, logical_id, storage_stack
 from gridwright.providers.aws.results import (
     AwsStatus,
@@ -103,7 +103,7 @@ def _expired(spec: GridSpec) -> bool:
 def _filesystems(
     cloud: Cloud,
     spec: GridSpec,
-    layout: Layout,
+    layout: AwsLayout,
     resources: Mapping[str, str],
     claimed: Mapping[str, Claim],
     found: tuple[MachineStatus, ...],

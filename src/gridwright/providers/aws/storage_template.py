@@ -21,7 +21,7 @@ from gridwright.providers.aws.alarms import fsx_alarms
 from gridwright.providers.aws.claims_table import CLAIMS_TABLE, claims_table_resource
 from gridwright.providers.aws.exports import exported
 from gridwright.providers.aws.fsx import fsx_file_systems, fsx_outputs, fsx_problems, fsx_resources
-from gridwright.providers.aws.layout import Layout, built_lustres
+from gridwright.providers.aws.layout import AwsLayout, built_lustres
 from gridwright.providers.aws.lustre_volumes import interface_id, lustre_resources, volume_problems
 from gridwright.providers.aws.names import Export
 from gridwright.providers.aws.network import network_outputs, network_resources
@@ -41,7 +41,7 @@ _METADATA = {"cfn-lint": {"config": {"ignore_checks": ["W3010"]}}}
 
 def storage_template(
     spec: GridSpec,
-    layout: Layout,
+    layout: AwsLayout,
     *,
     deletable: frozenset[str] = frozenset(),
     without: frozenset[str] = frozenset(),
@@ -73,7 +73,7 @@ def storage_template(
 
 def _resources(
     spec: GridSpec,
-    layout: Layout,
+    layout: AwsLayout,
     catalog: Catalog,
     fsx: list[str],
     lustres: list[str],
@@ -107,7 +107,7 @@ def _outputs(spec: GridSpec, fsx: list[str]) -> Iterator[Output]:
 
 
 def _problems(
-    spec: GridSpec, layout: Layout, catalog: Catalog, fsx: list[str], lustres: list[str]
+    spec: GridSpec, layout: AwsLayout, catalog: Catalog, fsx: list[str], lustres: list[str]
 ) -> Iterator[Problem]:
     for name in fsx:
         yield from fsx_problems(spec, name, catalog)

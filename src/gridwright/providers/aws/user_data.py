@@ -13,7 +13,7 @@ from typing import Any
 from troposphere import AWSHelperFn, Base64, ImportValue, Ref, Sub
 
 from gridwright.providers.aws.fsx import fsx_file_systems
-from gridwright.providers.aws.layout import Layout, Machine, Role
+from gridwright.providers.aws.layout import AwsLayout, Machine, Role
 from gridwright.providers.aws.names import Export, fsx_export, storage_stack
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.network import SharedKey
@@ -46,7 +46,7 @@ class UserData:
 
 
 def user_data(
-    spec: GridSpec, layout: Layout, machines: tuple[Machine, ...], auto_scaling: str | None
+    spec: GridSpec, layout: AwsLayout, machines: tuple[Machine, ...], auto_scaling: str | None
 ) -> UserData:
     """Of machines that are alike: one machine, or those of the Auto Scaling group with this logical ID."""
     aws, first = layout.aws, machines[0]
@@ -82,7 +82,7 @@ def user_data(
     return UserData(_multipart("\n".join(literal)), values)
 
 
-def _variables(layout: Layout, machine: Machine) -> dict[str, Any]:
+def _variables(layout: AwsLayout, machine: Machine) -> dict[str, Any]:
     """What the roles are told beside the grid spec.
 
     The image of Ubuntu has no client of Lustre, and that of AWS fits its kernels; who names an image of their

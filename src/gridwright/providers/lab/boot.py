@@ -11,8 +11,8 @@ from gridwright.providers.lab import disk, network
 from gridwright.providers.lab.birth import NodePlan, start_anchor, start_node
 from gridwright.providers.lab.cgroups import ANCHOR, detect, remove
 from gridwright.providers.lab.host_python import python_directories
-from gridwright.providers.lab.layout import PlannedNode, Role
-from gridwright.providers.lab.node_root import RootPlan, Share
+from gridwright.providers.lab.layout import LabRole, PlannedNode
+from gridwright.providers.lab.node_root import RootPlan, SharedDirectory
 from gridwright.providers.lab.places import Places
 from gridwright.providers.lab.record import LabRecord, NodeRecord, write
 from gridwright.providers.lab.section import Lab
@@ -86,22 +86,22 @@ def boot_nodes(record: LabRecord, spec: GridSpec, names: Collection[str]) -> Lab
 
 def _disk(spec: GridSpec, plan: PlannedNode) -> str | None:
     lab = spec.section(Lab)
-    if lab is None or lab.disk is None or plan.role != Role.STORAGE:
+    if lab is None or lab.disk is None or plan.role != LabRole.STORAGE:
         return None
     return disk.attach(Places(spec.name).disk(plan.name), lab.disk)
 
 
-def _shares(spec: GridSpec) -> tuple[Share, ...]:
+def _shares(spec: GridSpec) -> tuple[SharedDirectory, ...]:
     """What a node sees of this machine; the directories are made."""
     places = Places(spec.name)
     state = state_directory(spec)
     state.mkdir(parents=True, exist_ok=True)
-    shares = [Share(path, path, read_only=True) for path in python_directories()]
-    shares.append(Share(state, state))
+    shares = [SharedDirectory(path, path, read_only=True) for path in python_directories()]
+    shares.append(SharedDirectory(state, state))
     for name, filesystem in spec.filesystems.items():
         if filesystem.is_node_local:
             directory = places.filesystem(name)
             directory.mkdir(parents=True, exist_ok=True)
-            shares.append(Share(directory, filesystem.path))
+            shares.append(SharedDirectory(directory, filesystem.path))
     # One within another comes after it, or it would be hidden.
     return tuple(sorted(shares, key=lambda share: len(share.target.parts)))

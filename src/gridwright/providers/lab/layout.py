@@ -17,7 +17,7 @@ LONGEST_NAME = 63
 """Characters of one part of a host name (RFC 1035, 2.3.4)."""
 
 
-class Role(StrEnum):
+class LabRole(StrEnum):
     """What a node is there for."""
 
     CONTROLLER = "controller"
@@ -31,14 +31,14 @@ class PlannedNode:
 
     name: str
     """Its host name, too."""
-    role: Role
+    role: LabRole
     group: str
     """The group of nodes of a compute node, the file system of a storage node, else `controller`."""
     address: str
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class LabLayout:
     """All nodes of a lab: the controller, then compute nodes, then storage nodes."""
 
     lab: str
@@ -56,13 +56,13 @@ class Layout:
         """The node that the scheduler runs on."""
         return self.nodes[0]
 
-    def of_role(self, role: Role) -> tuple[PlannedNode, ...]:
+    def of_role(self, role: LabRole) -> tuple[PlannedNode, ...]:
         """The nodes of a role, in order."""
         return tuple(node for node in self.nodes if node.role == role)
 
     def storage_of(self, filesystem: str) -> tuple[PlannedNode, ...]:
         """The storage nodes that serve a file system; the first has its master."""
-        return tuple(node for node in self.of_role(Role.STORAGE) if node.group == filesystem)
+        return tuple(node for node in self.of_role(LabRole.STORAGE) if node.group == filesystem)
 
     def node(self, name: str) -> PlannedNode:
         """The node of that name. Raises GridwrightError (status INPUT) where there is none."""
@@ -82,7 +82,7 @@ class Layout:
         return "\n".join(lines) + "\n"
 
 
-def layout_of(spec: GridSpec) -> Layout:
+def layout_of(spec: GridSpec) -> LabLayout:
     """Work out the nodes of a lab.
 
     Raises GridwrightError (status INPUT) where two nodes would have one name, or the network has too
@@ -109,23 +109,23 @@ def layout_of(spec: GridSpec) -> Layout:
         PlannedNode(name, role, group, str(network[first + index]))
         for index, (name, role, group) in enumerate(wanted)
     )
-    return Layout(spec.name, str(network), nodes)
+    return LabLayout(spec.name, str(network), nodes)
 
 
-def _wanted(spec: GridSpec) -> Iterator[tuple[str, Role, str]]:
+def _wanted(spec: GridSpec) -> Iterator[tuple[str, LabRole, str]]:
     """Name, role and group of each node, in order."""
-    yield CONTROLLER, Role.CONTROLLER, CONTROLLER
+    yield CONTROLLER, LabRole.CONTROLLER, CONTROLLER
     for group, nodes in spec.nodes.items():
         for number in range(1, nodes.count + 1):
-            yield f"{group}{number}", Role.COMPUTE, group
+            yield f"{group}{number}", LabRole.COMPUTE, group
     number = 0
     for name, filesystem in spec.filesystems.items():
         for _ in range(kind_of(filesystem).lab_nodes(filesystem)):
             number += 1
-            yield f"{STORAGE}{number}", Role.STORAGE, name
+            yield f"{STORAGE}{number}", LabRole.STORAGE, name
 
 
-def _long_names(wanted: list[tuple[str, Role, str]]) -> Iterator[Problem]:
+def _long_names(wanted: list[tuple[str, LabRole, str]]) -> Iterator[Problem]:
     for name, _, group in wanted:
         if len(name) > LONGEST_NAME:
             yield Problem(
@@ -136,7 +136,7 @@ def _long_names(wanted: list[tuple[str, Role, str]]) -> Iterator[Problem]:
             return
 
 
-def _double_names(wanted: list[tuple[str, Role, str]]) -> Iterator[Problem]:
+def _double_names(wanted: list[tuple[str, LabRole, str]]) -> Iterator[Problem]:
     groups: dict[str, str] = {}
     for name, _, group in wanted:
         if name in groups:

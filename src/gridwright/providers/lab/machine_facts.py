@@ -16,7 +16,7 @@ from typing import Any
 from gridwright.commands import CommandError, run_bounded
 from gridwright.providers.lab.image import image_directory, root_filesystem
 from gridwright.providers.lab.places import LABS
-from gridwright.providers.lab.syscalls import Mount, Namespace, mount, unshare
+from gridwright.providers.lab.syscalls import MountFlag, Namespace, mount, unshare
 
 TOOLS = ("ip", "nsenter", "unshare", "mount", "debootstrap", "losetup", "mkfs.ext4")
 KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -107,7 +107,7 @@ def _probe() -> str | None:
         kinds |= Namespace.CGROUP
     try:
         unshare(kinds)
-        mount("", "/", flags=Mount.RECURSIVE | Mount.PRIVATE)
+        mount("", "/", flags=MountFlag.RECURSIVE | MountFlag.PRIVATE)
         mount("tmpfs", "/proc", "tmpfs")
         for kind in ("bridge", "veth"):
             command = ["ip", "link", "add", f"probe-{kind}", "type", kind]

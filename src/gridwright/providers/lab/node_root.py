@@ -11,17 +11,17 @@ from pathlib import Path
 
 from gridwright.providers.lab.cgroups import MemberGroups
 from gridwright.providers.lab.disk import FILE_SYSTEM, MOUNT_POINT
-from gridwright.providers.lab.syscalls import Mount, bind, change_root, mount
+from gridwright.providers.lab.syscalls import MountFlag, bind, change_root, mount
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "fuse")
 _LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2", "ptmx": "pts/ptmx"}
-_SAFE = Mount.NO_SUID | Mount.NO_DEVICES | Mount.NO_EXEC
+_SAFE = MountFlag.NO_SUID | MountFlag.NO_DEVICES | MountFlag.NO_EXEC
 _COPIED = ("etc", "home", "mnt", "opt", "root", "srv", "var")
 """Directories of the image that a node without an overlay has a copy of: about 40 MB."""
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class SharedDirectory:
     """A directory of this machine that a node sees."""
 
     source: Path
@@ -39,7 +39,7 @@ class RootPlan:
     """The node's own directory: what it writes is kept there."""
     files: Mapping[str, str]
     """Text files that it has, by path, such as /etc/hosts."""
-    shares: tuple[Share, ...]
+    shares: tuple[SharedDirectory, ...]
     disk: str | None = None
     """The block device of its disk, of a storage node that has one."""
 
@@ -51,7 +51,7 @@ def make_root(plan: RootPlan, groups: MemberGroups) -> None:
     control-group namespaces. Raises OSError.
     """
     os.umask(0o022)
-    mount("", "/", flags=Mount.RECURSIVE | Mount.PRIVATE)
+    mount("", "/", flags=MountFlag.RECURSIVE | MountFlag.PRIVATE)
     root = plan.changes / "root"
     root.mkdir(parents=True, exist_ok=True)
     if not _overlay(plan, root):
@@ -67,7 +67,7 @@ def make_root(plan: RootPlan, groups: MemberGroups) -> None:
     if plan.disk is not None:
         target = root / MOUNT_POINT.lstrip("/")
         target.mkdir(parents=True, exist_ok=True)
-        mount(plan.disk, str(target), FILE_SYSTEM, Mount.NO_SUID | Mount.NO_DEVICES)
+        mount(plan.disk, str(target), FILE_SYSTEM, MountFlag.NO_SUID | MountFlag.NO_DEVICES)
     _control_groups(root / "sys/fs/cgroup", groups)
     change_root(str(root))
 
@@ -174,13 +174,13 @@ def _kernel_mounts(root: Path) -> None:
     for name in ("sys", "sysrq-trigger"):
         if (root / "proc" / name).exists():
             bind(f"{proc}/{name}", f"{proc}/{name}", read_only=True)
-    mount("sysfs", str(root / "sys"), "sysfs", _SAFE | Mount.READ_ONLY)
-    mount("tmpfs", str(root / "run"), "tmpfs", Mount.NO_SUID | Mount.NO_DEVICES, "mode=755,size=10%")
+    mount("sysfs", str(root / "sys"), "sysfs", _SAFE | MountFlag.READ_ONLY)
+    mount("tmpfs", str(root / "run"), "tmpfs", MountFlag.NO_SUID | MountFlag.NO_DEVICES, "mode=755,size=10%")
 
 
 def _devices(directory: Path) -> None:
     """Devices that no harm can be done with, and terminals of the node's own."""
-    mount("tmpfs", str(directory), "tmpfs", Mount.NO_SUID, "mode=755,size=64k")
+    mount("tmpfs", str(directory), "tmpfs", MountFlag.NO_SUID, "mode=755,size=64k")
     for name in _DEVICES:
         if Path("/dev", name).exists():
             (directory / name).touch()
@@ -193,10 +193,10 @@ def _devices(directory: Path) -> None:
         "devpts",
         str(directory / "pts"),
         "devpts",
-        Mount.NO_SUID | Mount.NO_EXEC,
+        MountFlag.NO_SUID | MountFlag.NO_EXEC,
         "newinstance,ptmxmode=666,mode=620",
     )
-    mount("tmpfs", str(directory / "shm"), "tmpfs", Mount.NO_SUID | Mount.NO_DEVICES, "mode=1777")
+    mount("tmpfs", str(directory / "shm"), "tmpfs", MountFlag.NO_SUID | MountFlag.NO_DEVICES, "mode=1777")
 
 
 def _control_groups(directory: Path, groups: MemberGroups) -> None:

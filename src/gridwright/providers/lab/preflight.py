@@ -10,7 +10,7 @@ from gridwright.errors import ExitStatus, GridwrightError, Problem
 from gridwright.filesystems import kind_of
 from gridwright.providers.lab.host_python import python_directories
 from gridwright.providers.lab.image import NEEDED_BYTES, image_directory
-from gridwright.providers.lab.layout import Layout, Role
+from gridwright.providers.lab.layout import LabLayout, LabRole
 from gridwright.providers.lab.machine_facts import Facts, look
 from gridwright.providers.lab.places import LABS
 from gridwright.providers.lab.section import Lab
@@ -35,14 +35,14 @@ _OF_THE_SYSTEM = (
 _SUGGESTED = [ipaddress.IPv4Network(f"10.{second}.0.0/24") for second in range(77, 250)]
 
 
-def check_machine(spec: GridSpec, layout: Layout) -> None:
+def check_machine(spec: GridSpec, layout: LabLayout) -> None:
     """Raise GridwrightError (ENVIRONMENT) with all that keeps this machine from having a lab."""
     found = list(problems(spec, layout, look()))
     if found:
         raise GridwrightError(*found, status=ExitStatus.ENVIRONMENT)
 
 
-def problems(spec: GridSpec, layout: Layout, facts: Facts) -> Iterator[Problem]:
+def problems(spec: GridSpec, layout: LabLayout, facts: Facts) -> Iterator[Problem]:
     """All that keeps a machine from having a lab, each with its remedy."""
     if not facts.is_root:
         yield Problem(
@@ -135,7 +135,7 @@ def _places(spec: GridSpec) -> Iterator[Problem]:
         )
 
 
-def _addresses(spec: GridSpec, layout: Layout, facts: Facts) -> Iterator[Problem]:
+def _addresses(spec: GridSpec, layout: LabLayout, facts: Facts) -> Iterator[Problem]:
     """Ranges that this machine uses: people would take one for the other."""
     wanted = ipaddress.IPv4Network(layout.network)
     for network, interface in facts.networks:
@@ -151,7 +151,7 @@ def _addresses(spec: GridSpec, layout: Layout, facts: Facts) -> Iterator[Problem
             return
 
 
-def _room(spec: GridSpec, layout: Layout, facts: Facts) -> Iterator[Problem]:
+def _room(spec: GridSpec, layout: LabLayout, facts: Facts) -> Iterator[Problem]:
     places = [(LABS, facts.free_bytes, LAB_BYTES, "a lab")]
     if not facts.has_image:
         places.append((image_directory(), facts.image_free_bytes, NEEDED_BYTES, "making the node image"))
@@ -176,8 +176,8 @@ def _room(spec: GridSpec, layout: Layout, facts: Facts) -> Iterator[Problem]:
         )
 
 
-def memory_needed(spec: GridSpec, layout: Layout) -> int:
+def memory_needed(spec: GridSpec, layout: LabLayout) -> int:
     """Memory that the daemons of a lab need before any job runs, in bytes."""
     needed = BASE_MEMORY + len(layout.nodes) * NODE_MEMORY
-    clients = sum(node.role != Role.STORAGE for node in layout.nodes)
+    clients = sum(node.role != LabRole.STORAGE for node in layout.nodes)
     return needed + sum(kind_of(each).lab_memory_bytes(each, clients) for each in spec.filesystems.values())

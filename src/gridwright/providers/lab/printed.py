@@ -10,7 +10,7 @@ from rich.table import Table
 from gridwright.report.terminal.frame import framed_table, text_of
 
 if TYPE_CHECKING:
-    from gridwright.providers.lab.status import FileSystemStatus, LabStatus, NodeStatus
+    from gridwright.providers.lab.status import LabFileSystemStatus, LabStatus, NodeStatus
 
 _STANDING = {"not-up": "is not up", "half-made": "is half made: run gridwright up or down", "up": "is up"}
 
@@ -41,7 +41,7 @@ def _services(node: NodeStatus) -> str:
     )
 
 
-def _sizes(filesystem: FileSystemStatus) -> list[str]:
+def _sizes(filesystem: LabFileSystemStatus) -> list[str]:
     sizes = (filesystem.total_bytes, filesystem.free_bytes)
     return ["" if size is None else f"{size / 1e9:.1f} GB" for size in sizes]
 

@@ -10,7 +10,7 @@ from gridwright.errors import input_error
 from gridwright.providers.lab.section import Lab
 from gridwright.providers.provider import Provider, Removal
 from gridwright.spec.fields import Change, Update
-from gridwright.spec.provider import Section
+from gridwright.spec.provider import ProviderSection
 from gridwright.yamltext.together import Refused
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gridwright.providers.lab.status import LabStatus
     from gridwright.providers.lab.up import LabUp
     from gridwright.providers.read_me import Notes
-    from gridwright.providers.rendering import Machine
+    from gridwright.providers.rendering import HostMachine
     from gridwright.schedulers.machines import GridMachines
     from gridwright.schedulers.set_up import SchedulerSetup
     from gridwright.setup.playbook import Hosts
@@ -30,7 +30,9 @@ class LabProvider(Provider):
     """See Provider."""
 
     name = "lab"
-    section = Section(Lab, "What only provider lab has.", Update(Change.REBUILD, "its nodes are made anew"))
+    section = ProviderSection(
+        Lab, "What only provider lab has.", Update(Change.REBUILD, "its nodes are made anew")
+    )
     has_own_kernels = False
 
     def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:
@@ -53,14 +55,16 @@ class LabProvider(Provider):
 
     def hosts(self, spec: GridSpec, machine: str) -> Hosts:
         """All nodes, those that serve file systems too."""
-        from gridwright.providers.lab.layout import Role, layout_of
+        from gridwright.providers.lab.layout import LabRole, layout_of
         from gridwright.setup.playbook import Hosts
 
         layout = layout_of(spec)
-        of = {role: [node.name for node in layout.of_role(role)] for role in Role}
-        return Hosts.named(compute=of[Role.COMPUTE], storage=of[Role.STORAGE], head=of[Role.CONTROLLER])
+        of = {role: [node.name for node in layout.of_role(role)] for role in LabRole}
+        return Hosts.named(
+            compute=of[LabRole.COMPUTE], storage=of[LabRole.STORAGE], head=of[LabRole.CONTROLLER]
+        )
 
-    def machines(self, spec: GridSpec, machine: Machine) -> GridMachines:
+    def machines(self, spec: GridSpec, machine: HostMachine) -> GridMachines:
         """Nodes as the spec wants them, whatever this machine has."""
         from gridwright.providers.controller import CONTROLLER
         from gridwright.schedulers.machines import GridMachines, hardware_of_nodes

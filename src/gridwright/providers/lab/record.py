@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from gridwright.errors import environment_error
 from gridwright.providers.lab.cgroups import Cgroups, Hierarchy, MemberGroups
-from gridwright.providers.lab.layout import Layout, PlannedNode, Role
+from gridwright.providers.lab.layout import LabLayout, LabRole, PlannedNode
 from gridwright.providers.lab.places import LABS, Places
 from gridwright.providers.lab.processes import ProcessId
 
@@ -66,9 +66,9 @@ class LabRecord:
     """Kind and controllers that its nodes have."""
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> LabLayout:
         """Names and addresses of its nodes."""
-        return Layout(self.lab, self.network, tuple(node.plan for node in self.nodes))
+        return LabLayout(self.lab, self.network, tuple(node.plan for node in self.nodes))
 
     @property
     def trees(self) -> Cgroups:
@@ -166,7 +166,7 @@ def _record(data: dict[str, Any]) -> LabRecord:
 def _node(data: dict[str, Any]) -> NodeRecord:
     plan = data["plan"]
     return NodeRecord(
-        plan=PlannedNode(**plan | {"role": Role(plan["role"])}),
+        plan=PlannedNode(**plan | {"role": LabRole(plan["role"])}),
         process=_process(data["process"]),
         groups=_groups(data["groups"]),
         partitioned=bool(data["partitioned"]),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gridwright.providers.lab.cgroups import CgroupSupport
-from gridwright.providers.lab.layout import Layout
+from gridwright.providers.lab.layout import LabLayout
 from gridwright.providers.lab.places import Places
 from gridwright.providers.lab.secret import secret
 from gridwright.services.service import Service, ServiceNode
@@ -19,7 +19,7 @@ class RunningLab:
     """A lab whose nodes are up, as its services see it. Threads may use it at the same time."""
 
     spec: GridSpec
-    layout: Layout
+    layout: LabLayout
     places: Places
     nodes: Mapping[str, ServiceNode]
     """The nodes that are up, by name."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from gridwright.errors import GridwrightError, Problem, environment_error
 from gridwright.providers.caller import Caller
 from gridwright.providers.lab.cgroups import CgroupSupport
-from gridwright.providers.lab.layout import Layout
+from gridwright.providers.lab.layout import LabLayout
 from gridwright.providers.lab.node import nodes_of
 from gridwright.providers.lab.places import Places
 from gridwright.providers.lab.record import LabRecord
@@ -42,7 +42,7 @@ def running_lab(record: LabRecord, spec: GridSpec) -> RunningLab:
     )
 
 
-def services_of(spec: GridSpec, layout: Layout) -> list[LabService]:
+def services_of(spec: GridSpec, layout: LabLayout) -> list[LabService]:
     """The services of a spec, in the order that they start in."""
     from gridwright.providers.lab.services import services_for
 

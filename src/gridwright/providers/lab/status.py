@@ -8,7 +8,7 @@ from typing import Any, Literal
 from gridwright.errors import GridwrightError
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.health import Condition, Health
-from gridwright.providers.lab.layout import Layout
+from gridwright.providers.lab.layout import LabLayout
 from gridwright.providers.lab.record import NodeRecord, read
 from gridwright.providers.lab.serving import ServiceState, running_lab, services_of, states
 from gridwright.providers.lab.spec_copy import kept_spec
@@ -38,7 +38,7 @@ class NodeStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class FileSystemStatus:
+class LabFileSystemStatus:
     """A file system, as the controller sees it; sizes in bytes."""
 
     name: str
@@ -67,7 +67,7 @@ class LabStatus:
     state: LabStanding
     network: str | None = None
     nodes: tuple[NodeStatus, ...] = ()
-    filesystems: tuple[FileSystemStatus, ...] = ()
+    filesystems: tuple[LabFileSystemStatus, ...] = ()
 
     @property
     def whole(self) -> bool:
@@ -113,11 +113,11 @@ def _node(node: NodeRecord, services: tuple[ServiceState, ...]) -> NodeStatus:
 
 
 def _filesystem(
-    name: str, filesystem: FileSystem, controller: ServiceNode | None, layout: Layout
-) -> FileSystemStatus:
+    name: str, filesystem: FileSystem, controller: ServiceNode | None, layout: LabLayout
+) -> LabFileSystemStatus:
     path = str(filesystem.path)
     if controller is None:
-        return FileSystemStatus(name, filesystem.type, path, "the controller is not up")
+        return LabFileSystemStatus(name, filesystem.type, path, "the controller is not up")
     found = None
     lacking, total, free = None, None, None
     try:
@@ -135,4 +135,4 @@ def _filesystem(
         lacking = f"it does not answer: {error.problems[0].what}"
     except ValueError:
         lacking = "it does not tell its size"
-    return FileSystemStatus(name, filesystem.type, path, lacking, total, free, found)
+    return LabFileSystemStatus(name, filesystem.type, path, lacking, total, free, found)

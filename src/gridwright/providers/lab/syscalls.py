@@ -18,7 +18,7 @@ class Namespace(IntFlag):
     NETWORK = 0x40000000
 
 
-class Mount(IntFlag):
+class MountFlag(IntFlag):
     """Flags of mount(2)."""
 
     READ_ONLY = 1
@@ -41,7 +41,7 @@ NAMES = {
 }
 """Their names below /proc/PID/ns (namespaces(7))."""
 
-_NONE = Mount(0)
+_NONE = MountFlag(0)
 _DETACH = 2
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -72,7 +72,7 @@ def enter(pid: int, kinds: Namespace) -> None:
             os.close(fd)
 
 
-def mount(source: str, target: str, kind: str = "", flags: Mount = _NONE, data: str = "") -> None:
+def mount(source: str, target: str, kind: str = "", flags: MountFlag = _NONE, data: str = "") -> None:
     """Mount something, or change a mount; see mount in section 2. Raises OSError."""
     result = _libc.mount(
         os.fsencode(source), os.fsencode(target), kind.encode(), ctypes.c_ulong(int(flags)), os.fsencode(data)
@@ -82,9 +82,9 @@ def mount(source: str, target: str, kind: str = "", flags: Mount = _NONE, data: 
 
 def bind(source: str, target: str, *, read_only: bool = False) -> None:
     """Let a file or directory be seen at another place, too. Raises OSError."""
-    mount(source, target, flags=Mount.BIND)
+    mount(source, target, flags=MountFlag.BIND)
     if read_only:
-        mount("", target, flags=Mount.BIND | Mount.REMOUNT | Mount.READ_ONLY)
+        mount("", target, flags=MountFlag.BIND | MountFlag.REMOUNT | MountFlag.READ_ONLY)
 
 
 def change_root(new_root: str) -> None:

@@ -8,7 +8,7 @@ from gridwright.providers.provider import Provider
 
 if TYPE_CHECKING:
     from gridwright.providers.read_me import Notes
-    from gridwright.providers.rendering import Machine
+    from gridwright.providers.rendering import HostMachine
     from gridwright.schedulers.machines import GridMachines
     from gridwright.schedulers.set_up import SchedulerSetup
     from gridwright.setup.playbook import Hosts
@@ -32,7 +32,7 @@ class OciProvider(Provider):
         compute = super().hosts(spec, machine).names()
         return Hosts.named(compute=compute, head=[CONTROLLER] if spec.scheduler.needs_head_node else [])
 
-    def machines(self, spec: GridSpec, machine: Machine) -> GridMachines:
+    def machines(self, spec: GridSpec, machine: HostMachine) -> GridMachines:
         """Nodes as the catalogue lists their shapes."""
         from gridwright.providers.machines import machines_of_types
 

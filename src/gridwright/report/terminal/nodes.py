@@ -7,7 +7,7 @@ from rich.table import Table
 from gridwright.report.figures import ABSENT, count, megabytes, plain
 from gridwright.report.iotest_nodes import node_phases, slowest
 from gridwright.report.terminal.frame import framed_table
-from gridwright.runs.records import LibraryRecord, NodePhase, PhaseRecord
+from gridwright.runs.records import LibraryRecord, NodePhaseRecord, PhaseRecord
 
 MOST_NODES = 24
 """Rows of a table on the terminal; the report has more, the record all."""
@@ -39,13 +39,13 @@ def _heads(phase: PhaseRecord) -> list[str]:
     return ["metadata op/s"] if phase.op == "metadata" else [f"{phase.op} MB/s", "per core", "p99 ms"]
 
 
-def _of_node(phase: PhaseRecord, node: NodePhase | None) -> list[str]:
+def _of_node(phase: PhaseRecord, node: NodePhaseRecord | None) -> list[str]:
     if node is None or node.status == "failed":
         return [ABSENT] * len(_heads(phase))
     return _figures(phase.op, node)
 
 
-def _figures(op: str, figures: PhaseRecord | NodePhase) -> list[str]:
+def _figures(op: str, figures: PhaseRecord | NodePhaseRecord) -> list[str]:
     if op == "metadata":
         return [count(figures.ops_per_s)]
     p99 = figures.latency_us.p99

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.schedulers.slurm.job_directories import JobDirectories
-from gridwright.schedulers.slurm.kind import KIND, SlurmSection
+from gridwright.schedulers.slurm.section import SlurmSection, section_of
 from gridwright.schedulers.slurm.tools import Tools
 from gridwright.spec.model import GridSpec
 
@@ -27,7 +27,7 @@ class SlurmAccess:
     @property
     def section(self) -> SlurmSection:
         """The scheduler of the spec."""
-        return KIND.section(self.spec)
+        return section_of(self.spec)
 
 
 def scancel(access: SlurmAccess, targets: Sequence[str]) -> None:

@@ -13,10 +13,10 @@ from pathlib import PurePosixPath
 
 from gridwright.errors import Finding
 from gridwright.schedulers.machines import CgroupVersion, NodeHardware
-from gridwright.schedulers.slurm.kind import KIND
 from gridwright.schedulers.slurm.node_lines import MIB, node_line
 from gridwright.schedulers.slurm.parameters import SlurmParameters
 from gridwright.schedulers.slurm.partitions import partition_lines, queue_findings
+from gridwright.schedulers.slurm.section import section_of
 from gridwright.spec.model import GridSpec
 
 DIRECTORY = PurePosixPath("/etc/slurm")
@@ -63,21 +63,19 @@ def slurm_configuration(spec: GridSpec, parameters: SlurmParameters) -> SlurmCon
         "slurm.conf": _text("slurm.conf", spec, _sections(spec, parameters), _node_lines(spec, parameters)),
         "cgroup.conf": _text("cgroup.conf", spec, [_cgroup(parameters)]),
     }
-    if KIND.section(spec).has_database:
+    if section_of(spec).has_database:
         files["slurmdbd.conf"] = _text("slurmdbd.conf", spec, [_database(parameters)])
     return SlurmConfiguration(files, queue_findings(spec.scheduler.queues, parameters.nodes))
 
 
 def state_location(spec: GridSpec, parameters: SlurmParameters) -> PurePosixPath:
     """Where slurmctld keeps its state: on the shared file system where a backup controller must find it."""
-    return PurePosixPath(parameters.state) / "slurmctld" if KIND.section(spec).backup_controller else STATE
+    return PurePosixPath(parameters.state) / "slurmctld" if section_of(spec).backup_controller else STATE
 
 
 def completed_jobs(spec: GridSpec, parameters: SlurmParameters) -> PurePosixPath:
     """The file with a line for each job that ended, which `sacct -c` reads."""
-    directory = (
-        PurePosixPath(parameters.state) / "slurmctld" if KIND.section(spec).backup_controller else LOGS
-    )
+    directory = PurePosixPath(parameters.state) / "slurmctld" if section_of(spec).backup_controller else LOGS
     return directory / "jobcomp.log"
 
 
@@ -111,7 +109,7 @@ def _sections(spec: GridSpec, parameters: SlurmParameters) -> list[Configuration
 
 def _identity(spec: GridSpec, parameters: SlurmParameters) -> ConfigurationSection:
     settings = [Setting("ClusterName", spec.name), Setting("SlurmctldHost", parameters.controller)]
-    if KIND.section(spec).backup_controller:
+    if section_of(spec).backup_controller:
         settings.append(
             Setting("SlurmctldHost", parameters.backup, "Takes over when the first does not answer.")
         )
@@ -131,7 +129,7 @@ def _identity(spec: GridSpec, parameters: SlurmParameters) -> ConfigurationSecti
 
 
 def _files(spec: GridSpec, parameters: SlurmParameters) -> ConfigurationSection:
-    shared = KIND.section(spec).backup_controller
+    shared = section_of(spec).backup_controller
     settings = [
         Setting(
             "StateSaveLocation",
@@ -184,7 +182,7 @@ def _time_outs(spec: GridSpec, parameters: SlurmParameters) -> ConfigurationSect
             "minutes, and must not take the nodes out of service.",
         ),
     ]
-    if KIND.section(spec).backup_controller:
+    if section_of(spec).backup_controller:
         settings.append(
             Setting("SlurmctldTimeout", timing.controller, "The backup takes over after so many seconds.")
         )
@@ -270,7 +268,7 @@ def _processes(parameters: SlurmParameters) -> ConfigurationSection:
 
 
 def _accounting(spec: GridSpec, parameters: SlurmParameters) -> ConfigurationSection:
-    if KIND.section(spec).has_database:
+    if section_of(spec).has_database:
         settings = [
             Setting("AccountingStorageType", "accounting_storage/slurmdbd"),
             Setting("AccountingStorageHost", parameters.controller),

@@ -18,12 +18,12 @@ from gridwright.schedulers.slurm.ends import ended_otherwise, write_ends
 from gridwright.schedulers.slurm.explanation import explain_job
 from gridwright.schedulers.slurm.job_directories import KEPT_S, make_job_directories
 from gridwright.schedulers.slurm.job_name import Tag, new_token, split_identifier
-from gridwright.schedulers.slurm.kind import KIND
 from gridwright.schedulers.slurm.listing import JobElement, job_of
 from gridwright.schedulers.slurm.options import sbatch_options
 from gridwright.schedulers.slurm.reconciliation import QueueView, reconcile
 from gridwright.schedulers.slurm.record import JobRecord
 from gridwright.schedulers.slurm.record_rows import WHOLE, Submission
+from gridwright.schedulers.slurm.section import section_of
 from gridwright.schedulers.slurm.submission import SbatchCall, memory_mib, request_problems
 from gridwright.schedulers.slurm.submitting import LEASE_S, submit_request
 from gridwright.schedulers.slurm.tools import Tools
@@ -45,7 +45,7 @@ class SlurmScheduler:
         Raises GridwrightError: INPUT for wrong scheduler.options, ENVIRONMENT where `state` cannot be used.
         """
         place = str(spec.file) if spec.file is not None else None
-        options = sbatch_options(KIND.section(spec).options, place)
+        options = sbatch_options(section_of(spec).options, place)
         self._access = SlurmAccess(spec, Tools(head), make_job_directories(state), options)
 
     @contextmanager

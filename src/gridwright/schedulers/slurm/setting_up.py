@@ -15,8 +15,8 @@ from gridwright.schedulers.slurm.configuration import (
     slurm_configuration,
     state_location,
 )
-from gridwright.schedulers.slurm.kind import KIND
 from gridwright.schedulers.slurm.parameters import OLDEST, SlurmParameters, parse_release, slurm_parameters
+from gridwright.schedulers.slurm.section import section_of
 from gridwright.spec.hosts import fold_hosts
 from gridwright.spec.model import GridSpec
 
@@ -58,14 +58,14 @@ def slurm_setup(spec: GridSpec, machines: GridMachines, release: str | None) -> 
 def controllers(spec: GridSpec, parameters: SlurmParameters) -> list[str]:
     """The nodes that slurmctld runs on: the controller, then its backup."""
     names = [parameters.controller]
-    if KIND.section(spec).backup_controller and parameters.backup not in names:
+    if section_of(spec).backup_controller and parameters.backup not in names:
         names.append(parameters.backup)
     return names
 
 
 def _steps(spec: GridSpec, parameters: SlurmParameters, nodes: str) -> Iterator[SetupStep]:
     """The steps by hand; `nodes` is quoted, as a shell would take its brackets for a pattern."""
-    section = KIND.section(spec)
+    section = section_of(spec)
     database = f" {_DATABASE_PACKAGES}" if section.has_database else ""
     controller = " slurmctld" if section.backup_controller else ""
     yield SetupStep(

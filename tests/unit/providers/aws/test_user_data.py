@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gridwright.providers.aws.layout import Layout, Machine, Role, aws_layout
+from gridwright.providers.aws.layout import AwsLayout, Machine, Role, aws_layout
 from gridwright.providers.aws.user_data import LARGEST, UserData, ready_id, user_data
 from gridwright.spec import GridSpec, load_spec, parse_spec
 
@@ -24,7 +24,7 @@ VALUE = "x" * 128
 """Longer than names of buckets, ARNs of secrets and names of file systems."""
 
 
-def laid_out(text: str) -> tuple[GridSpec, Layout]:
+def laid_out(text: str) -> tuple[GridSpec, AwsLayout]:
     spec = parse_spec(text)
     return spec, aws_layout(spec)
 

@@ -6,17 +6,17 @@ from gridwright import schedulers
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.in_lab import StorageNodes
 from gridwright.providers.lab.disk import MOUNT_POINT
-from gridwright.providers.lab.layout import Layout, Role
+from gridwright.providers.lab.layout import LabLayout, LabRole
 from gridwright.providers.lab.section import Lab
 from gridwright.providers.lab.service import LabService
 from gridwright.providers.lab.services.ssh import Ssh
 from gridwright.spec.model import GridSpec
 
 
-def services_for(spec: GridSpec, layout: Layout) -> list[LabService]:
+def services_for(spec: GridSpec, layout: LabLayout) -> list[LabService]:
     """The services of a spec in the order that they start in: each needs only those before it."""
     controller = layout.controller.name
-    workers = [node.name for node in layout.of_role(Role.COMPUTE)]
+    workers = [node.name for node in layout.of_role(LabRole.COMPUTE)]
     lab = spec.section(Lab)
     services: list[LabService] = [Ssh([node.name for node in layout.nodes])]
     for name, filesystem in spec.filesystems.items():
