@@ -13,7 +13,7 @@ from gridwright.errors import Finding
 from gridwright.runs.events import finding_event
 from gridwright.schedulers.job import Job, JobRequest, JobState
 from gridwright.workload.account import launch_record
-from gridwright.workload.exchange import REQUEST, Exchange
+from gridwright.workload.exchange import REQUEST, ExchangeDirectory
 from gridwright.workload.grid_job import GridJob
 from gridwright.workload.grid_jobs import GridJobs
 from gridwright.workload.guard import Outcome

@@ -30,7 +30,7 @@ from gridwright.schedulers.process_tree import (
 from gridwright.schedulers.removal import remove_tree
 from gridwright.workload.control_group import ControlGroup
 from gridwright.workload.launch_series import LaunchSeries
-from gridwright.workload.traffic import Traffic
+from gridwright.workload.traffic import LaunchTraffic
 
 POLL_S = 0.1
 GRACE_S = 0.5
@@ -146,7 +146,7 @@ class _Guard:
     def __init__(self, order: Order, traffic: int, group: ControlGroup | None, control: int) -> None:
         self._order = order
         self._traffic = traffic
-        self._moved = Traffic(traffic)
+        self._moved = LaunchTraffic(traffic)
         self._series = LaunchSeries(declared=order.request is not None)
         self._group = group
         self._control = control

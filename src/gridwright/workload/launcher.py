@@ -24,7 +24,7 @@ from gridwright.workload.engines import engine_environment
 from gridwright.workload.guard import GONE_S, Order, Outcome, fork_guard
 from gridwright.workload.private_directories import PrivateDirectories
 from gridwright.workload.table_facts import TableFacts
-from gridwright.workload.traffic import Traffic
+from gridwright.workload.traffic import LaunchTraffic
 
 _COMMAND = [sys.executable, "-P", "-m", "gridwright.workload.launched"]
 _PASSED_ON = (
@@ -63,7 +63,7 @@ class LiveLaunch:
     guard: int
     control: int
     result: int
-    traffic: Traffic
+    traffic: LaunchTraffic
     traffic_fd: int
     oom_kills: int
     group: ControlGroup | None
@@ -80,7 +80,7 @@ class EndedLaunch:
     output: str
     left: list[str]
     """Directories that could not be removed."""
-    traffic: Traffic
+    traffic: LaunchTraffic
 
 
 class Launcher:

@@ -65,7 +65,7 @@ class NodeJob:
 def serve(work: Callable[[NodeJob], dict[str, Any]]) -> None:
     """Do what the request in argument 1 asks for, and write what came of it."""
     path = Path(sys.argv[1])
-    exchange, name = Exchange(path.parent), path.name.removesuffix(REQUEST)
+    exchange, name = ExchangeDirectory(path.parent), path.name.removesuffix(REQUEST)
     try:
         if exchange.file(name, RESULT).exists():
             return

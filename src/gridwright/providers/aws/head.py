@@ -7,7 +7,7 @@ import socket
 import psutil
 
 from gridwright.errors import environment_error
-from gridwright.providers.aws.layout import LOGIN, Layout, Role, aws_layout
+from gridwright.providers.aws.layout import LOGIN, AwsLayout, Role, aws_layout
 from gridwright.providers.aws.names import grid_stack
 from gridwright.providers.aws.session import Cloud
 from gridwright.providers.aws.stacks import Stacks
@@ -47,7 +47,7 @@ def aws_head(spec: GridSpec) -> HeadNode:
     return SshHead(controllers[0].name, controllers[0].name, through=login, user=user)
 
 
-def _is_here(layout: Layout) -> bool:
+def _is_here(layout: AwsLayout) -> bool:
     """Whether this machine has the name and the address of one of the grid's machines."""
     address = layout.addresses.get(socket.gethostname().partition(".")[0])
     own = (each.address for interface in psutil.net_if_addrs().values() for each in interface)

@@ -9,7 +9,7 @@ from gridwright.errors import Finding
 from gridwright.providers.aws.section import Aws
 from gridwright.providers.provider import Provider, Removal
 from gridwright.spec.fields import Change, Update
-from gridwright.spec.provider import Section
+from gridwright.spec.provider import ProviderSection
 from gridwright.yamltext.together import Refused
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.site import Site
     from gridwright.providers.aws.results import AwsStatus, AwsUp
     from gridwright.providers.caller import Caller
-    from gridwright.providers.rendering import Machine, Rendering
+    from gridwright.providers.rendering import HostMachine, Rendering
     from gridwright.schedulers.head_node import HeadNode
     from gridwright.spec.model import GridSpec
 
@@ -27,7 +27,7 @@ class AwsProvider(Provider):
     """See Provider."""
 
     name = "aws"
-    section = Section(
+    section = ProviderSection(
         Aws,
         "What only provider aws has. render, up, status and down need it.",
         Update(Change.REBUILD, "network and machines are made anew"),
@@ -55,7 +55,7 @@ class AwsProvider(Provider):
 
         return aws_head(spec)
 
-    def render(self, spec: GridSpec, machine: Machine, release: str | None) -> Rendering:
+    def render(self, spec: GridSpec, machine: HostMachine, release: str | None) -> Rendering:
         """Templates and the bundle, beside the playbook."""
         from gridwright.providers.aws.files import aws_files
         from gridwright.providers.rendering import Rendering

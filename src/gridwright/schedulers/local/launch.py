@@ -18,7 +18,7 @@ NOT_EXECUTABLE = 126
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchRequest:
+class ProcessRequest:
     """The process to start, and what it needs."""
 
     command: Sequence[bytes]
@@ -36,7 +36,7 @@ class LaunchFailure:
     why: str
 
 
-def start_process(order: LaunchRequest, nothing: int) -> int | LaunchFailure:
+def start_process(order: ProcessRequest, nothing: int) -> int | LaunchFailure:
     """Start a job; its process id. `nothing` is /dev/null, open.
 
     Raises BlockingIOError or MemoryError where the system has no room for another process at the moment.
@@ -83,7 +83,7 @@ def _make(directory: bytes) -> None:
         os.mkdir(directory, 0o700)  # noqa: PTH102
 
 
-def _not_started(order: LaunchRequest, error: Exception, log: int | None) -> LaunchFailure:
+def _not_started(order: ProcessRequest, error: Exception, log: int | None) -> LaunchFailure:
     status, where, why = NOT_EXECUTABLE, order.command[0], str(error)
     if isinstance(error, OSError):
         where = os.fsencode(error.filename if error.filename is not None else where)

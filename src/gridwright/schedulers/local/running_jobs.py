@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from gridwright.schedulers.local.attempt import job_environment, private_directories
 from gridwright.schedulers.local.identifiers import JobKey
 from gridwright.schedulers.local.job_row import JobRow
-from gridwright.schedulers.local.launch import LaunchFailure, LaunchRequest, start_process
+from gridwright.schedulers.local.launch import LaunchFailure, ProcessRequest, start_process
 from gridwright.schedulers.local.processes import (
     ProcessStat,
     identify,
@@ -52,7 +52,7 @@ class RunningJobs:
     def start(self, row: JobRow, key: JobKey, attempt: int) -> None:
         """Start a job. Raises BlockingIOError or MemoryError where there is no room for another process."""
         directories = private_directories(self._store, row, key, attempt)
-        order = LaunchRequest(
+        order = ProcessRequest(
             command=row.command,
             environment=job_environment(self._store, row, key, attempt),
             directory=row.directory,

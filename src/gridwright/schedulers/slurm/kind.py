@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any
 
 from gridwright.schedulers.kind import SchedulerKind
 from gridwright.schedulers.network import GridPart, NetworkRule, SharedKey
+from gridwright.schedulers.slurm.section import SlurmSection, section_of
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.services.ports import EPHEMERAL, Ports
-from gridwright.spec.fields import Change, Update
-from gridwright.spec.scheduler import LATER_JOBS, REPLACED, SchedulerSection
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
@@ -28,43 +25,6 @@ if TYPE_CHECKING:
 SLURMCTLD = Ports("Slurmctld", 6817, 6817)
 SLURMD = Ports("Slurmd", 6818, 6818)
 SLURMDBD = Ports("Slurmdbd", 6819, 6819)
-_CONFIGURED = Update(Change.LIVE, "Slurm reads its configuration again, jobs go on")
-
-
-class SlurmSection(SchedulerSection):
-    """Slurm, set up by Gridwright or there already."""
-
-    knows_nodes: ClassVar[bool] = True
-    needs_head_node: ClassVar[bool] = True
-
-    type: Annotated[Literal["slurm"], REPLACED] = Field(
-        description="The kind of scheduler: slurm is Slurm, set up by Gridwright or there already."
-    )
-    account: Annotated[str | None, LATER_JOBS] = Field(
-        default=None, description="The Slurm account that jobs are charged to, as sbatch --account has it."
-    )
-    partition: Annotated[str | None, LATER_JOBS] = Field(
-        default=None, description="The Slurm partition of jobs that name no queue."
-    )
-    options: Annotated[list[str], LATER_JOBS] = Field(
-        default_factory=list,
-        description="More options for every sbatch, one a line as typed, such as --qos=night.",
-    )
-    accounting: Annotated[Literal["jobcomp", "slurmdbd"], _CONFIGURED] = Field(
-        default="jobcomp",
-        description="Where Slurm keeps ended jobs: jobcomp is a file, slurmdbd a database with its daemon. "
-        "For a Slurm that Gridwright sets up.",
-    )
-    backup_controller: Annotated[bool, _CONFIGURED] = Field(
-        default=False,
-        description="Whether the first compute node takes over when the controller fails; Slurm then keeps "
-        "its state on the shared file system. For a Slurm that Gridwright sets up.",
-    )
-
-    @property
-    def has_database(self) -> bool:
-        """Whether slurmdbd keeps ended jobs, in a database."""
-        return self.accounting == "slurmdbd"
 
 
 class SlurmKind(SchedulerKind[SlurmSection]):
@@ -128,7 +88,7 @@ class SlurmKind(SchedulerKind[SlurmSection]):
         from gridwright.schedulers.slurm.daemons import SlurmController, SlurmNodes
         from gridwright.schedulers.slurm.munge import Munge
 
-        backups = list(workers[:1]) if self.section(spec).backup_controller else []
+        backups = list(workers[:1]) if section_of(spec).backup_controller else []
         return (
             Munge([controller, *workers]),
             SlurmController([controller, *backups]),
@@ -140,7 +100,7 @@ class SlurmKind(SchedulerKind[SlurmSection]):
         login, head, compute = GridPart.LOGIN, GridPart.HEAD, GridPart.COMPUTE
         for source in (login, compute):
             yield NetworkRule(head, source, SLURMCTLD, "commands and nodes to slurmctld")
-            if self.section(spec).has_database:
+            if section_of(spec).has_database:
                 yield NetworkRule(head, source, SLURMDBD, "commands to slurmdbd")
         for source in (login, head, compute):
             yield NetworkRule(compute, source, SLURMD, "slurmctld, srun and other nodes to slurmd")
