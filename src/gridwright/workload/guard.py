@@ -63,7 +63,7 @@ class Order:
 
 
 @dataclass(slots=True)
-class Outcome:
+class LaunchOutcome:
     """What came of it; times in seconds, sizes in bytes, None where it could not be read."""
 
     number: int
@@ -150,11 +150,11 @@ class _Guard:
         self._series = LaunchSeries(declared=order.request is not None)
         self._group = group
         self._control = control
-        self._outcome = Outcome(order.number)
+        self._outcome = LaunchOutcome(order.number)
         self._delays: dict[int, int] = {}
         self._tail = b""
 
-    def run(self) -> Outcome:
+    def run(self) -> LaunchOutcome:
         """Run the launch to its end, whatever that is."""
         if self._group is not None:
             # Here and not in the launch: the move takes the kernel milliseconds of the real time.
