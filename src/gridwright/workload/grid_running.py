@@ -13,10 +13,10 @@ from gridwright.errors import Finding
 from gridwright.runs.events import finding_event
 from gridwright.schedulers.job import Job, JobRequest, JobState
 from gridwright.workload.account import launch_record
-from gridwright.workload.exchange import REQUEST, ExchangeDirectory
+from gridwright.workload.exchange import REQUEST
 from gridwright.workload.grid_job import GridJob
 from gridwright.workload.grid_jobs import GridJobs
-from gridwright.workload.guard import Outcome
+from gridwright.workload.guard import LaunchOutcome
 from gridwright.workload.node_clocks import NodeClocks
 from gridwright.workload.scales import scale
 
@@ -159,8 +159,8 @@ def _restarts(job: GridJob) -> int:
 
 def _lost_record(launch: dict[str, Any], job: GridJob) -> dict[str, Any]:
     """The record of a launch of which nothing was accounted: figures that nobody measured are null."""
-    outcome = Outcome(launch["number"], ended_by="lost")
-    fields = {name: getattr(outcome, name) for name in Outcome.__slots__}
+    outcome = LaunchOutcome(launch["number"], ended_by="lost")
+    fields = {name: getattr(outcome, name) for name in LaunchOutcome.__slots__}
     record = launch_record(launch, fields, {}, node=job.node or "unknown", oom_kills=0)
     unknown = ("real_s", "user_s", "system_s", "peak_memory_bytes", "read_bytes", "written_bytes")
     record |= dict.fromkeys((*unknown, "device_read_bytes", "device_written_bytes", "core_wait_s"))

@@ -131,8 +131,8 @@ def _guard(order: Order, traffic: int, group: ControlGroup | None, control: int,
         os._exit(0)
 
 
-def _fields(outcome: Outcome) -> dict[str, Any]:
-    return {name: getattr(outcome, name) for name in Outcome.__slots__}
+def _fields(outcome: LaunchOutcome) -> dict[str, Any]:
+    return {name: getattr(outcome, name) for name in LaunchOutcome.__slots__}
 
 
 def _close_all_but(kept: set[int]) -> None:

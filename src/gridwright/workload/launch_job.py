@@ -18,7 +18,7 @@ from gridwright.schedulers.process_tree import descendants, kill_all
 from gridwright.workload.account import launch_record
 from gridwright.workload.control_group import ControlGroup
 from gridwright.workload.data_set import DataSet
-from gridwright.workload.guard import GONE_S, GRACE_S, LaunchOutcome
+from gridwright.workload.guard import GONE_S, GRACE_S
 from gridwright.workload.launcher import EndedLaunch, Launcher, Surroundings
 from gridwright.workload.node_job import NodeJob, serve
 from gridwright.workload.node_watch import NodeWatch

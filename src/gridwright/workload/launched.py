@@ -19,7 +19,7 @@ from typing import Any
 from gridwright.workload.launch import Launch, WrongAnswer
 from gridwright.workload.programs import registry
 from gridwright.workload.table_facts import TableFacts
-from gridwright.workload.traffic import Traffic
+from gridwright.workload.traffic import LaunchTraffic
 
 
 class Ended(IntEnum):
@@ -36,7 +36,7 @@ def main() -> None:
     """Run the test that was asked for."""
     with os.fdopen(int(sys.argv[1]), "rb") as file:
         request: dict[str, Any] = json.loads(file.read())
-    traffic = Traffic(int(sys.argv[2]))
+    traffic = LaunchTraffic(int(sys.argv[2]))
     warnings.simplefilter("ignore")
     launch = Launch(
         work=Path(request["work"]),

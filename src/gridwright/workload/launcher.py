@@ -21,7 +21,7 @@ from gridwright.schedulers.process_tree import children, descendants, kill_all
 from gridwright.workload.account import launch_record, oom_kills
 from gridwright.workload.control_group import ControlGroup
 from gridwright.workload.engines import engine_environment
-from gridwright.workload.guard import GONE_S, Order, Outcome, fork_guard
+from gridwright.workload.guard import GONE_S, LaunchOutcome, Order, fork_guard
 from gridwright.workload.private_directories import PrivateDirectories
 from gridwright.workload.table_facts import TableFacts
 from gridwright.workload.traffic import LaunchTraffic
@@ -189,8 +189,8 @@ class Launcher:
             outcome: dict[str, Any] = json.loads(live.answer)
         except ValueError:
             self._end_strays()
-            lost = Outcome(live.launch["number"], ended_by="lost")
-            outcome = {name: getattr(lost, name) for name in Outcome.__slots__}
+            lost = LaunchOutcome(live.launch["number"], ended_by="lost")
+            outcome = {name: getattr(lost, name) for name in LaunchOutcome.__slots__}
         if live.control < 0 and outcome["ended_by"] is None and outcome["signal"] == signal.SIGTERM:
             # A scheduler sends its order to stop to all processes of a job: the guard may come second.
             outcome["ended_by"] = "stop"

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.schedulers.process_tree import adopt_orphans
-from gridwright.workload.exchange import EVENTS, REQUEST, RESULT, STARTED, Exchange, Heartbeat
+from gridwright.workload.exchange import EVENTS, REQUEST, RESULT, STARTED, ExchangeDirectory, Heartbeat
 
 TICK_S = 0.2
 
@@ -28,7 +28,7 @@ TICK_S = 0.2
 class NodeJob:
     """A job on a node: its loop, and whether it was told to stop."""
 
-    def __init__(self, request: dict[str, Any], exchange: Exchange, name: str) -> None:
+    def __init__(self, request: dict[str, Any], exchange: ExchangeDirectory, name: str) -> None:
         self.request = request
         self.exchange = exchange
         self.name = name

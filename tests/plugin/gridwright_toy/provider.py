@@ -11,7 +11,7 @@ from pydantic import Field
 
 from gridwright.providers.provider import Provider, Removal
 from gridwright.spec.fields import Change, Directory, SpecModel, Update
-from gridwright.spec.provider import Section
+from gridwright.spec.provider import ProviderSection
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.together import Refused
 
@@ -81,7 +81,9 @@ class ToyProvider(Provider):
     """Switches on a lamp for each node; the nodes are this machine."""
 
     name = "toy"
-    section = Section(Toy, "What only provider toy has.", Update(Change.REBUILD, "lamps are switched anew"))
+    section = ProviderSection(
+        Toy, "What only provider toy has.", Update(Change.REBUILD, "lamps are switched anew")
+    )
     is_this_machine = True
 
     def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:
