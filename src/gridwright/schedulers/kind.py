@@ -99,3 +99,9 @@ class SchedulerKind(ABC, Generic[S]):
     def network_rules(self, spec: GridSpec) -> Iterable[NetworkRule]:
         """Who has to reach whom on which ports, for firewalls and security groups."""
         return ()
+
+    def section(self, spec: GridSpec) -> S:
+        """The scheduler of a spec, typed as this kind's. Raises TypeError for a spec of another kind."""
+        if not isinstance(spec.scheduler, self.spec_model):
+            raise TypeError(f"{spec.scheduler.type} is not {self.spec_model.__name__}")
+        return spec.scheduler

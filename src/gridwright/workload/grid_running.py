@@ -13,7 +13,7 @@ from gridwright.errors import Finding
 from gridwright.runs.events import finding_event
 from gridwright.schedulers.job import Job, JobRequest, JobState
 from gridwright.workload.account import launch_record
-from gridwright.workload.exchange import REQUEST
+from gridwright.workload.exchange import REQUEST, ExchangeDirectory
 from gridwright.workload.grid_job import GridJob
 from gridwright.workload.grid_jobs import GridJobs
 from gridwright.workload.guard import LaunchOutcome
@@ -43,7 +43,9 @@ def job_request(module: str, request_file: str, **fields: Any) -> JobRequest:  #
 class GridRunning:
     """Runs all streams; the jobs themselves are watched by `GridJobs`."""
 
-    def __init__(self, request: Mapping[str, Any], exchange: Exchange, jobs: GridJobs, say: Say) -> None:
+    def __init__(
+        self, request: Mapping[str, Any], exchange: ExchangeDirectory, jobs: GridJobs, say: Say
+    ) -> None:
         self._request = request
         self._exchange = exchange
         self._jobs = jobs

@@ -18,7 +18,7 @@ from gridwright.schedulers.process_tree import descendants, kill_all
 from gridwright.workload.account import launch_record
 from gridwright.workload.control_group import ControlGroup
 from gridwright.workload.data_set import DataSet
-from gridwright.workload.guard import GONE_S, GRACE_S
+from gridwright.workload.guard import GONE_S, GRACE_S, LaunchOutcome
 from gridwright.workload.launcher import EndedLaunch, Launcher, Surroundings
 from gridwright.workload.node_job import NodeJob, serve
 from gridwright.workload.node_watch import NodeWatch
@@ -91,8 +91,8 @@ class LaunchJob:
 
     def _failed(self, message: str) -> dict[str, Any]:
         ended_by = "stop" if self._job.stopped else "start"
-        outcome = Outcome(self._launch["number"], ended_by=ended_by, message=message)
-        fields = {name: getattr(outcome, name) for name in Outcome.__slots__}
+        outcome = LaunchOutcome(self._launch["number"], ended_by=ended_by, message=message)
+        fields = {name: getattr(outcome, name) for name in LaunchOutcome.__slots__}
         record = launch_record(self._launch, fields, {}, node=self._job.node, oom_kills=0)
         return {"launch": record, "output": "", "left": []}
 

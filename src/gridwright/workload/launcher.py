@@ -105,10 +105,12 @@ class Launcher:
     def start(self, launch: dict[str, Any]) -> LiveLaunch:
         """Start a launch, its part of the plan. The caller must have no threads. Raises OSError."""
         group = self._groups.for_launch(launch["number"]) if self._groups else None
-        traffic_fd = Traffic.create()
+        traffic_fd = LaunchTraffic.create()
         before = oom_kills()
         guard, control, result = fork_guard(self._order(launch), traffic_fd, group)
-        live = LiveLaunch(launch, guard, control, result, Traffic(traffic_fd), traffic_fd, before, group)
+        live = LiveLaunch(
+            launch, guard, control, result, LaunchTraffic(traffic_fd), traffic_fd, before, group
+        )
         self.live[launch["number"]] = live
         self._selector.register(result, selectors.EVENT_READ, lambda: self._hear(live))
         return live

@@ -50,6 +50,11 @@ def test_a_section_is_of_its_kind_alone(name: str, tmp_path: Path) -> None:
     spec = spec_of(name, tmp_path)
     assert type(spec.scheduler) is kind.spec_model
     assert kind_of(spec.scheduler) is kind
+    assert kind.section(spec) is spec.scheduler
+    for other in KINDS.values():
+        if other is not kind:
+            with pytest.raises(TypeError):
+                other.section(spec)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", KINDS)
