@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -239,3 +240,11 @@ def test_a_built_in_name_cannot_be_taken(tmp_path: Path) -> None:
     site = Site(environment_with(tmp_path / "venv", HERE / "broken"), tmp_path)
     site.run("init", "--provider", "aws", "grid.yaml")
     assert site.json("check")["ok"] is True
+
+
+def test_the_document_shows_the_package_as_it_is() -> None:
+    document = (HERE.parents[1] / "docs" / "extending.md").read_text()
+    parts = re.findall(r"^```(?:python|toml)\n(.*?)^```", document, re.S | re.M)
+    sources = [each.read_text() for each in [*HERE.glob("gridwright_toy/*.py"), HERE / "pyproject.toml"]]
+    assert len(parts) > 6
+    assert [part for part in parts if not any(part.strip("\n") in source for source in sources)] == []
