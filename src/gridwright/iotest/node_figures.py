@@ -16,30 +16,12 @@ from gridwright.iotest.options import LibraryTarget
 from gridwright.iotest.outcome import Outcome
 from gridwright.iotest.stalls import stalls_of
 from gridwright.iotest.steady import SteadyResult
+from gridwright.runs.records import OF_EACH_NODE
 from gridwright.units import format_rate
 
 UNEVEN = 0.5
 """A node that gives less than this part of the median per core is reported: its network, its client or the
 targets that its files lie on differ from those of the others."""
-_OF_A_NODE = (
-    "status",
-    "bytes",
-    "read_bytes",
-    "written_bytes",
-    "seconds_first",
-    "seconds_last",
-    "rate_first_bytes_per_s",
-    "rate_last_bytes_per_s",
-    "per_core_bytes_per_s",
-    "fsync_s",
-    "latency_us",
-    "cpu_user_s",
-    "cpu_system_s",
-    "cached_fraction",
-    "cached",
-    "verified_bytes",
-    "ops_per_s",
-)
 Figures = dict[str, Any]
 
 
@@ -111,7 +93,7 @@ def _node(op: str, share: NodeShare, run: NodeRun | None, whole: Whole) -> Figur
     return (
         head
         | {"streams": len(outcome.streams)}
-        | {key: found[key] for key in _OF_A_NODE}
+        | {key: found[key] for key in OF_EACH_NODE}
         | {"start_offset_s": run.start_s, "stalls": [asdict(stall) for stall in stalls_of(outcome)]}
     )
 
@@ -126,23 +108,9 @@ def _reason(node: str, run: NodeRun | None, lost: Mapping[str, str]) -> str:
 
 def _nothing(*, stopped: bool) -> Figures:
     """The figures of a phase that no node came through."""
-    absent = (
-        "bytes",
-        "read_bytes",
-        "written_bytes",
-        "seconds_first",
-        "seconds_last",
-        "rate_first_bytes_per_s",
-        "rate_last_bytes_per_s",
-        "per_core_bytes_per_s",
-        "cpu_user_s",
-        "cpu_system_s",
-        "cached_fraction",
-        "ops_per_s",
-    )
     status = "interrupted" if stopped else "failed"
     rest = {"status": status, "per_stream_bytes_per_s": [], "latency_us": {}, "cached": False}
-    return dict.fromkeys(absent) | rest
+    return dict.fromkeys(OF_EACH_NODE) | rest
 
 
 def uneven(library: str, record: Figures) -> Finding | None:

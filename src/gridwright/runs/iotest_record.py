@@ -11,30 +11,13 @@ from gridwright.runs.judge import judge_library, judge_run
 from gridwright.runs.records import (
     FindingRecord,
     IotestRecord,
-    Latency,
     LibraryRecord,
     PhaseRecord,
     Status,
     Sweep,
     TestedNode,
 )
-
-SAMPLE_KEYS = (
-    "time",
-    "node",
-    "library",
-    "op",
-    "elapsed_s",
-    "interval_s",
-    "read_bytes",
-    "written_bytes",
-    "operations",
-    "cpu_percent",
-    "memory_used_bytes",
-    "device",
-    "device_read_bytes",
-    "device_written_bytes",
-)
+from gridwright.runs.samples import SAMPLE_COLUMNS
 
 
 @dataclass(slots=True)
@@ -92,7 +75,7 @@ class IotestReducer:
 
     def _sample(self, event: Event) -> None:
         library = self.libraries[-1].library if self.libraries else None
-        row = {key: event.get(key) for key in SAMPLE_KEYS} | {"library": library}
+        row = {key: event.get(key) for key in SAMPLE_COLUMNS} | {"library": library}
         self.samples.append(row)
         self._moved.append(row)
 
@@ -114,18 +97,8 @@ class IotestReducer:
                 bytes=read + written if self._moved else None,
                 read_bytes=read if self._moved else None,
                 written_bytes=written if self._moved else None,
-                seconds_first=None,
                 seconds_last=seconds,
-                rate_first_bytes_per_s=None,
                 # Without its closing fsync a write has no rate; see gridwright.iotest.figures.
                 rate_last_bytes_per_s=read / seconds if seconds and read and not written else None,
-                per_core_bytes_per_s=None,
-                per_stream_bytes_per_s=[],
-                latency_us=Latency(),
-                cpu_user_s=None,
-                cpu_system_s=None,
-                cached_fraction=None,
-                cached=False,
-                ops_per_s=None,
             )
         )

@@ -3,42 +3,18 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel
 
 from gridwright.runs.atomic import write_atomically
-from gridwright.runs.workload_record import LaunchRecord
+from gridwright.runs.workload_record import LaunchRecord, LibraryTraffic
 
 _LIBRARIES = ("data", "work", "util")
-_INTEGERS = (
-    "number",
-    "stream",
-    "copy",
-    "cores",
-    "memory_limit_bytes",
-    "peak_memory_bytes",
-    "read_bytes",
-    "written_bytes",
-    "device_read_bytes",
-    "device_written_bytes",
-    "exit_status",
-    "restarts",
-)
-_FLOATS = (
-    "submitted",
-    "started",
-    "ended",
-    "real_s",
-    "user_s",
-    "system_s",
-    "core_wait_s",
-    "io_wait_s",
-    "memory_wait_s",
-    "cpu_real_ratio",
-    "bound_share",
-)
-_TEXTS = ("test", "class", "node", "bound_by", "signal", "reason", "log", "job")
+_ARROW = {int: "int64", float: "float64", bool: "bool_"}
 
 
 def write_launches(path: Path, launches: Sequence[LaunchRecord]) -> None:
@@ -46,29 +22,26 @@ def write_launches(path: Path, launches: Sequence[LaunchRecord]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    traffic = [
-        (f"{library}_{name}", kind)
-        for library in _LIBRARIES
-        for name, kind in (
-            ("read_bytes", pa.int64()),
-            ("written_bytes", pa.int64()),
-            ("read_wait_s", pa.float64()),
-            ("write_wait_s", pa.float64()),
-        )
-    ]
-    schema = pa.schema(
-        [
-            *((name, pa.int64()) for name in _INTEGERS),
-            *((name, pa.string()) for name in _TEXTS),
-            *((name, pa.float64()) for name in _FLOATS),
-            ("ok", pa.bool_()),
-            *traffic,
-        ]
-    )
+    schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in _columns()])
     table = pa.Table.from_pylist([_row(launch) for launch in launches], schema=schema)
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd")
     write_atomically(path, buffer.getvalue())
+
+
+def _columns() -> Iterator[tuple[str, str]]:
+    """What is one figure or one text of a launch, and what of each library, each with its type in Arrow."""
+    yield from _scalars(LaunchRecord)
+    for library in _LIBRARIES:
+        yield from ((f"{library}_{name}", kind) for name, kind in _scalars(LibraryTraffic))
+
+
+def _scalars(record: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    for name, field in record.model_fields.items():
+        kinds = [kind for kind in get_args(field.annotation) or (field.annotation,) if kind is not NoneType]
+        if get_origin(field.annotation) not in (list, dict):
+            # A word out of a few is a text, too.
+            yield field.alias or name, _ARROW.get(kinds[0], "string")
 
 
 def _row(launch: LaunchRecord) -> dict[str, Any]:

@@ -174,31 +174,31 @@ class PhaseRecord(Record):
     """Unix time."""
     asked: Asked
     used: Used
-    bytes: int | None
+    bytes: int | None = None
     read_bytes: int | None = None
     written_bytes: int | None = None
-    seconds_first: float | None
-    seconds_last: float | None
+    seconds_first: float | None = None
+    seconds_last: float | None = None
     wall_s: float | None = None
     """As `seconds_last`, with the time in which data was made or checked."""
-    rate_first_bytes_per_s: float | None
-    rate_last_bytes_per_s: float | None
+    rate_first_bytes_per_s: float | None = None
+    rate_last_bytes_per_s: float | None = None
     read_bytes_per_s: float | None = None
     write_bytes_per_s: float | None = None
-    per_core_bytes_per_s: float | None
-    per_stream_bytes_per_s: list[float]
+    per_core_bytes_per_s: float | None = None
+    per_stream_bytes_per_s: list[float] = Field(default_factory=list)
     per_stream_seconds: list[float] = Field(default_factory=list)
     fsync_s: float | None = None
     laps: int | None = None
-    latency_us: Latency
-    cpu_user_s: float | None
-    cpu_system_s: float | None
+    latency_us: Latency = Field(default_factory=Latency)
+    cpu_user_s: float | None = None
+    cpu_system_s: float | None = None
     voluntary_switches: int | None = None
     involuntary_switches: int | None = None
-    cached_fraction: float | None
-    cached: bool
+    cached_fraction: float | None = None
+    cached: bool = False
     verified_bytes: int | None = None
-    ops_per_s: float | None
+    ops_per_s: float | None = None
     operations: dict[str, Operation] | None = None
     steady: Steady | None = None
     nodes: list[NodePhaseRecord] = Field(default_factory=list)
@@ -211,6 +211,10 @@ class PhaseRecord(Record):
     @model_serializer(mode="wrap")
     def _without_no_nodes(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return _without_empty(handler(self), "nodes")
+
+
+OF_EACH_NODE = tuple(name for name in PhaseRecord.model_fields if name in NodePhaseRecord.model_fields)
+"""What is recorded of a phase as a whole, and of each of its nodes in the same way."""
 
 
 class SweepPoint(Record):

@@ -7,6 +7,25 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+SAMPLE_COLUMNS = {
+    "time": "float64",
+    "node": "string",
+    "library": "string",
+    "op": "string",
+    "elapsed_s": "float64",
+    "interval_s": "float64",
+    "read_bytes": "int64",
+    "written_bytes": "int64",
+    "operations": "int64",
+    "cpu_percent": "float64",
+    "memory_used_bytes": "int64",
+    "device": "string",
+    "device_read_bytes": "int64",
+    "device_written_bytes": "int64",
+    "launches_running": "int64",
+}
+"""What a sample has, each with its type in Arrow; null where it was not measured."""
+
 
 def with_node(rows: Iterable[dict[str, Any]], node: str) -> list[dict[str, Any]]:
     """The rows, each with its node: `node` where it names none."""
@@ -20,25 +39,7 @@ def write_samples(path: Path, rows: list[dict[str, Any]], node: str) -> None:
 
     from gridwright.runs.atomic import write_atomically
 
-    schema = pa.schema(
-        [
-            ("time", pa.float64()),
-            ("node", pa.string()),
-            ("library", pa.string()),
-            ("op", pa.string()),
-            ("elapsed_s", pa.float64()),
-            ("interval_s", pa.float64()),
-            ("read_bytes", pa.int64()),
-            ("written_bytes", pa.int64()),
-            ("operations", pa.int64()),
-            ("cpu_percent", pa.float64()),
-            ("memory_used_bytes", pa.int64()),
-            ("device", pa.string()),
-            ("device_read_bytes", pa.int64()),
-            ("device_written_bytes", pa.int64()),
-            ("launches_running", pa.int64()),
-        ]
-    )
+    schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in SAMPLE_COLUMNS.items()])
     table = pa.Table.from_pylist(with_node(rows, node), schema=schema)
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd")

@@ -10,6 +10,7 @@ from typing import Any
 from gridwright.runs.events import recorded_finding
 from gridwright.runs.journal import Event
 from gridwright.runs.records import FindingRecord, Status
+from gridwright.runs.samples import SAMPLE_COLUMNS
 from gridwright.runs.workload_diagnosis import causes, sentence
 from gridwright.runs.workload_nodes import between_launches, queued, summarize_nodes
 from gridwright.runs.workload_record import (
@@ -17,22 +18,6 @@ from gridwright.runs.workload_record import (
     TestSummary,
     WorkloadRecord,
     WorkloadSummary,
-)
-
-SAMPLE_KEYS = (
-    "time",
-    "library",
-    "op",
-    "elapsed_s",
-    "interval_s",
-    "read_bytes",
-    "written_bytes",
-    "cpu_percent",
-    "memory_used_bytes",
-    "device",
-    "device_read_bytes",
-    "device_written_bytes",
-    "launches_running",
 )
 
 
@@ -66,8 +51,7 @@ class WorkloadReducer:
         elif kind == "launch":
             self.launches.append(LaunchRecord.model_validate(event["launch"]))
         elif kind == "sample" and event.get("op") == "workload":
-            row = {key: event.get(key) for key in SAMPLE_KEYS}
-            self.samples.append(row | {"node": event["node"]} if "node" in event else row)
+            self.samples.append({key: event.get(key) for key in SAMPLE_COLUMNS})
         elif kind in {"finding", "problem"}:
             self.findings.append(recorded_finding(event, failure="workload-failed"))
 

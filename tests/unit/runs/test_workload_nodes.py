@@ -99,4 +99,4 @@ def test_samples_of_events_keep_their_node() -> None:
     for node in ({"node": "compute1"}, {}):
         reducer.take({"event": "sample", "op": "workload", "time": 1.0, "library": "data"} | node)
     assert reducer.samples[0]["node"] == "compute1"
-    assert "node" not in reducer.samples[1], "the run's own node stands in for it"
+    assert reducer.samples[1]["node"] is None, "the run's own node stands in for it"
