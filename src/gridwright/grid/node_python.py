@@ -29,6 +29,7 @@ class NodePythons:
     def __init__(self, head: HeadNode) -> None:
         self._head = head
         self._found: dict[str, str] = {}
+        self._lost: dict[str, str] = {}
 
     def of(self, nodes: Collection[str]) -> tuple[Mapping[str, str], Mapping[str, str]]:
         """The path of the Python of each node, and in words why others have none.
@@ -38,11 +39,15 @@ class NodePythons:
         """
         if self._head.nodes_share_python:
             return dict.fromkeys(nodes, sys.executable), {}
-        unknown = [node for node in nodes if node not in self._found]
+        unknown = [node for node in nodes if node not in self._found and node not in self._lost]
         lacking, losses = self._find(unknown)
         for python in sorted(set(lacking.values())):
             losses |= self._bring([node for node, each in lacking.items() if each == python], python)
-        return {node: self._found[node] for node in nodes if node in self._found}, losses
+        self._lost |= losses
+        return (
+            {node: self._found[node] for node in nodes if node in self._found},
+            {node: self._lost[node] for node in nodes if node in self._lost},
+        )
 
     def _find(self, nodes: Collection[str]) -> tuple[dict[str, str], dict[str, str]]:
         """Ask nodes; returns the Pythons of those that lack their part, and losses."""

@@ -161,6 +161,17 @@ def test_nodes_without_a_python_that_fits_are_named_with_what_to_do(
     assert list((nodes.place / "full" / ".cache" / "gridwright").iterdir()) == []
 
 
+def test_a_node_that_is_lost_is_not_asked_again_by_the_same_command(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lack(monkeypatch)
+    nodes.programs("arm", uname="echo aarch64")
+    nodes.silent.add("gone")
+    asked = pythons(nodes)
+    assert asked.of(["arm", "gone"]) == asked.of(["arm", "gone"])
+    assert [node for node, _ in nodes.asked] == ["arm", "gone", "gone"]
+
+
 def grid(nodes: Nodes) -> Grid:
     made = Grid.open(parse_spec(SPEC))
     made.__dict__["head"] = nodes
