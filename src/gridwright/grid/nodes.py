@@ -109,8 +109,8 @@ def names_in_set(names: Collection[str], chosen: str, where: str) -> list[str]:
 
     Raises GridwrightError (INPUT) for a set that cannot be read, and for nodes that the grid does not have.
     """
-    from gridwright.spec.fields import FieldError
     from gridwright.spec.hosts import expand_hosts, fold_hosts
+    from gridwright.yamltext.fields import FieldError
 
     try:
         wanted = expand_hosts(chosen)

@@ -26,10 +26,7 @@ from gridwright.units import (
     Rate,
     UnitError,
 )
-from gridwright.yamltext.fields import Duration as Duration  # noqa: PLC0414
-from gridwright.yamltext.fields import FieldError as FieldError  # noqa: PLC0414
-from gridwright.yamltext.fields import Size as Size  # noqa: PLC0414
-from gridwright.yamltext.fields import TotalRate as TotalRate  # noqa: PLC0414
+from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.source import show
 from gridwright.yamltext.structure import Section
 

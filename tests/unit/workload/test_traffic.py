@@ -12,8 +12,8 @@ from gridwright.workload.traffic import LaunchTraffic, Moved, blocked_time
 
 COUNTS = """
 import sys, time
-from gridwright.workload.traffic import Traffic
-traffic = Traffic(int(sys.argv[1]))
+from gridwright.workload.traffic import LaunchTraffic
+traffic = LaunchTraffic(int(sys.argv[1]))
 traffic.add("data", "read", 1 << 40, 1_500_000_000)
 traffic.add("work", "write", 7, 0)
 traffic.add("work", "write", 5, 250_000_000)
