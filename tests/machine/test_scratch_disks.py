@@ -229,7 +229,7 @@ def test_what_somebody_has_on_the_disk_stays_to_the_byte(
     assert node.is_mounted()
 
 
-def test_our_file_system_is_not_made_anew_because_the_wish_has_changed(node: Node) -> None:
+def test_our_file_system_is_not_made_anew_because_the_configuration_has_changed(node: Node) -> None:
     assert node()[0] == 0
     (node.mount_point / "work" / "data").write_text("kept")
     unmount(node.mount_point)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
-from gridwright.node_programs.scratch.configuration import ArrayWish, Configuration
+from gridwright.node_programs.scratch.configuration import Configuration, DesiredArray
 from gridwright.node_programs.scratch.disks import Content, Disk, MdArray, Mount
 from gridwright.node_programs.scratch.machine import Machine
 from gridwright.node_programs.scratch.planning import plan
@@ -21,7 +21,7 @@ DISK_BYTES = 512 * MIB
 DATA_OFFSET = 2 * MIB
 BLANK = Content(zero_ends=True)
 RAID = ((4096, "linux_raid_member"),)
-WISH = ArrayWish("scratch", Path("/scratch"))
+DESIRED = DesiredArray("scratch", Path("/scratch"))
 
 
 def disk(name: str, content: Content = BLANK, serial: str | None = None, size: int = DISK_BYTES) -> Disk:
@@ -72,7 +72,7 @@ class World:
 
     disks: dict[str, Disk]
     state: State = NOTHING
-    wishes: tuple[ArrayWish, ...] = (WISH,)
+    desired_arrays: tuple[DesiredArray, ...] = (DESIRED,)
     matched: frozenset[str] | None = None
     arrays: dict[str, MdArray] = field(default_factory=dict)
     mounted: dict[str, str] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class World:
         return cls({each.name: each for each in disks}, state, **more)  # type: ignore[arg-type]
 
     def configuration(self) -> Configuration:
-        return Configuration(self.wishes)
+        return Configuration(self.desired_arrays)
 
     def machine(self) -> Machine:
         matched = frozenset(self.disks) if self.matched is None else self.matched
@@ -108,7 +108,7 @@ class World:
         )
         return Machine(
             tuple(disks),
-            {wish.name: matched for wish in self.wishes},
+            {desired.name: matched for desired in self.desired_arrays},
             tuple(arrays),
             mounts,
             full_points=frozenset(),

@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "setup": frozenset({"spec", "catalog", "services", "filesystems", "schedulers", "node_programs"}),
     "doctor": frozenset({"spec", "catalog", "filesystems", "setup", "schedulers", "grid", "node_programs"}),
     "schedulers": frozenset({"yamltext", "spec", "services"}),
-    "grid": frozenset({"spec", "filesystems", "schedulers", "providers"}),
+    "grid": frozenset({"yamltext", "spec", "filesystems", "schedulers", "providers"}),
     "runs": frozenset({"spec"}),
     "iotest": frozenset({"spec", "filesystems", "grid", "schedulers", "runs", "_native"}),
     "workload": frozenset({"yamltext", "spec", "filesystems", "grid", "schedulers", "runs"}),

@@ -20,7 +20,7 @@ MOUNT_POINT = "/scratch"
 _BLOCK = 4096
 RUN_S = 120.0
 """The program takes six seconds on an idle machine."""
-WISH = {
+DESIRED = {
     "schema": 1,
     "wait_seconds": 0,
     "arrays": [
@@ -92,7 +92,7 @@ class ScratchNode:
         """`machine` has the disks."""
         self.machine = machine
         (machine.share / "scratch.pyz").write_bytes(build_zipapp())
-        (machine.share / "scratch.json").write_text(json.dumps(WISH))
+        (machine.share / "scratch.json").write_text(json.dumps(DESIRED))
 
     def boot(self) -> None:
         """Start it; the modules of arrays are loaded as systemd-modules-load would."""

@@ -181,9 +181,9 @@ def _mounts(spec: GridSpec, sources: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def _scratch(spec: GridSpec) -> dict[str, Any]:
-    """The wish of nodes.scratch.configuration; nothing where no file system lies on an instance store."""
-    wish = scratch_configuration(spec, read_ahead_kib=_read_ahead_kib())
-    return wish if wish["arrays"] else {}
+    """What the scratch program reads; nothing where no file system lies on an instance store."""
+    configuration = scratch_configuration(spec, read_ahead_kib=_read_ahead_kib())
+    return configuration if configuration["arrays"] else {}
 
 
 def _read_ahead_kib() -> int:

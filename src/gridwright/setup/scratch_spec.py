@@ -1,4 +1,4 @@
-"""The wish for scratch storage of the nodes of a grid, out of its spec, as `scratch.configuration` has it."""
+"""The configuration of scratch storage on the nodes of a grid, made of its spec."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def scratch(*flags: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, capture_output=True, text=True, check=False)
 
 
-def test_a_wish_that_is_not_there_is_wrong_input(tmp_path: Path) -> None:
+def test_a_configuration_that_is_not_there_is_wrong_input(tmp_path: Path) -> None:
     done = scratch("--config", tmp_path / "none.json", "--json")
     assert done.returncode == 2
     document = json.loads(done.stdout)
@@ -24,7 +24,7 @@ def test_a_wish_that_is_not_there_is_wrong_input(tmp_path: Path) -> None:
     assert "gridwright setup" in document["problems"][0]["remedy"]
 
 
-def test_everything_wrong_in_a_wish_is_told(tmp_path: Path) -> None:
+def test_everything_wrong_in_a_configuration_is_told(tmp_path: Path) -> None:
     wish = tmp_path / "scratch.json"
     wish.write_text('{"schema": 1, "arrays": [{"name": "No", "mount_point": "x", "chunk_bytes": 5}]}')
     done = scratch("--config", wish)

@@ -1,4 +1,4 @@
-"""The wish and the state of scratch storage: read in full or refused with everything that is wrong."""
+"""Configuration and state of scratch storage: read in full or refused with everything that is wrong."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gridwright.node_programs.scratch.configuration import (
     Configuration,
-    DirectoryWish,
+    DesiredDirectory,
     parse_configuration,
     read_configuration,
 )
@@ -46,8 +46,8 @@ def test_every_field_is_read() -> None:
     (array,) = found.arrays
     assert (found.wait_seconds, found.state_file) == (5, Path("/var/lib/x.json"))
     assert (array.members, array.chunk_bytes, array.format, array.read_ahead_kib) == (4, 65536, "ext4", 4096)
-    assert array.root == DirectoryWish(".", "root", "0", 0o751)
-    assert array.directories == (DirectoryWish("a/work", "sas", "root", 0o1770),)
+    assert array.root == DesiredDirectory(".", "root", "0", 0o751)
+    assert array.directories == (DesiredDirectory("a/work", "sas", "root", 0o1770),)
     assert (array.match[0].transport, array.match[0].model, array.match[0].at_least_bytes) == (
         "nvme",
         "X*",
@@ -132,7 +132,7 @@ def test_no_json_makes_it_stumble(data: Any) -> None:
 @pytest.mark.parametrize(
     ("content", "said"), [(b"{", "not JSON"), (b"\xff", "not UTF-8"), (b"[" * 100_000, "nested too deep")]
 )
-def test_a_file_that_is_no_wish_is_named(tmp_path: Path, content: bytes, said: str) -> None:
+def test_a_file_that_is_no_configuration_is_named(tmp_path: Path, content: bytes, said: str) -> None:
     file = tmp_path / "scratch.json"
     file.write_bytes(content)
     with pytest.raises(ScratchError, match=said) as error:

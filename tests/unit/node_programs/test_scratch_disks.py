@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.node_programs.scratch.configuration import ArrayWish, Configuration, DiskRule
+from gridwright.node_programs.scratch.configuration import Configuration, DesiredArray, DiskRule
 from gridwright.node_programs.scratch.disks import BlockDevices, Disk, mounts
 from gridwright.node_programs.scratch.ec2_metadata import ephemeral_devices
 from gridwright.node_programs.scratch.machine import Roots, found_disks
@@ -57,8 +57,8 @@ class Tree:
 
     def names(self, *rules: DiskRule) -> set[str]:
         """Names of the disks that are meant."""
-        wish = ArrayWish("scratch", Path("/scratch"), match=rules)
-        return set(found_disks(Configuration((wish,)), self.roots)[1].matches["scratch"])
+        desired = DesiredArray("scratch", Path("/scratch"), match=rules)
+        return set(found_disks(Configuration((desired,)), self.roots)[1].matches["scratch"])
 
 
 @pytest.fixture
@@ -109,13 +109,13 @@ def test_disks_over_a_network_are_never_meant(tree: Tree) -> None:
     assert tree.names(DiskRule("match", transport="nvme")) == set()
 
 
-def test_a_rule_of_the_wish_never_takes_a_volume_that_outlives_the_machine(tree: Tree) -> None:
+def test_a_rule_of_the_configuration_never_takes_a_volume_that_outlives_the_machine(tree: Tree) -> None:
     tree.nvme("nvme0n1", EBS, "vol0123")
     tree.nvme("nvme1n1", AWS, "AWS1")
     assert tree.names(DiskRule("match", model="*")) == {"nvme1n1"}
 
 
-def test_rules_of_the_wish_choose_by_serial_size_and_transport(tree: Tree) -> None:
+def test_rules_of_the_configuration_choose_by_serial_size_and_transport(tree: Tree) -> None:
     tree.disk("vda", size=10 * GB, serial="root")
     tree.disk("vdb", size=500 * GB, serial="scratch-1")
     tree.disk("vdc", size=900 * GB, serial="scratch-2")

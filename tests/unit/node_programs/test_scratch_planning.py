@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.node_programs.scratch.configuration import ArrayWish
+from gridwright.node_programs.scratch.configuration import DesiredArray
 from gridwright.node_programs.scratch.disks import Content, Disk, MdArray, Mount
 from gridwright.node_programs.scratch.machine import Queue
 from gridwright.node_programs.scratch.planning import plan, short_of_disks
 from gridwright.node_programs.scratch.plans import ArrayPlan
 from gridwright.node_programs.scratch.state import Build, State
 from tests.support.scratch_world import (
+    DESIRED,
     RAID,
-    WISH,
     World,
     array_of,
     built,
@@ -24,7 +24,7 @@ from tests.support.scratch_world import (
     member,
 )
 
-FOUR = replace(WISH, members=4)
+FOUR = replace(DESIRED, members=4)
 EXT4 = Content(((0x438, "ext4"),), filesystem=filesystem("theirs", type="ext4"))
 
 
@@ -53,7 +53,7 @@ def carried_out(world: World, *wipe: str) -> World:
 
 
 def test_blank_disks_become_a_striped_file_system_that_is_mounted() -> None:
-    planned = only(World.of(blank_disks(4), wishes=(FOUR,)))
+    planned = only(World.of(blank_disks(4), desired_arrays=(FOUR,)))
     assert planned.case == "make"
     assert actions(planned)[:4] == ["intend", "create", "format", "record"]
     assert [each for each in actions(planned) if each != "tune"][4:] == [
@@ -82,15 +82,17 @@ def test_one_disk_needs_no_md_and_no_alignment() -> None:
 
 
 def test_ext4_has_stride_and_stripe_width() -> None:
-    wish = replace(FOUR, format="ext4", chunk_bytes=64 * 1024)
+    desired = replace(FOUR, format="ext4", chunk_bytes=64 * 1024)
     (made,) = [
-        step for step in only(World.of(blank_disks(4), wishes=(wish,))).steps if step.action == "format"
+        step
+        for step in only(World.of(blank_disks(4), desired_arrays=(desired,))).steps
+        if step.action == "format"
     ]
     assert "nodiscard,stride=16,stripe_width=64" in made.argv
 
 
 def test_what_was_made_and_is_mounted_needs_nothing() -> None:
-    world = carried_out(World.of(blank_disks(4), wishes=(FOUR,)))
+    world = carried_out(World.of(blank_disks(4), desired_arrays=(FOUR,)))
     machine = world.machine()
     queue = Queue(8192, "[none] mq-deadline", False)
     tuned = replace(machine, queues=dict.fromkeys(["md100", *world.disks], queue))
@@ -99,7 +101,7 @@ def test_what_was_made_and_is_mounted_needs_nothing() -> None:
 
 
 def test_after_a_reboot_the_array_is_assembled_and_its_data_are_mounted() -> None:
-    world = carried_out(World.of(blank_disks(4), wishes=(FOUR,)))
+    world = carried_out(World.of(blank_disks(4), desired_arrays=(FOUR,)))
     world.restart()
     planned = only(world)
     assert planned.case == "mount"
@@ -113,7 +115,7 @@ def test_after_a_reboot_the_array_is_assembled_and_its_data_are_mounted() -> Non
 
 
 def test_an_array_that_udev_has_assembled_under_another_name_is_used_as_it_is() -> None:
-    world = carried_out(World.of(blank_disks(4), wishes=(FOUR,)))
+    world = carried_out(World.of(blank_disks(4), desired_arrays=(FOUR,)))
     world.restart()
     world.arrays["md127"] = MdArray(
         "md127", "/dev/md127", "read-auto", "raid0", 4, tuple(world.disks), "9:127"
@@ -124,14 +126,14 @@ def test_an_array_that_udev_has_assembled_under_another_name_is_used_as_it_is() 
 
 
 def test_a_half_assembled_array_is_stopped_and_assembled() -> None:
-    world = carried_out(World.of(blank_disks(4), wishes=(FOUR,)))
+    world = carried_out(World.of(blank_disks(4), desired_arrays=(FOUR,)))
     world.restart()
     world.arrays["md127"] = MdArray("md127", "/dev/md127", "inactive", "", 0, ("nvmea", "nvmeb"), "9:127")
     assert actions(only(world))[:2] == ["stop", "assemble"]
 
 
 def test_disks_that_came_back_blank_are_made_anew_and_it_is_said() -> None:
-    world = carried_out(World.of(blank_disks(4), wishes=(FOUR,)))
+    world = carried_out(World.of(blank_disks(4), desired_arrays=(FOUR,)))
     world.restart()
     world.disks = {each.name: replace(each, serial=f"new-{each.name}") for each in blank_disks(4)}
     planned = only(world)
@@ -141,7 +143,7 @@ def test_disks_that_came_back_blank_are_made_anew_and_it_is_said() -> None:
 
 
 def test_one_replaced_disk_loses_the_stripe_and_it_is_made_anew() -> None:
-    world = carried_out(World.of(blank_disks(4), wishes=(FOUR,)))
+    world = carried_out(World.of(blank_disks(4), desired_arrays=(FOUR,)))
     world.restart()
     world.disks["nvmec"] = disk("nvmec", serial="replaced")
     planned = only(world)
@@ -165,7 +167,7 @@ def test_one_replaced_disk_loses_the_stripe_and_it_is_made_anew() -> None:
     ],
 )
 def test_a_disk_that_holds_anything_else_refuses_the_array(content: Content, said: str) -> None:
-    world = World.of([*blank_disks(3), disk("nvmed", content)], wishes=(FOUR,))
+    world = World.of([*blank_disks(3), disk("nvmed", content)], desired_arrays=(FOUR,))
     planned = only(world)
     assert (planned.case, planned.steps) == ("refused", ())
     assert said in words(planned)
@@ -176,13 +178,13 @@ def test_a_superblock_of_ours_with_a_partition_table_in_front_is_somebody_s() ->
     disks = array_of("m", "f", 4)
     overwritten = replace(disks[1].content, signatures=((0x200, "gpt"), *RAID))
     disks[1] = replace(disks[1], content=overwritten)
-    planned = only(World.of(disks, built(disks, "m", "f"), wishes=(FOUR,)))
+    planned = only(World.of(disks, built(disks, "m", "f"), desired_arrays=(FOUR,)))
     assert planned.case == "refused"
     assert "GPT" in words(planned)
 
 
 def test_a_wiped_disk_is_taken() -> None:
-    world = World.of([*blank_disks(3), disk("nvmed", EXT4)], wishes=(FOUR,))
+    world = World.of([*blank_disks(3), disk("nvmed", EXT4)], desired_arrays=(FOUR,))
     planned = only(world, "/dev/nvmed")
     assert actions(planned)[:3] == ["wipe", "intend", "create"]
     assert "ext4" in planned.steps[0].why
@@ -199,7 +201,7 @@ def test_a_wiped_disk_is_taken() -> None:
 )
 def test_a_disk_in_use_is_not_wiped_whatever_is_said(changed: dict[str, object], said: str) -> None:
     disks = [*blank_disks(3), replace(disk("nvmed", EXT4), **changed)]  # type: ignore[arg-type]
-    planned = World.of(disks, wishes=(FOUR,)).plan(("/dev/nvmed",))
+    planned = World.of(disks, desired_arrays=(FOUR,)).plan(("/dev/nvmed",))
     assert planned.steps() == ()
     assert said in str(planned.troubles[0])
 
@@ -214,7 +216,7 @@ def test_only_disks_of_an_instance_store_can_be_wiped() -> None:
 
 def test_one_disk_of_a_whole_array_is_not_wiped_without_the_rest() -> None:
     disks = array_of("m", "f", 4)
-    world = World.of(disks, built(disks, "m", "f"), wishes=(FOUR,))
+    world = World.of(disks, built(disks, "m", "f"), desired_arrays=(FOUR,))
     refused = world.plan(("/dev/nvmeb",))
     assert refused.steps() == ()
     assert "--wipe /dev/nvmea --wipe /dev/nvmec --wipe /dev/nvmed" in str(refused.troubles[0])
@@ -222,11 +224,11 @@ def test_one_disk_of_a_whole_array_is_not_wiped_without_the_rest() -> None:
 
 
 def test_too_few_disks_are_refused_with_a_list() -> None:
-    planned = only(World.of(blank_disks(3), wishes=(FOUR,)))
+    planned = only(World.of(blank_disks(3), desired_arrays=(FOUR,)))
     assert "needs 4 disks, and of 3 found 3 are blank" in words(planned)
 
 
-def test_with_all_disks_wished_a_missing_one_is_waited_for_and_never_replaced_by_fewer() -> None:
+def test_with_all_disks_configured_a_missing_one_is_waited_for_and_never_replaced_by_fewer() -> None:
     disks = array_of("m", "f", 4)
     world = World.of(disks[:3], built(disks, "m", "f"))
     planned = only(world)
@@ -237,7 +239,7 @@ def test_with_all_disks_wished_a_missing_one_is_waited_for_and_never_replaced_by
 
 def test_a_spare_blank_disk_does_not_replace_one_that_may_still_come() -> None:
     disks = array_of("m", "f", 4)
-    world = World.of([*disks[:3], disk("nvmes")], built(disks, "m", "f"), wishes=(FOUR,))
+    world = World.of([*disks[:3], disk("nvmes")], built(disks, "m", "f"), desired_arrays=(FOUR,))
     assert "not here yet" in short_of_disks(world.configuration(), world.state, world.machine())
 
 
@@ -247,16 +249,16 @@ def test_disks_of_different_sizes_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "said"),
+    ("desired", "said"),
     [
         (replace(FOUR, chunk_bytes=64 * 1024), "its chunk is 524288 bytes, and chunk_bytes is 65536"),
         (replace(FOUR, format="ext4"), "it holds xfs, and format is ext4"),
-        (replace(WISH, members=3), "it has 4 disks, and members is 3"),
+        (replace(DESIRED, members=3), "it has 4 disks, and members is 3"),
     ],
 )
-def test_what_stands_otherwise_than_wished_is_never_rebuilt(wish: ArrayWish, said: str) -> None:
+def test_what_stands_otherwise_than_configured_is_never_rebuilt(desired: DesiredArray, said: str) -> None:
     disks = array_of("m", "f", 4)
-    planned = only(World.of(disks, built(disks, "m", "f"), wishes=(wish,)))
+    planned = only(World.of(disks, built(disks, "m", "f"), desired_arrays=(desired,)))
     assert (planned.case, planned.steps) == ("refused", ())
     assert said in words(planned)
     assert "--wipe /dev/nvmea --wipe /dev/nvmeb" in words(planned)
@@ -265,13 +267,13 @@ def test_what_stands_otherwise_than_wished_is_never_rebuilt(wish: ArrayWish, sai
 def test_an_array_without_its_file_system_is_not_formatted() -> None:
     disks = array_of("m", "f", 4)
     disks[0] = replace(disks[0], content=replace(disks[0].content, filesystem=None))
-    planned = only(World.of(disks, built(disks, "m", "f"), wishes=(FOUR,)))
+    planned = only(World.of(disks, built(disks, "m", "f"), desired_arrays=(FOUR,)))
     assert planned.case == "refused"
     assert "no file system" in words(planned)
 
 
 def test_a_whole_array_with_our_name_is_mounted_when_the_state_is_lost() -> None:
-    planned = only(World.of(array_of("m", "f", 4), wishes=(FOUR,)))
+    planned = only(World.of(array_of("m", "f", 4), desired_arrays=(FOUR,)))
     assert planned.case == "mount"
     assert actions(planned)[:2] == ["assemble", "record"]
 
@@ -280,7 +282,7 @@ def test_a_build_that_ended_before_mkfs_goes_on_there() -> None:
     disks = [disk(f"nvme{letter}", member("m", role, 4)) for role, letter in enumerate("abcd")]
     state = built(disks, "m", "f")
     meant = State({}, state.made)
-    planned = only(World.of(disks, meant, wishes=(FOUR,)))
+    planned = only(World.of(disks, meant, desired_arrays=(FOUR,)))
     assert planned.case == "finish"
     assert actions(planned)[:3] == ["assemble", "format", "record"]
 
@@ -288,26 +290,26 @@ def test_a_build_that_ended_before_mkfs_goes_on_there() -> None:
 def test_an_unfinished_array_on_which_somebody_made_a_file_system_is_left_alone() -> None:
     disks = array_of("m", "somebody", 4)
     meant = State({}, {"scratch": Build("scratch", tuple(d.serial for d in disks), "m", "f", "xfs", 524288)})
-    planned = only(World.of(disks, meant, wishes=(FOUR,)))
+    planned = only(World.of(disks, meant, desired_arrays=(FOUR,)))
     assert planned.case == "refused"
     assert "left unfinished" in words(planned)
 
 
 def test_something_else_at_the_mount_point_is_not_covered() -> None:
-    world = World.of(blank_disks(4), wishes=(FOUR,))
+    world = World.of(blank_disks(4), desired_arrays=(FOUR,))
     machine = replace(world.machine(), mounts=(Mount("8:1", "/scratch", "ext4", "/dev/sda1", "rw"),))
     (planned,) = plan(world.configuration(), world.state, machine, (), lambda: "new", "now").arrays
     assert "/dev/sda1 is mounted there" in words(planned)
 
 
 def test_an_array_mounted_elsewhere_is_not_mounted_twice() -> None:
-    world = carried_out(World.of(blank_disks(4), wishes=(FOUR,)))
+    world = carried_out(World.of(blank_disks(4), desired_arrays=(FOUR,)))
     world.mounted = {"md100": "/mnt"}
     assert "mounted on /mnt, not on /scratch" in words(only(world))
 
 
 def test_an_array_that_is_mounted_but_lacks_a_disk_is_not_taken_apart() -> None:
-    world = carried_out(World.of(blank_disks(4), wishes=(FOUR,)))
+    world = carried_out(World.of(blank_disks(4), desired_arrays=(FOUR,)))
     del world.disks["nvmed"]
     world.disks["nvmes"] = disk("nvmes")
     world.arrays["md100"] = replace(world.arrays["md100"], members=("nvmea", "nvmeb", "nvmec"))
@@ -317,7 +319,7 @@ def test_an_array_that_is_mounted_but_lacks_a_disk_is_not_taken_apart() -> None:
 
 
 def test_an_array_that_holds_disks_of_others_is_not_stopped() -> None:
-    world = carried_out(World.of([*blank_disks(4), disk("nvmex", EXT4)], wishes=(FOUR,)))
+    world = carried_out(World.of([*blank_disks(4), disk("nvmex", EXT4)], desired_arrays=(FOUR,)))
     world.restart()
     world.arrays["md127"] = MdArray("md127", "/dev/md127", "inactive", "", 0, ("nvmea", "nvmex"), "9:127")
     planned = only(world)
@@ -329,7 +331,7 @@ def test_a_mounted_copy_of_our_file_system_is_not_made_anew() -> None:
     copies = [disk(name, Content(((0, "xfs"),), filesystem=filesystem("f"))) for name in ("nvmea", "nvmeb")]
     copies[0] = replace(copies[0], used="mounted on /mnt")
     state = built([disk("gone")], None, "f")
-    planned = only(World.of(copies, state, wishes=(replace(WISH, members=2),)))
+    planned = only(World.of(copies, state, desired_arrays=(replace(DESIRED, members=2),)))
     assert planned.steps == ()
 
 
@@ -337,17 +339,17 @@ def test_a_file_system_that_was_never_finished_is_not_mounted() -> None:
     disks = array_of("m", "f", 4)
     half = replace(filesystem("f", 4), finished=False)
     disks[0] = replace(disks[0], content=replace(disks[0].content, filesystem=half))
-    assert "never finished" in words(only(World.of(disks, built(disks, "m", "f"), wishes=(FOUR,))))
+    assert "never finished" in words(only(World.of(disks, built(disks, "m", "f"), desired_arrays=(FOUR,))))
 
 
 def test_a_broken_array_is_told() -> None:
-    world = carried_out(World.of(blank_disks(4), wishes=(FOUR,)))
+    world = carried_out(World.of(blank_disks(4), desired_arrays=(FOUR,)))
     world.arrays["md100"] = replace(world.arrays["md100"], state="broken")
     assert "a disk of it has failed" in words(only(world))
 
 
 def test_missing_commands_are_told_before_anything_is_done() -> None:
-    world = World.of(blank_disks(4), wishes=(FOUR,))
+    world = World.of(blank_disks(4), desired_arrays=(FOUR,))
     machine = replace(world.machine(), tools=frozenset({"mount"}))
     (planned,) = plan(world.configuration(), world.state, machine, (), lambda: "new", "now").arrays
     assert "mdadm is not installed" in words(planned)
@@ -355,20 +357,20 @@ def test_missing_commands_are_told_before_anything_is_done() -> None:
 
 
 def test_two_arrays_share_the_disks_and_one_that_fails_does_not_stop_the_other() -> None:
-    work = replace(WISH, name="work", mount_point=Path("/work"), members=2)
-    util = replace(WISH, name="util", mount_point=Path("/util"))
-    world = World.of(blank_disks(4), wishes=(util, work))
-    planned = {each.wish.name: each for each in world.plan().arrays}
+    work = replace(DESIRED, name="work", mount_point=Path("/work"), members=2)
+    util = replace(DESIRED, name="util", mount_point=Path("/util"))
+    world = World.of(blank_disks(4), desired_arrays=(util, work))
+    planned = {each.desired.name: each for each in world.plan().arrays}
     assert [each.name for each in planned["work"].disks] == ["nvmea", "nvmeb"]
     assert [each.name for each in planned["util"].disks] == ["nvmec", "nvmed"]
     assert planned["work"].device != planned["util"].device
     world.disks["nvmed"] = disk("nvmed", EXT4)
-    planned = {each.wish.name: each for each in world.plan().arrays}
+    planned = {each.desired.name: each for each in world.plan().arrays}
     assert (planned["work"].case, planned["util"].case) == ("make", "refused")
 
 
 def test_a_foreign_disk_that_is_not_needed_is_left_alone() -> None:
-    world = World.of([disk("nvmea", EXT4), *(disk(f"nvme{each}") for each in "bcde")], wishes=(FOUR,))
+    world = World.of([disk("nvmea", EXT4), *(disk(f"nvme{each}") for each in "bcde")], desired_arrays=(FOUR,))
     planned = only(world)
     assert planned.case == "make"
     assert "nvmea" not in [each.name for each in planned.disks]

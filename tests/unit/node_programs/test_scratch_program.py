@@ -126,7 +126,7 @@ def spec_with(filesystems: str, name: str = "store") -> str:
     return SPEC.format(filesystems=filesystems, name=name)
 
 
-def test_a_spec_becomes_a_wish_that_the_program_takes() -> None:
+def test_a_spec_becomes_a_configuration_that_the_program_takes() -> None:
     disks = "disks: {type: instance-store, count: 2}, chunk: 64 KiB"
     text = spec_with(f"  store: {{type: local, path: /scratch, {disks}}}")
     (array,) = parse_configuration(scratch_configuration(parse_spec(text))).arrays
@@ -156,6 +156,6 @@ def test_long_names_stay_apart() -> None:
     names = [f"a-very-long-name-of-a-file-system-{number}" for number in range(3)]
     assert len({array_name(name) for name in names}) == 3
     for name in [*names, "a" * 20, "x"]:
-        wish = {"schema": 1, "arrays": [{"name": array_name(name), "mount_point": "/x"}]}
-        assert parse_configuration(wish).arrays
+        desired = {"schema": 1, "arrays": [{"name": array_name(name), "mount_point": "/x"}]}
+        assert parse_configuration(desired).arrays
     assert array_name("store") == "store"

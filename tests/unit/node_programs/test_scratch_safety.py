@@ -16,7 +16,7 @@ from gridwright.node_programs.scratch.disks import Content, Disk, MdArray
 from gridwright.node_programs.scratch.plans import MOUNTED
 from gridwright.node_programs.scratch.state import Build, State
 from tests.support.examples import examples
-from tests.support.scratch_world import BLANK, RAID, WISH, World, contents, disk, filesystem, member
+from tests.support.scratch_world import BLANK, DESIRED, RAID, World, contents, disk, filesystem, member
 
 NAMES = tuple(f"nvme{letter}" for letter in "abcdef")
 MADE, MEANT, UNKNOWN = "made-uuid", "meant-uuid", "unknown-uuid"
@@ -86,8 +86,8 @@ def inventories(draw: st.DrawFn) -> World:
     ]
     builds = [replace(each, md_uuid=each.md_uuid if draw(st.booleans()) else None) for each in builds]
     made, meant = ({"scratch": each} if draw(st.booleans()) else {} for each in builds)
-    wish = replace(
-        WISH,
+    desired = replace(
+        DESIRED,
         members=draw(st.sampled_from([None, 1, 2, 3, 4])),
         format=draw(st.sampled_from(["xfs", "xfs", "ext4"])),
     )
@@ -95,7 +95,7 @@ def inventories(draw: st.DrawFn) -> World:
         st.sampled_from([frozenset(), frozenset({"nvmea"}), frozenset(NAMES[2:])])
     )
     world = World.of(
-        disks, State(made, meant), wishes=(wish,), matched=matched & {each.name for each in disks}
+        disks, State(made, meant), desired_arrays=(desired,), matched=matched & {each.name for each in disks}
     )
     free = [each.name for each in disks if not each.used and not each.holders]
     if free and draw(st.integers(0, 3)) == 0:
@@ -167,7 +167,7 @@ def test_cut_off_at_any_moment_it_ends_mounted_and_strangers_are_untouched(
     own_names = NAMES[:members]
     strangers = [disk(f"nvmex{number}", content) for number, content in enumerate(extra)]
     world = World.of(
-        [*(disk(name) for name in own_names), *strangers], wishes=(replace(WISH, members=members),)
+        [*(disk(name) for name in own_names), *strangers], desired_arrays=(replace(DESIRED, members=members),)
     )
     world.matched = frozenset((*own_names, *(each.name for each in strangers if each.content != BLANK)))
     if before != "nothing":
@@ -202,10 +202,12 @@ PARTS = (0.0, 0.4, 0.6, 0.8)
 
 @pytest.mark.parametrize("members", [1, 2, 3])
 def test_cut_off_twice_at_any_two_moments_it_still_ends_mounted(members: int) -> None:
-    fresh = World.of([disk(name) for name in NAMES[:members]], wishes=(replace(WISH, members=members),))
+    fresh = World.of(
+        [disk(name) for name in NAMES[:members]], desired_arrays=(replace(DESIRED, members=members),)
+    )
     last = len(fresh.plan().steps())
     for first, second in product(product(range(last), PARTS), repeat=2):
-        world = World.of([disk(name) for name in NAMES[:members]], wishes=fresh.wishes)
+        world = World.of([disk(name) for name in NAMES[:members]], desired_arrays=fresh.desired_arrays)
         for at, part in (first, second):
             steps = world.plan().steps()
             for step in steps[:at]:
@@ -223,7 +225,9 @@ def test_cut_off_twice_at_any_two_moments_it_still_ends_mounted(members: int) ->
 def test_what_is_whole_keeps_its_data_wherever_a_start_is_cut_off(
     cut: int, part: float, members: int
 ) -> None:
-    world = World.of([disk(name) for name in NAMES[:members]], wishes=(replace(WISH, members=members),))
+    world = World.of(
+        [disk(name) for name in NAMES[:members]], desired_arrays=(replace(DESIRED, members=members),)
+    )
     for step in world.plan().steps():
         world.carry_out(step)
     whole = contents(world)

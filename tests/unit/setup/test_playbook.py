@@ -102,7 +102,7 @@ def test_this_machine_is_reached_without_ssh(spec: GridSpec) -> None:
     assert not Hosts().is_this_machine
 
 
-def test_disks_of_the_instance_store_become_a_wish_that_the_program_takes(
+def test_disks_of_the_instance_store_become_a_configuration_that_the_program_takes(
     files: dict[str, str | bytes],
 ) -> None:
     wish = content(files, "group_vars/all.yml")["gridwright_scratch"]

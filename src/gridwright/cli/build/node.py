@@ -46,7 +46,9 @@ def claim(
 def scratch(
     config: Annotated[
         Path | None,
-        typer.Option("--config", metavar="FILE", help="The wish.  [default: /etc/gridwright/scratch.json]"),
+        typer.Option(
+            "--config", metavar="FILE", help="The configuration.  [default: /etc/gridwright/scratch.json]"
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, and do nothing.")] = False,
     wipe: Annotated[
@@ -59,7 +61,8 @@ def scratch(
 
     Assembles and mounts the array that it made before; makes it on blank disks; makes it anew where the disks
     came back blank. A disk that holds anything else is left alone until --wipe names it. Exit status 0 where
-    everything is mounted, 2 where the wish or a named disk is wrong, 3 where something was refused or failed.
+    everything is mounted, 2 where the configuration or a named disk is wrong, 3 where something was refused or
+    failed.
 
     Example: sudo gridwright node scratch --dry-run
     """

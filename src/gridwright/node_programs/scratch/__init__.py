@@ -4,11 +4,11 @@ Contract with everything that runs it (roles, virtual machines, `gridwright node
 
 - The program is `scratch.pyz` (`gridwright.node_programs.scratch_program.build_zipapp()`), run as root:
   `python3 scratch.pyz [--config FILE] [--dry-run] [--json] [--wipe DISK]...`, with Python 3.9 or newer.
-- FILE is /etc/gridwright/scratch.json by default: the wish, in the form that `configuration` describes. The
+- FILE is /etc/gridwright/scratch.json by default: the desired arrays, as `configuration` describes them. The
   program never writes it, so that a playbook can own it.
 - What it made, and what it is about to make, is in /var/lib/gridwright/scratch.json (`state`), or where
-  `state_file` of the wish says.
-- Exit status: 0 every array is mounted, 2 the wish is wrong, 3 refused or failed (nothing foreign was
+  `state_file` of the configuration says.
+- Exit status: 0 every array is mounted, 2 wrong configuration, 3 refused or failed (nothing foreign was
   touched), 130 and 143 interrupted; the next start finishes.
 - Tools: wipefs and mount (util-linux) always; mdadm for two disks and more; mkfs.xfs or mkfs.ext4.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gridwright.node_programs.scratch.commands import run
-from gridwright.node_programs.scratch.configuration import ArrayWish, Configuration, DirectoryWish
+from gridwright.node_programs.scratch.configuration import Configuration, DesiredArray, DesiredDirectory
 from gridwright.node_programs.scratch.content import END_BYTES
 from gridwright.node_programs.scratch.disks import BlockDevices, Disk
 from gridwright.node_programs.scratch.kernel_log import disk_errors
@@ -52,25 +52,25 @@ class Hands:
                     if path not in locked:
                         locks.enter_context(_kept_from_udev(path))
                         locked.add(path)
-                self._step(plan.wish, step, f"step {number} of {len(plan.steps)}")
+                self._step(plan.desired, step, f"step {number} of {len(plan.steps)}")
                 tell(step, time.monotonic() - begun)
 
-    def _step(self, wish: ArrayWish, step: Step, which: str) -> None:
+    def _step(self, desired: DesiredArray, step: Step, which: str) -> None:
         try:
             self._guard(step)
             if step.argv:
                 _command(step)
             else:
-                self._own(wish, step)
+                self._own(desired, step)
         except OSError as error:
             disks = ", ".join(f"{disk.path} (serial {disk.serial})" for disk in step.destroys)
             where = disks or step.device or str(self.configuration.state_file)
             reason = error.strerror or str(error)
-            what = f"array {wish.name}: {which}, {step.text()}: {where}: {reason}"
+            what = f"array {desired.name}: {which}, {step.text()}: {where}: {reason}"
             raise ScratchError(Trouble(what, _GOES_ON)) from None
         except ScratchError as error:
             told = [
-                Trouble(f"array {wish.name}: {which}, {each.what}", each.remedy) for each in error.troubles
+                Trouble(f"array {desired.name}: {which}, {each.what}", each.remedy) for each in error.troubles
             ]
             raise ScratchError(*told) from None
 
@@ -86,7 +86,7 @@ class Hands:
             if found.used:
                 raise ScratchError(Trouble(f"{disk.path} is {found.used} now", "unmount it"))
 
-    def _own(self, wish: ArrayWish, step: Step) -> None:
+    def _own(self, desired: DesiredArray, step: Step) -> None:
         """What is no command. Raises OSError."""
         if step.action in ("intend", "record") and step.build is not None:
             keep = self.state.with_intent if step.action == "intend" else self.state.with_made
@@ -102,7 +102,7 @@ class Hands:
         elif step.action == "mount-point":
             make_mount_point(Path(step.device))
         elif step.action == "directories":
-            make_directories(wish)
+            make_directories(desired)
 
 
 def _command(step: Step) -> None:
@@ -181,12 +181,12 @@ def make_mount_point(path: Path) -> None:
         path.chmod(0)
 
 
-def make_directories(wish: ArrayWish) -> None:
+def make_directories(desired: DesiredArray) -> None:
     """Owner and mode of root and directories, made where they are missing; no symbolic link is followed."""
-    root = os.open(wish.mount_point, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    root = os.open(desired.mount_point, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        _own_directory(root, wish.root)
-        for each in wish.directories:
+        _own_directory(root, desired.root)
+        for each in desired.directories:
             opened = _opened_below(root, Path(each.path).parts)
             try:
                 _own_directory(opened, each)
@@ -211,7 +211,7 @@ def _opened_below(root: int, parts: Sequence[str]) -> int:
     return current
 
 
-def _own_directory(opened: int, wish: DirectoryWish) -> None:
-    owner, group = identity(wish.owner), identity(wish.group, group=True)
+def _own_directory(opened: int, desired: DesiredDirectory) -> None:
+    owner, group = identity(desired.owner), identity(desired.group, group=True)
     os.fchown(opened, -1 if owner is None else owner, -1 if group is None else group)
-    os.fchmod(opened, wish.mode)
+    os.fchmod(opened, desired.mode)

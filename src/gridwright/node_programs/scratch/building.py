@@ -23,20 +23,22 @@ from gridwright.node_programs.scratch.steps import (
 
 def finish(case: Case, group: tuple[Claim, ...], intent: Build) -> ArrayPlan | None:
     """An array that has all its superblocks, but no file system yet; None where it has to be made anew."""
-    wish = case.wish
+    desired = case.desired
     disks = tuple(each.disk for each in group)
     md = disks[0].content.md
-    if md is None or (md.level, md.chunk_bytes) != (0, wish.chunk_bytes):
+    if md is None or (md.level, md.chunk_bytes) != (0, desired.chunk_bytes):
         return None
-    if wish.format != intent.format or wish.members not in (None, len(disks)):
+    if desired.format != intent.format or desired.members not in (None, len(disks)):
         return None
     array, others = running(case, disks)
     steps, troubles = stops(case, others, tuple(disk.path for disk in disks))
     filesystem = array.filesystem if array is not None else disks[0].content.filesystem
-    written = case.state.made.get(wish.name)
+    written = case.state.made.get(desired.name)
     own = {intent.filesystem_uuid, written.filesystem_uuid if written else ""}
     if filesystem is not None and filesystem.uuid not in own:
-        what = f"array {wish.name} was left unfinished, and holds {filesystem.type} {filesystem.label!r} now"
+        what = (
+            f"array {desired.name} was left unfinished, and holds {filesystem.type} {filesystem.label!r} now"
+        )
         troubles.append(Trouble(what, f"if it is not needed: gridwright node scratch {wipes(group)}"))
     troubles += elsewhere(case, array.used if array is not None else None, False)
     if troubles:
@@ -46,7 +48,7 @@ def finish(case: Case, group: tuple[Claim, ...], intent: Build) -> ArrayPlan | N
         steps.append(assemble(device, disks, md.uuid))
     notes = ("an interrupted build is finished",)
     steps += _formatted(case, device, disks, intent, discard=True)
-    return ArrayPlan(wish, FINISH, disks, device, tuple(steps), notes)
+    return ArrayPlan(desired, FINISH, disks, device, tuple(steps), notes)
 
 
 def build(case: Case) -> ArrayPlan:
@@ -57,7 +59,7 @@ def build(case: Case) -> ArrayPlan:
     troubles = _shortage(case, reusable, in_the_way)
     if troubles:
         return case.refused(*troubles)
-    wish = case.wish
+    desired = case.desired
     disks = tuple(each.disk for each in chosen)
     paths = tuple(disk.path for disk in disks)
     named = tuple(each for each in reusable if each.standing == WIPED)
@@ -75,8 +77,10 @@ def build(case: Case) -> ArrayPlan:
         steps.append(create(device, disks, meant))
     used_before = any(each.standing != BLANK for each in chosen)
     steps += _formatted(case, device, disks, meant, discard=used_before)
-    kind = REBUILD if wish.name in case.state.made else FINISH if wish.name in case.state.intents else MAKE
-    return ArrayPlan(wish, kind, disks, device, tuple(steps), _notes(case, chosen, in_the_way))
+    kind = (
+        REBUILD if desired.name in case.state.made else FINISH if desired.name in case.state.intents else MAKE
+    )
+    return ArrayPlan(desired, kind, disks, device, tuple(steps), _notes(case, chosen, in_the_way))
 
 
 def _formatted(
@@ -86,9 +90,9 @@ def _formatted(
     return [
         format_device(device, disks, meant, discard=discard),
         record(meant, "array and file system are whole"),
-        *tunes(case.wish, case.machine, device, disks),
-        *mount(device, case.wish),
-        directories(case.wish),
+        *tunes(case.desired, case.machine, device, disks),
+        *mount(device, case.desired),
+        directories(case.desired),
     ]
 
 
@@ -96,25 +100,24 @@ def _reusable(each: Claim, case: Case) -> bool:
     """Blank, named to be wiped, or written down as ours; what only has our name may be another node's."""
     if each.standing in (BLANK, WIPED):
         return True
-    return each.standing == OURS and each.known and each.array == case.wish.name and not each.disk.used
+    return each.standing == OURS and each.known and each.array == case.desired.name and not each.disk.used
 
 
 def _shortage(case: Case, reusable: tuple[Claim, ...], in_the_way: tuple[Claim, ...]) -> list[Trouble]:
     """Why these disks are not enough, or not all."""
-    wish, written = case.wish, case.state.made.get(case.wish.name)
+    desired, written = case.desired, case.state.made.get(case.desired.name)
     lost = tuple(each for each in in_the_way if written and each.disk.serial in written.serials)
-    wanted = wish.members if wish.members is not None else len(case.candidates)
+    wanted = desired.members if desired.members is not None else len(case.candidates)
     if not case.candidates:
-        remedy = (
-            "see gridwright node scratch --dry-run for all disks, and say which are meant: match in the wish"
-        )
-        return [Trouble(f"array {wish.name}: no disk of an instance store is here", remedy)]
+        remedy = "see gridwright node scratch --dry-run for all disks, and say which are meant: match, "
+            "in the configuration"
+        return [Trouble(f"array {desired.name}: no disk of an instance store is here", remedy)]
     if lost or len(reusable) < wanted:
         return [Trouble(_what(case, reusable, wanted), _remedy(case, in_the_way, wanted))]
     ours = [each for each in reusable if each.standing == OURS]
-    if wish.members is None and written and ours and len(reusable) < len(written.serials):
+    if desired.members is None and written and ours and len(reusable) < len(written.serials):
         missing = sorted(set(written.serials) - {each.disk.serial for each in case.candidates})
-        what = f"array {wish.name}: {len(ours)} of its {len(written.serials)} disks are here; missing: "
+        what = f"array {desired.name}: {len(ours)} of its {len(written.serials)} disks are here; missing: "
         remedy = (
             "a disk that comes back brings the data back; to make it anew, empty, of what is here: "
             f"gridwright node scratch {wipes(tuple(ours))}"
@@ -126,8 +129,8 @@ def _shortage(case: Case, reusable: tuple[Claim, ...], in_the_way: tuple[Claim, 
 def _what(case: Case, reusable: tuple[Claim, ...], wanted: int) -> str:
     found = listed(case.candidates)
     return (
-        f"array {case.wish.name} needs {wanted} disks, and of {len(case.candidates)} found {len(reusable)} "
-        f"are blank or its own; nothing was touched. Found: {found}"
+        f"array {case.desired.name} needs {wanted} disks, and of {len(case.candidates)} found "
+        f"{len(reusable)} are blank or its own; nothing was touched. Found: {found}"
     )
 
 
@@ -135,36 +138,37 @@ def _remedy(case: Case, in_the_way: tuple[Claim, ...], wanted: int) -> str:
     foreign = tuple(each for each in in_the_way if each.standing in (FOREIGN, OURS))
     if len(case.candidates) < wanted:
         return (
-            "attach what is missing; or have the wish say how many there are, to make it of those, empty: "
+            "attach what is missing; or have the configuration say how many there are, to make it of those, "
+            "empty: "
             f"members {len(case.candidates)}"
         )
     if foreign:
         return f"if what they hold is not needed, name each: gridwright node scratch {wipes(foreign)}"
     if any(each.standing == UNREADABLE for each in in_the_way):
         return "see dmesg; replace the disk (stop and start an instance of a cloud), or ask for fewer members"
-    return "release the disks that are in use, or leave them out: members, or match, in the wish"
+    return "release the disks that are in use, or leave them out: members, or match, in the configuration"
 
 
 def _chosen(case: Case, reusable: tuple[Claim, ...]) -> tuple[Claim, ...]:
-    """As many as wished: those of an unfinished build first, then ours, then named ones, then blank ones."""
-    intent = case.state.intents.get(case.wish.name)
+    """As many as configured: first those of an unfinished build, then ours, then named, then blank ones."""
+    intent = case.state.intents.get(case.desired.name)
     meant = intent.serials if intent is not None else ()
     order = {OURS: 1, WIPED: 2, BLANK: 3}
     ranked = sorted(reusable, key=lambda each: 0 if each.disk.serial in meant else order[each.standing])
-    taken = ranked[: case.wish.members] if case.wish.members is not None else ranked
+    taken = ranked[: case.desired.members] if case.desired.members is not None else ranked
     return tuple(each for each in reusable if each in taken)
 
 
 def _unfit(case: Case, chosen: tuple[Claim, ...]) -> list[Trouble]:
     """Disks of different sizes, and commands that are not installed."""
-    wish = case.wish
+    desired = case.desired
     sizes = sorted({each.disk.bytes for each in chosen})
     troubles = []
     if len(sizes) > 1:
         found = "; ".join(f"{each.disk.path}: {each.disk.bytes} bytes" for each in chosen)
-        remedy = "choose those of one size: at_least_bytes and at_most_bytes of match, in the wish"
-        troubles.append(Trouble(f"array {wish.name}: its disks are not of one size: {found}", remedy))
-    needed = {f"mkfs.{wish.format}", "mount", *(["mdadm"] if len(chosen) > 1 else [])}
+        remedy = "choose those of one size: at_least_bytes and at_most_bytes of match, in the configuration"
+        troubles.append(Trouble(f"array {desired.name}: its disks are not of one size: {found}", remedy))
+    needed = {f"mkfs.{desired.format}", "mount", *(["mdadm"] if len(chosen) > 1 else [])}
     packages = {"mdadm": "mdadm", "mkfs.xfs": "xfsprogs", "mkfs.ext4": "e2fsprogs", "mount": "util-linux"}
     for name in sorted(needed - case.machine.tools):
         troubles.append(Trouble(f"{name} is not installed", f"install the package {packages[name]}"))
@@ -173,26 +177,26 @@ def _unfit(case: Case, chosen: tuple[Claim, ...]) -> list[Trouble]:
 
 def _meant(case: Case, disks: tuple[Disk, ...]) -> Build:
     """What is about to be made. An open intent keeps its UUIDs: disks may carry them already."""
-    wish, intent = case.wish, case.state.intents.get(case.wish.name)
+    desired, intent = case.desired, case.state.intents.get(case.desired.name)
     md = None
     if len(disks) > 1:
         md = intent.md_uuid if intent is not None and intent.md_uuid is not None else case.new_uuid()
     filesystem = intent.filesystem_uuid if intent is not None else case.new_uuid()
     serials = tuple(disk.serial for disk in disks)
-    return Build(wish.name, serials, md, filesystem, wish.format, wish.chunk_bytes, case.now)
+    return Build(desired.name, serials, md, filesystem, desired.format, desired.chunk_bytes, case.now)
 
 
 def _notes(case: Case, chosen: tuple[Claim, ...], in_the_way: tuple[Claim, ...]) -> tuple[str, ...]:
     """What was lost, and which disks are done without."""
     notes = []
-    written = case.state.made.get(case.wish.name)
+    written = case.state.made.get(case.desired.name)
     if written is not None:
         kept = sum(each.standing == OURS for each in chosen)
         if kept:
             notes.append(f"{kept} of its {len(written.serials)} disks are here: RAID 0 has lost what it held")
         elif all(each.standing == BLANK for each in chosen):
             notes.append("its disks came back blank, as after a stop of the instance; what it held is lost")
-    elif case.wish.name in case.state.intents:
+    elif case.desired.name in case.state.intents:
         notes.append("an interrupted build is begun again")
     if in_the_way:
         notes.append(f"left alone: {listed(in_the_way)}")

@@ -53,7 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Stripe, format and mount the disks of the instance store, as FILE has it. "
         "Disks that hold anything it did not make are left alone.",
     )
-    parser.add_argument("--config", type=Path, default=CONFIGURATION, metavar="FILE", help="the wish")
+    parser.add_argument(
+        "--config", type=Path, default=CONFIGURATION, metavar="FILE", help="the configuration"
+    )
     parser.add_argument("--dry-run", action="store_true", help="print the plan, and do nothing")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument(
@@ -144,8 +146,10 @@ def _carry_out(configuration: Configuration, state: State, outcomes: Sequence[Ou
         if outcome.troubles:
             complain(outcome.troubles)
         elif outcome.done and not order.json:
-            wish = outcome.plan.wish
-            say(f"array {wish.name} is mounted on {wish.mount_point} ({time.monotonic() - begun:.1f} s)")
+            desired = outcome.plan.desired
+            say(
+                f"array {desired.name} is mounted on {desired.mount_point} ({time.monotonic() - begun:.1f} s)"
+            )
 
 
 def _not_come_true(
@@ -153,8 +157,8 @@ def _not_come_true(
 ) -> tuple[Trouble, ...]:
     """Look again and plan again: where there is anything left to do, it did not come out as planned."""
     after = _plan(configuration, state, observe(configuration, order.roots), Order())
-    name = outcome.plan.wish.name
-    again = next((each for each in after.arrays if each.wish.name == name), None)
+    name = outcome.plan.desired.name
+    again = next((each for each in after.arrays if each.desired.name == name), None)
     if again is None:
         return after.troubles
     left = [step.text() for step in again.steps if step.action != "tune"]

@@ -1,4 +1,4 @@
-"""The wish: /etc/gridwright/scratch.json, read and checked in full before a disk is looked at.
+"""The desired configuration: /etc/gridwright/scratch.json, read and checked in full before a disk is looked at.
 
 ```json
 {
@@ -76,7 +76,7 @@ class DiskRule:
 
 
 @dataclass(frozen=True)
-class DirectoryWish:
+class DesiredDirectory:
     """A directory on the file system."""
 
     path: str
@@ -86,7 +86,7 @@ class DirectoryWish:
 
 
 @dataclass(frozen=True)
-class ArrayWish:
+class DesiredArray:
     """One file system over striped disks, or on one disk."""
 
     name: str
@@ -95,22 +95,22 @@ class ArrayWish:
     chunk_bytes: int = CHUNK_BYTES
     format: str = "xfs"
     read_ahead_kib: int = READ_AHEAD_KIB
-    root: DirectoryWish = DirectoryWish(".", "root", "root", 0o755)
-    directories: tuple[DirectoryWish, ...] = ()
+    root: DesiredDirectory = DesiredDirectory(".", "root", "root", 0o755)
+    directories: tuple[DesiredDirectory, ...] = ()
     match: tuple[DiskRule, ...] = ()
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """All that is wished for on this node."""
+    """All that is configured on this node."""
 
-    arrays: tuple[ArrayWish, ...] = ()
+    arrays: tuple[DesiredArray, ...] = ()
     wait_seconds: float = WAIT_SECONDS
     state_file: Path = STATE
 
 
 def read_configuration(path: Path) -> Configuration:
-    """Read and check the wish. Raises ScratchError (status 2) with everything that is wrong in it."""
+    """Read and check the configuration. Raises ScratchError (status 2) with all that is wrong in it."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -141,7 +141,7 @@ def parse_configuration(data: Any) -> Configuration:  # noqa: ANN401 - whatever 
 
 
 class _Reader(JsonReader):
-    """Reads a wish."""
+    """Reads a configuration."""
 
     def configuration(self, data: Any) -> Configuration:  # noqa: ANN401
         known = {"schema", "arrays", "wait_seconds", "state_file", "made"}
@@ -159,7 +159,7 @@ class _Reader(JsonReader):
         self.together(arrays)
         return Configuration(tuple(arrays), wait, state)
 
-    def array(self, data: Any, where: str) -> ArrayWish:  # noqa: ANN401
+    def array(self, data: Any, where: str) -> DesiredArray:  # noqa: ANN401
         known = {
             "name", "mount_point", "members", "chunk_bytes", "format", "read_ahead_kib",
             "owner", "group", "mode", "directories", "match",
@@ -181,7 +181,7 @@ class _Reader(JsonReader):
         mount_point = self.path(fields.get("mount_point"), f"{where}.mount_point")
         if mount_point == Path("/"):
             self.wrong(f"{where}.mount_point", "/", "a directory of its own, such as /scratch")
-        return ArrayWish(
+        return DesiredArray(
             name=name,
             mount_point=mount_point,
             members=members,
@@ -196,7 +196,7 @@ class _Reader(JsonReader):
             ),
         )
 
-    def directories(self, data: Any, where: str) -> Iterator[DirectoryWish]:  # noqa: ANN401
+    def directories(self, data: Any, where: str) -> Iterator[DesiredDirectory]:  # noqa: ANN401
         for index, each in enumerate(self.list(data, where)):
             here = f"{where}[{index}]"
             fields = self.mapping(each, here, {"path", "owner", "group", "mode"})
@@ -207,7 +207,7 @@ class _Reader(JsonReader):
                 path = "."
             yield self.directory(fields, here, str(path), 0o1777)
 
-    def directory(self, fields: Mapping[str, Any], where: str, path: str, mode: int) -> DirectoryWish:
+    def directory(self, fields: Mapping[str, Any], where: str, path: str, mode: int) -> DesiredDirectory:
         text = fields.get("mode", f"{mode:04o}")
         if not isinstance(text, str) or not re.fullmatch(r"0?[0-7]{3,4}", text):
             self.wrong(f"{where}.mode", text, 'an octal number as text, such as "1777"')
@@ -216,7 +216,7 @@ class _Reader(JsonReader):
         for key, value in zip(("owner", "group"), names):  # noqa: B905 - strict came with 3.10
             if not isinstance(value, (str, int)) or isinstance(value, bool) or value in ("", -1):
                 self.wrong(f"{where}.{key}", value, "a name or a number")
-        return DirectoryWish(path, str(names[0]), str(names[1]), int(text, 8))
+        return DesiredDirectory(path, str(names[0]), str(names[1]), int(text, 8))
 
     def rule(self, data: Any, where: str) -> DiskRule:  # noqa: ANN401
         known = {"transport", "model", "serial", "at_least_bytes", "at_most_bytes"}
@@ -237,7 +237,7 @@ class _Reader(JsonReader):
         ]
         return DiskRule("match", transport, fields.get("model"), fields.get("serial"), sizes[0], sizes[1])
 
-    def together(self, arrays: list[ArrayWish]) -> None:
+    def together(self, arrays: list[DesiredArray]) -> None:
         """What spans arrays: names and mount points of their own, and at most one that takes all disks."""
         for attribute in ("name", "mount_point"):
             seen = [getattr(each, attribute) for each in arrays]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gridwright.node_programs.scratch.claims import BLANK, OURS, WIPED, Claim, build_of
-from gridwright.node_programs.scratch.configuration import ArrayWish
+from gridwright.node_programs.scratch.configuration import DesiredArray
 from gridwright.node_programs.scratch.disks import Disk, MdArray
 from gridwright.node_programs.scratch.machine import Machine
 from gridwright.node_programs.scratch.plans import MOUNT, MOUNTED, ArrayPlan, Case, listed, wipes
@@ -24,13 +24,13 @@ def whole_group(case: Case) -> tuple[Claim, ...]:
     """
     groups: dict[str, list[Claim]] = {}
     for each in case.candidates:
-        if each.standing == OURS and each.array == case.wish.name and each.disk.name not in case.wiped:
+        if each.standing == OURS and each.array == case.desired.name and each.disk.name not in case.wiped:
             groups.setdefault(each.group, []).append(each)
-    made, meant = case.state.made.get(case.wish.name), case.state.intents.get(case.wish.name)
+    made, meant = case.state.made.get(case.desired.name), case.state.intents.get(case.desired.name)
     order = [uuid for build in (made, meant) if build for uuid in (build.md_uuid, build.filesystem_uuid)]
     known = [uuid for uuid in order if uuid in groups]
     for uuid in [*known, *sorted(set(groups) - set(known))]:
-        whole = in_stripe_order(groups[uuid], build_of(uuid, case.wish.name, case.state))
+        whole = in_stripe_order(groups[uuid], build_of(uuid, case.desired.name, case.state))
         if whole:
             return whole
     return ()
@@ -73,7 +73,7 @@ def stops(case: Case, others: Iterable[MdArray], quiet: tuple[str, ...]) -> tupl
         if each.used or each.holders or strangers:
             why = each.used or f"part of {', '.join((*each.holders, *strangers))}"
             troubles.append(
-                Trouble(f"{each.path} holds disks of {case.wish.name} and is {why}", "unmount it")
+                Trouble(f"{each.path} holds disks of {case.desired.name} and is {why}", "unmount it")
             )
         else:
             steps.append(stop(each.path, quiet, f"it is {each.state}, and holds disks that are needed"))
@@ -82,19 +82,19 @@ def stops(case: Case, others: Iterable[MdArray], quiet: tuple[str, ...]) -> tupl
 
 def keep(case: Case, group: tuple[Claim, ...]) -> ArrayPlan:
     """Mount what stands."""
-    wish, machine = case.wish, case.machine
+    desired, machine = case.desired, case.machine
     disks = tuple(each.disk for each in group)
     array, others = running(case, disks)
     filesystem = array.filesystem if array is not None else disks[0].content.filesystem
     used = array.used if array is not None else disks[0].used
     steps, troubles = stops(case, others, tuple(disk.path for disk in disks))
-    troubles += differences(wish, disks, filesystem, group)
+    troubles += differences(desired, disks, filesystem, group)
     if array is not None and array.state == "broken":
         remedy = (
-            f"what it held is lost; umount {wish.mount_point}, mdadm --stop {array.path}, and start again"
+            f"what it held is lost; umount {desired.mount_point}, mdadm --stop {array.path}, and start again"
         )
         troubles.append(Trouble(f"{array.path}: a disk of it has failed", remedy))
-    mounted = used == f"mounted on {wish.mount_point}"
+    mounted = used == f"mounted on {desired.mount_point}"
     troubles += elsewhere(case, used, mounted)
     notes = _left(case, group)
     if troubles or filesystem is None:
@@ -105,17 +105,19 @@ def keep(case: Case, group: tuple[Claim, ...]) -> ArrayPlan:
         device = case.free_device
         steps.append(assemble(device, disks, md.uuid))
     steps += _records(case, disks, filesystem)
-    steps += tunes(wish, machine, device, disks)
-    steps += [] if mounted else mount(device, wish)
-    steps += [directories(wish)] if not mounted or wish.name in machine.not_ready else []
-    return ArrayPlan(wish, MOUNTED if not steps else MOUNT, disks, device, tuple(steps), notes)
+    steps += tunes(desired, machine, device, disks)
+    steps += [] if mounted else mount(device, desired)
+    steps += [directories(desired)] if not mounted or desired.name in machine.not_ready else []
+    return ArrayPlan(desired, MOUNTED if not steps else MOUNT, disks, device, tuple(steps), notes)
 
 
 def elsewhere(case: Case, used: str | None, mounted: bool) -> list[Trouble]:
     """Our file system at another place, or another one at our place."""
-    point = case.wish.mount_point
+    point = case.desired.mount_point
     if used and not mounted:
-        return [Trouble(f"the file system of {case.wish.name} is {used}, not on {point}", "unmount it there")]
+        return [
+            Trouble(f"the file system of {case.desired.name} is {used}, not on {point}", "unmount it there")
+        ]
     there = [each for each in case.machine.mounts if each.point == str(point)]
     if there and not mounted:
         return [Trouble(f"{point}: {there[-1].source} is mounted there", f"unmount it: umount {point}")]
@@ -123,21 +125,24 @@ def elsewhere(case: Case, used: str | None, mounted: bool) -> list[Trouble]:
 
 
 def differences(
-    wish: ArrayWish, disks: tuple[Disk, ...], filesystem: FileSystemFound | None, group: tuple[Claim, ...]
+    desired: DesiredArray,
+    disks: tuple[Disk, ...],
+    filesystem: FileSystemFound | None,
+    group: tuple[Claim, ...],
 ) -> list[Trouble]:
-    """What is otherwise than wished for, and cannot be changed without losing what it holds."""
+    """What is otherwise than configured, and cannot be changed without losing what it holds."""
     found: list[str] = []
     md, members = disks[0].content.md, len(disks)
-    if wish.members is not None and wish.members != members:
-        found.append(f"it has {members} disks, and members is {wish.members}")
+    if desired.members is not None and desired.members != members:
+        found.append(f"it has {members} disks, and members is {desired.members}")
     if md is not None and md.level != 0:
         found.append(f"it is RAID {md.level}, not RAID 0")
-    if md is not None and md.chunk_bytes != wish.chunk_bytes:
-        found.append(f"its chunk is {md.chunk_bytes} bytes, and chunk_bytes is {wish.chunk_bytes}")
+    if md is not None and md.chunk_bytes != desired.chunk_bytes:
+        found.append(f"its chunk is {md.chunk_bytes} bytes, and chunk_bytes is {desired.chunk_bytes}")
     if filesystem is None:
         found.append("no file system is on it that gridwright made")
-    elif filesystem.type != wish.format:
-        found.append(f"it holds {filesystem.type}, and format is {wish.format}")
+    elif filesystem.type != desired.format:
+        found.append(f"it holds {filesystem.type}, and format is {desired.format}")
     elif not filesystem.finished:
         found.append(f"its {filesystem.type} was never finished")
     elif md is not None:
@@ -149,16 +154,17 @@ def differences(
     if not found:
         return []
     remedy = (
-        f"have the wish say what is there, or make it anew, empty: umount {wish.mount_point}, then "
+        "have the configuration say what is there, or make it anew, empty: "
+        f"umount {desired.mount_point}, then "
         f"gridwright node scratch {wipes(group)}"
     )
-    return [Trouble(f"array {wish.name} stands, but not as wished: {'; '.join(found)}", remedy)]
+    return [Trouble(f"array {desired.name} stands, but not as configured: {'; '.join(found)}", remedy)]
 
 
 def _records(case: Case, disks: tuple[Disk, ...], filesystem: FileSystemFound) -> list[Step]:
     """Write down what was found, where that is not what is written."""
-    name, md = case.wish.name, disks[0].content.md
-    chunk = md.chunk_bytes if md is not None else case.wish.chunk_bytes
+    name, md = case.desired.name, disks[0].content.md
+    chunk = md.chunk_bytes if md is not None else case.desired.chunk_bytes
     uuid = md.uuid if md is not None else None
     serials = tuple(disk.serial for disk in disks)
     now = Build(name, serials, uuid, filesystem.uuid, filesystem.type, chunk, case.now)
@@ -171,7 +177,7 @@ def _records(case: Case, disks: tuple[Disk, ...], filesystem: FileSystemFound) -
     return [record(now, "it is whole, and was not written down so")]
 
 
-def tunes(wish: ArrayWish, machine: Machine, device: str, disks: tuple[Disk, ...]) -> list[Step]:
+def tunes(desired: DesiredArray, machine: Machine, device: str, disks: tuple[Disk, ...]) -> list[Step]:
     """Read-ahead of the striped device, and no scheduler in front of flash, which orders requests itself.
 
     Linux ABI/stable/sysfs-block; facts 000.tun.readahead and 003.tun.66. A device yet to be made has the
@@ -180,9 +186,9 @@ def tunes(wish: ArrayWish, machine: Machine, device: str, disks: tuple[Disk, ...
     name = device.rsplit("/", 1)[-1]
     steps = []
     queue = machine.queues.get(name)
-    if queue is None or queue.read_ahead_kib != wish.read_ahead_kib:
+    if queue is None or queue.read_ahead_kib != desired.read_ahead_kib:
         path = f"/sys/block/{name}/queue/read_ahead_kb"
-        steps.append(tune(path, str(wish.read_ahead_kib), "a stream has all disks read ahead of it"))
+        steps.append(tune(path, str(desired.read_ahead_kib), "a stream has all disks read ahead of it"))
     for disk in disks:
         queue = machine.queues.get(disk.name)
         if queue and not queue.rotational and "none" in queue.schedulers.split():
@@ -197,7 +203,7 @@ def _left(case: Case, group: tuple[Claim, ...]) -> tuple[str, ...]:
     rest = tuple(each for each in case.candidates if each.disk.name not in names)
     spare = tuple(each for each in rest if each.standing == BLANK)
     notes = []
-    if spare and case.wish.members is None:
+    if spare and case.desired.members is None:
         notes.append(f"not used, as the array was made without: {listed(spare)}")
     others = tuple(each for each in rest if each.standing != BLANK)
     if others:

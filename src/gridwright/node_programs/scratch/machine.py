@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gridwright.node_programs.scratch.commands import run, tool
-from gridwright.node_programs.scratch.configuration import ArrayWish, Configuration, DirectoryWish
+from gridwright.node_programs.scratch.configuration import Configuration, DesiredArray, DesiredDirectory
 from gridwright.node_programs.scratch.content import inspect, inspect_array
 from gridwright.node_programs.scratch.disks import BlockDevices, Disk, MdArray, Mount
 from gridwright.node_programs.scratch.ec2_metadata import ephemeral_devices
@@ -39,17 +39,17 @@ class Machine:
 
     disks: tuple[Disk, ...]
     matches: Mapping[str, frozenset[str]]
-    """By array of the wish: names of the disks that its rules fit."""
+    """By array of the configuration: names of the disks that its rules fit."""
     arrays: tuple[MdArray, ...] = ()
     mounts: tuple[Mount, ...] = ()
     tools: frozenset[str] = frozenset(TOOLS)
     queues: Mapping[str, Queue] = field(default_factory=dict)
     not_ready: frozenset[str] = frozenset()
-    """Arrays that are mounted, but whose directories are not as wished."""
+    """Arrays that are mounted, but whose directories are not as configured."""
     full_points: frozenset[Path] = frozenset()
     """Mount points that hold files of the file system below, which a mount would hide."""
     strangers: tuple[str, ...] = ()
-    """Owners and groups of the wish that this machine does not know."""
+    """Owners and groups of the configuration that this machine does not know."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,10 @@ def found_disks(configuration: Configuration, roots: Roots) -> tuple[BlockDevice
     ):
         around = replace(around, mapped=ephemeral_devices())
     matches = {
-        wish.name: frozenset(
-            disk.name for disk in disks if fitting(disk, wish.match, clouds, around) is not None
+        desired.name: frozenset(
+            disk.name for disk in disks if fitting(disk, desired.match, clouds, around) is not None
         )
-        for wish in configuration.arrays
+        for desired in configuration.arrays
     }
     return devices, Machine(disks, matches, mounts=devices.mounts)
 
@@ -157,27 +157,27 @@ def identity(name: str, *, group: bool = False) -> int | None:
 
 
 def _strangers(configuration: Configuration) -> tuple[str, ...]:
-    wishes = [each for array in configuration.arrays for each in (array.root, *array.directories)]
-    unknown = {f"user {each.owner}" for each in wishes if identity(each.owner) is None}
-    unknown |= {f"group {each.group}" for each in wishes if identity(each.group, group=True) is None}
+    desired_arrays = [each for array in configuration.arrays for each in (array.root, *array.directories)]
+    unknown = {f"user {each.owner}" for each in desired_arrays if identity(each.owner) is None}
+    unknown |= {f"group {each.group}" for each in desired_arrays if identity(each.group, group=True) is None}
     return tuple(sorted(unknown))
 
 
-def directories_ready(array: ArrayWish) -> bool:
-    """Whether root and directories are there with the owners and modes wished for."""
-    return all(_is_as_wished(array.mount_point, each) for each in (array.root, *array.directories))
+def directories_ready(array: DesiredArray) -> bool:
+    """Whether root and directories are there with the owners and modes configured."""
+    return all(_is_as_configured(array.mount_point, each) for each in (array.root, *array.directories))
 
 
-def _is_as_wished(root: Path, wish: DirectoryWish) -> bool:
+def _is_as_configured(root: Path, desired: DesiredDirectory) -> bool:
     try:
-        found = os.lstat(root / wish.path)
+        found = os.lstat(root / desired.path)
     except OSError:
         return False
-    owners = (found.st_uid, found.st_gid) == (identity(wish.owner), identity(wish.group, group=True))
-    return owners and found.st_mode & 0o7777 == wish.mode
+    owners = (found.st_uid, found.st_gid) == (identity(desired.owner), identity(desired.group, group=True))
+    return owners and found.st_mode & 0o7777 == desired.mode
 
 
-def _holds_files(array: ArrayWish, machine: Machine) -> bool:
+def _holds_files(array: DesiredArray, machine: Machine) -> bool:
     if any(Path(mount.point) == array.mount_point for mount in machine.mounts):
         return False
     try:

@@ -1,7 +1,7 @@
-"""The plan of a machine: a pure function of the wish, of what is written down, and of what was seen.
+"""The plan of a machine: a pure function of the configuration, of what is written down, and of what was seen.
 
-No step of it overwrites a byte of a disk that a rule of the wish does not fit, or that holds anything but
-zeros, a superblock that this node wrote down as its own, or what the user has named with --wipe.
+No step of it overwrites a byte of a disk that a rule of the configuration does not fit, or that holds
+anything but zeros, a superblock that this node wrote down as its own, or what the user has named with --wipe.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from gridwright.node_programs.scratch.building import build, finish
 from gridwright.node_programs.scratch.claims import IN_USE, OURS, UNREADABLE, WIPED, Claim, build_of, claim
-from gridwright.node_programs.scratch.configuration import ArrayWish, Configuration
+from gridwright.node_programs.scratch.configuration import Configuration, DesiredArray
 from gridwright.node_programs.scratch.disks import Disk
 from gridwright.node_programs.scratch.keeping import in_stripe_order, keep, whole_group
 from gridwright.node_programs.scratch.machine import Machine
@@ -37,7 +37,7 @@ def plan(
     claims = {disk.name: claim(disk, state, machine.arrays) for disk in machine.disks if disk.name in meant}
     named, troubles = _named(wipe, machine, claims, state)
     if machine.strangers:
-        remedy = "make them, or give numbers for owner and group in the wish"
+        remedy = "make them, or give numbers for owner and group in the configuration"
         troubles.append(Trouble(f"this machine does not know {', '.join(machine.strangers)}", remedy))
     if troubles:
         return Plan((), claims, tuple(troubles))
@@ -46,10 +46,10 @@ def plan(
     taken: set[str] = set()
     devices = _free_devices(machine)
     # Whoever takes all that is left comes last.
-    for wish in sorted(configuration.arrays, key=lambda each: each.members is None):
+    for desired in sorted(configuration.arrays, key=lambda each: each.members is None):
         case = Case(
-            wish=wish,
-            candidates=_candidates(wish, configuration, claims, machine, taken),
+            desired=desired,
+            candidates=_candidates(desired, configuration, claims, machine, taken),
             wiped=named,
             state=state,
             machine=machine,
@@ -59,13 +59,13 @@ def plan(
         )
         arrays.append(_with_hidden(_plan_array(case), machine))
         taken |= {disk.name for disk in arrays[-1].disks}
-    in_order = sorted(arrays, key=lambda each: configuration.arrays.index(each.wish))
+    in_order = sorted(arrays, key=lambda each: configuration.arrays.index(each.desired))
     return Plan(tuple(in_order), claims)
 
 
 def _plan_array(case: Case) -> ArrayPlan:
     group = whole_group(case)
-    intent = case.state.intents.get(case.wish.name)
+    intent = case.state.intents.get(case.desired.name)
     if group and intent is not None and _unfinished(case, group):
         return _finish_or_keep(case, group) or build(case)
     return keep(case, group) if group else build(case)
@@ -73,21 +73,21 @@ def _plan_array(case: Case) -> ArrayPlan:
 
 def _with_hidden(array: ArrayPlan, machine: Machine) -> ArrayPlan:
     """A mount hides what jobs have written to the directory below it, and it goes on using that disk."""
-    if array.wish.mount_point not in machine.full_points or array.troubles:
+    if array.desired.mount_point not in machine.full_points or array.troubles:
         return array
-    note = f"{array.wish.mount_point} holds files on the disk below, which the mount hides: move them away"
+    note = f"{array.desired.mount_point} holds files on the disk below, which the mount hides: move them away"
     return replace(array, notes=(*array.notes, note))
 
 
 def _unfinished(case: Case, group: tuple[Claim, ...]) -> bool:
     """Whether only the intent knows it: superblocks are there, the file system may be half made."""
-    written = build_of(group[0].group, case.wish.name, case.state)
-    return written is not None and written == case.state.intents.get(case.wish.name)
+    written = build_of(group[0].group, case.desired.name, case.state)
+    return written is not None and written == case.state.intents.get(case.desired.name)
 
 
 def _finish_or_keep(case: Case, group: tuple[Claim, ...]) -> ArrayPlan | None:
     """A person may have mounted it meanwhile: then it is whole, and is kept."""
-    intent = case.state.intents[case.wish.name]
+    intent = case.state.intents[case.desired.name]
     names = {each.disk.name for each in group}
     in_use = [each.disk.used for each in group if each.disk.used]
     in_use += [each.used for each in case.machine.arrays if each.used and names & set(each.members)]
@@ -95,15 +95,15 @@ def _finish_or_keep(case: Case, group: tuple[Claim, ...]) -> ArrayPlan | None:
 
 
 def _candidates(
-    wish: ArrayWish,
+    desired: DesiredArray,
     configuration: Configuration,
     claims: Mapping[str, Claim],
     machine: Machine,
     taken: set[str],
 ) -> tuple[Claim, ...]:
-    """Disks that the wish fits, without those of other arrays of the wish."""
-    others = {each.name for each in configuration.arrays} - {wish.name}
-    fitting = [claims[disk.name] for disk in machine.disks if disk.name in machine.matches[wish.name]]
+    """Disks that the configuration fits, without those of other arrays of the configuration."""
+    others = {each.name for each in configuration.arrays} - {desired.name}
+    fitting = [claims[disk.name] for disk in machine.disks if disk.name in machine.matches[desired.name]]
     return tuple(
         each
         for each in fitting
@@ -174,12 +174,12 @@ def _free_devices(machine: Machine) -> list[str]:
 
 def short_of_disks(configuration: Configuration, state: State, machine: Machine) -> str:
     """Why it is worth waiting for disks that the kernel may not have found yet; nothing where it is not."""
-    for wish in configuration.arrays:
-        here = {disk.serial for disk in machine.disks if disk.name in machine.matches[wish.name]}
-        written = state.made.get(wish.name)
-        wanted = wish.members or (len(written.serials) if written else 1)
+    for desired in configuration.arrays:
+        here = {disk.serial for disk in machine.disks if disk.name in machine.matches[desired.name]}
+        written = state.made.get(desired.name)
+        wanted = desired.members or (len(written.serials) if written else 1)
         if len(here) < wanted:
-            return f"{len(here)} of {wanted} disks of {wish.name} are here"
+            return f"{len(here)} of {wanted} disks of {desired.name} are here"
         if written and here & set(written.serials) and not here >= set(written.serials):
-            return f"some disks of {wish.name} are not here yet"
+            return f"some disks of {desired.name} are not here yet"
     return ""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gridwright.node_programs.scratch.claims import Claim
-from gridwright.node_programs.scratch.configuration import ArrayWish
+from gridwright.node_programs.scratch.configuration import DesiredArray
 from gridwright.node_programs.scratch.disks import Disk, MdArray
 from gridwright.node_programs.scratch.machine import Machine
 from gridwright.node_programs.scratch.problems import Trouble
@@ -18,9 +18,9 @@ MOUNTED, MOUNT, MAKE, REBUILD, FINISH, REFUSED = "mounted", "mount", "make", "re
 
 @dataclass(frozen=True)
 class ArrayPlan:
-    """What is to be done for one array of the wish."""
+    """What is to be done for one array of the configuration."""
 
-    wish: ArrayWish
+    desired: DesiredArray
     case: str
     """mounted: nothing to do. mount: ours is whole. make: the first time. rebuild: what it held is lost.
     finish: an interrupted build goes on. refused: `troubles` says why, and nothing is done."""
@@ -51,7 +51,7 @@ class Plan:
 class Case:
     """All that the plan of one array is made from."""
 
-    wish: ArrayWish
+    desired: DesiredArray
     candidates: tuple[Claim, ...]
     """Disks that it may have: of its own, blank ones, and those of others that are in its way."""
     wiped: frozenset[str]
@@ -65,7 +65,7 @@ class Case:
 
     def refused(self, *troubles: Trouble, notes: tuple[str, ...] = ()) -> ArrayPlan:
         """Nothing is done, and why."""
-        return ArrayPlan(self.wish, REFUSED, notes=notes, troubles=troubles)
+        return ArrayPlan(self.desired, REFUSED, notes=notes, troubles=troubles)
 
     def holding(self, names: frozenset[str]) -> tuple[MdArray, ...]:
         """Md devices that hold any of these disks."""

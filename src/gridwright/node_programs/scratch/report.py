@@ -15,7 +15,7 @@ from gridwright.node_programs.scratch.problems import Trouble
 from gridwright.node_programs.scratch.steps import Step
 
 _SENTENCE = {
-    "mounted": "is mounted and as wished; nothing to do",
+    "mounted": "is mounted and as configured; nothing to do",
     "mount": "is whole; it is mounted",
     "make": "is made",
     "rebuild": "is made anew, empty",
@@ -39,7 +39,7 @@ class Outcome:
 
     @property
     def well(self) -> bool:
-        """Whether it is as wished now, or would be."""
+        """Whether it is as configured now, or would be."""
         return not self.troubles and not self.plan.troubles
 
 
@@ -60,12 +60,12 @@ def say(line: str) -> None:
 
 def plan_lines(plan: ArrayPlan) -> Iterator[str]:
     """The plan of one array, as it is printed before anything is done."""
-    wish = plan.wish
-    striped = f"RAID 0 of {len(plan.disks)} disks, chunk {wish.chunk_bytes // 1024} KiB"
+    desired = plan.desired
+    striped = f"RAID 0 of {len(plan.disks)} disks, chunk {desired.chunk_bytes // 1024} KiB"
     kind = striped if len(plan.disks) > 1 else "one disk"
     size = f"{sum(disk.bytes for disk in plan.disks) / 1e9:.1f} GB"
-    what = f", {kind}, {wish.format}, {size}" if plan.disks else ""
-    yield f"array {wish.name} on {wish.mount_point}{what}: {_SENTENCE[plan.case]}"
+    what = f", {kind}, {desired.format}, {size}" if plan.disks else ""
+    yield f"array {desired.name} on {desired.mount_point}{what}: {_SENTENCE[plan.case]}"
     for disk in plan.disks:
         yield f"  disk {disk.path}: {disk.model or disk.transport}, serial {disk.serial}"
     for note in plan.notes:
@@ -135,8 +135,8 @@ def _array(outcome: Outcome) -> dict[str, Any]:
     plan = outcome.plan
     seconds = {id(step): took for step, took in outcome.done}
     return {
-        "name": plan.wish.name,
-        "mount_point": str(plan.wish.mount_point),
+        "name": plan.desired.name,
+        "mount_point": str(plan.desired.mount_point),
         "case": plan.case,
         "ok": outcome.well,
         "device": plan.device,

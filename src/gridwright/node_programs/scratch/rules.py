@@ -1,4 +1,4 @@
-"""Which disks are instance stores: rules of the clouds and of the wish. What none fits is left alone."""
+"""Rules of clouds and of the configuration say which disks are instance stores; others are left alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class CloudRules:
 
     stores: tuple[DiskRule, ...]
     never: tuple[str, ...]
-    """Patterns of models that are refused even to a rule of the wish."""
+    """Patterns of models that are refused even to a rule of the configuration."""
 
 
 def cloud_rules() -> CloudRules:
@@ -47,16 +47,14 @@ class Surroundings:
     """Names of devices that the cloud's mapping has as instance store."""
 
 
-def fitting(
-    disk: Disk, wished: Sequence[DiskRule], clouds: CloudRules, around: Surroundings
-) -> DiskRule | None:
-    """The first rule that the disk fits, of the wish where it has some, and of the clouds otherwise."""
+def fitting(disk: Disk, own: Sequence[DiskRule], clouds: CloudRules, around: Surroundings) -> DiskRule | None:
+    """The first rule that the disk fits: of the configuration where it has some, else of the clouds."""
     if any(fnmatch.fnmatchcase(disk.model, pattern) for pattern in clouds.never):
         return None
     # Disks over a network outlive the machine, whatever they are called.
     if disk.remote:
         return None
-    return next((rule for rule in wished or clouds.stores if _fits(disk, rule, around)), None)
+    return next((rule for rule in own or clouds.stores if _fits(disk, rule, around)), None)
 
 
 def _fits(disk: Disk, rule: DiskRule, around: Surroundings) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gridwright.node_programs.scratch.configuration import ArrayWish
+from gridwright.node_programs.scratch.configuration import DesiredArray
 from gridwright.node_programs.scratch.disks import Disk
 from gridwright.node_programs.scratch.state import Build
 
@@ -132,7 +132,7 @@ def tune(path: str, value: str, why: str) -> Step:
     return Step("tune", why, device=path, value=value)
 
 
-def mount(device: str, array: ArrayWish) -> tuple[Step, Step]:
+def mount(device: str, array: DesiredArray) -> tuple[Step, Step]:
     """Mount it, on a directory that nobody writes to while it is not mounted."""
     point = str(array.mount_point)
     closed = Step("mount-point", "jobs must not fill the root disk when the mount is missing", device=point)
@@ -141,7 +141,7 @@ def mount(device: str, array: ArrayWish) -> tuple[Step, Step]:
     return closed, Step("mount", why, argv, _MOUNT_S, device=device)
 
 
-def directories(array: ArrayWish) -> Step:
+def directories(array: DesiredArray) -> Step:
     """Owner and mode of its root, and the directories of libraries."""
     names = ", ".join(each.path for each in array.directories) or "its root"
-    return Step("directories", f"owner and mode as wished: {names}", device=str(array.mount_point))
+    return Step("directories", f"owner and mode as configured: {names}", device=str(array.mount_point))

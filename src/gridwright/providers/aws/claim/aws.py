@@ -28,17 +28,17 @@ _RACED = ("IncorrectState", "VolumeInUse", "InvalidNetworkInterface.InUse", "Inv
 class Aws:
     """Reads and writes what a grid's claims need, and nothing else. See `cloud.Cloud`."""
 
-    def __init__(self, wish: Configuration) -> None:
+    def __init__(self, configuration: Configuration) -> None:
         try:
             import boto3
             from botocore.config import Config
         except ImportError:
             remedy = "install it: dnf install python3-boto3, or apt-get install python3-boto3"
             raise ClaimError(Trouble("boto3, by which AWS is asked, is not installed", remedy)) from None
-        self._grid, self._table = wish.grid, wish.table
+        self._grid, self._table = configuration.grid, configuration.table
         limits = Config(connect_timeout=5, read_timeout=20, retries={"mode": "standard", "max_attempts": 6})
 
-        session = boto3.session.Session(region_name=wish.region)
+        session = boto3.session.Session(region_name=configuration.region)
 
         def client(service: str) -> Any:  # noqa: ANN401 - boto3 has no types of its own
             return session.client(service, config=limits)

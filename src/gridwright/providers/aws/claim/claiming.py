@@ -10,8 +10,8 @@ from gridwright.providers.aws.claim.cloud import Cloud
 from gridwright.providers.aws.claim.configuration import Configuration
 from gridwright.providers.aws.claim.deciding import next_step
 from gridwright.providers.aws.claim.machine import Machine
+from gridwright.providers.aws.claim.observation import Observation
 from gridwright.providers.aws.claim.problems import ClaimError
-from gridwright.providers.aws.claim.sight import Sight
 from gridwright.providers.aws.claim.steps import (
     AttachInterface,
     AttachVolume,
@@ -40,7 +40,7 @@ def _ignore(_step: Step) -> None:
 class Claimant:
     """One instance that claims what it is to be."""
 
-    wish: Configuration
+    configuration: Configuration
     cloud: Cloud
     machine: Machine
     name_only: bool = False
@@ -51,8 +51,8 @@ class Claimant:
 
     def look(self) -> Step:
         """The next step. Raises ClaimError where nothing may be done."""
-        sight = Sight(self.cloud, self.machine, self.machine.instance())
-        return next_step(self.wish, sight, self.mine, name_only=self.name_only)
+        observation = Observation(self.cloud, self.machine, self.machine.instance())
+        return next_step(self.configuration, observation, self.mine, name_only=self.name_only)
 
     def run(self) -> Done:
         """Go on until nothing is left to do. Raises ClaimError."""
@@ -95,10 +95,10 @@ class Claimant:
 
     def _mgs(self, step: Format) -> str | None:
         """The NID that a target registers with; its own machine's where the MGS is on this one."""
-        slot = self.wish.slot(step.record.slot)
-        if self.wish.mgs is None and slot is not None:
+        slot = self.configuration.slot(step.record.slot)
+        if self.configuration.mgs is None and slot is not None:
             return f"{slot.address}@tcp"
-        return self.wish.mgs
+        return self.configuration.mgs
 
     def _settle(self, step: Step) -> None:
         """What concerns this machine alone."""

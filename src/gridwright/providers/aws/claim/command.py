@@ -58,7 +58,7 @@ def run(order: Order) -> int:
 
 
 def _run(order: Order, done: list[str]) -> int:
-    wish = read_configuration(order.config)
+    configuration = read_configuration(order.config)
     if os.geteuid() != 0:
         raise ScratchError(Trouble("only root can attach, format and mount", "run it with sudo"))
 
@@ -68,8 +68,8 @@ def _run(order: Order, done: list[str]) -> int:
         if not order.json:
             say(step.text())
 
-    machine = ThisMachine(wish)
-    claimant = Claimant(wish, Aws(wish), machine, order.name_only, tell)
+    machine = ThisMachine(configuration)
+    claimant = Claimant(configuration, Aws(configuration), machine, order.name_only, tell)
     if order.dry_run:
         step = claimant.look()
         if order.json:
@@ -77,7 +77,7 @@ def _run(order: Order, done: list[str]) -> int:
         else:
             say(f"next: {step.text()}; what follows is seen when that is done")
         return 0
-    with alone(wish.directories.run / "claim.lock", "another one is claiming on this machine"):
+    with alone(configuration.directories.run / "claim.lock", "another one is claiming on this machine"):
         last = claimant.run()
     if order.json:
         say(_document(machine, done, {}))

@@ -56,7 +56,7 @@ _WRITE_ANEW = "correct it, or have the instance replaced: it gets its file from 
 
 
 @dataclass(frozen=True)
-class TargetWish:
+class DesiredTarget:
     """One target of a Lustre, on a volume of its own."""
 
     name: str
@@ -79,7 +79,7 @@ class Slot:
 
     name: str
     address: str
-    targets: tuple[TargetWish, ...] = ()
+    targets: tuple[DesiredTarget, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class _Reader(JsonReader):
         name = self.text(given, "name", _NAME, "the name of a machine", where)
         return Slot(name, str(address), tuple(targets))
 
-    def target(self, data: Any, where: str) -> TargetWish:  # noqa: ANN401
+    def target(self, data: Any, where: str) -> DesiredTarget:  # noqa: ANN401
         given = self.mapping(data, where, {"name", "kind", "index", "fsname", "with_mgt", "mount"})
         kind = given.get("kind")
         if kind not in KINDS:
@@ -196,7 +196,7 @@ class _Reader(JsonReader):
         with_mgt = given.get("with_mgt", False)
         if not isinstance(with_mgt, bool):
             self.wrong(f"{where}.with_mgt", with_mgt, "true or false")
-        return TargetWish(
+        return DesiredTarget(
             name=self.text(given, "name", r"[A-Za-z0-9_-]{1,16}", "a label, such as shared-OST0000", where),
             kind=kind,
             index=index,

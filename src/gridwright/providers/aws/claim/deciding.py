@@ -9,9 +9,9 @@ from gridwright.node_programs.scratch.problems import Trouble
 from gridwright.providers.aws.claim.cloud import GONE, Interface
 from gridwright.providers.aws.claim.configuration import COMPUTE, Configuration, Slot
 from gridwright.providers.aws.claim.machine import Identity
+from gridwright.providers.aws.claim.observation import Observation
 from gridwright.providers.aws.claim.problems import ClaimError, LostError
 from gridwright.providers.aws.claim.records import Record
-from gridwright.providers.aws.claim.sight import Sight
 from gridwright.providers.aws.claim.steps import (
     AttachInterface,
     Configure,
@@ -32,34 +32,38 @@ LINK_S = 120.0
 ENDING = ("shutting-down", *GONE)
 
 
-def next_step(wish: Configuration, sight: Sight, mine: str | None, *, name_only: bool) -> Step:
+def next_step(
+    configuration: Configuration, observation: Observation, mine: str | None, *, name_only: bool
+) -> Step:
     """What is to be done next. Raises ClaimError where nothing may be done.
 
     `mine` is the slot that was taken since the program started.
     """
-    named = sight.identity()
+    named = observation.identity()
     known = mine or (named.name if named else None)
-    slot, record = _own(wish, sight, known) if known else _found(wish, sight)
+    slot, record = _own(configuration, observation, known) if known else _found(configuration, observation)
     if slot is None:
-        return _choice(wish, sight)
+        return _choice(configuration, observation)
     if record is None:
         # The table lost its item, as after a restore; nobody else has the slot.
         return Take(slot, None)
-    link = _interface(sight, slot, record)
+    link = _interface(observation, slot, record)
     if not isinstance(link, str):
         return link
     identity = Identity(slot.name, slot.address, record.token)
     if named != identity:
         return Name(identity)
-    if name_only or wish.role == COMPUTE:
+    if name_only or configuration.role == COMPUTE:
         return Done(slot.name)
-    step = next_of_targets(wish, sight, slot, record, before_mounts=lambda: _network(sight, slot, link))
+    step = next_of_targets(
+        configuration, observation, slot, record, before_mounts=lambda: _network(observation, slot, link)
+    )
     return step or Done(slot.name)
 
 
-def _own(wish: Configuration, sight: Sight, name: str) -> tuple[Slot, Record | None]:
+def _own(configuration: Configuration, observation: Observation, name: str) -> tuple[Slot, Record | None]:
     """The slot that this machine is; whoever was named once takes no other name until it starts again."""
-    slot = wish.slot(name)
+    slot = configuration.slot(name)
     if slot is None:
         raise ClaimError(
             Trouble(
@@ -67,30 +71,30 @@ def _own(wish: Configuration, sight: Sight, name: str) -> tuple[Slot, Record | N
                 "terminate this instance; its successor gets the new file",
             )
         )
-    record = sight.record(name)
-    if record is not None and record.owner != sight.instance:
-        raise LostError(name, sight.instance)
+    record = observation.record(name)
+    if record is not None and record.owner != observation.instance:
+        raise LostError(name, observation.instance)
     return slot, record
 
 
-def _found(wish: Configuration, sight: Sight) -> tuple[Slot | None, Record | None]:
+def _found(configuration: Configuration, observation: Observation) -> tuple[Slot | None, Record | None]:
     """The slot that was claimed before this start, or before a claim was cut off."""
-    for slot in wish.slots:
-        record = sight.record(slot.name)
-        if record is not None and record.owner == sight.instance:
+    for slot in configuration.slots:
+        record = observation.record(slot.name)
+        if record is not None and record.owner == observation.instance:
             return slot, record
     return None, None
 
 
-def _choice(wish: Configuration, sight: Sight) -> Step:
+def _choice(configuration: Configuration, observation: Observation) -> Step:
     """A free slot, else one whose owner is gone. Each instance begins elsewhere, so that they seldom meet."""
-    first = zlib.crc32(sight.instance.encode()) % len(wish.slots)
-    order = [*wish.slots[first:], *wish.slots[:first]]
-    records = {slot.name: sight.record(slot.name) for slot in order}
+    first = zlib.crc32(observation.instance.encode()) % len(configuration.slots)
+    order = [*configuration.slots[first:], *configuration.slots[:first]]
+    records = {slot.name: observation.record(slot.name) for slot in order}
     for slot in order:
         if records[slot.name] is None:
             return Take(slot, None)
-    states = sight.owners(record.owner for record in records.values() if record is not None)
+    states = observation.owners(record.owner for record in records.values() if record is not None)
     for slot in order:
         record = records[slot.name]
         if record is not None and states[record.owner] in GONE:
@@ -103,7 +107,7 @@ def _choice(wish: Configuration, sight: Sight) -> Step:
     return Wait(
         "slot",
         Trouble(
-            f"no slot of role {wish.role} is free; {taken}",
+            f"no slot of role {configuration.role} is free; {taken}",
             "a machine that runs or is stopped keeps its name: terminate the one that is to be replaced, or "
             "this one if it is one too many",
         ),
@@ -111,31 +115,31 @@ def _choice(wish: Configuration, sight: Sight) -> Step:
     )
 
 
-def _interface(sight: Sight, slot: Slot, record: Record) -> Step | str:
+def _interface(observation: Observation, slot: Slot, record: Record) -> Step | str:
     """The name of the interface that has the slot's address, or the step towards it."""
-    found = sight.interfaces(slot.name)
+    found = observation.interfaces(slot.name)
     if len(found) != 1 or found[0].address != slot.address:
         raise ClaimError(_wrong_interfaces(slot, found))
     (interface,) = found
     if record.interface != interface.id:
         record = replace(record, interface=interface.id)
         return Write(record, f"{slot.name} has network interface {interface.id}")
-    if interface.instance != sight.instance:
-        return _attachable(sight, slot, record, interface)
-    link = sight.link(interface.mac) if interface.attachment == "attached" else None
+    if interface.instance != observation.instance:
+        return _attachable(observation, slot, record, interface)
+    link = observation.link(interface.mac) if interface.attachment == "attached" else None
     if link is None:
         what = f"network interface {interface.id} ({interface.mac}) has not come up on this machine"
         return Wait("link", Trouble(what, "look at the kernel's log: dmesg; then start again"), LINK_S)
-    if not sight.is_configured(link, slot.address):
+    if not observation.is_configured(link, slot.address):
         return Configure(link, interface.mac, slot.address)
     return link
 
 
-def _attachable(sight: Sight, slot: Slot, record: Record, interface: Interface) -> Step:
+def _attachable(observation: Observation, slot: Slot, record: Record, interface: Interface) -> Step:
     if not interface.instance:
         return AttachInterface(record, interface.id)
     held = f"network interface {interface.id} of {slot.name} is attached to {interface.instance}"
-    state = sight.owners([interface.instance])[interface.instance]
+    state = observation.owners([interface.instance])[interface.instance]
     if state not in ENDING and interface.attachment != "detaching":
         raise ClaimError(
             Trouble(
@@ -163,9 +167,9 @@ def _wrong_interfaces(slot: Slot, found: tuple[Interface, ...]) -> Trouble:
     return Trouble(f"the network interface of {slot.name} is {listed}, not {slot.address}", remedy)
 
 
-def _network(sight: Sight, slot: Slot, link: str) -> Step | None:
+def _network(observation: Observation, slot: Slot, link: str) -> Step | None:
     """Lustre's network on the address that stays when instances are replaced."""
-    nids = sight.nids()
+    nids = observation.nids()
     wanted = f"{slot.address}@tcp"
     if wanted in nids:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from gridwright.providers.aws.claim.configuration import TargetWish
+from gridwright.providers.aws.claim.configuration import DesiredTarget
 
 BLANK = "blank"
 UNCLEAR = "unclear"
@@ -82,13 +82,13 @@ class Machine(Protocol):
     def is_whole(self, path: str) -> bool:
         """Whether mkfs.lustre has finished with it."""
 
-    def format(self, path: str, target: TargetWish, mgs: str | None) -> None:
+    def format(self, path: str, target: DesiredTarget, mgs: str | None) -> None:
         """Make a target of it. What it held is lost."""
 
-    def mounted(self, target: TargetWish) -> str | None:
+    def mounted(self, target: DesiredTarget) -> str | None:
         """What is mounted where the target belongs; None where nothing is."""
 
-    def mount(self, path: str, target: TargetWish) -> None:
+    def mount(self, path: str, target: DesiredTarget) -> None:
         """Start the target."""
 
     def wait(self, seconds: float) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Union
 
 from gridwright.node_programs.scratch.problems import Trouble
-from gridwright.providers.aws.claim.configuration import Slot, TargetWish
+from gridwright.providers.aws.claim.configuration import DesiredTarget, Slot
 from gridwright.providers.aws.claim.machine import Identity
 from gridwright.providers.aws.claim.records import Record
 
@@ -103,7 +103,7 @@ class Format:
 
     record: Record
     path: str
-    target: TargetWish
+    target: DesiredTarget
 
     def text(self) -> str:
         """What is said of it."""
@@ -116,7 +116,7 @@ class Mount:
 
     record: Record
     path: str
-    target: TargetWish
+    target: DesiredTarget
 
     def text(self) -> str:
         """What is said of it."""

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from gridwright.node_programs.scratch.problems import Trouble
 from gridwright.providers.aws.claim.cloud import GONE, Volume
-from gridwright.providers.aws.claim.configuration import Configuration, Slot, TargetWish
+from gridwright.providers.aws.claim.configuration import Configuration, DesiredTarget, Slot
 from gridwright.providers.aws.claim.machine import BLANK, TARGET, UNCLEAR, Device
+from gridwright.providers.aws.claim.observation import Observation
 from gridwright.providers.aws.claim.problems import ClaimError
 from gridwright.providers.aws.claim.records import FORMATTED, FORMATTING, NEW, Kept, Record
-from gridwright.providers.aws.claim.sight import Sight
 from gridwright.providers.aws.claim.steps import AttachVolume, Format, Mount, Step, Wait, Write
 
 VOLUME_S = 300.0
@@ -22,30 +22,34 @@ _AGAIN = "then start again: systemctl restart gridwright-claim"
 
 
 def next_of_targets(
-    wish: Configuration, sight: Sight, slot: Slot, record: Record, before_mounts: Callable[[], Step | None]
+    configuration: Configuration,
+    observation: Observation,
+    slot: Slot,
+    record: Record,
+    before_mounts: Callable[[], Step | None],
 ) -> Step | None:
     """What is to be done next with the targets of a slot; None where all are mounted. Raises ClaimError."""
-    if sight.missing():
+    if observation.missing():
         raise ClaimError(
             Trouble(
-                f"this machine cannot serve Lustre: {', '.join(sight.missing())} is not installed",
+                f"this machine cannot serve Lustre: {', '.join(observation.missing())} is not installed",
                 "install the packages of a Lustre server for the running kernel, or choose an image that has "
                 "them: aws.images.storage of the grid spec",
             )
         )
-    volumes = _volumes(sight, slot)
+    volumes = _volumes(observation, slot)
     step = _recorded(slot, record, volumes)
     if step is not None:
         return step
     for number, target in enumerate(slot.targets):
-        step = _attached(sight, record, volumes[target.name], device_name(number))
+        step = _attached(observation, record, volumes[target.name], device_name(number))
         if step is not None:
             return step
     step = before_mounts()
     if step is not None:
         return step
     for number, target in enumerate(slot.targets):
-        step = _started(wish, sight, record, target, volumes[target.name], device_name(number))
+        step = _started(configuration, observation, record, target, volumes[target.name], device_name(number))
         if step is not None:
             return step
     return None
@@ -60,9 +64,9 @@ def device_name(number: int) -> str:
     return f"/dev/xvd{'bc'[first]}{chr(ord('a') + second)}"
 
 
-def _volumes(sight: Sight, slot: Slot) -> dict[str, Volume]:
+def _volumes(observation: Observation, slot: Slot) -> dict[str, Volume]:
     """The one volume of each target. Raises ClaimError with all that are missing, or there twice."""
-    found = sight.volumes(slot.name)
+    found = observation.volumes(slot.name)
     troubles = []
     for target in slot.targets:
         here = [each.id for each in found if each.target == target.name]
@@ -113,9 +117,9 @@ def _recorded(slot: Slot, record: Record, volumes: dict[str, Volume]) -> Step | 
     return Write(wanted, f"{slot.name} has {', '.join(volumes[each.name].id for each in slot.targets)}")
 
 
-def _attached(sight: Sight, record: Record, volume: Volume, device: str) -> Step | None:
+def _attached(observation: Observation, record: Record, volume: Volume, device: str) -> Step | None:
     """The step towards a volume that is attached here; None where it is."""
-    if volume.instance == sight.instance and volume.attachment == "attached":
+    if volume.instance == observation.instance and volume.attachment == "attached":
         return None
     if volume.state == "error":
         what = f"volume {volume.id} of {volume.target} is in state error: its hardware is lost"
@@ -123,9 +127,9 @@ def _attached(sight: Sight, record: Record, volume: Volume, device: str) -> Step
     if volume.state == "available":
         return AttachVolume(record, volume.id, volume.target, device)
     held = f"volume {volume.id} of {volume.target} is {volume.attachment or volume.state}"
-    if volume.instance and volume.instance != sight.instance:
+    if volume.instance and volume.instance != observation.instance:
         held = f"volume {volume.id} of {volume.target} is {volume.attachment} to {volume.instance}"
-        state = sight.owners([volume.instance])[volume.instance]
+        state = observation.owners([volume.instance])[volume.instance]
         if state not in _ENDING and volume.attachment != "detaching":
             raise ClaimError(
                 Trouble(
@@ -139,22 +143,27 @@ def _attached(sight: Sight, record: Record, volume: Volume, device: str) -> Step
 
 
 def _started(
-    wish: Configuration, sight: Sight, record: Record, target: TargetWish, volume: Volume, name: str
+    configuration: Configuration,
+    observation: Observation,
+    record: Record,
+    target: DesiredTarget,
+    volume: Volume,
+    name: str,
 ) -> Step | None:
     """From an attached volume to a target that runs; None where it does."""
-    path = sight.path(volume.id, volume.device or name)
+    path = observation.path(volume.id, volume.device or name)
     if path is None:
         what = f"volume {volume.id} of {target.name} is attached, and no device of this machine is it"
         return Wait(f"device {volume.id}", Trouble(what, f"look at dmesg; {_AGAIN}"), DEVICE_S)
-    there = sight.mounted(target)
+    there = observation.mounted(target)
     if there == path:
         return None if record.volumes[volume.id].state == FORMATTED else _holds(record, target, volume)
     if there is not None:
         what = f"{there} is mounted on {target.mount}, where {path} with {target.name} belongs"
         raise ClaimError(Trouble(what, f"unmount it: umount {target.mount}; {_AGAIN}"))
-    device, state = sight.device(path), record.volumes[volume.id].state
+    device, state = observation.device(path), record.volumes[volume.id].state
     if device.holds == TARGET and device.label == target.name:
-        return _startable(wish, sight, record, target, volume, device)
+        return _startable(configuration, observation, record, target, volume, device)
     if device.holds == BLANK and state == NEW:
         meant = record.with_volume(volume.id, Kept(target.name, FORMATTING))
         return Write(meant, f"volume {volume.id} is blank, and about to be formatted as {target.name}")
@@ -164,11 +173,16 @@ def _started(
 
 
 def _startable(
-    wish: Configuration, sight: Sight, record: Record, target: TargetWish, volume: Volume, device: Device
+    configuration: Configuration,
+    observation: Observation,
+    record: Record,
+    target: DesiredTarget,
+    volume: Volume,
+    device: Device,
 ) -> Step:
     """It holds the target."""
     if record.volumes[volume.id].state != FORMATTED:
-        if not sight.is_whole(device.path):
+        if not observation.is_whole(device.path):
             raise ClaimError(
                 Trouble(
                     f"formatting {device.path} (volume {volume.id}) as {target.name} was cut off, and it has "
@@ -177,19 +191,27 @@ def _startable(
                 )
             )
         return _holds(record, target, volume)
-    if not target.has_mgs and not device.registered and wish.mgs is not None and not sight.reaches(wish.mgs):
-        what = f"{target.name} has to be registered, and the management server {wish.mgs} does not answer"
+    if (
+        not target.has_mgs
+        and not device.registered
+        and configuration.mgs is not None
+        and not observation.reaches(configuration.mgs)
+    ):
+        what = (
+            f"{target.name} has to be registered, "
+            f"and the management server {configuration.mgs} does not answer"
+        )
         remedy = f"look at its own claim there: systemctl status gridwright-claim; {_AGAIN}"
         return Wait("management server", Trouble(what, remedy), MGS_S)
     return Mount(record, device.path, target)
 
 
-def _holds(record: Record, target: TargetWish, volume: Volume) -> Step:
+def _holds(record: Record, target: DesiredTarget, volume: Volume) -> Step:
     made = record.with_volume(volume.id, Kept(target.name, FORMATTED))
     return Write(made, f"volume {volume.id} holds {target.name}")
 
 
-def _refusal(target: TargetWish, volume: Volume, device: Device, state: str) -> Trouble:
+def _refusal(target: DesiredTarget, volume: Volume, device: Device, state: str) -> Trouble:
     where = f"volume {volume.id} ({device.path}), tagged for {target.name},"
     if device.holds == BLANK:
         return Trouble(

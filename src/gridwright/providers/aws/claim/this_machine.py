@@ -15,7 +15,7 @@ from gridwright.node_programs.scratch.commands import run, tool
 from gridwright.node_programs.scratch.content import inspect
 from gridwright.node_programs.scratch.disks import Content
 from gridwright.node_programs.scratch.problems import Trouble
-from gridwright.providers.aws.claim.configuration import Configuration, TargetWish
+from gridwright.providers.aws.claim.configuration import Configuration, DesiredTarget
 from gridwright.providers.aws.claim.instance_metadata import Metadata
 from gridwright.providers.aws.claim.machine import (
     BLANK,
@@ -42,15 +42,16 @@ _AGAIN = "then start again: systemctl restart gridwright-claim"
 class ThisMachine:
     """See `machine.Machine`."""
 
-    def __init__(self, wish: Configuration, metadata: Metadata | None = None) -> None:
-        self._at = wish.directories
+    def __init__(self, configuration: Configuration, metadata: Metadata | None = None) -> None:
+        self._at = configuration.directories
         self._metadata = metadata or Metadata()
-        self._network = Network(wish.directories, self._metadata)
+        self._network = Network(configuration.directories, self._metadata)
         region = self._metadata.region()
-        if region != wish.region:
+        if region != configuration.region:
             raise ClaimError(
                 Trouble(
-                    f"this instance runs in {region}, and grid {wish.grid} is in {wish.region}",
+                    f"this instance runs in {region}, "
+                    f"and grid {configuration.grid} is in {configuration.region}",
                     "a claim file belongs to the machines of its grid; nothing was claimed",
                 )
             )
@@ -86,7 +87,7 @@ class ThisMachine:
         return self._network.link(mac)
 
     def is_configured(self, link: str, address: str) -> bool:
-        """Whether the interface is up as wished."""
+        """Whether the interface is up as configured."""
         return self._network.is_configured(link, address)
 
     def configure(self, link: str, mac: str, address: str) -> None:
@@ -143,12 +144,12 @@ class ThisMachine:
         """tunefs.lustre reads the configuration that mkfs.lustre writes last."""
         return run(["tunefs.lustre", "--dryrun", path], _LOOK_S).well
 
-    def format(self, path: str, target: TargetWish, mgs: str | None) -> None:
+    def format(self, path: str, target: DesiredTarget, mgs: str | None) -> None:
         """Make a target of it, as mkfs.lustre(8) has it."""
         hint = f"see dmesg for the volume; {_AGAIN}: what is cut off is made again while it has no label"
         _command(format_command(path, target, mgs), _FORMAT_S, hint)
 
-    def mounted(self, target: TargetWish) -> str | None:
+    def mounted(self, target: DesiredTarget) -> str | None:
         """What is mounted where the target belongs; the last line holds."""
         there = None
         for line in self._at.mounts.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -159,7 +160,7 @@ class ThisMachine:
                 there = fields[0]
         return there
 
-    def mount(self, path: str, target: TargetWish) -> None:
+    def mount(self, path: str, target: DesiredTarget) -> None:
         """Start the target."""
         try:
             make_mount_point(target.mount)
@@ -180,7 +181,7 @@ class ThisMachine:
         return time.monotonic()
 
 
-def format_command(path: str, target: TargetWish, mgs: str | None) -> list[str]:
+def format_command(path: str, target: DesiredTarget, mgs: str | None) -> list[str]:
     """Arguments of mkfs.lustre(8)."""
     argv = ["mkfs.lustre", "--backfstype=ldiskfs"]
     if target.has_mgs:

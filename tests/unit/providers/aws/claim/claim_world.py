@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gridwright.providers.aws.claim.claiming import Claimant
 from gridwright.providers.aws.claim.cloud import UNKNOWN, Interface, Volume
-from gridwright.providers.aws.claim.configuration import Configuration, Slot, TargetWish
+from gridwright.providers.aws.claim.configuration import Configuration, DesiredTarget, Slot
 from gridwright.providers.aws.claim.machine import BLANK, TARGET, UNCLEAR, Device, Identity
 from gridwright.providers.aws.claim.problems import LostError
 from gridwright.providers.aws.claim.records import Record
@@ -21,9 +21,9 @@ class Killed(BaseException):
     """The process, or the machine, is gone at this point."""
 
 
-def target(index: int, kind: str = "ost", with_mgt: bool = False) -> TargetWish:
+def target(index: int, kind: str = "ost", with_mgt: bool = False) -> DesiredTarget:
     name = f"shared-{kind.upper()}{index:04x}"
-    return TargetWish(name, kind, index, "shared", with_mgt, Path("/srv/gridwright") / name)
+    return DesiredTarget(name, kind, index, "shared", with_mgt, Path("/srv/gridwright") / name)
 
 
 def slots(count: int, targets: int = 2) -> tuple[Slot, ...]:
@@ -37,7 +37,7 @@ def slots(count: int, targets: int = 2) -> tuple[Slot, ...]:
     )
 
 
-def wish_of(given: tuple[Slot, ...], role: str = "oss") -> Configuration:
+def configuration_of(given: tuple[Slot, ...], role: str = "oss") -> Configuration:
     return Configuration("demo", "us-east-1", "gridwright-demo-claims", role, given, "10.20.64.10@tcp")
 
 
@@ -57,7 +57,7 @@ class Disk:
 class World:
     """Everything outside of the machines, and each machine's own state."""
 
-    wish: Configuration
+    configuration: Configuration
     point: Callable[[str, str], None] = lambda instance, what: None
     """Called with instance and what is about to be done, or was just done."""
     table: dict[str, Record] = field(default_factory=dict)
@@ -73,10 +73,10 @@ class World:
     """Instances that made sure of their slot for the one thing that they do next."""
 
     @classmethod
-    def new(cls, wish: Configuration, **more: object) -> World:
+    def new(cls, configuration: Configuration, **more: object) -> World:
         """Nothing was ever claimed."""
-        world = cls(wish, **more)  # type: ignore[arg-type]
-        for slot in wish.slots:
+        world = cls(configuration, **more)  # type: ignore[arg-type]
+        for slot in configuration.slots:
             number = slot.address.rsplit(".", 1)[-1]
             mac = f"02:00:00:00:00:{int(number):02x}"
             world.interfaces[slot.name] = Interface(f"eni-{number}", mac, slot.address)
@@ -92,7 +92,7 @@ class World:
 
     def again(self, machine: Machine, *, name_only: bool = False) -> Claimant:
         """The program, started once more."""
-        return Claimant(self.wish, Cloud(self, machine.id), machine, name_only)
+        return Claimant(self.configuration, Cloud(self, machine.id), machine, name_only)
 
     def end(self, instance: str) -> None:
         """The instance is terminated, and EC2 has let go of what it had."""
@@ -160,7 +160,9 @@ class Cloud:
 
     def volumes(self, slot: str) -> tuple[Volume, ...]:
         self._world.point(self._me, f"read volumes {slot}")
-        wanted = {each.name for one in self._world.wish.slots if one.name == slot for each in one.targets}
+        wanted = {
+            each.name for one in self._world.configuration.slots if one.name == slot for each in one.targets
+        }
         found = {name: each for name, each in self._world.volumes.items() if each.target in wanted}
         for name, each in found.items():
             if each.attachment == "attaching":
@@ -266,7 +268,7 @@ class Machine:
     def is_whole(self, path: str) -> bool:
         return self._world.disks[path.removeprefix("/dev/")].whole
 
-    def format(self, path: str, target: TargetWish, mgs: str | None) -> None:
+    def format(self, path: str, target: DesiredTarget, mgs: str | None) -> None:
         volume = path.removeprefix("/dev/")
         disk = self._world.disks[volume]
         self._world.use_hold(self.id)
@@ -282,10 +284,10 @@ class Machine:
         disk.whole = True
         self._world.point(self.id, f"after format {target.name}")
 
-    def mounted(self, target: TargetWish) -> str | None:
+    def mounted(self, target: DesiredTarget) -> str | None:
         return self.mounts.get(target.name)
 
-    def mount(self, path: str, target: TargetWish) -> None:
+    def mount(self, path: str, target: DesiredTarget) -> None:
         self._world.use_hold(self.id)
         self._world.point(self.id, f"before mount {target.name}")
         disk = self._world.disks[path.removeprefix("/dev/")]

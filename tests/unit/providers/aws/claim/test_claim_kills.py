@@ -11,7 +11,7 @@ from gridwright.providers.aws.claim.machine import TARGET
 from gridwright.providers.aws.claim.problems import ClaimError
 from gridwright.providers.aws.claim.records import FORMATTED
 from gridwright.providers.aws.claim.steps import Done
-from tests.unit.providers.aws.claim.claim_world import Killed, Machine, World, slots, wish_of
+from tests.unit.providers.aws.claim.claim_world import Killed, Machine, World, configuration_of, slots
 
 ME = "i-me"
 
@@ -32,7 +32,7 @@ class KillAt:
 
 
 def new_world(kill: KillAt) -> World:
-    return World.new(wish_of(slots(1)), point=kill.point)
+    return World.new(configuration_of(slots(1)), point=kill.point)
 
 
 def points() -> int:
@@ -92,7 +92,7 @@ def test_the_next_start_completes_what_was_cut_off(after: Callable[[World, Machi
 
 
 def test_a_second_run_changes_nothing() -> None:
-    world = World.new(wish_of(slots(1)))
+    world = World.new(configuration_of(slots(1)))
     first = world.claimant(ME)
     first.run()
     assert isinstance(first.machine, Machine)
@@ -106,7 +106,7 @@ def test_a_second_run_changes_nothing() -> None:
 
 
 def test_a_machine_that_takes_over_keeps_the_data_and_the_address() -> None:
-    world = World.new(wish_of(slots(2)))
+    world = World.new(configuration_of(slots(2)))
     for name in ("i-a", "i-b"):
         world.claimant(name).run()
     (slot,) = (each for each in world.table.values() if each.owner == "i-a")
@@ -124,7 +124,7 @@ def test_a_machine_that_takes_over_keeps_the_data_and_the_address() -> None:
 
 def test_the_name_alone_is_claimed_where_volumes_have_to_wait() -> None:
     """At a first start the server's packages are not there yet, and the playbook wants the name."""
-    world = World.new(wish_of(slots(1)))
+    world = World.new(configuration_of(slots(1)))
     first = world.claimant(ME, name_only=True)
     assert isinstance(first.machine, Machine)
     first.machine.lacks = ("mkfs.lustre",)
@@ -140,7 +140,7 @@ def test_the_name_alone_is_claimed_where_volumes_have_to_wait() -> None:
 
 def test_compute_nodes_claim_a_name_and_an_address() -> None:
     given = slots(3, targets=0)
-    world = World.new(wish_of(given, "compute"))
+    world = World.new(configuration_of(given, "compute"))
     for number in range(3):
         assert isinstance(world.claimant(f"i-{number}").run(), Done)
     assert {record.owner for record in world.table.values()} == {"i-0", "i-1", "i-2"}

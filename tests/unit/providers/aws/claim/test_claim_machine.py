@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gridwright.node_programs.scratch.content import inspect
 from gridwright.node_programs.scratch.disks import Content
 from gridwright.providers.aws.claim.aws_errors import explained
-from gridwright.providers.aws.claim.configuration import TargetWish, parse_configuration
+from gridwright.providers.aws.claim.configuration import DesiredTarget, parse_configuration
 from gridwright.providers.aws.claim.machine import BLANK, FOREIGN, TARGET, UNCLEAR, UNREADABLE
 from gridwright.providers.aws.claim.problems import ClaimError
 from gridwright.providers.aws.claim.targets import device_name
@@ -87,12 +87,12 @@ def test_what_cannot_be_read_or_is_in_use_is_not_blank() -> None:
     assert device_of("/dev/x", Content(zero_ends=True, busy=True)).holds == FOREIGN
 
 
-def target(kind: str, index: int = 0, with_mgt: bool = False) -> TargetWish:
-    return TargetWish("x", kind, index, "shared", with_mgt, Path("/srv/x"))
+def target(kind: str, index: int = 0, with_mgt: bool = False) -> DesiredTarget:
+    return DesiredTarget("x", kind, index, "shared", with_mgt, Path("/srv/x"))
 
 
 @pytest.mark.parametrize(
-    ("wish", "mgs", "arguments"),
+    ("configuration", "mgs", "arguments"),
     [
         (target("mgt"), None, "--mgs"),
         (target("mdt", with_mgt=True), None, "--mgs --mdt --fsname=shared --index=0"),
@@ -100,8 +100,10 @@ def target(kind: str, index: int = 0, with_mgt: bool = False) -> TargetWish:
         (target("ost", 17), "10.0.0.1@tcp", "--ost --fsname=shared --index=17 --mgsnode=10.0.0.1@tcp"),
     ],
 )
-def test_targets_are_formatted_as_what_they_are(wish: TargetWish, mgs: str | None, arguments: str) -> None:
-    argv = format_command("/dev/nvme1n1", wish, mgs)
+def test_targets_are_formatted_as_what_they_are(
+    configuration: DesiredTarget, mgs: str | None, arguments: str
+) -> None:
+    argv = format_command("/dev/nvme1n1", configuration, mgs)
     assert " ".join(argv) == f"mkfs.lustre --backfstype=ldiskfs {arguments} /dev/nvme1n1"
 
 

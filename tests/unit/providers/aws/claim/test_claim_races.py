@@ -15,7 +15,7 @@ from gridwright.providers.aws.claim.problems import ClaimError, LostError
 from gridwright.providers.aws.claim.records import FORMATTED, FORMATTING, Kept, Record
 from gridwright.providers.aws.claim.steps import Done
 from tests.support.examples import examples
-from tests.unit.providers.aws.claim.claim_world import Disk, Machine, World, slots, wish_of
+from tests.unit.providers.aws.claim.claim_world import Disk, Machine, World, configuration_of, slots
 
 OLD = "i-old"
 
@@ -69,8 +69,8 @@ BEFORE = ("nothing", "new", "formatted", "half", "shutting-down", "running", "st
 
 
 def world_of(before: Sequence[str], turns: Turns) -> World:
-    world = World.new(wish_of(slots(len(before))), point=turns.point)
-    for slot, was in zip(world.wish.slots, before, strict=True):
+    world = World.new(configuration_of(slots(len(before))), point=turns.point)
+    for slot, was in zip(world.configuration.slots, before, strict=True):
         if was == "nothing":
             continue
         owner = f"{OLD}-{slot.name}"
@@ -117,7 +117,9 @@ def test_however_steps_fall_each_slot_has_one_owner(before: list[str], count: in
     world = world_of(before, turns)
     claimants = {f"i-{number}": world.claimant(f"i-{number}") for number in range(count)}
     turns.run(claimants)
-    free = [slot for slot, was in zip(world.wish.slots, before, strict=True) if was not in BEFORE[4:7]]
+    free = [
+        slot for slot, was in zip(world.configuration.slots, before, strict=True) if was not in BEFORE[4:7]
+    ]
     done = {name: end.name for name, end in turns.ends.items() if isinstance(end, Done)}
     event(f"{len(done)} of {count} have a slot")
     assert len(done) == min(count, len(free)), turns.ends
@@ -128,7 +130,7 @@ def test_however_steps_fall_each_slot_has_one_owner(before: list[str], count: in
         assert record.owner == name
         assert machine.named is not None
         assert (machine.named.name, machine.named.token) == (slot, record.token)
-        (own,) = (each for each in world.wish.slots if each.name == slot)
+        (own,) = (each for each in world.configuration.slots if each.name == slot)
         assert set(machine.mounts) == {each.name for each in own.targets}
         assert {kept.state for kept in record.volumes.values()} == {FORMATTED}
         assert world.interfaces[slot].instance == name
@@ -149,7 +151,7 @@ def test_however_steps_fall_each_slot_has_one_owner(before: list[str], count: in
 def test_an_owner_that_is_given_up_while_it_works_stops(order: list[int], when: int) -> None:
     """EC2 says that it is gone, and it is not: the worst that a fence has to hold against."""
     turns = Turns(order)
-    world = World.new(wish_of(slots(1)), point=turns.point)
+    world = World.new(configuration_of(slots(1)), point=turns.point)
     claimants = {name: world.claimant(name) for name in ("i-a", "i-b")}
     count = [0]
 

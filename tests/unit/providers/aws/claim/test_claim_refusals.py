@@ -13,7 +13,7 @@ from gridwright.providers.aws.claim.machine import BLANK, FOREIGN, TARGET, UNCLE
 from gridwright.providers.aws.claim.problems import ClaimError, LostError
 from gridwright.providers.aws.claim.records import FORMATTED, Kept, Record
 from gridwright.providers.aws.claim.steps import Done
-from tests.unit.providers.aws.claim.claim_world import Disk, Machine, World, slots, wish_of
+from tests.unit.providers.aws.claim.claim_world import Disk, Machine, World, configuration_of, slots
 
 ME = "i-me"
 FIRST, SECOND = "shared-OST0000", "shared-OST0001"
@@ -31,7 +31,7 @@ def refused(world: World, claimant: Claimant | None = None) -> str:
 
 @pytest.fixture
 def world() -> World:
-    return World.new(wish_of(slots(1)))
+    return World.new(configuration_of(slots(1)))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_an_owner_that_shuts_down_is_waited_for_and_an_end_to_that_is_told(world
 
 
 def test_whoever_lost_its_slot_stops_and_takes_no_other(world: World) -> None:
-    world = World.new(wish_of(slots(2)))
+    world = World.new(configuration_of(slots(2)))
     first = world.claimant(ME)
     first.run()
     assert isinstance(first.machine, Machine)
@@ -160,7 +160,7 @@ def test_whoever_lost_its_slot_stops_and_takes_no_other(world: World) -> None:
 
 
 def test_a_machine_whose_item_the_table_lost_takes_its_own_slot_again() -> None:
-    world = World.new(wish_of(slots(2)))
+    world = World.new(configuration_of(slots(2)))
     first = world.claimant(ME)
     first.run()
     assert isinstance(first.machine, Machine)

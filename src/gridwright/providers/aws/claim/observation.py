@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, cast
 
 from gridwright.providers.aws.claim.cloud import UNKNOWN, Cloud, Interface, Volume
-from gridwright.providers.aws.claim.configuration import TargetWish
+from gridwright.providers.aws.claim.configuration import DesiredTarget
 from gridwright.providers.aws.claim.machine import Device, Identity, Machine
 from gridwright.providers.aws.claim.records import Record
 
-Seen = TypeVar("Seen")
+Looked = TypeVar("Looked")
 _ASK_AGAIN_S = 5.0
 """A new instance can be unknown for a moment (EC2's answers are eventually consistent)."""
 
 
-class Sight:
+class Observation:
     """Reads cloud and machine; changes neither."""
 
     def __init__(self, cloud: Cloud, machine: Machine, instance: str) -> None:
@@ -58,7 +58,7 @@ class Sight:
         return self._once(("link", mac), lambda: self._machine.link(mac))
 
     def is_configured(self, link: str, address: str) -> bool:
-        """Whether it is up as wished."""
+        """Whether it is up as configured."""
         return self._once(("configured", link), lambda: self._machine.is_configured(link, address))
 
     def missing(self) -> tuple[str, ...]:
@@ -85,11 +85,11 @@ class Sight:
         """Whether mkfs.lustre has finished with it."""
         return self._once(("whole", path), lambda: self._machine.is_whole(path))
 
-    def mounted(self, target: TargetWish) -> str | None:
+    def mounted(self, target: DesiredTarget) -> str | None:
         """What is mounted where a target belongs."""
         return self._once(("mounted", target.name), lambda: self._machine.mounted(target))
 
-    def _once(self, key: object, look: Callable[[], Seen]) -> Seen:
+    def _once(self, key: object, look: Callable[[], Looked]) -> Looked:
         if key not in self._seen:
             self._seen[key] = look()
-        return cast("Seen", self._seen[key])
+        return cast("Looked", self._seen[key])
