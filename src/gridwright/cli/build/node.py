@@ -61,8 +61,8 @@ def scratch(
 
     Assembles and mounts the array that it made before; makes it on blank disks; makes it anew where the disks
     came back blank. A disk that holds anything else is left alone until --wipe names it. Exit status 0 where
-    everything is mounted, 2 where the configuration or a named disk is wrong, 3 where something was refused or
-    failed.
+    everything is mounted, 2 where the configuration or a named disk is wrong, 3 where something was refused
+    or failed.
 
     Example: sudo gridwright node scratch --dry-run
     """

@@ -109,8 +109,10 @@ def _shortage(case: Case, reusable: tuple[Claim, ...], in_the_way: tuple[Claim, 
     lost = tuple(each for each in in_the_way if written and each.disk.serial in written.serials)
     wanted = desired.members if desired.members is not None else len(case.candidates)
     if not case.candidates:
-        remedy = "see gridwright node scratch --dry-run for all disks, and say which are meant: match, "
-            "in the configuration"
+        remedy = (
+            "see gridwright node scratch --dry-run for all disks, "
+            "and say which are meant: match in the configuration"
+        )
         return [Trouble(f"array {desired.name}: no disk of an instance store is here", remedy)]
     if lost or len(reusable) < wanted:
         return [Trouble(_what(case, reusable, wanted), _remedy(case, in_the_way, wanted))]

@@ -1,4 +1,4 @@
-"""The desired configuration: /etc/gridwright/scratch.json, read and checked in full before a disk is looked at.
+"""The desired arrays: /etc/gridwright/scratch.json, read and checked in full before a disk is looked at.
 
 ```json
 {
