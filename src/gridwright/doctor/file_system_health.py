@@ -1,4 +1,4 @@
-"""Who is asked how file systems are: their servers from the head node, or each node as a client."""
+"""Asks for the health of file systems: their servers from the head node, or each node as a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node as the coordinator has it: its connection, its clock, and whether it still answers."""
+"""A node as the coordinator sees it: its connection, its clock, and whether it still answers."""
 
 from __future__ import annotations
 

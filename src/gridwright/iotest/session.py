@@ -1,4 +1,4 @@
-"""A test of several libraries: one worker process each, one after the other.
+"""Runs the tests of several libraries one after the other, each in a worker process of its own.
 
 The command never touches a library itself; see `gridwright.runs.worker_process`.
 """

@@ -1,4 +1,4 @@
-"""When nothing moves: streams that stood still for seconds, and a phase that does so for too long."""
+"""Finds streams that moved nothing for seconds, and a phase that moves nothing for too long."""
 
 from __future__ import annotations
 

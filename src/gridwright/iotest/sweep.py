@@ -1,4 +1,4 @@
-"""How the rate grows with the number of streams, and where it stops to."""
+"""Finds how the rate grows with the number of streams, and the number from which it grows no more."""
 
 from __future__ import annotations
 

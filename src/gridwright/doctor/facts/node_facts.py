@@ -1,4 +1,4 @@
-"""Facts of a node as those who judge them have them; `gather` looks them up on the node."""
+"""Facts of a node as checks read them; `gather` looks them up on the node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node's part in trials, as the one who orders has it: answers come in bounded time, or not at all."""
+"""The doctor's end of the connection to a node in a trial; every answer has a limit of time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every kind of Lustre answers alike, whoever serves it."""
+"""Questions that every kind of Lustre file system answers alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the planner knows of this machine: plain values, seen once, so that planning is a pure function."""
+"""What the planner knows of this machine: plain values, read once, so that planning is a pure function."""
 
 from __future__ import annotations
 

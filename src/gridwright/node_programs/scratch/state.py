@@ -1,4 +1,4 @@
-"""The journal of what the program made and is about to make, written before each deed.
+"""The journal of what the program made and is about to make, written before each action.
 
 `made` is what stands: by it a disk is known as ours. An intent is written, and flushed to disk, before the
 first byte of a disk is changed; it has the UUIDs that are about to be written, so that a superblock of an

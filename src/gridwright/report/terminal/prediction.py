@@ -1,4 +1,4 @@
-"""A prediction on the terminal: what each library gets, what binds, and for how much."""
+"""A prediction on the terminal: the rate of each library, what limits it, and the costs."""
 
 from __future__ import annotations
 

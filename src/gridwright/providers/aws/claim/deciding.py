@@ -1,4 +1,4 @@
-"""The next step of a claim, out of what is seen. Nothing here changes anything."""
+"""Decides the next step of a claim from an observation. Nothing here changes anything."""
 
 from __future__ import annotations
 

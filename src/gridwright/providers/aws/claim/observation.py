@@ -1,4 +1,4 @@
-"""What can be seen at one moment: looked up when it is asked for, and then no more until the next step."""
+"""An observation of cloud and machine for one step: each fact is looked up once, when it is first asked for."""
 
 from __future__ import annotations
 
