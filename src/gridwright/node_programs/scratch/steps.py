@@ -1,4 +1,4 @@
-"""The steps of a plan: each is a command, or an action of the program itself, with its reason and time limit."""
+"""The steps of a plan: each is a command or an action of the program, with its reason and time limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An observation of cloud and machine for one step: each fact is looked up once, when it is first asked for."""
+"""An observation of cloud and machine for one step: each fact is looked up once, when it is asked for."""
 
 from __future__ import annotations
 
