@@ -58,12 +58,13 @@ $(VENV)/checkov: requirements/checkov.lock $(VENV)/python
 
 # Checks that are left out stand in .checkov.yaml, each with its reason.
 lint-templates: install $(VENV)/checkov
+	rm -rf build/aws
 	for spec in $(ON_AWS); do \
-		$(BIN)/gridwright render $$spec --out build/$$(basename $$spec .yaml) --overwrite > /dev/null && \
-		$(BIN)/cfn-lint build/$$(basename $$spec .yaml)/*.template.* && \
-		$(VENV)/checkov-venv/bin/checkov --config-file .checkov.yaml --skip-download --quiet --compact --framework cloudformation \
-			$$(printf -- ' --file %s' build/$$(basename $$spec .yaml)/*.template.*) || exit 1; \
+		$(BIN)/gridwright render $$spec --out build/aws/$$(basename $$spec .yaml) > /dev/null || exit 1; \
 	done
+	$(BIN)/cfn-lint build/aws/*/*.template.*
+	$(VENV)/checkov-venv/bin/checkov --config-file .checkov.yaml --skip-download --quiet --compact --framework cloudformation \
+		$$(printf -- ' --file %s' build/aws/*/*.template.*)
 
 test: test-packages install $(VENV)/checkov
 	$(BIN)/python tools/checks.py test

@@ -20,9 +20,9 @@ from functools import cache
 from pathlib import Path
 
 from gridwright.providers import head_node
+from gridwright.schedulers import kind_of
 from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.job import JobRequest, JobState
-from gridwright.schedulers.opening import open_scheduler
 from gridwright.schedulers.scheduler import Scheduler
 from gridwright.spec import load_spec
 
@@ -101,7 +101,7 @@ def slurm() -> Slurm:
     spec = load_spec(file)
     head = head_node(spec)
     state = Path("/var/lib/gridwright/labs/dispatch/state")
-    return Slurm(head, open_scheduler(spec, head), state)
+    return Slurm(head, kind_of(spec.scheduler).open(spec, head), state)
 
 
 def ours(jobs: int, *, private: bool = False) -> float:

@@ -15,12 +15,13 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from gridwright.workload.datasets.checksum import Checksum
-from gridwright.workload.datasets.generate import Made, parts, write_table
+from gridwright.workload.datasets.generate import parts, write_table
 from gridwright.workload.datasets.items import ITEMS
 from gridwright.workload.datasets.observations import CENTRES, LABELS, OBSERVATIONS
 from gridwright.workload.datasets.series import KINDS, PERIODS, SERIES
 from gridwright.workload.datasets.table import DataTable, to_batch
 from gridwright.workload.launch import Launch, WrongAnswer
+from gridwright.workload.messages import Made
 from gridwright.workload.programs.program import Program
 from gridwright.workload.programs.sampling import read_sample, write_result
 from gridwright.workload.table_facts import TableFacts

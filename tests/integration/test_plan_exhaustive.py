@@ -17,6 +17,7 @@ from gridwright.filesystems.lustre import offers
 from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
 from gridwright.plan.search import plan
+from gridwright.providers.aws.provider import AwsProvider
 from gridwright.spec.model import GridSpec
 from tests.support.requirements import spec
 
@@ -33,7 +34,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Catalog:
     monkeypatch.setattr(volumes, "COUNTS", COUNTS)
     monkeypatch.setattr(volumes, "SIZES_GIB", SIZES)
     monkeypatch.setattr(volumes, "THROUGHPUTS_MIB", THROUGHPUTS)
-    monkeypatch.setattr(volumes, "TYPES", {"aws": ("gp3",)})
+    monkeypatch.setattr(AwsProvider, "planned_volumes", ("gp3",))
     monkeypatch.setattr(offers, "MOST_SERVERS", MOST)
     whole = load_catalog()
     names = {*NODES, *SERVERS, METADATA}

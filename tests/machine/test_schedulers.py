@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from gridwright.providers import head_node
+from gridwright.schedulers import kind_of
 from gridwright.schedulers.job import Job, JobRequest, JobState
-from gridwright.schedulers.opening import open_scheduler
 from gridwright.schedulers.scheduler import Scheduler
 from gridwright.spec import load_spec
 from tests.support.command import Command, wait_until
@@ -100,7 +100,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     with up(Lab(command, file, "sched")) as lab:
         spec = load_spec(file)
         look = ["find", "/mnt/grid/work", "/mnt/grid/util", "-mindepth", "1"]
-        scheduler = open_scheduler(spec, head_node(spec))
+        scheduler = kind_of(spec.scheduler).open(spec, head_node(spec))
         yield Place(command, file, scheduler, lambda: lab.exec("compute1", *look).out)
 
 

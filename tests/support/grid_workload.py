@@ -12,6 +12,7 @@ from typing import Any
 from gridwright.errors import ExitStatus
 from gridwright.runs.directory import LoadedRun, RunDirectory, load_run
 from gridwright.workload.matrix import load_matrix
+from gridwright.workload.messages import GridSource
 from gridwright.workload.options import WorkloadOptions
 from gridwright.workload.scales import scale
 from gridwright.workload.session import OnGrid, run_workload
@@ -37,13 +38,12 @@ class GridRuns:
         self.libraries = {name: place / name for name in ("data", "work", "util")}
         for directory in self.libraries.values():
             directory.mkdir()
-        facts = {"state": str(place / "state")}
+        state = str(place / "state")
         if nodes is not None:
             known = {"control": str(self.control), "pretended": nodes}
-            self.grid = OnGrid(facts | known, list(nodes), 4, agent="tests.support.pretend_grid")
+            self.grid = OnGrid(state, known, list(nodes), 4, agent="tests.support.pretend_grid")
         else:
-            spec = {"spec_text": SPEC.format(place=place), "spec_file": None}
-            self.grid = OnGrid(facts | spec, ["here"], 2)
+            self.grid = OnGrid(state, GridSource(SPEC.format(place=place), None), ["here"], 2)
         self.events: list[Event] = []
         self.stop = threading.Event()
         self.when: list[tuple[Callable[[Event], bool], Callable[[], None]]] = []

@@ -13,9 +13,9 @@ from typing import Any
 
 import psutil
 
+from gridwright.schedulers import kind_of
 from gridwright.schedulers.head_node import LocalHeadNode
 from gridwright.schedulers.job import Job, JobRequest, JobState
-from gridwright.schedulers.opening import open_scheduler
 from gridwright.schedulers.scheduler import Scheduler
 from gridwright.spec import load_spec
 from tests.support.command import wait_until
@@ -54,7 +54,8 @@ class LocalGrid:
         return self.directory / "state"
 
     def scheduler(self) -> Scheduler:
-        return open_scheduler(load_spec(self.file), LocalHeadNode())
+        spec = load_spec(self.file)
+        return kind_of(spec.scheduler).open(spec, LocalHeadNode())
 
     def request(self, *command: str, **fields: Any) -> JobRequest:
         given = {

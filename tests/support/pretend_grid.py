@@ -21,8 +21,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gridwright.errors import environment_error
+from gridwright.messages import decode
 from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, NodeState
 from gridwright.workload.grid_agent import GridAgent
+from gridwright.workload.messages import GridRequest
 
 GIB = 1 << 30
 _ENTER = ["unshare", "--uts", "--pid", "--fork", "--mount-proc", "--kill-child"]
@@ -196,8 +198,9 @@ def main() -> None:
     line = bytearray()
     while not line.endswith(b"\n"):
         line += os.read(0, 1 << 16)
-    request = json.loads(line)
-    GridAgent(request, lambda: PretendScheduler(Path(request["control"]), request["pretended"])).serve()
+    request = decode(bytes(line), GridRequest)
+    control, nodes = Path(request.grid["control"]), request.grid["pretended"]
+    GridAgent(request, lambda: PretendScheduler(control, nodes)).serve()
     sys.stdout.flush()
     os._exit(0)
 

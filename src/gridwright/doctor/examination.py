@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import sys
 import time
@@ -19,10 +18,12 @@ from gridwright.doctor.checks.tuning import settings_asked, tuning_topic
 from gridwright.doctor.facts.gather import LOOK_S
 from gridwright.doctor.facts.node_facts import NodeFacts, node_facts
 from gridwright.doctor.file_system_health import asked_of_nodes, health_of_filesystems
+from gridwright.doctor.messages import FactsRequest
 from gridwright.doctor.observation import Observation
 from gridwright.doctor.probes.findings import PairFindings
 from gridwright.doctor.probes.pairs import probe_pairs
 from gridwright.doctor.results import counts, results_of
+from gridwright.messages import encode
 from gridwright.spec.model import GridSpec
 
 FACTS = (sys.executable, "-P", "-m", "gridwright.doctor.facts.gather")
@@ -42,9 +43,9 @@ def examine(spec: GridSpec | None, access: NodeAccess | None, *, pairs: bool = F
 def see(spec: GridSpec | None, access: NodeAccess | None, *, pairs: bool) -> Observation:
     """Look at all that the checks judge."""
     libraries = {str(name): str(spec.library_directory(name)) for name in spec.libraries} if spec else {}
-    filesystems = asked_of_nodes(spec) if spec else {}
+    request = FactsRequest(libraries, settings_asked(), asked_of_nodes(spec) if spec else {})
     if access is None:
-        facts = node_facts(libraries, settings_asked(), filesystems)
+        facts = node_facts(request)
         observation = Observation(spec, {socket.gethostname(): facts}, {}, {})
         return (
             replace(observation, filesystems=health_of_filesystems(observation, run_here))
@@ -54,8 +55,7 @@ def see(spec: GridSpec | None, access: NodeAccess | None, *, pairs: bool) -> Obs
     if spec is None:
         raise ValueError("nodes are those of a spec")
     before = time.time()
-    request = {"libraries": libraries, "settings": settings_asked(), "filesystems": filesystems}
-    answers = access.reach(FACTS, json.dumps(request).encode(), ANSWER_S + LOOK_S)
+    answers = access.reach(FACTS, encode(request), ANSWER_S + LOOK_S)
     observation = observation_of(spec, answers, before, time.time())
     tried = probe_pairs(observation, access.attach) if pairs and access.attach else None
     return replace(

@@ -15,11 +15,12 @@ from gridwright.spec.model import GridSpec
 
 def asked_of_nodes(spec: GridSpec) -> dict[str, dict[str, Any]]:
     """File systems that each node is asked about, as plain data: what one client sees, another may not."""
+    own_disks = spec.provider_kind.has_own_kernels
     return {
         name: each.model_dump(mode="json", exclude_none=True)
         for name, each in spec.filesystems.items()
         # The disks of a lab's nodes are those of this machine.
-        if not kind_of(each).asks_servers and not (each.is_node_local and spec.provider == "lab")
+        if not kind_of(each).asks_servers and (own_disks or not each.is_node_local)
     }
 
 

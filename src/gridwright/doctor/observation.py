@@ -37,6 +37,11 @@ class Observation:
         """Whether the grid has more than one node."""
         return len(self.facts) + len(self.silent) > 1
 
+    @property
+    def shares_one_kernel(self) -> bool:
+        """Whether nodes are no machines of their own: kernel, clock and disks are those of this machine."""
+        return self.spec is not None and not self.spec.provider_kind.has_own_kernels
+
     def group_of(self, node: str) -> NodeGroup | None:
         """The group of the spec that a node is of, by the names that the spec gives, or by its own."""
         if self.spec is None:

@@ -7,23 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from gridwright.commands import CommandOutput
 from gridwright.errors import Finding
-
-
-class Ran(Protocol):
-    """What a command left."""
-
-    @property
-    def status(self) -> int:
-        """Exit status."""
-
-    @property
-    def stdout(self) -> bytes:
-        """What it printed."""
-
-    @property
-    def stderr(self) -> bytes:
-        """What it complained of."""
 
 
 class Run(Protocol):
@@ -32,7 +17,7 @@ class Run(Protocol):
     Raises GridwrightError (status ENVIRONMENT) where it cannot be started or has not ended in time.
     """
 
-    def __call__(self, command: Sequence[str], *, timeout_s: float = 30.0) -> Ran:
+    def __call__(self, command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
         """Run it."""
 
 

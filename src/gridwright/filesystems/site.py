@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import cast
 
 from gridwright.catalog import Catalog, InstanceType
+from gridwright.catalog.instances import Provider
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.filesystems.resources import Operation, Resource, Use
 from gridwright.spec.locate import problem_at
@@ -75,9 +77,11 @@ def volume_limit(instance: InstanceType) -> float | None:
     return ebs.baseline_bytes_per_s
 
 
-def default_region(catalog: Catalog, provider: str) -> str:
-    """A region for a spec that names none: OCI sells at one price for all."""
-    return catalog.regions("oci")[0] if provider == "oci" else ""
+def default_region(catalog: Catalog, spec: GridSpec) -> str:
+    """The region of a spec; where it names none and all have the same prices, the first one."""
+    if spec.region or not spec.provider_kind.one_price_everywhere:
+        return spec.region or ""
+    return catalog.regions(cast("Provider", spec.provider))[0]
 
 
 @dataclass(slots=True)
@@ -91,8 +95,8 @@ class Site:
 
     @property
     def region(self) -> str:
-        """The region of the spec; the first one with prices for OCI, which has the same in all."""
-        return self.spec.region or default_region(self.catalog, self.spec.provider)
+        """Where prices are looked up; see default_region."""
+        return default_region(self.catalog, self.spec)
 
     def report(self, path: tuple[str, ...], what: str, remedy: str) -> None:
         """Note what is wrong with a field of the spec; all problems are raised together."""

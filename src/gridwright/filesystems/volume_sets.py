@@ -17,11 +17,6 @@ COUNTS = (1, 2, 4, 8, 12, 16, 24)
 SIZES_GIB = (100, 250, 500, 1000, 2000, 4000, 8000, 16000)
 THROUGHPUTS_MIB = (125, 250, 500, 1000)
 """gp3: what is included, and steps up to the most that is sold."""
-TYPES = {
-    "aws": ("gp3", "gp2", "st1"),
-    "oci": ("lower-cost", "balanced", "higher-performance"),
-}
-"""io2 is left out: at these sizes gp3 has the same throughput for less."""
 SEQUENTIAL = frozenset({"st1", "sc1", "lower-cost"})
 """Types whose rate holds for large sequential requests (EC2 User Guide, Oracle's page of volume tiers): right
 for the targets of Lustre, wrong for metadata and for the temporary files of many jobs at once."""
@@ -53,9 +48,9 @@ class VolumeSet:
         return f"{self.count} {self.type} of {self.size_gib} GiB"
 
 
-def all_volume_sets(catalog: Catalog, provider: str, region: str) -> Iterator[VolumeSet]:
-    """Every combination on the ladder that the provider sells at a known price in the region."""
-    for name in TYPES[provider]:
+def all_volume_sets(catalog: Catalog, types: Iterable[str], region: str) -> Iterator[VolumeSet]:
+    """Every combination on the ladder of these types that has a known price in the region."""
+    for name in types:
         volume = catalog.volumes.get(name)
         if volume is None:
             continue

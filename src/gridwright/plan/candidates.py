@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Literal, cast
+from typing import cast
 
 from gridwright.catalog import Catalog, InstanceType
+from gridwright.catalog.instances import Provider
 from gridwright.errors import GridwrightError, nearest
 from gridwright.filesystems import all_kinds
 from gridwright.filesystems.offers import Offer, OnSale, SharedChoice
@@ -69,9 +70,9 @@ class Market:
 def market(catalog: Catalog, needs: Needs) -> Market:
     """Everything on sale for this provider, region and architecture, whatever the nodes must have."""
     provider = needs.spec.provider
-    region = needs.region or default_region(catalog, provider)
+    region = default_region(catalog, needs.spec)
     try:
-        catalog.check_region(region, cast("Literal['aws', 'oci']", provider))
+        catalog.check_region(region, cast("Provider", provider))
     except GridwrightError as error:
         (problem,) = error.problems
         raise GridwrightError(
@@ -92,7 +93,7 @@ def market(catalog: Catalog, needs: Needs) -> Market:
         and one.family not in forbid
         and architecture in (None, one.architecture)
     ]
-    every = list(all_volume_sets(catalog, provider, region))
+    every = list(all_volume_sets(catalog, needs.spec.provider_kind.planned_volumes, region))
     for_nodes = not_sequential(every)
     on_sale = OnSale(catalog, region, servers, worthwhile(every), for_nodes)
     offers = [(name, offer) for name, kind in all_kinds() for offer in kind.offers(on_sale)]

@@ -30,7 +30,7 @@ class HeadNode(Protocol):
     nodes_share_python: bool
     """Whether nodes have this very Python and Gridwright, at the same paths."""
     sees_state: bool
-    """Whether the grid's state directory is at its path here, too, so that jobs can be handed in."""
+    """Whether the grid's state directory is at its path here, too, so that jobs can be submitted."""
 
     def run(
         self,

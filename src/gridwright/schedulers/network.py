@@ -12,7 +12,7 @@ class GridPart(StrEnum):
     """Machines of a grid, by what they are there for."""
 
     LOGIN = "login"
-    """Where users hand in jobs."""
+    """Where users submit jobs."""
     HEAD = "head"
     """Where the scheduler's own service runs."""
     COMPUTE = "compute"

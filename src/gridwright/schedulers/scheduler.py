@@ -21,7 +21,7 @@ class Scheduler(Protocol):
     """
 
     def submit(self, requests: Sequence[JobRequest]) -> list[str]:
-        """Hand in jobs, all or none where the scheduler can; the identifier of each request, in order.
+        """Submit jobs, all or none where the scheduler can; the identifier of each request, in order.
 
         An array has one identifier, and those of its elements are `ID_INDEX`.
         """

@@ -7,6 +7,8 @@ from typing import Any
 
 from gridwright.units import format_bytes
 from gridwright.workload.diagnosis import bound_by, shares_of
+from gridwright.workload.guard import LaunchOutcome
+from gridwright.workload.messages import PlannedLaunch
 from gridwright.workload.traffic import Moved
 
 _KILLED = 128
@@ -14,87 +16,87 @@ _KILLED = 128
 
 
 def launch_record(
-    launch: dict[str, Any], outcome: dict[str, Any], moved: dict[str, Moved], *, node: str, oom_kills: int
+    launch: PlannedLaunch, outcome: LaunchOutcome, moved: dict[str, Moved], *, node: str, oom_kills: int
 ) -> dict[str, Any]:
     """The record of a launch as `LaunchRecord` has it; `launch` is its part of the request.
 
     `oom_kills` counts processes that the kernel killed for memory on the node meanwhile.
     """
-    real, user, system = outcome["real_s"], outcome["user_s"], outcome["system_s"]
+    real, user, system = outcome.real_s, outcome.user_s, outcome.system_s
     # A command declares nothing: what it waited for cannot be told by library.
-    declared = moved if launch["test"] is not None else {}
+    declared = moved if launch.test is not None else {}
     shares = shares_of(
         real_s=real,
         cpu_s=user + system,
-        core_wait_s=outcome["core_wait_s"],
-        memory_wait_s=outcome["memory_wait_s"] or 0.0,
+        core_wait_s=outcome.core_wait_s,
+        memory_wait_s=outcome.memory_wait_s or 0.0,
         waits={name: (each.read_wait_s, each.write_wait_s) for name, each in declared.items()},
     )
     reason = _reason(launch, outcome, oom_kills)
     cause, share = bound_by(shares)
-    if outcome["ended_by"] == "memory" or (reason and "for memory" in reason):
+    if outcome.ended_by == "memory" or (reason and "for memory" in reason):
         cause, share = "memory", None
     return {
-        "number": launch["number"],
-        "test": launch["label"],
-        "class": launch["class"],
-        "stream": launch["stream"],
+        "number": launch.number,
+        "test": launch.label,
+        "class": launch.class_,
+        "stream": launch.stream,
         "node": node,
-        "copy": launch["copy"],
-        "cores": launch["cores"],
-        "started": outcome["started"] or None,
-        "ended": outcome["ended"] or None,
+        "copy": launch.copy,
+        "cores": launch.cores,
+        "started": outcome.started or None,
+        "ended": outcome.ended or None,
         "real_s": real,
         "user_s": user,
         "system_s": system,
-        "memory_limit_bytes": launch["memory_bytes"],
-        "peak_memory_bytes": outcome["peak_memory_bytes"],
+        "memory_limit_bytes": launch.memory_bytes,
+        "peak_memory_bytes": outcome.peak_memory_bytes,
         **{
-            name: outcome[name]
+            name: getattr(outcome, name)
             for name in ("read_bytes", "written_bytes", "device_read_bytes", "device_written_bytes")
         },
         "libraries": {name: each._asdict() for name, each in declared.items()},
-        "core_wait_s": outcome["core_wait_s"],
-        "io_wait_s": max(0.0, real - user - system - outcome["core_wait_s"]) if real else None,
-        "memory_wait_s": outcome["memory_wait_s"],
+        "core_wait_s": outcome.core_wait_s,
+        "io_wait_s": max(0.0, real - user - system - outcome.core_wait_s) if real else None,
+        "memory_wait_s": outcome.memory_wait_s,
         "cpu_real_ratio": (user + system) / real if real > 0 else None,
         "bound_by": cause,
         "bound_share": share,
         "shares": shares,
-        "phases": outcome["phases"],
-        "exit_status": outcome["exit_status"],
-        "signal": _signal_name(outcome["signal"]) if outcome["signal"] else None,
+        "phases": outcome.phases,
+        "exit_status": outcome.exit_status,
+        "signal": _signal_name(outcome.signal) if outcome.signal else None,
         "ok": reason is None,
         "reason": reason,
     }
 
 
-def _reason(launch: dict[str, Any], outcome: dict[str, Any], oom_kills: int) -> str | None:
+def _reason(launch: PlannedLaunch, outcome: LaunchOutcome, oom_kills: int) -> str | None:
     """Why the launch failed, in one line; None if it did not."""
-    used, limit = format_bytes(outcome["peak_memory_bytes"]), format_bytes(launch["memory_bytes"])
+    used, limit = format_bytes(outcome.peak_memory_bytes), format_bytes(launch.memory_bytes)
     ended = {
         "stop": "interrupted",
-        "start": f"could not be started: {outcome['message']}",
+        "start": f"could not be started: {outcome.message}",
         "hang": "hangs in the kernel and cannot be ended: the file system does not answer",
-        "time": f"did not end within its time limit of {launch['time_limit_s']:g} s",
+        "time": f"did not end within its time limit of {launch.time_limit_s:g} s",
         "memory": f"used {used} of memory, above its limit of {limit}",
         "lost": "the process that watched it was killed",
     }
-    if outcome["ended_by"] is not None:
-        return ended[outcome["ended_by"]]
-    killed = outcome["signal"] == signal.SIGKILL or outcome["exit_status"] == _KILLED + signal.SIGKILL
+    if outcome.ended_by is not None:
+        return ended[outcome.ended_by]
+    killed = outcome.signal == signal.SIGKILL or outcome.exit_status == _KILLED + signal.SIGKILL
     if killed and oom_kills:
         return "killed by the kernel for memory (out of memory on the node or in its control group)"
-    if outcome["signal"]:
-        return f"killed by {_signal_name(outcome['signal'])}"
-    return _exit_reason(launch, outcome) if outcome["exit_status"] else None
+    if outcome.signal:
+        return f"killed by {_signal_name(outcome.signal)}"
+    return _exit_reason(launch, outcome) if outcome.exit_status else None
 
 
-def _exit_reason(launch: dict[str, Any], outcome: dict[str, Any]) -> str:
-    last = (str(outcome["output"]).strip().splitlines() or [""])[-1][:300]
-    if launch["test"] is not None and last:
+def _exit_reason(launch: PlannedLaunch, outcome: LaunchOutcome) -> str:
+    last = (str(outcome.output).strip().splitlines() or [""])[-1][:300]
+    if launch.test is not None and last:
         return last
-    return f"ended with exit status {outcome['exit_status']}{f': {last}' if last else ''}"
+    return f"ended with exit status {outcome.exit_status}{f': {last}' if last else ''}"
 
 
 def _signal_name(number: int) -> str:

@@ -11,7 +11,6 @@ Events (stdout), each with "event":
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import selectors
@@ -20,12 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.errors import ExitStatus, Finding, Problem
+from gridwright.messages import decode, encode
 from gridwright.runs.events import finding_event, problem_event
 from gridwright.schedulers.process_tree import adopt_orphans, descendants, kill_all
 from gridwright.workload.control_group import ControlGroup, remove_stale_groups
 from gridwright.workload.data_preparation import DataPreparation
 from gridwright.workload.data_set import DataSet
 from gridwright.workload.guard import GONE_S, GRACE_S
+from gridwright.workload.messages import RunRequest
 from gridwright.workload.private_directories import PrivateDirectories, remove_stale
 from gridwright.workload.running import Running
 from gridwright.workload.scales import scale
@@ -36,7 +37,7 @@ _LAST_WORDS_S = GRACE_S + GONE_S + 1.0
 
 def main() -> None:
     """Serve one request."""
-    agent = Agent(json.loads(_read_line()))
+    agent = Agent(decode(_read_line(), RunRequest))
     try:
         status = agent.run()
     except OSError as error:
@@ -67,15 +68,15 @@ def _read_line() -> bytes:
 class Agent:
     """One run of the workload on this node."""
 
-    def __init__(self, request: dict[str, Any]) -> None:
+    def __init__(self, request: RunRequest) -> None:
         self._request = request
-        self._libraries = {name: Path(path) for name, path in request["libraries"].items()}
+        self._libraries = {name: Path(path) for name, path in request.libraries.items()}
         self._selector = selectors.DefaultSelector()
         self._stop = False
 
     def say(self, event: dict[str, Any]) -> None:
         """Write an event; a reader that is gone is an order to stop."""
-        line = memoryview(json.dumps(event, separators=(",", ":")).encode() + b"\n")
+        line = memoryview(encode(event) + b"\n")
         try:
             while line:
                 line = line[os.write(1, line) :]
@@ -95,13 +96,13 @@ class Agent:
         self._selector.register(wake_read, selectors.EVENT_READ, lambda: os.read(wake_read, 512))
         self._selector.register(0, selectors.EVENT_READ, self._end_of_input)
         self._clear_leftovers()
-        if self._needs_data() and (failed := self._prepare()) is not None:
+        if self._request.needs_data and (failed := self._prepare()) is not None:
             return failed
         if self._stop:
             return ExitStatus.INTERRUPTED
-        if not self._needs_data():
+        if not self._request.needs_data:
             return self._launch_all()
-        data = DataSet.of(self._libraries["data"], scale(self._request["scale"]), self._request["seed"])
+        data = DataSet.of(self._libraries["data"], scale(self._request.scale), self._request.seed)
         with data.in_use():
             return self._launch_all()
 
@@ -122,9 +123,6 @@ class Agent:
             remedy = "nothing is to be done"
             self.say(finding_event(Finding("info", "workload-stale-removed", text, remedy)))
 
-    def _needs_data(self) -> bool:
-        return any(launch["test"] is not None for stream in self._request["streams"] for launch in stream)
-
     def _prepare(self) -> ExitStatus | None:
         """Have the data set ready; returns the status of a failure."""
         preparation = DataPreparation(self._request, self._selector, self.say)
@@ -141,7 +139,7 @@ class Agent:
 
     def _launch_all(self) -> ExitStatus:
         directories = PrivateDirectories.create(
-            self._libraries["work"], self._libraries["util"], keep=self._request["keep"]
+            self._libraries["work"], self._libraries["util"], keep=self._request.keep
         )
         groups = ControlGroup.for_run()
         running = Running(self._request, directories, groups, self._selector, self.say)
@@ -158,7 +156,7 @@ class Agent:
             directories.remove()
             if groups is not None:
                 groups.remove()
-        if self._request["keep"]:
+        if self._request.keep:
             self._tell_kept(directories)
         return ExitStatus.INTERRUPTED if self._stop else ExitStatus.DONE
 

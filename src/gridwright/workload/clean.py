@@ -39,28 +39,29 @@ def _remove(directory: Path) -> list[str]:
 
 def _remove_on_node(place: OnGrid, libraries: dict[str, Path], stop: threading.Event) -> list[str]:
     """The same by a job on a node: this machine may not see the library."""
+    from gridwright.messages import typed
     from gridwright.runs.worker_process import WorkerProcess
+    from gridwright.workload.messages import ChoreResult
 
-    request = {"only": "clean", "libraries": {name: str(path) for name, path in libraries.items()}}
     problems: list[Problem] = []
-    done: dict[str, list[str]] | None = None
+    done: ChoreResult | None = None
     with tempfile.TemporaryDirectory() as scratch:
         log = Path(scratch) / "log"
-        with WorkerProcess(place.agent, {**request, **place.facts}, log) as agent:
+        with WorkerProcess(place.agent, place.request(libraries), log) as agent:
             for event in agent.events(stop):
                 if event["event"] == "problem":
                     problems.append(Problem(**{key: event[key] for key in ("what", "where", "remedy")}))
                 elif event["event"] == "chore":
-                    done = event
+                    done = typed({key: event[key] for key in event if key != "event"}, ChoreResult)
     if stop.is_set():
         raise KeyboardInterrupt
-    if done is not None and done.get("locked"):
+    if done is not None and done.locked:
         raise _in_use(libraries["data"])
     if problems:
         raise GridwrightError(*problems, status=ExitStatus.ENVIRONMENT)
     if done is None:
         raise environment_error(f"the data were not removed: {agent.end}")
-    return done["removed"]
+    return done.removed
 
 
 def _in_use(directory: Path) -> GridwrightError:

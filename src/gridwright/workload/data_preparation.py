@@ -12,8 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 from gridwright.errors import ExitStatus, Problem
+from gridwright.messages import encode
 from gridwright.runs.events import problem_event
 from gridwright.workload.engines import absent_engines
+from gridwright.workload.messages import DataRequest, RunRequest
 
 _STOP_S = 1.0
 
@@ -23,7 +25,7 @@ class DataPreparation:
 
     def __init__(
         self,
-        request: dict[str, Any],
+        request: RunRequest,
         selector: selectors.BaseSelector,
         say: Callable[[dict[str, Any]], None],
     ) -> None:
@@ -45,11 +47,17 @@ class DataPreparation:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-        streams = [[launch["test"] for launch in stream] for stream in request["streams"]]
-        keys = ("libraries", "scale", "seed", "copies", "keep", "workers")
-        asked = {key: request[key] for key in keys} | {"streams": streams}
+        asked = DataRequest(
+            libraries=request.libraries,
+            scale=request.scale,
+            seed=request.seed,
+            copies=request.copies,
+            streams=[[launch.test for launch in stream] for stream in request.streams],
+            keep=request.keep,
+            workers=request.workers,
+        )
         if self._process.stdin is not None:
-            self._process.stdin.write(json.dumps(asked).encode() + b"\n")
+            self._process.stdin.write(encode(asked) + b"\n")
             self._process.stdin.flush()
         if self._process.stdout is not None:
             selector.register(self._process.stdout.fileno(), selectors.EVENT_READ, self._read)

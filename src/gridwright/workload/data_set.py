@@ -25,7 +25,7 @@ from gridwright.workload.scales import Scale
 from gridwright.workload.table_facts import TableFacts
 
 if TYPE_CHECKING:
-    from gridwright.workload.datasets.generate import Made
+    from gridwright.workload.messages import Made
 
 HOME = "gridwright-workload"
 MANIFEST = "manifest.json"

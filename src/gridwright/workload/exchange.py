@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gridwright.messages import encode
 from gridwright.runs.atomic import write_atomically
 from gridwright.runs.process import is_alive, process_facts
 from gridwright.schedulers.removal import remove_tree
@@ -84,21 +85,21 @@ class ExchangeDirectory:
         """Where a job, or a node, has its file of a kind."""
         return self.path / f"{name}{kind}"
 
-    def write(self, name: str, kind: str, document: dict[str, Any]) -> None:
-        """Write a document so that it is there whole, or not at all. Raises OSError."""
-        write_atomically(self.file(name, kind), json.dumps(document) + "\n")
+    def write(self, name: str, kind: str, message: object) -> None:
+        """Write a message so that it is there whole, or not at all. Raises OSError."""
+        write_atomically(self.file(name, kind), encode(message).decode() + "\n")
 
-    def read(self, name: str, kind: str) -> dict[str, Any] | None:
-        """Read a document; None if it is not there, or not whole. Raises OSError."""
+    def read(self, name: str, kind: str) -> object:
+        """Read a message, as plain data; None if it is not there, or not whole. Raises OSError."""
         try:
-            found: dict[str, Any] = json.loads(self.file(name, kind).read_bytes())
+            found: object = json.loads(self.file(name, kind).read_bytes())
         except (FileNotFoundError, ValueError):
             return None
         return found
 
-    def append(self, name: str, kind: str, *documents: dict[str, Any]) -> None:
-        """Add a line for each document. Raises OSError."""
-        lines = [json.dumps(each, separators=(",", ":")).encode() + b"\n" for each in documents]
+    def append(self, name: str, kind: str, *messages: object) -> None:
+        """Add a line for each message. Raises OSError."""
+        lines = [encode(each) + b"\n" for each in messages]
         fd = os.open(self.file(name, kind), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             os.write(fd, b"".join(lines))

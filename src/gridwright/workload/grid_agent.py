@@ -8,7 +8,6 @@ state directory that does not answer is noticed by the command.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import selectors
 import signal
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.errors import ExitStatus, Finding, GridwrightError, Problem
+from gridwright.messages import encode, plain
 from gridwright.runs.events import finding_event, problem_event
 from gridwright.schedulers.job import JobState
 from gridwright.schedulers.scheduler import Scheduler
@@ -25,6 +25,7 @@ from gridwright.workload.exchange import BEAT_S, REQUEST, SAMPLES, ExchangeDirec
 from gridwright.workload.grid_job import GridJob
 from gridwright.workload.grid_jobs import PREFIX, GridJobs
 from gridwright.workload.grid_running import GridRunning, job_request
+from gridwright.workload.messages import Chore, ChoreRequest, ChoreResult, GridRequest, RunRequest
 from gridwright.workload.scheduler_calls import SchedulerCalls
 
 _TICK_S = (0.05, 0.4)
@@ -40,12 +41,11 @@ _CHORE_TIME_S = 24 * 3600.0
 class GridAgent:
     """One run of the workload on the nodes of a grid.
 
-    `request` is that of `plan_request`, with `state`, the grid's state directory; with `only` it is a
-    chore and the libraries, and the answer an event `chore`.
+    Where it is asked for no run, all data sets are removed, and the answer is an event `chore`.
     """
 
     def __init__(
-        self, request: dict[str, Any], open_scheduler: Callable[[], Scheduler], output: int = 1
+        self, request: GridRequest, open_scheduler: Callable[[], Scheduler], output: int = 1
     ) -> None:
         self._request = request
         self._output = output
@@ -63,7 +63,7 @@ class GridAgent:
         if event["event"] not in ("progress", "sample"):
             self._happened = time.monotonic()
         self._told = time.monotonic()
-        line = memoryview(json.dumps(event, separators=(",", ":")).encode() + b"\n")
+        line = memoryview(encode(event) + b"\n")
         try:
             while line:
                 line = line[os.write(self._output, line) :]
@@ -104,7 +104,7 @@ class GridAgent:
                 problem_event(
                     Problem(
                         what=f"the workload cannot be run: {error.strerror or error}",
-                        where=str(error.filename or self._request["state"]),
+                        where=str(error.filename or self._request.state),
                         remedy="check that the grid's state directory is there, and who may write to it",
                     )
                 )
@@ -112,38 +112,39 @@ class GridAgent:
             return ExitStatus.ENVIRONMENT
 
     def _run(self) -> ExitStatus:
-        state = Path(self._request["state"])
+        state = Path(self._request.state)
         stale = dead_runs(state)
         self._exchange = ExchangeDirectory.create(state)
         self._jobs = GridJobs(self._exchange, self._calls, self._tell, self.say)
         try:
             self._clear(stale)
-            if "only" in self._request:
-                return self._do_only(self._request["only"])
+            run = self._request.run
+            if run is None:
+                return self._do_only("clean")
             result = self._chore("prepare")
             if self._stop:
                 return self._interrupted()
-            if result is None or result["exit"] != ExitStatus.DONE:
-                return ExitStatus(result["exit"]) if result is not None else ExitStatus.ENVIRONMENT
-            return self._launch_all()
+            if result is None or result.exit != ExitStatus.DONE:
+                return result.exit if result is not None else ExitStatus.ENVIRONMENT
+            return self._launch_all(run)
         except BaseException:
             self._cancel()
             raise
         finally:
             self._exchange.remove()
 
-    def _do_only(self, chore: str) -> ExitStatus:
+    def _do_only(self, chore: Chore) -> ExitStatus:
         result = self._chore(chore)
         if result is None:
             self._cancel()
             return ExitStatus.INTERRUPTED if self._stop else ExitStatus.ENVIRONMENT
-        self.say({"event": "chore"} | result)
-        return ExitStatus(result["exit"])
+        self.say({"event": "chore", **plain(result)})
+        return result.exit
 
     # The launches.
 
-    def _launch_all(self) -> ExitStatus:
-        running = GridRunning(self._request, self._exchange, self._jobs, self.say)
+    def _launch_all(self, run: RunRequest) -> ExitStatus:
+        running = GridRunning(run, self._exchange, self._jobs, self.say)
         running.begin()
         while not running.ended and not self._stop and not self._jobs.gone:
             self._turn()
@@ -161,7 +162,7 @@ class GridAgent:
             return ExitStatus.ENVIRONMENT
         if self._stop:
             return ExitStatus.INTERRUPTED
-        if running.strays and not self._request["keep"]:
+        if running.strays and not run.keep:
             self._tidy()
         return ExitStatus.DONE
 
@@ -219,11 +220,13 @@ class GridAgent:
 
     # Chores.
 
-    def _chore(self, chore: str, seconds: float | None = None) -> dict[str, Any] | None:
+    def _chore(self, chore: Chore, seconds: float | None = None) -> ChoreResult | None:
         """Have a node do something, for at most `seconds`; returns what came of it, None if nothing did."""
-        cores = self._request["workers"] if chore == "prepare" else 1
-        self._exchange.write(chore, REQUEST, self._request | {"chore": chore})
-        ended: list[GridJob] = []
+        run = self._request.run
+        cores = run.workers if run is not None and chore == "prepare" else 1
+        asked = ChoreRequest(chore, self._request.libraries, run if chore == "prepare" else None)
+        self._exchange.write(chore, REQUEST, asked)
+        ended: list[GridJob[ChoreResult]] = []
         self._jobs.add(
             GridJob(
                 chore,
@@ -234,6 +237,7 @@ class GridAgent:
                     time_limit_s=_CHORE_TIME_S if seconds is None else seconds,
                     restart=True,
                 ),
+                leaves=ChoreResult,
                 quiet_s=_CHORE_QUIET_S,
                 begun=lambda _: None,
                 ended=ended.append,
@@ -253,7 +257,7 @@ class GridAgent:
         text = f"node {node} was lost, or what ran jobs there, during the job {chore}: it was started again"
         self._tell(Finding("warning", "workload-requeued", text, f"see why {node} failed"))
 
-    def _chore_failed(self, job: GridJob) -> None:
+    def _chore_failed(self, job: GridJob[ChoreResult]) -> None:
         log = f"look into its log, {job.job.log}" if job.job and job.job.log else "see gridwright jobs"
         where = job.node
         what = f"the job {job.name} of the workload failed: {job.reason}"
@@ -262,7 +266,7 @@ class GridAgent:
     def _tidy(self) -> None:
         """Remove what launches left whose nodes were lost: a node sees the libraries, not this machine."""
         result = self._chore("tidy", _TIDY_S)
-        if result is None or result["exit"] != ExitStatus.DONE:
+        if result is None or result.exit != ExitStatus.DONE:
             self._cancel()
             text = (
                 f"directories of lost launches, .gridwright-workload-{self._exchange.run_id}-*, may be left"

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Generic, TypeVar
 
 from gridwright.schedulers.job import Job, JobRequest, JobState
 from gridwright.workload.exchange import Tail
+from gridwright.workload.messages import JobStart
+
+Result = TypeVar("Result")
 
 
 @dataclass(slots=True)
-class GridJob:
+class GridJob(Generic[Result]):
     """A job of the run, until its result is there or it is given up."""
 
     name: str
     """In the exchange directory."""
     request: JobRequest
+    leaves: type[Result]
+    """What kind of result it leaves."""
     quiet_s: float
     """A job that runs and for so long neither said anything nor ended hangs."""
-    begun: Callable[[GridJob], None]
+    begun: Callable[[GridJob[Result]], None]
     """Called each time it has started on a node."""
-    ended: Callable[[GridJob], None]
+    ended: Callable[[GridJob[Result]], None]
     """Called once."""
-    lost: Callable[[GridJob, str, bool], None]
+    lost: Callable[[GridJob[Result], str, bool], None]
     """Called each time its node, which is named, was lost and it starts again; and whether it had begun."""
     id: str | None = None
     submissions: int = 0
@@ -31,10 +36,10 @@ class GridJob:
     """Unix time of the last submission."""
     job: Job | None = None
     """As the scheduler saw it last."""
-    starts: list[dict[str, Any]] = field(default_factory=list)
+    starts: list[JobStart] = field(default_factory=list)
     on: str | None = None
     """The node on which it has begun, as far as is known."""
-    result: dict[str, Any] | None = None
+    result: Result | None = None
     reason: str = ""
     """Why there is no result."""
     node_lost: bool = False
@@ -52,7 +57,7 @@ class GridJob:
     def node(self) -> str | None:
         """Where it runs, or ran last."""
         if self.starts:
-            return str(self.starts[-1]["node"])
+            return self.starts[-1].node
         return self.job.node if self.job else None
 
     @property

@@ -9,15 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
-from gridwright.errors import Finding
+from gridwright.errors import Finding, environment_error
+from gridwright.messages import MessageError, typed
 from gridwright.schedulers.job import Job, JobState
 from gridwright.schedulers.scheduler import Scheduler
 from gridwright.workload.exchange import EVENTS, RESULT, STARTED, ExchangeDirectory, Tail
 from gridwright.workload.grid_job import GridJob, why_no_result
+from gridwright.workload.messages import JobStart
 from gridwright.workload.scheduler_calls import SchedulerCalls
 
+Left = TypeVar("Left")
 PREFIX = "workload-"
 MOST_SUBMISSIONS = 3
 """A job whose node is lost is handed in again until it was so often."""
@@ -50,9 +53,9 @@ class GridJobs:
         self._calls = calls
         self._tell = tell
         self._hear = hear
-        self._live: dict[str, GridJob] = {}
-        self._ready: list[GridJob] = []
-        self._uncertain: list[GridJob] = []
+        self._live: dict[str, GridJob[Any]] = {}
+        self._ready: list[GridJob[Any]] = []
+        self._uncertain: list[GridJob[Any]] = []
         self._superfluous: set[str] = set()
         self._polled = 0.0
         self._moved = time.monotonic()
@@ -70,11 +73,11 @@ class GridJobs:
         return not self._live
 
     @property
-    def live(self) -> list[GridJob]:
+    def live(self) -> list[GridJob[Any]]:
         """The jobs that have not ended."""
         return list(self._live.values())
 
-    def add(self, job: GridJob) -> None:
+    def add(self, job: GridJob[Any]) -> None:
         """Have a job handed in with the next turn."""
         self._live[job.name] = job
         self._ready.append(job)
@@ -114,33 +117,34 @@ class GridJobs:
             if job.name in results:
                 self._read_result(job)
 
-    def _read_starts(self, job: GridJob) -> None:
+    def _read_starts(self, job: GridJob[Any]) -> None:
         if job.started_tail is None:
             job.started_tail = Tail(self._exchange.file(job.name, STARTED))
-        for start in job.started_tail.read():
+        for start in [_agreed(job, each, JobStart) for each in job.started_tail.read()]:
             if job.on is not None:
                 self._lose(job, job.on)
             job.starts.append(start)
-            job.on = str(start["node"])
+            job.on = start.node
             job.heard = self._moved = time.monotonic()
             job.begun(job)
 
-    def _read_events(self, job: GridJob) -> None:
+    def _read_events(self, job: GridJob[Any]) -> None:
         if job.tail is None:
             job.tail = Tail(self._exchange.file(job.name, EVENTS))
         for event in job.tail.read():
             job.heard = self._moved = time.monotonic()
             self._hear(event)
 
-    def _read_result(self, job: GridJob) -> None:
-        job.result = self._exchange.read(job.name, RESULT)
-        if job.result is not None:
+    def _read_result(self, job: GridJob[Any]) -> None:
+        result = self._exchange.read(job.name, RESULT)
+        if result is not None:
+            job.result = _agreed(job, result, job.leaves)
             if job.restarts and job.id is not None:
                 # A node that was only cut off may answer when the job already runs on another, too.
                 self._superfluous.add(job.id)
             self._finish(job)
 
-    def _finish(self, job: GridJob) -> None:
+    def _finish(self, job: GridJob[Any]) -> None:
         del self._live[job.name]
         self._ready = [each for each in self._ready if each is not job]
         self._uncertain = [each for each in self._uncertain if each is not job]
@@ -170,7 +174,7 @@ class GridJobs:
 
         self._calls.ask(lambda scheduler: scheduler.submit(requests), submitted, failed)
 
-    def _is_in(self, job: GridJob, identifier: str) -> None:
+    def _is_in(self, job: GridJob[Any], identifier: str) -> None:
         job.id, job.job, job.missing_since, job.asked_to_end = identifier, None, None, None
         job.lost_here = 0
         job.heard = time.monotonic()
@@ -206,12 +210,12 @@ class GridJobs:
                 lambda scheduler: scheduler.jobs(asked.keys()), lambda jobs: self._compare(asked, jobs)
             )
 
-    def _hangs(self, job: GridJob) -> bool:
+    def _hangs(self, job: GridJob[Any]) -> bool:
         if job.job is None or job.job.state != JobState.RUNNING or job.asked_to_end is not None:
             return False
         return time.monotonic() - job.heard > (_START_S if job.on is None else job.quiet_s)
 
-    def _end(self, jobs: Sequence[GridJob]) -> None:
+    def _end(self, jobs: Sequence[GridJob[Any]]) -> None:
         """End jobs that hang; those that do not even end are given up later."""
         identifiers = [job.id for job in jobs if job.id is not None]
         for job in jobs:
@@ -219,7 +223,7 @@ class GridJobs:
             job.reason = f"node {job.node} does not answer: its job neither ended nor said anything in time"
         self._calls.ask(lambda scheduler: scheduler.cancel(identifiers), lambda _: None)
 
-    def _compare(self, asked: dict[str, GridJob], jobs: Sequence[Job]) -> None:
+    def _compare(self, asked: dict[str, GridJob[Any]], jobs: Sequence[Job]) -> None:
         found = {job.id: job for job in jobs}
         # What has ended meanwhile has its result by now.
         self._read_exchange()
@@ -233,14 +237,14 @@ class GridJobs:
                 self._see(job, state)
         self._tell_waiting()
 
-    def _missing(self, job: GridJob) -> None:
+    def _missing(self, job: GridJob[Any]) -> None:
         now = time.monotonic()
         job.missing_since = now if job.missing_since is None else job.missing_since
         if now - job.missing_since > _UNKNOWN_S:
             job.reason = "its scheduler no longer knows its job"
             self._finish(job)
 
-    def _see(self, job: GridJob, state: Job) -> None:
+    def _see(self, job: GridJob[Any], state: Job) -> None:
         before, job.job = job.job, state
         now = time.monotonic()
         if job.asked_to_end is not None and now - job.asked_to_end > _CANCELLED_S:
@@ -257,7 +261,7 @@ class GridJobs:
                 self._restarted(job, before, state)
                 job.lost_here = state.restarts
 
-    def _restarted(self, job: GridJob, before: Job | None, state: Job) -> None:
+    def _restarted(self, job: GridJob[Any], before: Job | None, state: Job) -> None:
         """Find out on which node a job was lost that its scheduler starts again."""
         if job.on is not None:
             # Where it runs on the node where it has begun, that is the new start.
@@ -266,7 +270,7 @@ class GridJobs:
         elif before is not None and before.node:
             self._lose(job, before.node)
 
-    def _lose(self, job: GridJob, node: str) -> None:
+    def _lose(self, job: GridJob[Any], node: str) -> None:
         begun, job.on = job.on is not None, None
         job.lost_on.append(node)
         job.restarts += 1
@@ -274,7 +278,7 @@ class GridJobs:
         job.heard = self._moved = time.monotonic()
         job.lost(job, node, begun)
 
-    def _end_without_result(self, job: GridJob, state: Job) -> None:
+    def _end_without_result(self, job: GridJob[Any], state: Job) -> None:
         if state.state == JobState.NODE_FAILED and not job.asked_to_end:
             node = job.on or job.node or "unknown"
             if job.submissions < MOST_SUBMISSIONS and not self.stopping:
@@ -318,7 +322,7 @@ class GridJobs:
             )
         )
 
-    def give_up(self, job: GridJob) -> None:
+    def give_up(self, job: GridJob[Any]) -> None:
         """Wait no longer for the last words of a job that was told to end."""
         job.reason = job.reason or "interrupted"
         self._finish(job)
@@ -353,3 +357,15 @@ class GridJobs:
             self._cancel = True
 
         self._calls.ask(cancel, cancelled, failed)
+
+
+def _agreed(job: GridJob[Any], data: object, kind: type[Left]) -> Left:
+    """What a job has left. Raises GridwrightError where it is of another release."""
+    try:
+        return typed(data, kind)
+    except MessageError as error:
+        raise environment_error(
+            f"the job {job.name} left what is not as agreed: {error}",
+            where=job.node,
+            remedy="install the same gridwright on all nodes",
+        ) from error

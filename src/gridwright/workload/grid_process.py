@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
-from typing import Any
 
+from gridwright.messages import decode, typed
 from gridwright.schedulers.scheduler import Scheduler
 from gridwright.workload.grid_agent import GridAgent
+from gridwright.workload.messages import GridRequest, GridSource
 
 
 def main() -> None:
@@ -16,19 +16,19 @@ def main() -> None:
     line = bytearray()
     while not line.endswith(b"\n") and (chunk := os.read(0, 1 << 16)):
         line += chunk
-    request: dict[str, Any] = json.loads(line)
+    request = decode(bytes(line), GridRequest)
     GridAgent(request, lambda: _open_scheduler(request)).serve()
     # A call of the scheduler that hangs is no reason to stay.
     os._exit(0)
 
 
-def _open_scheduler(request: dict[str, Any]) -> Scheduler:
+def _open_scheduler(request: GridRequest) -> Scheduler:
     from gridwright.grid.grid import Grid
     from gridwright.spec import parse_spec
 
-    # The text as the command read it: the file may have been changed meanwhile.
-    file = Path(request["spec_file"] or "grid.yaml")
-    spec = parse_spec(request["spec_text"], str(file), file.absolute().parent)
+    source = typed(request.grid, GridSource)
+    file = Path(source.spec_file or "grid.yaml")
+    spec = parse_spec(source.spec_text, str(file), file.absolute().parent)
     return Grid.open(spec).scheduler
 
 

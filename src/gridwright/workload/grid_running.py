@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable
 from typing import Any
 
 from gridwright.errors import Finding
@@ -17,6 +16,7 @@ from gridwright.workload.exchange import REQUEST, ExchangeDirectory
 from gridwright.workload.grid_job import GridJob
 from gridwright.workload.grid_jobs import GridJobs
 from gridwright.workload.guard import LaunchOutcome
+from gridwright.workload.messages import LaunchRequest, LaunchResult, PlannedLaunch, RunRequest
 from gridwright.workload.node_clocks import NodeClocks
 from gridwright.workload.scales import scale
 
@@ -43,15 +43,13 @@ def job_request(module: str, request_file: str, **fields: Any) -> JobRequest:  #
 class GridRunning:
     """Runs all streams; the jobs themselves are watched by `GridJobs`."""
 
-    def __init__(
-        self, request: Mapping[str, Any], exchange: ExchangeDirectory, jobs: GridJobs, say: Say
-    ) -> None:
+    def __init__(self, request: RunRequest, exchange: ExchangeDirectory, jobs: GridJobs, say: Say) -> None:
         self._request = request
         self._exchange = exchange
         self._jobs = jobs
         self._say = say
-        self._pending = [list(stream) for stream in request["streams"]]
-        self._scale = asdict(scale(request["scale"]))
+        self._pending = [list(stream) for stream in request.streams]
+        self._scale = scale(request.scale)
         self._losses: dict[str, list[str]] = {}
         self._clocks = NodeClocks()
         self._kept = False
@@ -86,7 +84,7 @@ class GridRunning:
         for finding in self._clocks.findings():
             self._say(finding_event(finding))
         if self._kept:
-            libraries = self._request["libraries"]
+            libraries = self._request.libraries
             text = f"the launches' directories were kept: .gridwright-workload-{self._exchange.run_id}-* in "
             text += f"{libraries['work']} and {libraries['util']} on the nodes"
             remedy = "remove them when you have seen them"
@@ -96,14 +94,14 @@ class GridRunning:
         if not self._pending[stream] or self._jobs.stopping:
             return
         launch = self._pending[stream].pop(0)
-        name = f"{launch['number']:04d}"
-        document = {
-            "launch": launch,
-            "libraries": self._request["libraries"],
-            "scale": self._scale,
-            "seed": self._request["seed"],
-            "keep": self._request["keep"],
-        }
+        name = f"{launch.number:04d}"
+        document = LaunchRequest(
+            launch=launch,
+            libraries=self._request.libraries,
+            scale=self._scale,
+            seed=self._request.seed,
+            keep=self._request.keep,
+        )
         self._exchange.write(name, REQUEST, document)
         self._jobs.add(
             GridJob(
@@ -111,35 +109,36 @@ class GridRunning:
                 job_request(
                     "launch_job",
                     str(self._exchange.file(name, REQUEST)),
-                    cores=launch["cores"],
-                    memory_bytes=launch["memory_bytes"] + HARNESS_BYTES,
-                    time_limit_s=launch["time_limit_s"] + LATE_S,
+                    cores=launch.cores,
+                    memory_bytes=launch.memory_bytes + HARNESS_BYTES,
+                    time_limit_s=launch.time_limit_s + LATE_S,
                     restart=True,
                 ),
-                quiet_s=launch["time_limit_s"] + LATE_S + _HANGS_S,
+                leaves=LaunchResult,
+                quiet_s=launch.time_limit_s + LATE_S + _HANGS_S,
                 begun=lambda job: self._begin(launch, job),
                 ended=lambda job: self._finish(launch, job),
                 lost=lambda job, node, begun: self._lose(launch, node, begun=begun),
             )
         )
 
-    def _begin(self, launch: dict[str, Any], job: GridJob) -> None:
+    def _begin(self, launch: PlannedLaunch, job: GridJob[LaunchResult]) -> None:
         started = {"event": "launch-started", "time": time.time(), "node": job.node}
-        self._say(started | {key: launch[key] for key in ("number", "label", "stream")})
+        self._say(started | {"number": launch.number, "label": launch.label, "stream": launch.stream})
 
-    def _lose(self, launch: dict[str, Any], node: str, *, begun: bool) -> None:
+    def _lose(self, launch: PlannedLaunch, node: str, *, begun: bool) -> None:
         self.strays = self.strays or begun
-        self._losses.setdefault(node, []).append(f"{launch['number']} ({launch['label']})")
-        lost = {"event": "launch-lost", "time": time.time(), "node": node, "number": launch["number"]}
+        self._losses.setdefault(node, []).append(f"{launch.number} ({launch.label})")
+        lost = {"event": "launch-lost", "time": time.time(), "node": node, "number": launch.number}
         self._say(lost | {"begun": begun})
 
-    def _finish(self, launch: dict[str, Any], job: GridJob) -> None:
+    def _finish(self, launch: PlannedLaunch, job: GridJob[LaunchResult]) -> None:
         if job.result is not None:
-            record, output = job.result["launch"], job.result["output"]
-            self._kept = self._kept or self._request["keep"]
-            if job.result["left"]:
+            record, output = job.result.launch, job.result.output
+            self._kept = self._kept or self._request.keep
+            if job.result.left:
                 text = f"directories of a launch could not be removed on {record['node']}: "
-                text += ", ".join(job.result["left"])
+                text += ", ".join(job.result.left)
                 self._say(finding_event(Finding("warning", "workload-left", text, "remove them by hand")))
         else:
             self.strays = self.strays or job.starts != []
@@ -152,23 +151,22 @@ class GridRunning:
             # It was never started: a run of one node does not record such either.
             return
         self._say({"event": "launch", "launch": record, "output": output})
-        self._hand_in_next(launch["stream"] - 1)
+        self._hand_in_next(launch.stream - 1)
 
 
-def _restarts(job: GridJob) -> int:
+def _restarts(job: GridJob[LaunchResult]) -> int:
     return max(job.restarts, job.job.restarts if job.job else 0, len(job.starts) - 1)
 
 
-def _lost_record(launch: dict[str, Any], job: GridJob) -> dict[str, Any]:
+def _lost_record(launch: PlannedLaunch, job: GridJob[LaunchResult]) -> dict[str, Any]:
     """The record of a launch of which nothing was accounted: figures that nobody measured are null."""
-    outcome = LaunchOutcome(launch["number"], ended_by="lost")
-    fields = {name: getattr(outcome, name) for name in LaunchOutcome.__slots__}
-    record = launch_record(launch, fields, {}, node=job.node or "unknown", oom_kills=0)
+    outcome = LaunchOutcome(launch.number, ended_by="lost")
+    record = launch_record(launch, outcome, {}, node=job.node or "unknown", oom_kills=0)
     unknown = ("real_s", "user_s", "system_s", "peak_memory_bytes", "read_bytes", "written_bytes")
     record |= dict.fromkeys((*unknown, "device_read_bytes", "device_written_bytes", "core_wait_s"))
     state = job.job
     if job.starts:
-        record["started"] = job.starts[-1]["time"]
+        record["started"] = job.starts[-1].time
         record["ended"] = state.ended if state else None
     if state is not None and state.state == JobState.OUT_OF_MEMORY:
         record["bound_by"] = "memory"

@@ -7,7 +7,6 @@ and ends everything when the agent closes its end of the control pipe, or dies.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import resource
 import select
@@ -19,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
+from gridwright.messages import encode
 from gridwright.schedulers.process_tree import (
     adopt_orphans,
     descendants,
@@ -122,17 +122,13 @@ def _guard(order: Order, traffic: int, group: ControlGroup | None, control: int,
         _close_all_but({0, 1, 2, traffic, control, result})
         outcome = _Guard(order, traffic, group, control).run()
         with os.fdopen(result, "wb") as file:
-            file.write(json.dumps(_fields(outcome)).encode())
+            file.write(encode(outcome))
     except BrokenPipeError:
         pass  # the agent is gone
     except BaseException:
         traceback.print_exc()
     finally:
         os._exit(0)
-
-
-def _fields(outcome: LaunchOutcome) -> dict[str, Any]:
-    return {name: getattr(outcome, name) for name in LaunchOutcome.__slots__}
 
 
 def _close_all_but(kept: set[int]) -> None:

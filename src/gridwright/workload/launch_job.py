@@ -1,8 +1,6 @@
 """The job of one launch on a node of a grid: does for it what the agent of a single node does for many.
 
-Its request: `launch` its part of the plan, `libraries` directories by name, `scale` all fields of it, `seed`,
-`keep`. Its result: `launch` the record, `output` what the launch printed, `left` directories
-that could not be removed.
+It is asked with a `LaunchRequest`, and leaves a `LaunchResult`.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ import os
 import resource
 import signal
 from pathlib import Path
-from typing import Any
 
 from gridwright.schedulers.process_tree import descendants, kill_all
 from gridwright.workload.account import launch_record
@@ -20,10 +17,10 @@ from gridwright.workload.control_group import ControlGroup
 from gridwright.workload.data_set import DataSet
 from gridwright.workload.guard import GONE_S, GRACE_S, LaunchOutcome
 from gridwright.workload.launcher import EndedLaunch, Launcher, Surroundings
+from gridwright.workload.messages import LaunchRequest, LaunchResult
 from gridwright.workload.node_job import NodeJob, serve
 from gridwright.workload.node_watch import NodeWatch
 from gridwright.workload.private_directories import PrivateDirectories
-from gridwright.workload.scales import Scale
 
 _LAST_WORDS_S = GRACE_S + GONE_S + 1.0
 
@@ -31,19 +28,19 @@ _LAST_WORDS_S = GRACE_S + GONE_S + 1.0
 class LaunchJob:
     """One launch, from its directories to its record."""
 
-    def __init__(self, job: NodeJob) -> None:
+    def __init__(self, job: NodeJob[LaunchRequest]) -> None:
         self._job = job
-        self._launch: dict[str, Any] = job.request["launch"]
-        self._result: dict[str, Any] | None = None
-        libraries = job.request["libraries"]
-        self._data = DataSet.of(Path(libraries["data"]), Scale(**job.request["scale"]), job.request["seed"])
+        self._launch = job.request.launch
+        self._result: LaunchResult | None = None
+        libraries = job.request.libraries
+        self._data = DataSet.of(Path(libraries["data"]), job.request.scale, job.request.seed)
         self._watch = NodeWatch(job.exchange, job.node, libraries, job.selector, self._first_here)
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> LaunchResult:
         """Run it to its end; returns the result, also of a launch that could not be started."""
         try:
             with contextlib.ExitStack() as held:
-                if self._launch["test"] is not None:
+                if self._launch.test is not None:
                     held.enter_context(self._data.in_use())
                 self._run()
         except OSError as error:
@@ -52,16 +49,16 @@ class LaunchJob:
 
     def _run(self) -> None:
         request = self._job.request
-        work, util = (Path(request["libraries"][name]) for name in ("work", "util"))
-        copy = self._launch["copy"]
+        work, util = (Path(request.libraries[name]) for name in ("work", "util"))
+        copy = self._launch.copy
         surroundings = Surroundings(
             node=self._job.node,
-            libraries=request["libraries"],
-            settings=request["scale"]["settings"],
-            tables={copy: self._data.facts(copy)} if self._launch["test"] is not None else {},
-            keep=request["keep"],
+            libraries=request.libraries,
+            settings=request.scale.settings,
+            tables={copy: self._data.facts(copy)} if self._launch.test is not None else {},
+            keep=request.keep,
         )
-        directories = PrivateDirectories.create(work, util, keep=request["keep"], run=self._job.exchange.path)
+        directories = PrivateDirectories.create(work, util, keep=request.keep, run=self._job.exchange.path)
         groups = ControlGroup.for_run()
         launcher = Launcher(surroundings, directories, groups, self._job.selector, self._hear)
         try:
@@ -81,23 +78,22 @@ class LaunchJob:
 
     def _first_here(self) -> None:
         """The first launch on this node takes the tables out of its page cache."""
-        if self._launch["test"] is not None:
+        if self._launch.test is not None:
             with contextlib.suppress(OSError):
                 self._data.evict()
 
     def _hear(self, ended: EndedLaunch) -> None:
         self._watch.leave()
-        self._result = {"launch": ended.record, "output": ended.output, "left": ended.left}
+        self._result = LaunchResult(ended.record, ended.output, ended.left)
 
-    def _failed(self, message: str) -> dict[str, Any]:
+    def _failed(self, message: str) -> LaunchResult:
         ended_by = "stop" if self._job.stopped else "start"
-        outcome = LaunchOutcome(self._launch["number"], ended_by=ended_by, message=message)
-        fields = {name: getattr(outcome, name) for name in LaunchOutcome.__slots__}
-        record = launch_record(self._launch, fields, {}, node=self._job.node, oom_kills=0)
-        return {"launch": record, "output": "", "left": []}
+        outcome = LaunchOutcome(self._launch.number, ended_by=ended_by, message=message)
+        record = launch_record(self._launch, outcome, {}, node=self._job.node, oom_kills=0)
+        return LaunchResult(record, "", [])
 
 
-def run_launch(job: NodeJob) -> dict[str, Any]:
+def run_launch(job: NodeJob[LaunchRequest]) -> LaunchResult:
     """Run the launch of a job."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     # Launches beside it hand over their counters; the guard gives this one its old limit back.
@@ -106,4 +102,4 @@ def run_launch(job: NodeJob) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    serve(run_launch)
+    serve(LaunchRequest, run_launch)

@@ -1,6 +1,6 @@
 """The process of one launch of a test: `python -m gridwright.workload.launched`.
 
-Reads its request, a JSON document, from the file descriptor named in argument 1, and counts its
+Reads its request, a `ProgramRequest`, from the file descriptor named in argument 1, and counts its
 traffic in the memory file named in argument 2. The exit status says how the test ended; the last
 line on stderr says why.
 """
@@ -8,17 +8,15 @@ line on stderr says why.
 from __future__ import annotations
 
 import errno
-import json
 import os
 import sys
 import warnings
 from enum import IntEnum
-from pathlib import Path
-from typing import Any
 
+from gridwright.messages import decode
 from gridwright.workload.launch import Launch, WrongAnswer
+from gridwright.workload.program_request import ProgramRequest
 from gridwright.workload.programs import registry
-from gridwright.workload.table_facts import TableFacts
 from gridwright.workload.traffic import LaunchTraffic
 
 
@@ -35,22 +33,19 @@ class Ended(IntEnum):
 def main() -> None:
     """Run the test that was asked for."""
     with os.fdopen(int(sys.argv[1]), "rb") as file:
-        request: dict[str, Any] = json.loads(file.read())
+        request = decode(file.read(), ProgramRequest)
     traffic = LaunchTraffic(int(sys.argv[2]))
     warnings.simplefilter("ignore")
     launch = Launch(
-        work=Path(request["work"]),
-        util=Path(request["util"]),
-        tables={
-            name: TableFacts(**(facts | {"path": Path(facts["path"])}))
-            for name, facts in request["tables"].items()
-        },
+        work=request.work,
+        util=request.util,
+        tables=request.tables,
         traffic=traffic,
-        cores=request["cores"],
-        memory_bytes=request["memory_bytes"],
-        settings=request["settings"],
+        cores=request.cores,
+        memory_bytes=request.memory_bytes,
+        settings=request.settings,
     )
-    status, message = run(request["test"], launch)
+    status, message = run(request.test, launch)
     if message:
         print(message, file=sys.stderr, flush=True)  # noqa: T201 - the launch's log
     sys.stdout.flush()

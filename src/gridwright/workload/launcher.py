@@ -6,23 +6,25 @@ The agent of one node runs many at once with it, the job of one launch exactly o
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import selectors
 import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gridwright.messages import MessageError, decode, encode
 from gridwright.schedulers.process_tree import children, descendants, kill_all
 from gridwright.workload.account import launch_record, oom_kills
 from gridwright.workload.control_group import ControlGroup
 from gridwright.workload.engines import engine_environment
 from gridwright.workload.guard import GONE_S, LaunchOutcome, Order, fork_guard
+from gridwright.workload.messages import PlannedLaunch
 from gridwright.workload.private_directories import PrivateDirectories
+from gridwright.workload.program_request import ProgramRequest
 from gridwright.workload.table_facts import TableFacts
 from gridwright.workload.traffic import LaunchTraffic
 
@@ -59,7 +61,7 @@ class Surroundings:
 class LiveLaunch:
     """A launch that runs."""
 
-    launch: dict[str, Any]
+    launch: PlannedLaunch
     guard: int
     control: int
     result: int
@@ -74,7 +76,7 @@ class LiveLaunch:
 class EndedLaunch:
     """A launch that has ended. Its counters are unmapped when the one who hears of it returns."""
 
-    launch: dict[str, Any]
+    launch: PlannedLaunch
     record: dict[str, Any]
     """As `LaunchRecord` has it."""
     output: str
@@ -102,16 +104,16 @@ class Launcher:
         self._ended = ended
         self.live: dict[int, LiveLaunch] = {}
 
-    def start(self, launch: dict[str, Any]) -> LiveLaunch:
+    def start(self, launch: PlannedLaunch) -> LiveLaunch:
         """Start a launch, its part of the plan. The caller must have no threads. Raises OSError."""
-        group = self._groups.for_launch(launch["number"]) if self._groups else None
+        group = self._groups.for_launch(launch.number) if self._groups else None
         traffic_fd = LaunchTraffic.create()
         before = oom_kills()
         guard, control, result = fork_guard(self._order(launch), traffic_fd, group)
         live = LiveLaunch(
             launch, guard, control, result, LaunchTraffic(traffic_fd), traffic_fd, before, group
         )
-        self.live[launch["number"]] = live
+        self.live[launch.number] = live
         self._selector.register(result, selectors.EVENT_READ, lambda: self._hear(live))
         return live
 
@@ -125,51 +127,47 @@ class Launcher:
         while self.live and time.monotonic() < deadline:
             turn()
 
-    def _order(self, launch: dict[str, Any]) -> Order:
-        work, util = self._directories.of_launch(launch["number"], launch["label"])
+    def _order(self, launch: PlannedLaunch) -> Order:
+        work, util = self._directories.of_launch(launch.number, launch.label)
         request = None
-        if launch["test"] is not None:
-            tables = {
-                name: asdict(facts) | {"path": str(facts.path)}
-                for name, facts in self._surroundings.tables[launch["copy"]].items()
-                if name in launch["tables"]
-            }
-            request = json.dumps(
-                {
-                    "test": launch["test"],
-                    "work": str(work),
-                    "util": str(util),
-                    "tables": tables,
-                    "cores": launch["cores"],
-                    "memory_bytes": launch["memory_bytes"],
-                    "settings": self._surroundings.settings,
-                }
-            ).encode()
+        if launch.test is not None:
+            known = self._surroundings.tables[launch.copy]
+            request = encode(
+                ProgramRequest(
+                    test=launch.test,
+                    work=work,
+                    util=util,
+                    tables={name: facts for name, facts in known.items() if name in launch.tables},
+                    cores=launch.cores,
+                    memory_bytes=launch.memory_bytes,
+                    settings=dict(self._surroundings.settings),
+                )
+            )
         return Order(
-            number=launch["number"],
-            arguments=_COMMAND if launch["test"] is not None else launch["command"],
+            number=launch.number,
+            arguments=_COMMAND if launch.test is not None else launch.command,
             environment=self._environment(launch, work, util),
             work=work,
             util=util,
-            memory_bytes=launch["memory_bytes"],
-            time_limit_s=launch["time_limit_s"],
+            memory_bytes=launch.memory_bytes,
+            time_limit_s=launch.time_limit_s,
             keep=self._surroundings.keep,
             request=request,
         )
 
-    def _environment(self, launch: dict[str, Any], work: Path, util: Path) -> dict[str, str]:
+    def _environment(self, launch: PlannedLaunch, work: Path, util: Path) -> dict[str, str]:
         ours = {
             "GRIDWRIGHT_DATA": str(self._surroundings.libraries["data"]),
             "GRIDWRIGHT_WORK": str(work),
             "GRIDWRIGHT_UTIL": str(util),
-            "GRIDWRIGHT_CORES": str(launch["cores"]),
-            "GRIDWRIGHT_MEMORY": str(launch["memory_bytes"]),
+            "GRIDWRIGHT_CORES": str(launch.cores),
+            "GRIDWRIGHT_MEMORY": str(launch.memory_bytes),
             "TMPDIR": str(work),
         }
-        if launch["test"] is None:
+        if launch.test is None:
             return dict(os.environ) | ours
         kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        return kept | ours | engine_environment(launch["cores"])
+        return kept | ours | engine_environment(launch.cores)
 
     def _hear(self, live: LiveLaunch) -> None:
         chunk = os.read(live.result, 1 << 16)
@@ -188,20 +186,19 @@ class Launcher:
 
     def _finish(self, live: LiveLaunch) -> None:
         try:
-            outcome: dict[str, Any] = json.loads(live.answer)
-        except ValueError:
+            outcome = decode(live.answer, LaunchOutcome)
+        except MessageError:
             self._end_strays()
-            lost = LaunchOutcome(live.launch["number"], ended_by="lost")
-            outcome = {name: getattr(lost, name) for name in LaunchOutcome.__slots__}
-        if live.control < 0 and outcome["ended_by"] is None and outcome["signal"] == signal.SIGTERM:
+            outcome = LaunchOutcome(live.launch.number, ended_by="lost")
+        if live.control < 0 and outcome.ended_by is None and outcome.signal == signal.SIGTERM:
             # A scheduler sends its order to stop to all processes of a job: the guard may come second.
-            outcome["ended_by"] = "stop"
-        kills = max(outcome["oom_kills"], oom_kills() - live.oom_kills)
+            outcome.ended_by = "stop"
+        kills = max(outcome.oom_kills, oom_kills() - live.oom_kills)
         record = launch_record(
             live.launch, outcome, live.traffic.totals(), node=self._surroundings.node, oom_kills=kills
         )
-        del self.live[live.launch["number"]]
-        self._ended(EndedLaunch(live.launch, record, outcome["output"], outcome["left"], live.traffic))
+        del self.live[live.launch.number]
+        self._ended(EndedLaunch(live.launch, record, outcome.output, outcome.left, live.traffic))
         live.traffic.close()
         os.close(live.traffic_fd)
 

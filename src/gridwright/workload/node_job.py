@@ -8,7 +8,6 @@ node was lost after it had written that, has nothing to do.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import selectors
 import signal
@@ -17,18 +16,21 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+from gridwright.messages import MessageError, decode
 from gridwright.schedulers.process_tree import adopt_orphans
 from gridwright.workload.exchange import EVENTS, REQUEST, RESULT, STARTED, ExchangeDirectory, Heartbeat
+from gridwright.workload.messages import JobStart
 
 TICK_S = 0.2
+Asked = TypeVar("Asked")
 
 
-class NodeJob:
+class NodeJob(Generic[Asked]):
     """A job on a node: its loop, and whether it was told to stop."""
 
-    def __init__(self, request: dict[str, Any], exchange: ExchangeDirectory, name: str) -> None:
+    def __init__(self, request: Asked, exchange: ExchangeDirectory, name: str) -> None:
         self.request = request
         self.exchange = exchange
         self.name = name
@@ -62,19 +64,21 @@ class NodeJob:
         self.stopped = True
 
 
-def serve(work: Callable[[NodeJob], dict[str, Any]]) -> None:
+def serve(kind: type[Asked], work: Callable[[NodeJob[Asked]], object]) -> None:
     """Do what the request in argument 1 asks for, and write what came of it."""
     path = Path(sys.argv[1])
     exchange, name = ExchangeDirectory(path.parent), path.name.removesuffix(REQUEST)
     try:
         if exchange.file(name, RESULT).exists():
             return
-        job = NodeJob(json.loads(path.read_bytes()), exchange, name)
+        job = NodeJob(decode(path.read_bytes(), kind), exchange, name)
         job.heed_orders()
-        exchange.append(name, STARTED, {"node": job.node, "time": time.time(), "pid": os.getpid()})
+        exchange.append(name, STARTED, JobStart(job.node, time.time(), os.getpid()))
     except FileNotFoundError:
         # The run is over.
         return
+    except MessageError as error:
+        sys.exit(f"{path.name} is not as agreed: {error}: install the same gridwright on all nodes")
     result = work(job)
     with contextlib.suppress(FileNotFoundError):
         exchange.write(name, RESULT, result)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gridwright.errors import environment_error, input_error
 from gridwright.grid.grid import Grid
+from gridwright.workload.messages import GridSource
 from gridwright.workload.session import OnGrid
 
 
@@ -31,9 +32,9 @@ def on_grid(grid: Grid) -> OnGrid | None:
             "or leave the workload out: gridwright prove --skip workload",
         )
     up = grid.up()
-    facts = {
-        "state": str(grid.state),
-        "spec_text": spec.source_text,
-        "spec_file": str(spec.file) if spec.file else None,
-    }
-    return OnGrid(facts=facts, nodes=[node.name for node in up], cores=min(max(1, node.cores) for node in up))
+    return OnGrid(
+        state=str(grid.state),
+        facts=GridSource(spec.source_text, str(spec.file) if spec.file else None),
+        nodes=[node.name for node in up],
+        cores=min(max(1, node.cores) for node in up),
+    )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gridwright.errors import GridwrightError, Problem
 from gridwright.machine import physical_cores
 from gridwright.spec import GridSpec
 from gridwright.spec.model import LibraryName
 from gridwright.workload.matrix import MAX_STREAMS, Matrix, MatrixEntry
+from gridwright.workload.messages import PlannedLaunch, RunRequest
 from gridwright.workload.programs import registry
 from gridwright.workload.scales import Scale
 
@@ -83,7 +83,7 @@ def library_directories(spec: GridSpec) -> dict[str, Path]:
 
 def plan_request(
     options: WorkloadOptions, libraries: Mapping[str, Path], *, node: str, cores: int | None = None
-) -> dict[str, Any]:
+) -> RunRequest:
     """The request of an agent: every launch of every stream with its limits.
 
     `cores` are those of the smallest node, by default of this one. Tests read the copy of the data of
@@ -100,34 +100,34 @@ def plan_request(
             number += 1
             planned.append(_launch(entry, options, number=number, stream=stream, copies=copies, cores=cores))
         streams.append(planned)
-    return {
-        "node": node,
-        "libraries": {name: str(path) for name, path in libraries.items()},
-        "scale": options.scale.name,
-        "seed": options.seed,
-        "copies": copies,
-        "streams": streams,
-        "keep": options.keep,
-        "workers": cores,
-    }
+    return RunRequest(
+        node=node,
+        libraries={name: str(path) for name, path in libraries.items()},
+        scale=options.scale.name,
+        seed=options.seed,
+        copies=copies,
+        streams=streams,
+        keep=options.keep,
+        workers=cores,
+    )
 
 
 def _launch(
     entry: MatrixEntry, options: WorkloadOptions, *, number: int, stream: int, copies: int, cores: int
-) -> dict[str, Any]:
+) -> PlannedLaunch:
     program = registry.program(entry.test) if entry.test else None
     threaded = program is not None and program.threaded
     threads = min(options.threads or DEFAULT_THREADS, cores)
-    return {
-        "number": number,
-        "test": entry.test,
-        "label": entry.label,
-        "class": program.class_ if program else "command",
-        "command": list(entry.command or ()),
-        "tables": list(program.tables) if program else [],
-        "stream": stream + 1,
-        "copy": stream % copies,
-        "cores": entry.cores or (threads if threaded else 1),
-        "memory_bytes": entry.memory or options.memory_bytes or options.scale.memory_bytes,
-        "time_limit_s": entry.time_limit or options.time_limit_s or options.scale.time_limit_s,
-    }
+    return PlannedLaunch(
+        number=number,
+        test=entry.test,
+        label=entry.label,
+        class_=program.class_ if program else "command",
+        command=list(entry.command or ()),
+        tables=list(program.tables) if program else [],
+        stream=stream + 1,
+        copy=stream % copies,
+        cores=entry.cores or (threads if threaded else 1),
+        memory_bytes=entry.memory or options.memory_bytes or options.scale.memory_bytes,
+        time_limit_s=entry.time_limit or options.time_limit_s or options.scale.time_limit_s,
+    )

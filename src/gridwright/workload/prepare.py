@@ -1,13 +1,12 @@
 """The process that has the data set ready: checks space, makes what is missing, empties the cache.
 
-Reads one request on stdin (see `main`), answers in events on stdout, a JSON document a line:
+Reads one request on stdin, answers in events on stdout, a JSON document a line:
 `data` how far it is · `table` one was made · `ready` · `problem`. SIGTERM, the end of stdin and
 the death of its parent are orders to stop.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import selectors
 import signal
@@ -21,11 +20,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from gridwright.errors import GridwrightError, environment_error
+from gridwright.messages import decode, encode
 from gridwright.runs.events import problem_event
 from gridwright.schedulers.process_tree import die_with_parent
 from gridwright.workload.data_set import DataSet, Locked
 from gridwright.workload.datasets.catalogue import TABLES
-from gridwright.workload.datasets.generate import Made
+from gridwright.workload.messages import DataRequest, TableAnswer, TableRequest
 from gridwright.workload.programs import registry
 from gridwright.workload.scales import scale
 from gridwright.workload.space import check_space, needs, table_bytes
@@ -124,15 +124,9 @@ def _feed(writer: _Writer, data: DataSet, pending: list[tuple[str, int]]) -> Non
         return
     name, copy = writer.task
     writer.path = data.path(name, copy, TABLES[name].format)
-    request = {
-        "table": name,
-        "path": str(writer.path),
-        "units": data.scale.units,
-        "seed": data.seed,
-        "copy": copy,
-    }
+    request = TableRequest(name, str(writer.path), data.scale.units, data.seed, copy)
     pipe = _pipe(writer.process.stdin)
-    pipe.write(json.dumps(request).encode() + b"\n")
+    pipe.write(encode(request) + b"\n")
     pipe.flush()
 
 
@@ -145,19 +139,19 @@ def _finish(writer: _Writer, data: DataSet, emit: Emit) -> None:
             where=str(writer.path),
             remedy="look for an out-of-memory kill in `dmesg`, then run again: what is whole is kept",
         )
-    answer = json.loads(line)
-    if "error" in answer:
+    answer = decode(line, TableAnswer)
+    made = answer.made
+    if made is None:
         raise _failed(answer)
-    made = Made(**answer["made"])
     if writer.path is not None:
         data.record({f"{copy}/{name}": (writer.path, made)})
     emit({"event": "table", "table": name, "copy": copy, "bytes": made.bytes_, "sha256": made.sha256})
 
 
-def _failed(answer: dict[str, Any]) -> GridwrightError:
+def _failed(answer: TableAnswer) -> GridwrightError:
     return environment_error(
-        f"the data cannot be written: {answer['error']}",
-        where=answer["path"],
+        f"the data cannot be written: {answer.error}",
+        where=answer.path,
         remedy="mend that, then run again: tables that are whole are kept",
     )
 
@@ -169,16 +163,12 @@ def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
 
 
 def main() -> None:
-    """Serve one request.
-
-    `{"libraries": {"data", "work", "util"}, "scale", "seed", "copies", "streams", "keep",
-    "workers"}`: directories by library, and the streams as lists of tests, null for a command.
-    """
+    """Serve one request, a `DataRequest`."""
     die_with_parent(int(sys.argv[1]))
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: stop.set())
-    request = json.loads(sys.stdin.readline())
+    request = decode(sys.stdin.readline(), DataRequest)
     try:
         _serve(request, stop)
     except Stopped:
@@ -189,26 +179,25 @@ def main() -> None:
     except OSError as error:
         found = environment_error(
             f"the data set cannot be made ready: {error.strerror or error}",
-            where=str(error.filename or request["libraries"]["data"]),
+            where=str(error.filename or request.libraries["data"]),
             remedy="check that the directory exists, and who may write there",
         )
         _say(problem_event(found.problems[0]) | {"exit": found.status})
 
 
-def _serve(request: dict[str, Any], stop: threading.Event) -> None:
-    libraries = {name: Path(path) for name, path in request["libraries"].items()}
-    chosen = scale(request["scale"])
-    data = DataSet.of(libraries["data"], chosen, request["seed"])
-    streams: list[list[str | None]] = request["streams"]
-    tests = {test for stream in streams for test in stream if test is not None}
+def _serve(request: DataRequest, stop: threading.Event) -> None:
+    libraries = {name: Path(path) for name, path in request.libraries.items()}
+    chosen = scale(request.scale)
+    data = DataSet.of(libraries["data"], chosen, request.seed)
+    tests = {test for stream in request.streams for test in stream if test is not None}
     tables = {table for test in tests for table in registry.program(test).tables}
-    missing = missing_tables(data, tables, request["copies"])
-    check_space(libraries, needs(chosen, missing, streams, keep=request["keep"]))
+    missing = missing_tables(data, tables, request.copies)
+    check_space(libraries, needs(chosen, missing, request.streams, keep=request.keep))
     began = time.monotonic()
-    prepare(data, tables, request["copies"], workers=request["workers"], emit=_say, stopped=stop.is_set)
+    prepare(data, tables, request.copies, workers=request.workers, emit=_say, stopped=stop.is_set)
     data.evict()
     entries = data.entries()
-    wanted = [entries[f"{copy}/{name}"] for copy in range(request["copies"]) for name in sorted(tables)]
+    wanted = [entries[f"{copy}/{name}"] for copy in range(request.copies) for name in sorted(tables)]
     _say(
         {
             "event": "ready",
@@ -222,7 +211,7 @@ def _serve(request: dict[str, Any], stop: threading.Event) -> None:
 
 
 def _say(event: dict[str, Any]) -> None:
-    os.write(sys.stdout.fileno(), json.dumps(event).encode() + b"\n")
+    os.write(sys.stdout.fileno(), encode(event) + b"\n")
 
 
 if __name__ == "__main__":

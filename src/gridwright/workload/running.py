@@ -14,6 +14,7 @@ from gridwright.runs.events import finding_event
 from gridwright.workload.control_group import ControlGroup
 from gridwright.workload.data_set import DataSet
 from gridwright.workload.launcher import EndedLaunch, Launcher, Surroundings
+from gridwright.workload.messages import RunRequest
 from gridwright.workload.node_samples import NodeSampler
 from gridwright.workload.private_directories import PrivateDirectories
 from gridwright.workload.scales import scale
@@ -26,7 +27,7 @@ class Running:
 
     def __init__(
         self,
-        request: dict[str, Any],
+        request: RunRequest,
         directories: PrivateDirectories,
         groups: ControlGroup | None,
         selector: selectors.BaseSelector,
@@ -34,16 +35,16 @@ class Running:
     ) -> None:
         self._request = request
         self._say = say
-        self._pending = [list(stream) for stream in request["streams"]]
+        self._pending = [list(stream) for stream in request.streams]
         self._stopping = False
-        chosen = scale(request["scale"])
-        data = DataSet.of(Path(request["libraries"]["data"]), chosen, request["seed"])
+        chosen = scale(request.scale)
+        data = DataSet.of(Path(request.libraries["data"]), chosen, request.seed)
         surroundings = Surroundings(
-            node=request["node"],
-            libraries=request["libraries"],
+            node=request.node,
+            libraries=request.libraries,
             settings=chosen.settings,
-            tables={copy: data.facts(copy) for copy in range(request["copies"])},
-            keep=request["keep"],
+            tables={copy: data.facts(copy) for copy in range(request.copies)},
+            keep=request.keep,
         )
         self._launcher = Launcher(surroundings, directories, groups, selector, self._finish)
         self._sampler = NodeSampler(self._devices())
@@ -82,7 +83,7 @@ class Running:
 
     def _devices(self) -> dict[str, str | None]:
         found: dict[str, str | None] = {}
-        for name, path in self._request["libraries"].items():
+        for name, path in self._request.libraries.items():
             mount = describe_mount(Path(path))
             found[name] = mount.device
             self._say({"event": "device", "library": name, "device": mount.to_record()})
@@ -94,7 +95,7 @@ class Running:
         launch = self._pending[stream].pop(0)
         self._launcher.start(launch)
         started = {"event": "launch-started", "time": time.time()}
-        self._say(started | {key: launch[key] for key in ("number", "label", "stream")})
+        self._say(started | {"number": launch.number, "label": launch.label, "stream": launch.stream})
 
     def _finish(self, ended: EndedLaunch) -> None:
         self._sampler.add_ended(ended.traffic)
@@ -102,4 +103,4 @@ class Running:
         if ended.left:
             text = f"directories of a launch could not be removed: {', '.join(ended.left)}"
             self._say(finding_event(Finding("warning", "workload-left", text, "remove them by hand")))
-        self._start_next(ended.launch["stream"] - 1)
+        self._start_next(ended.launch.stream - 1)

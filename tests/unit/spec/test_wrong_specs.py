@@ -33,9 +33,9 @@ def refuse(text: str | bytes) -> GridwrightError:
 
 @pytest.mark.parametrize("name", WRONG)
 def test_message(name: str, snapshot: SnapshotAssertion) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     error = refuse(WRONG[name])
-    assert time.monotonic() - started < 10, "a wrong spec must be refused quickly"
+    assert time.process_time() - started < 10, "a wrong spec must be refused quickly"
     assert error.status is ExitStatus.INPUT
     assert str(error) == snapshot
 
@@ -132,10 +132,10 @@ def test_a_damaged_spec_raises_only_our_error(data: st.DataObject) -> None:
     "unit", ["[", "{", "- ", "? ", "a b ", "a\n", "\n", "#\n", "&a ", "!a ", "'a\n", "a: |\n ", "*a "]
 )
 def test_the_largest_junk_is_refused_in_seconds(unit: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(GridwrightError):
         parse_spec(unit * (GRID_SPEC.max_bytes // len(unit)))
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < 20
 
 
 def test_a_message_names_the_value_given() -> None:

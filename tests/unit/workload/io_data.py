@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gridwright.workload.datasets.catalogue import TABLES
-from gridwright.workload.datasets.generate import Made, write_table
+from gridwright.workload.datasets.generate import write_table
 from gridwright.workload.launch import Launch
+from gridwright.workload.messages import Made
 from gridwright.workload.table_facts import TableFacts
 from gridwright.workload.traffic import LaunchTraffic
 

@@ -10,13 +10,16 @@ from typing import Any
 
 import pytest
 
-from gridwright.errors import Finding, GridwrightError, environment_error, input_error
+from gridwright.errors import ExitStatus, Finding, GridwrightError, environment_error, input_error
 from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, NodeState
 from gridwright.workload import grid_jobs as module
 from gridwright.workload.exchange import RESULT, STARTED, ExchangeDirectory
 from gridwright.workload.grid_job import GridJob
 from gridwright.workload.grid_jobs import GridJobs
+from gridwright.workload.messages import ChoreResult, JobStart
 from gridwright.workload.scheduler_calls import SchedulerCalls
+
+DONE = ChoreResult(ExitStatus.DONE, ["x"])
 
 
 class Scripted:
@@ -80,10 +83,11 @@ class Bench:
         self.ended: list[str] = []
         self.lost: list[tuple[str, str, bool]] = []
 
-    def add(self, name: str, quiet_s: float = 100.0) -> GridJob:
-        job = GridJob(
+    def add(self, name: str, quiet_s: float = 100.0) -> GridJob[ChoreResult]:
+        job: GridJob[ChoreResult] = GridJob(
             name,
             JobRequest(command=["true"], directory="/", environment={}),
+            leaves=ChoreResult,
             quiet_s=quiet_s,
             begun=lambda _: None,
             ended=lambda job: self.ended.append(job.name),
@@ -92,8 +96,8 @@ class Bench:
         self.jobs.add(job)
         return job
 
-    def begin(self, job: GridJob, node: str) -> None:
-        self.exchange.append(job.name, STARTED, {"node": node, "time": 1.0})
+    def begin(self, job: GridJob[ChoreResult], node: str) -> None:
+        self.exchange.append(job.name, STARTED, JobStart(node, 1.0, 7))
 
     def until(self, look: Callable[[], object], seconds: float = 5.0) -> None:
         deadline = time.monotonic() + seconds
@@ -122,9 +126,9 @@ def test_all_that_is_ready_is_handed_in_at_once_under_names_of_its_own(bench: Be
 def test_a_result_ends_a_job_before_its_scheduler_knows(bench: Bench) -> None:
     job = bench.add("0001")
     bench.until(lambda: job.id)
-    bench.exchange.write("0001", RESULT, {"x": 1})
+    bench.exchange.write("0001", RESULT, DONE)
     bench.until(lambda: bench.ended)
-    assert job.result == {"x": 1}
+    assert job.result == DONE
     assert bench.jobs.ended
     assert bench.exchange.names(RESULT) == set()
 
@@ -157,9 +161,9 @@ def test_a_result_that_is_seen_late_still_counts(bench: Bench, monkeypatch: pyte
     bench.until(lambda: job.id)
     bench.scheduler.set("1", JobState.COMPLETED, exit_status=0)
     bench.until(lambda: job.missing_since)
-    bench.exchange.write("0001", RESULT, {"x": 1})
+    bench.exchange.write("0001", RESULT, DONE)
     bench.until(lambda: bench.ended)
-    assert job.result == {"x": 1}
+    assert job.result == DONE
 
 
 def test_a_node_that_is_lost_is_counted_once_however_it_is_noticed(bench: Bench) -> None:
@@ -328,7 +332,7 @@ def test_a_job_that_was_only_cut_off_is_not_run_twice_to_its_end(bench: Bench) -
     bench.until(lambda: job.on)
     bench.begin(job, "n2")
     bench.until(lambda: bench.lost)
-    bench.exchange.write("0001", RESULT, {"x": 1})  # of n1, which had been cut off
+    bench.exchange.write("0001", RESULT, DONE)  # of n1, which had been cut off
     bench.until(lambda: bench.scheduler.cancelled)
     assert bench.scheduler.cancelled == {"1"}
     assert bench.ended == ["0001"]

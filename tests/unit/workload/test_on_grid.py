@@ -11,6 +11,7 @@ from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.grid.grid import Grid
 from gridwright.schedulers.job import NodeState
 from gridwright.spec import parse_spec
+from gridwright.workload.messages import GridSource
 from gridwright.workload.on_grid import on_grid
 
 DISK = "filesystems: {disk: {type: local, path: /disk}}\nlibraries: {data: {}, work: {}, util: {}}\n"
@@ -48,8 +49,9 @@ def test_launches_fit_the_smallest_node_that_is_up(monkeypatch: pytest.MonkeyPat
     place = on_grid(Grid.open(parse_spec(f"scheduler: {{type: slurm}}\nstate: /shared/state\n{DISK}")))
     assert place is not None
     assert (place.nodes, place.cores) == (["a", "b"], 4)
-    assert place.facts["state"] == "/shared/state"
-    assert "type: slurm" in place.facts["spec_text"]
+    assert place.state == "/shared/state"
+    assert isinstance(place.facts, GridSource)
+    assert "type: slurm" in place.facts.spec_text
 
 
 def test_a_grid_whose_nodes_are_down_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

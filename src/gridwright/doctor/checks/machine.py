@@ -33,7 +33,7 @@ def _memory_per_core(observation: Observation) -> Iterator[NodeJudgement]:
         else None
     )
     wanted = int(required or MEMORY_PER_CORE_BYTES)
-    lab = observation.spec is not None and observation.spec.provider == "lab"
+    lab = observation.shares_one_kernel
     for node, facts in observation.facts.items():
         group = observation.group_of(node)
         cores = (group.cores if group else None) or (
@@ -103,7 +103,7 @@ def _declare_trouble(kind: str, name: str, fault: str, texts: tuple[str, str, st
 
     def answers(observation: Observation) -> Iterator[NodeJudgement]:
         for node, facts in observation.facts.items():
-            if observation.spec is not None and observation.spec.provider == "lab":
+            if observation.shares_one_kernel:
                 yield NodeJudgement((node,), idle("nodes of a lab share this machine's kernel", "none"))
             elif facts.kernel_log is None:
                 yield NodeJudgement((node,), unknown(facts, "kernel_log"))

@@ -169,7 +169,7 @@ def _host_names(observation: Observation) -> Iterator[NodeJudgement]:
     remedy="on each copy: rm /etc/machine-id, systemd-machine-id-setup, restart",
 )
 def _identities(observation: Observation) -> Iterator[NodeJudgement]:
-    if observation.spec is not None and observation.spec.provider == "lab":
+    if observation.shares_one_kernel:
         yield NodeJudgement(
             tuple(observation.facts), idle("nodes of a lab are one machine", "another on each node")
         )
@@ -195,7 +195,7 @@ def _promised_cores(observation: Observation, node: str) -> int | None:
 def _cores(observation: Observation) -> Iterator[NodeJudgement]:
     for node, facts in observation.facts.items():
         wanted = _promised_cores(observation, node)
-        if wanted is None or (observation.spec is not None and observation.spec.provider == "lab"):
+        if wanted is None or observation.shares_one_kernel:
             word = (
                 "the spec names no cores" if wanted is None else "nodes of a lab share this machine's cores"
             )
@@ -257,7 +257,7 @@ def _instances(observation: Observation) -> Iterator[NodeJudgement]:
 def _scheduled(observation: Observation) -> Iterator[NodeJudgement]:
     for node, facts in observation.facts.items():
         promised, wanted = observation.promised.get(node), _promised_cores(observation, node)
-        if promised is None or (observation.spec is not None and observation.spec.provider == "lab"):
+        if promised is None or observation.shares_one_kernel:
             yield NodeJudgement((node,), idle("no scheduler was asked of it, or the lab declares its nodes"))
             continue
         has = facts.processors.cores if facts.processors else facts.cpus

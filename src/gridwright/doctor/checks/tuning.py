@@ -125,7 +125,7 @@ def _why_not(row: TuningRow, facts: NodeFacts, observation: Observation) -> str 
     """Why a row is not for a node; None where it is."""
     if not _ROLES & set(row.roles):
         return f"for {' and '.join(row.roles)} nodes only"
-    if observation.spec is not None and observation.spec.provider == "lab" and row.kind != "mount":
+    if observation.shares_one_kernel and row.kind != "mount":
         return "nodes of a lab share this machine's kernel and settings"
     kernel = facts.system.kernel if facts.system else ""
     if row.since and _older(kernel, row.since):

@@ -1,7 +1,6 @@
 """Looks up the facts of a node, on it: `python -m gridwright.doctor.facts.gather` reads a request.
 
-Request (JSON on stdin): `{"libraries": {name: directory}, "settings": {kind: [key]}, "filesystems": {name:
-fields}}`; kinds are those of the tuning table, fields those of the grid spec. Nothing is changed but for
+Request (JSON on stdin): a `FactsRequest`. Nothing is changed but for
 empty files in each library, which are removed at once: they are the test of whether it can be written to and
 locked. What may hang, may be secret, or fails is looked at in a child of its own, all at the same time.
 Nothing is imported that is slow to start.
@@ -35,6 +34,8 @@ from gridwright.doctor.facts import (
     settings,
 )
 from gridwright.doctor.facts.bounded import Hangs, Looker, look, look_at_all
+from gridwright.doctor.messages import FactsRequest
+from gridwright.messages import MessageError, decode
 
 LOOK_S = 4.0
 """How long a file system may take to answer before it counts as hanging."""
@@ -67,12 +68,8 @@ _SETTINGS = {
 _LIBRARY, _LOCKS, _MOUNT, _SETTING, _HEALTH = "library:", "locks:", "mount:", "settings:", "health:"
 
 
-def gather(
-    paths: Mapping[str, str],
-    wanted: Mapping[str, Iterable[str]] | None = None,
-    filesystems: Mapping[str, Mapping[str, Any]] | None = None,
-) -> dict[str, Any]:
-    """Look at this node, its libraries, settings by kind, and file systems of the spec, as plain data.
+def gather(request: FactsRequest) -> dict[str, Any]:
+    """Look at this node, and at what is asked for; plain data, see `NodeFacts`.
 
     Takes LOOK_S where something hangs, and HEALTH_S where a file system of the spec does.
     """
@@ -80,8 +77,8 @@ def gather(
         mounts = look(mounted.mounted, LOOK_S)
     except (Hangs, OSError):
         mounts = []
-    lookers = _lookers(paths, wanted or {}, filesystems or {}, mounts)
-    longer = {_HEALTH + name: HEALTH_S for name in filesystems or {}}
+    lookers = _lookers(request, mounts)
+    longer = {_HEALTH + name: HEALTH_S for name in request.filesystems}
     seen = look_at_all(lookers, LOOK_S, longer)
     return {
         "hostname": socket.gethostname(),
@@ -89,7 +86,7 @@ def gather(
         "time": time.time(),
         "cpus": os.cpu_count() or 1,
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "libraries": {name: _library(path, name, seen) for name, path in paths.items()},
+        "libraries": {name: _library(path, name, seen) for name, path in request.libraries.items()},
         "mounts": [{**mount, **_usage(seen[_MOUNT + mount["mount_point"]])} for mount in mounts],
         "tuned": settings.tuned()["profile"],
         "settings": _of_kind(seen, _SETTING),
@@ -99,23 +96,18 @@ def gather(
     }
 
 
-def _lookers(
-    paths: Mapping[str, str],
-    wanted: Mapping[str, Iterable[str]],
-    filesystems: Mapping[str, Mapping[str, Any]],
-    mounts: Iterable[Mapping[str, Any]],
-) -> dict[str, Looker]:
+def _lookers(request: FactsRequest, mounts: Iterable[Mapping[str, Any]]) -> dict[str, Looker]:
     """What to look at, each with its name."""
     lookers: dict[str, Looker] = dict(_SECTIONS)
-    for name, path in paths.items():
+    for name, path in request.libraries.items():
         lookers[_LIBRARY + name] = partial(libraries.library, Path(path))
         lookers[_LOCKS + name] = partial(libraries.locks, Path(path))
     for mount in mounts:
         lookers[_MOUNT + mount["mount_point"]] = partial(mounted.usage, mount["mount_point"])
-    for kind, keys in wanted.items():
+    for kind, keys in request.settings.items():
         if kind in _SETTINGS:
-            lookers[_SETTING + kind] = partial(settings.values, _SETTINGS[kind], list(keys))
-    for name, described in filesystems.items():
+            lookers[_SETTING + kind] = partial(settings.values, _SETTINGS[kind], keys)
+    for name, described in request.filesystems.items():
         lookers[_HEALTH + name] = partial(health.health, described)
     return lookers
 
@@ -165,9 +157,11 @@ def _usage(seen: Any) -> dict[str, Any]:  # noqa: ANN401 - plain data or an erro
 
 def main() -> None:
     """Answer one request."""
-    request = json.loads(sys.stdin.read())
-    facts = gather(request["libraries"], request.get("settings"), request.get("filesystems"))
-    print(json.dumps(facts))  # noqa: T201 - the answer
+    try:
+        request = decode(sys.stdin.read(), FactsRequest)
+    except MessageError as error:
+        sys.exit(f"the request is not as agreed: {error}: install the same gridwright on all nodes")
+    print(json.dumps(gather(request)))  # noqa: T201 - the answer
 
 
 if __name__ == "__main__":

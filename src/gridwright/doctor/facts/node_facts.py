@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
-
 from pydantic import BaseModel, Field
 
 from gridwright.doctor.facts.gather import gather
+from gridwright.doctor.messages import FactsRequest
 from gridwright.errors import Level
 
 
@@ -192,10 +190,6 @@ class NodeFacts(BaseModel):
     """By section."""
 
 
-def node_facts(
-    paths: Mapping[str, str],
-    wanted: Mapping[str, Iterable[str]] | None = None,
-    filesystems: Mapping[str, Mapping[str, Any]] | None = None,
-) -> NodeFacts:
+def node_facts(request: FactsRequest) -> NodeFacts:
     """Facts of this node; see `gather`."""
-    return NodeFacts.model_validate(gather(paths, wanted, filesystems))
+    return NodeFacts.model_validate(gather(request))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
+
+from gridwright.doctor.messages import ANSWERS, ORDERS, Done, Ready, Refusal, Time, TrialOrder
+from gridwright.messages import MessageError
 
 PROBES = (sys.executable, "-P", "-m", "gridwright.doctor.probes.node")
 START_S = 8.0
@@ -56,31 +58,33 @@ class Channel:
         """Wait until the part has started. Raises NoAnswer."""
         self._answer(START_S)
 
-    def ask(self, **order: object) -> Any:  # noqa: ANN401 - plain data
+    def ask(self, order: TrialOrder) -> bool | float | str | dict[str, int]:
         """Give an order and have its answer. Raises NoAnswer and Refused."""
-        self.tell(**order)
+        self.tell(order)
         return self.told()
 
-    def tell(self, **order: object) -> None:
+    def tell(self, order: TrialOrder) -> None:
         """Give an order; `told` has its answer. Raises NoAnswer."""
         assert self._process.stdin is not None  # noqa: S101 - it was asked for
         try:
-            self._process.stdin.write(json.dumps(order).encode() + b"\n")
+            self._process.stdin.write(ORDERS.encode(order) + b"\n")
             self._process.stdin.flush()
         except OSError as error:
             raise NoAnswer(self._last_words()) from error
 
-    def told(self) -> Any:  # noqa: ANN401 - plain data
+    def told(self) -> bool | float | str | dict[str, int]:
         """The answer to an order. Raises NoAnswer and Refused."""
         answer = self._answer(ORDER_S)
-        if "error" in answer:
-            raise Refused(str(answer["error"]))
-        return answer.get("value")
+        if isinstance(answer, Refusal):
+            raise Refused(answer.error)
+        return answer.value if isinstance(answer, Done) else False
 
     def compare_clocks(self) -> None:
         """See how far the node's clock is from ours, beyond the time of the question. Raises NoAnswer."""
         before = time.time()
-        theirs = float(self.ask(do="time"))
+        theirs = self.ask(Time())
+        if not isinstance(theirs, float):
+            raise NoAnswer(f"{self.node} does not say what time it is")
         self.clock_off_s = min(theirs - before, 0.0) + max(theirs - time.time(), 0.0)
 
     def close(self) -> None:
@@ -97,7 +101,7 @@ class Channel:
             if stream is not None:
                 stream.close()
 
-    def _answer(self, seconds: float) -> Mapping[str, Any]:
+    def _answer(self, seconds: float) -> Ready | Done | Refusal:
         deadline = time.monotonic() + seconds
         assert self._process.stdout is not None  # noqa: S101 - it was asked for
         pipe = self._process.stdout.fileno()
@@ -105,10 +109,8 @@ class Channel:
             # What a login prints on its way is no answer.
             while b"\n" in self._read:
                 line, _, self._read = self._read.partition(b"\n")
-                with contextlib.suppress(ValueError):
-                    answer = json.loads(line)
-                    if isinstance(answer, dict):
-                        return answer
+                with contextlib.suppress(MessageError):
+                    return ANSWERS.decode(line)
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([pipe], [], [], left)[0]:
                 raise NoAnswer(f"{self.node} has not answered for {seconds:.0f} s")

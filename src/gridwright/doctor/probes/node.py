@@ -2,32 +2,49 @@
 
 It reads orders, one JSON document a line, and answers each with one; whoever orders brings two nodes' parts
 into step, so that no part waits for a file of the other. All it makes is in one directory of the library,
-which goes when the orders end, however they end. Only the standard library is imported: it has to start fast.
+which goes when the orders end, however they end. Nothing is imported that is slow to start.
 
-Orders, by `do`: `begin` (directory, mark, owner), `see`, `write` (name, text), `read` (name), `put` (name,
-text: a new file under that name), `lock`, `unlock` (kind, name), `try` (kind, name), `append` (name, who,
-records), `count` (name), `time`, `end`.
+Orders and answers are declared in `gridwright.doctor.messages`.
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from gridwright.doctor.messages import (
+    ANSWERS,
+    ORDERS,
+    Append,
+    Begin,
+    Count,
+    Done,
+    GiveBack,
+    Look,
+    Put,
+    Read,
+    Ready,
+    Refusal,
+    TakeLock,
+    Time,
+    TrialOrder,
+    TryLock,
+    Write,
+)
+from gridwright.messages import MessageError
 
 PREFIX = ".gridwright-probe-"
 STALE_S = 600.0
 """A directory of trials that is older was left by a machine that stopped."""
 RECORD_BYTES = 512
-Order = Mapping[str, Any]
 
 
 class Probe:
@@ -37,23 +54,23 @@ class Probe:
         self._place: Path | None = None
         self._owner = False
         self._locked: dict[str, int] = {}
-
-    def obey(self, order: Order) -> Any:  # noqa: ANN401 - plain data
-        """Carry out an order; returns plain data. Raises OSError, and LookupError for what is no order."""
-        orders: dict[str, Callable[[Order], Any]] = {
-            "begin": self._begin,
-            "see": lambda _: self._there().is_dir(),
-            "write": self._write,
-            "read": lambda order: self._file(order).read_text(),
-            "put": self._put,
-            "lock": self._lock,
-            "unlock": self._unlock,
-            "try": self._try,
-            "append": self._append,
-            "count": self._count,
-            "time": lambda _: time.time(),
+        self._handlers: dict[type[TrialOrder], Callable[[Any], bool | float | str | dict[str, int]]] = {
+            Begin: self._begin,
+            Look: lambda _: self._there().is_dir(),
+            Write: self._write,
+            Read: lambda order: self._file(order.name).read_text(),
+            Put: self._put,
+            TakeLock: self._lock,
+            GiveBack: self._unlock,
+            TryLock: self._try,
+            Append: self._append,
+            Count: lambda order: count_records(self._file(order.name).read_bytes()),
+            Time: lambda _: time.time(),
         }
-        return orders[order["do"]](order)
+
+    def obey(self, order: TrialOrder) -> bool | float | str | dict[str, int]:
+        """Carry out an order. Raises OSError, and LookupError where no directory was begun."""
+        return self._handlers[type(order)](order)
 
     def close(self) -> None:
         """Leave nothing behind."""
@@ -64,10 +81,10 @@ class Probe:
             shutil.rmtree(self._place, ignore_errors=True)
             self._owner = False
 
-    def _begin(self, order: Order) -> bool:
-        library = Path(order["directory"])
-        place = library / f"{PREFIX}{order['mark']}"
-        if order["owner"]:
+    def _begin(self, order: Begin) -> bool:
+        library = Path(order.directory)
+        place = library / f"{PREFIX}{order.mark}"
+        if order.owner:
             _remove_stale(library)
             place.mkdir(mode=0o700)
             self._owner = True
@@ -79,40 +96,40 @@ class Probe:
             raise LookupError("no directory was begun")
         return self._place
 
-    def _file(self, order: Order) -> Path:
-        return self._there() / Path(order["name"]).name
+    def _file(self, name: str) -> Path:
+        return self._there() / Path(name).name
 
-    def _write(self, order: Order) -> bool:
-        with self._file(order).open("w") as file:
-            file.write(order["text"])
+    def _write(self, order: Write) -> bool:
+        with self._file(order.name).open("w") as file:
+            file.write(order.text)
         return True
 
-    def _put(self, order: Order) -> bool:
-        path = self._file(order)
+    def _put(self, order: Put) -> bool:
+        path = self._file(order.name)
         beside = path.with_suffix(".new")
         with beside.open("w") as file:
-            file.write(order["text"])
+            file.write(order.text)
             file.flush()
             os.fsync(file.fileno())
         beside.rename(path)
         return True
 
-    def _lock(self, order: Order) -> bool:
-        file = os.open(self._file(order), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._locked[order["kind"]] = file
-        _take(order["kind"], file)
+    def _lock(self, order: TakeLock) -> bool:
+        file = os.open(self._file(order.name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._locked[order.kind] = file
+        _take(order.kind, file)
         return True
 
-    def _unlock(self, order: Order) -> bool:
+    def _unlock(self, order: GiveBack) -> bool:
         # Closing lets go of both kinds (flock(2), fcntl(2)).
-        os.close(self._locked.pop(order["kind"]))
+        os.close(self._locked.pop(order.kind))
         return True
 
-    def _try(self, order: Order) -> bool:
+    def _try(self, order: TryLock) -> bool:
         """Whether the lock was free; it is given back at once."""
-        file = os.open(self._file(order), os.O_RDWR | os.O_CLOEXEC)
+        file = os.open(self._file(order.name), os.O_RDWR | os.O_CLOEXEC)
         try:
-            _take(order["kind"], file)
+            _take(order.kind, file)
         except BlockingIOError:
             return False
         except PermissionError:
@@ -122,18 +139,15 @@ class Probe:
             os.close(file)
         return True
 
-    def _append(self, order: Order) -> bool:
-        file = os.open(self._file(order), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    def _append(self, order: Append) -> bool:
+        file = os.open(self._file(order.name), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            for number in range(order["records"]):
-                os.write(file, record(order["who"], number))
+            for number in range(order.records):
+                os.write(file, record(order.who, number))
             os.fsync(file)
         finally:
             os.close(file)
         return True
-
-    def _count(self, order: Order) -> dict[str, int]:
-        return count_records(self._file(order).read_bytes())
 
 
 def record(who: str, number: int) -> bytes:
@@ -178,17 +192,14 @@ def main() -> None:
         signal.signal(number, _stop)
     probe = Probe()
     try:
-        _say({"ready": socket.gethostname()})
+        _say(Ready(socket.gethostname()))
         for line in sys.stdin:
-            order = json.loads(line)
-            if order["do"] == "end":
-                break
             try:
-                _say({"value": probe.obey(order)})
+                _say(Done(probe.obey(ORDERS.decode(line))))
             except OSError as error:
-                _say({"error": error.strerror or str(error), "errno": error.errno})
-            except (LookupError, TypeError) as error:
-                _say({"error": f"{type(error).__name__}: {error}", "errno": None})
+                _say(Refusal(error.strerror or str(error)))
+            except (LookupError, MessageError) as error:
+                _say(Refusal(f"{type(error).__name__}: {error}"))
     except BrokenPipeError:
         pass
     finally:
@@ -197,8 +208,8 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
-def _say(what: Mapping[str, Any]) -> None:
-    sys.stdout.write(json.dumps(what) + "\n")
+def _say(answer: Ready | Done | Refusal) -> None:
+    sys.stdout.write(ANSWERS.encode(answer).decode() + "\n")
     sys.stdout.flush()
 
 

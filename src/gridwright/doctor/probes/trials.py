@@ -7,6 +7,19 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from gridwright.doctor.messages import (
+    Append,
+    Begin,
+    Count,
+    GiveBack,
+    Lock,
+    Look,
+    Put,
+    Read,
+    TakeLock,
+    TryLock,
+    Write,
+)
 from gridwright.doctor.probes.channel import Channel, Refused
 from gridwright.doctor.probes.findings import Trial, Tried
 
@@ -24,11 +37,11 @@ def trials(filesystem: str, directory: Path, one: Channel, two: Channel) -> Iter
     """
     nodes = (one.node, two.node)
     mark = secrets.token_hex(8)
-    one.ask(do="begin", directory=str(directory), mark=mark, owner=True)
-    two.ask(do="begin", directory=str(directory), mark=mark, owner=False)
-    apart = _late(lambda: two.ask(do="see") is True)
+    one.ask(Begin(str(directory), mark, owner=True))
+    two.ask(Begin(str(directory), mark, owner=False))
+    apart = _late(lambda: two.ask(Look()) is True)
     yield Tried(filesystem, nodes, "seen", f"{two.node} {apart} what {one.node} made" if apart else None)
-    if apart and not two.ask(do="see"):
+    if apart and not two.ask(Look()):
         return
     steps: tuple[tuple[Trial, Callable[[Channel, Channel], str | None]], ...] = (
         ("read", _read),
@@ -60,7 +73,7 @@ def _late(seen: Callable[[], bool]) -> str:
 def _reads(node: Channel, name: str, text: str) -> Callable[[], bool]:
     def reads() -> bool:
         try:
-            return bool(node.ask(do="read", name=name) == text)
+            return bool(node.ask(Read(name)) == text)
         except Refused:
             return False
 
@@ -70,7 +83,7 @@ def _reads(node: Channel, name: str, text: str) -> Callable[[], bool]:
 def _read(one: Channel, two: Channel) -> str | None:
     """A new file, then the same file again: the second time the reader has the first in its cache."""
     for text in ("first", "other"):
-        one.ask(do="write", name="read", text=text)
+        one.ask(Write("read", text))
         if late := _late(_reads(two, "read", text)):
             return f"{two.node} {late} what {one.node} had written and closed"
     return None
@@ -78,36 +91,38 @@ def _read(one: Channel, two: Channel) -> str | None:
 
 def _rename(one: Channel, two: Channel) -> str | None:
     """New files under an old name, each way."""
-    one.ask(do="put", name="renamed", text="old")
-    two.ask(do="read", name="renamed")
+    one.ask(Put("renamed", "old"))
+    two.ask(Read("renamed"))
     for maker, reader, text in ((one, two, "newer"), (two, one, "newest")):
-        maker.ask(do="put", name="renamed", text=text)
+        maker.ask(Put("renamed", text))
         if late := _late(_reads(reader, "renamed", text)):
             return f"{reader.node} {late} the file that {maker.node} put in the place of another"
     return None
 
 
-def _lock(one: Channel, two: Channel, kind: str) -> str | None:
+def _lock(one: Channel, two: Channel, kind: Lock) -> str | None:
     """A lock of each keeps out the other, and is free for it afterwards."""
     for holder, other in ((one, two), (two, one)):
-        holder.ask(do="lock", kind=kind, name=kind)
-        if other.ask(do="try", kind=kind, name=kind):
-            holder.ask(do="unlock", kind=kind)
+        holder.ask(TakeLock(kind, kind))
+        if other.ask(TryLock(kind, kind)):
+            holder.ask(GiveBack(kind))
             return f"{other.node} got the lock that {holder.node} held"
-        holder.ask(do="unlock", kind=kind)
-        if late := _late(lambda: bool(other.ask(do="try", kind=kind, name=kind))):  # noqa: B023
+        holder.ask(GiveBack(kind))
+        if late := _late(lambda: bool(other.ask(TryLock(kind, kind)))):  # noqa: B023
             return f"{other.node} {late} that {holder.node} gave the lock back"
     return None
 
 
 def _append(one: Channel, two: Channel) -> str | None:
     """Both append to one file at the same time; it is there before: making it at once is another trial."""
-    one.ask(do="write", name="appended", text="")
+    one.ask(Write("appended", ""))
     for who, node in (("one", one), ("two", two)):
-        node.tell(do="append", name="appended", who=who, records=RECORDS)
+        node.tell(Append("appended", who, RECORDS))
     for node in (one, two):
         node.told()
-    found = one.ask(do="count", name="appended")
+    found = one.ask(Count("appended"))
+    if not isinstance(found, dict):
+        raise Refused("the records cannot be counted")
     lost = 2 * RECORDS - sum(count for who, count in found.items() if who)
     torn = found.get("", 0)
     return f"of {2 * RECORDS} records {lost} are lost, and {torn} pieces are torn" if lost or torn else None

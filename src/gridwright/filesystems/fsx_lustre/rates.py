@@ -30,13 +30,13 @@ def contribute(name: str, filesystem: FsxLustreFileSystem, site: Site) -> Contri
     """What the service delivers to all nodes. Problems with the spec are noted at the site."""
     path = ("filesystems", name)
     problems = len(site.problems)
-    if site.spec.provider != "aws":
+    deployment = site.catalog.deployment(filesystem.deployment)
+    if site.spec.provider != deployment.provider:
         site.report(
             (*path, "type"),
             f"FSx for Lustre is a service of AWS, and the provider is {site.spec.provider}",
             "choose another type of file system, or provider: aws",
         )
-    deployment = site.catalog.deployment(filesystem.deployment)
     tier = float(filesystem.throughput or min(deployment.tiers))
     with site.field(*path):
         deployment.tier(tier)

@@ -38,7 +38,7 @@ class LocalScheduler:
         return self._opened
 
     def submit(self, requests: Sequence[JobRequest]) -> list[str]:
-        """Hand in jobs, all or none; see Scheduler."""
+        """Submit jobs, all or none; see Scheduler."""
         store = self._store
         with store.translated_errors():
             with store.transaction():

@@ -1,6 +1,6 @@
 """Handles jobs that Slurm no longer knows: forgotten, or lost with a slurmctld that was killed.
 
-- One that never began is handed in again. Before that a fence is put up, which the script of the lost
+- One that never began is submitted again. Before that a fence is put up, which the script of the lost
   attempt looks at: it cannot begin any more.
 - One that had begun (the file of its run is there) goes on. slurmd kills it when it registers with the new
   slurmctld, unless it ends before. Its script writes down how. Where nothing is written by then, it starts
@@ -44,7 +44,7 @@ class MissingJobs:
 def settle_missing(
     access: SlurmAccess, record: JobRecord, absent: Sequence[MissingJobs], *, complete: bool
 ) -> None:
-    """End what has ended, and hand in again what was lost; `complete`: see AccountingAnswer.
+    """End what has ended, and submit again what was lost; `complete`: see AccountingAnswer.
 
     Raises GridwrightError (ENVIRONMENT) where nobody answers.
     """
@@ -149,7 +149,7 @@ def _settled(
     until: float,
     now: float,
 ) -> list[int]:
-    """Write down what has ended of a lost submission; elements to be handed in, none while orphans run."""
+    """Write down what has ended of a lost submission; elements to be submitted, none while orphans run."""
     submission = each.submission
     cancelled = record.cancelled(submission.token)
     ends: list[JobEnd] = []
@@ -187,7 +187,7 @@ def _again(
     begun: Mapping[str, int],
     elements: Sequence[int],
 ) -> None:
-    """Hand in again the jobs of a submission that Slurm lost."""
+    """Submit again the jobs of a submission that Slurm lost."""
     submission = each.submission
     waits_for = dependency(record, submission.request.after)
     if waits_for.unsent:

@@ -58,7 +58,7 @@ class QueueView:
 
 
 def reconcile(access: SlurmAccess, record: JobRecord) -> QueueView:
-    """Bring the record up to date and hand in what Slurm has lost. Raises GridwrightError (ENVIRONMENT)."""
+    """Bring the record up to date and submit what Slurm has lost. Raises GridwrightError (ENVIRONMENT)."""
     live = record.live()
     if not live:
         return QueueView()

@@ -2,7 +2,7 @@
 
 A submission is written here before sbatch is called, its identifier after; what became of each job is written
 once and never asked again. Every process of Gridwright may be killed at any moment, and several may use the
-file at the same time: each change is one transaction, and who hands in a submission holds it by name
+file at the same time: each change is one transaction, and the process that submits a job holds it by name
 until a time.
 """
 
@@ -131,7 +131,7 @@ class JobRecord:
             return self._base.execute(query, parameters).fetchall()
 
     def intend(self, intents: Iterable[tuple[str, JobRequest, str | None]], lease: float) -> None:
-        """Write down what is about to be handed in: token, request, and the dependency that dooms it."""
+        """Write down what is about to be submitted: token, request, and the dependency that dooms it."""
         now = time.time()
         with self._change() as base:
             base.executemany(
@@ -198,7 +198,7 @@ class JobRecord:
             return Tag(tag.token, tag.attempt + 1) if done.rowcount == 1 else None
 
     def released(self, tokens: Iterable[str]) -> None:
-        """Let go of submissions that were not handed in: the next command does it."""
+        """Release jobs that were not submitted: the next command submits them."""
         with self._change() as base:
             base.executemany("UPDATE submission SET owner = NULL WHERE token = ?", [(t,) for t in tokens])
 

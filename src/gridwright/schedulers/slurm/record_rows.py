@@ -36,7 +36,7 @@ class Submission:
     """When Slurm last told of it; seconds since 1970."""
     owner: str | None
     lease: float
-    """Until when its owner hands it in."""
+    """Until when its owner submits it."""
     orphaned_until: float | None
     """Slurm lost it after it had begun; by then slurmd has ended it, or it has ended by itself."""
     interruptions: int
@@ -55,7 +55,7 @@ class Submission:
         return (WHOLE,) if self.request.array is None else tuple(self.request.array)
 
     def held(self, now: float) -> bool:
-        """Whether a process that lives is handing it in."""
+        """Whether a process that lives is submitting it."""
         return self.owner is not None and self.lease > now and _owner_lives(self.owner)
 
 

@@ -35,7 +35,7 @@ class SlurmScheduler:
     """Implements the protocol Scheduler, whose docstring has the failure contract.
 
     `jobs` has the jobs that this user submitted through Gridwright with this state directory. A submission
-    that raised ENVIRONMENT is kept: the next call of any method hands it in, once. One that was
+    that raised ENVIRONMENT is kept: the next call of any method submits it, once. One that was
     interrupted (KeyboardInterrupt) is taken back.
     """
 
@@ -59,7 +59,7 @@ class SlurmScheduler:
             yield record, standing
 
     def submit(self, requests: Sequence[JobRequest]) -> list[str]:
-        """Hand in jobs; see Scheduler. All or none: where one is refused, the others are taken back."""
+        """Submit jobs; see Scheduler. All or none: where one is refused, the others are taken back."""
         if not requests:
             return []
         with self._reconciled() as (record, _):

@@ -28,7 +28,7 @@ class SbatchCall:
     after: Sequence[str] = ()
     """Slurm's numbers of the jobs that must complete first."""
     doomed: bool = False
-    """Whether a job that it should wait for has failed already: it is handed in held, and cancelled."""
+    """Whether a job that it should wait for has failed already: it is submitted held, and cancelled."""
 
 
 def job_label(request: JobRequest) -> str:

@@ -20,13 +20,13 @@ from gridwright.schedulers.slurm.tools import ANSWER_S, PATIENCE_S, ToolRefused
 from gridwright.schedulers.slurm.translations import Refusal
 
 LEASE_S = 2 * PATIENCE_S + 3 * ANSWER_S
-"""How long a submission is left to the process that hands it in: longer than that takes at worst."""
+"""How long a submission is left to the process that submits it: longer than that takes at worst."""
 
 
 def submit_request(
     access: SlurmAccess, record: JobRecord, cluster: Cluster, call: SbatchCall
 ) -> tuple[Tag, int]:
-    """Hand in one job; its attempt and Slurm's number. Bounded by LEASE_S.
+    """Submit one job; its attempt and Slurm's number. Bounded by LEASE_S.
 
     Where it is not clear whether slurmctld has taken it, the queue is asked. A job that is not in there gets
     a fence, so that it does not begin should the request arrive late, and goes in as the next attempt. So

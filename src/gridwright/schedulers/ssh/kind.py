@@ -26,7 +26,7 @@ class SshSection(SchedulerSection):
 
 
 class SshKind(SchedulerKind[SshSection]):
-    """Has no queue: users cannot hand in jobs."""
+    """Has no queue: users cannot submit jobs."""
 
     spec_model = SshSection
 

@@ -7,7 +7,6 @@ import hashlib
 import io
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,23 +15,13 @@ import numpy as np
 from gridwright.workload.datasets.checksum import Checksum
 from gridwright.workload.datasets.quantiles import Draws
 from gridwright.workload.datasets.table import Columns, DataTable, TablePart, to_batch
+from gridwright.workload.messages import Made
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 PARTIAL = ".partial"
 """Ends the name of a table that is still being written."""
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A table that was written: its size, its SHA-256, and what tests check against."""
-
-    rows: int
-    bytes_: int
-    sha256: str
-    checksum: str
-    expected: dict[str, Any]
 
 
 class _HashedFile(io.RawIOBase):

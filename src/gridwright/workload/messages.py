@@ -1,0 +1,174 @@
+"""What processes of the workload tell each other: what is asked of each, and what it leaves.
+
+The command asks the agent of a node, or that of a grid; an agent asks the process that prepares the data,
+which asks those that write tables; a grid's agent asks jobs on nodes. What a guard asks of a test is in
+`gridwright.workload.program_request`. Meanwhile they tell events, see `gridwright.workload.agent`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from gridwright.errors import ExitStatus
+from gridwright.workload.scales import Scale
+
+# From the command to an agent.
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedLaunch:
+    """One launch with its limits: memory in bytes, time in seconds; `test` is None for a command."""
+
+    number: int
+    test: str | None
+    label: str
+    class_: str
+    command: list[str]
+    tables: list[str]
+    stream: int
+    copy: int
+    cores: int
+    memory_bytes: int
+    time_limit_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """Run the streams; `libraries` are directories by name, `workers` how many processes may make data."""
+
+    node: str
+    libraries: dict[str, str]
+    scale: str
+    seed: int
+    copies: int
+    streams: list[list[PlannedLaunch]]
+    keep: bool
+    workers: int
+
+    @property
+    def needs_data(self) -> bool:
+        """Whether a test is among the launches."""
+        return any(launch.test is not None for stream in self.streams for launch in stream)
+
+
+Chore = Literal["prepare", "tidy", "clean"]
+
+
+@dataclass(frozen=True, slots=True)
+class GridRequest:
+    """Run the streams on the nodes of a grid; without a `run`, remove all its data sets.
+
+    `state` is the grid's state directory, `grid` what the module of the agent needs to open its scheduler.
+    """
+
+    state: str
+    grid: Mapping[str, Any]
+    libraries: dict[str, str]
+    run: RunRequest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GridSource:
+    """The spec of the grid, as the command read it: the file may have been changed meanwhile."""
+
+    spec_text: str
+    spec_file: str | None
+
+
+# From an agent to the process that prepares the data, and from that to its writers.
+
+
+@dataclass(frozen=True, slots=True)
+class DataRequest:
+    """Have the tables of these tests; `streams` are lists of tests, None for a command."""
+
+    libraries: dict[str, str]
+    scale: str
+    seed: int
+    copies: int
+    streams: list[list[str | None]]
+    keep: bool
+    workers: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableRequest:
+    """Write a table to a file."""
+
+    table: str
+    path: str
+    units: dict[str, int]
+    seed: int
+    copy: int
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A table that was written: its size, its SHA-256, and what tests check against."""
+
+    rows: int
+    bytes_: int
+    sha256: str
+    checksum: str
+    expected: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TableAnswer:
+    """What came of a table: it was made, or the error of the system and its place."""
+
+    made: Made | None = None
+    error: str = ""
+    path: str = ""
+
+
+# From the agent of a grid to a job on a node, and back.
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchRequest:
+    """Run one launch."""
+
+    launch: PlannedLaunch
+    libraries: dict[str, str]
+    scale: Scale
+    seed: int
+    keep: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchResult:
+    """What came of it: its record as `LaunchRecord` has it, what it printed, directories that are left."""
+
+    launch: dict[str, Any]
+    output: str
+    left: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ChoreRequest:
+    """Do what only a node can do, since only nodes see the libraries; `run` is of `prepare` alone."""
+
+    chore: Chore
+    libraries: dict[str, str]
+    run: RunRequest | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChoreResult:
+    """How it ended, and the directories that were removed; `locked` where a run uses the data."""
+
+    exit: ExitStatus
+    removed: list[str] = field(default_factory=list)
+    locked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JobStart:
+    """A job has started on a node, at this Unix time."""
+
+    node: str
+    time: float
+    pid: int
