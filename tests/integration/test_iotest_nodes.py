@@ -384,6 +384,32 @@ def test_a_node_of_another_release_is_named_and_left_out(tmp_path: Path, library
     assert phases_of(record)[0].bytes == 2 * 2 * MIB
 
 
+_STRANGE = """
+import sys, time
+from pathlib import Path
+from gridwright.iotest.messages import Hello
+from gridwright.iotest.node_connection import connect
+from gridwright.iotest.node_worker import facts
+from gridwright.iotest.wire import frame
+from gridwright.messages import plain
+from gridwright import __version__
+host, port = sys.argv[5].split(":")
+link = connect((host, int(port)), Path(sys.argv[7]), Hello(__version__, plain(facts("node2"))))
+time.sleep(1.0)
+link._call(link._tls.send, frame(b'{"say": "opened", "room": 7}'))
+time.sleep(30)
+"""
+
+
+def test_a_node_that_does_not_speak_as_agreed_is_named_and_left_out(tmp_path: Path, library: Path) -> None:
+    test = GridTest(tmp_path, library)
+    meddler = Meddler("node2", lambda command: [sys.executable, "-c", _STRANGE, *command[1:]])
+    record, status = with_launcher(test, meddler)(size_bytes=MIB, phases=("write",))
+    assert status == ExitStatus.ENVIRONMENT
+    assert "node node2 was lost: it sent a message that is not as agreed: " in text(record, "node-lost")
+    assert phases_of(record)[0].bytes == 2 * 2 * MIB
+
+
 def test_a_worker_with_a_certificate_of_another_test_is_not_let_in(tmp_path: Path, library: Path) -> None:
     other = HandedOver(Authority(), tmp_path / "other", ["node2"]).file_of("node2")
 

@@ -144,12 +144,12 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class OrderRefused:
     """An order could not be carried out; the words are the system's."""
 
     error: str
 
 
-ANSWERS: Messages[Ready | Done | Refusal] = Messages(
-    "say", {"ready": Ready, "done": Done, "refused": Refusal}
+ANSWERS: Messages[Ready | Done | OrderRefused] = Messages(
+    "say", {"ready": Ready, "done": Done, "refused": OrderRefused}
 )

@@ -155,6 +155,16 @@ def test_a_job_without_a_result_ends_with_the_reason_of_its_scheduler(
     assert words in job.reason
 
 
+def test_a_result_of_another_release_is_named_with_its_job(bench: Bench) -> None:
+    bench.add("0001")
+    bench.until(lambda: bench.scheduler.known)
+    bench.exchange.write("0001", RESULT, {"exit": 0, "erased": []})
+    with pytest.raises(
+        GridwrightError, match="the job 0001 left what is not as agreed: erased: it is not known"
+    ):
+        bench.until(lambda: bench.ended)
+
+
 def test_a_result_that_is_seen_late_still_counts(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_VISIBLE_S", 0.5)
     job = bench.add("0001")

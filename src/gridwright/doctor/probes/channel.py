@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from gridwright.doctor.messages import ANSWERS, ORDERS, Done, Ready, Refusal, Time, TrialOrder
+from gridwright.doctor.messages import ANSWERS, ORDERS, Done, OrderRefused, Ready, Time, TrialOrder
 from gridwright.messages import MessageError
 
 PROBES = (sys.executable, "-P", "-m", "gridwright.doctor.probes.node")
@@ -75,7 +75,7 @@ class Channel:
     def told(self) -> bool | float | str | dict[str, int]:
         """The answer to an order. Raises NoAnswer and Refused."""
         answer = self._answer(ORDER_S)
-        if isinstance(answer, Refusal):
+        if isinstance(answer, OrderRefused):
             raise Refused(answer.error)
         return answer.value if isinstance(answer, Done) else False
 
@@ -101,7 +101,7 @@ class Channel:
             if stream is not None:
                 stream.close()
 
-    def _answer(self, seconds: float) -> Ready | Done | Refusal:
+    def _answer(self, seconds: float) -> Ready | Done | OrderRefused:
         deadline = time.monotonic() + seconds
         assert self._process.stdout is not None  # noqa: S101 - it was asked for
         pipe = self._process.stdout.fileno()

@@ -29,10 +29,10 @@ from gridwright.doctor.messages import (
     Done,
     GiveBack,
     Look,
+    OrderRefused,
     Put,
     Read,
     Ready,
-    Refusal,
     TakeLock,
     Time,
     TrialOrder,
@@ -197,9 +197,9 @@ def main() -> None:
             try:
                 _say(Done(probe.obey(ORDERS.decode(line))))
             except OSError as error:
-                _say(Refusal(error.strerror or str(error)))
+                _say(OrderRefused(error.strerror or str(error)))
             except (LookupError, MessageError) as error:
-                _say(Refusal(f"{type(error).__name__}: {error}"))
+                _say(OrderRefused(f"{type(error).__name__}: {error}"))
     except BrokenPipeError:
         pass
     finally:
@@ -208,7 +208,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
-def _say(answer: Ready | Done | Refusal) -> None:
+def _say(answer: Ready | Done | OrderRefused) -> None:
     sys.stdout.write(ANSWERS.encode(answer).decode() + "\n")
     sys.stdout.flush()
 
