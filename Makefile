@@ -45,7 +45,7 @@ check: install
 
 # The playbook as it is rendered, at the strictest profile of ansible-lint; it asks no network.
 lint-playbook: install
-	$(BIN)/gridwright render examples/lab.yaml --out build/rendered --overwrite > /dev/null
+	$(BIN)/gridwright render examples/aws-lustre.yaml --out build/rendered --overwrite > /dev/null
 	cd build/rendered && PATH="$(CURDIR)/$(BIN):$$PATH" ansible-lint --offline --profile production -q site.yml group_vars roles
 
 # Specs whose templates are looked at: both examples of AWS, and both ways of the papers.

@@ -56,44 +56,51 @@ class Hosts:
         )
 
 
-_NOTHING: Mapping[str, str] = {}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provided:
+    """What the provider of a grid knows of its nodes, and the spec does not say."""
+
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """What clients mount of file systems that the spec names no source of, by file system; it may be a Jinja
+    expression that the playbook knows the value of."""
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    """Those of all machines by name, where no DNS has them."""
+    roles: Sequence[PlaybookRole] = ()
+    """Roles that only its machines have, in the order of their tasks: after base, before all others."""
+    files: Mapping[str, str | bytes] = field(default_factory=dict)
+    """Files of these roles that are made, by their path."""
+    variables: Mapping[str, object] = field(default_factory=dict)
+    """What these roles have to know; empty values are left out."""
+
+
+_NOTHING = Provided()
 _ROLES = "    # ROLES OF KINDS\n"
-"""Where the tasks of kinds of file systems stand in site.yml."""
-_NO_FILES: Mapping[str, str | bytes] = {}
+"""Where the tasks of kinds of file systems and schedulers stand in site.yml."""
+_PROVIDED = "    # ROLES OF THE PROVIDER\n"
+"""Where those of the provider stand."""
 
 
 def playbook_files(
-    spec: GridSpec,
-    hosts: Hosts,
-    scheduler: SchedulerSetup | None = None,
-    *,
-    sources: Mapping[str, str] = _NOTHING,
-    addresses: Mapping[str, str] = _NOTHING,
-    claims: Sequence[str] = (),
-    role_files: Mapping[str, str | bytes] = _NO_FILES,
+    spec: GridSpec, hosts: Hosts, scheduler: SchedulerSetup | None = None, provided: Provided = _NOTHING
 ) -> dict[str, str | bytes]:
-    """Every file of the playbook by its path; the same arguments give the same bytes.
-
-    `sources` is what clients mount of file systems that the spec names no source of, by file system; it may
-    be a Jinja expression that the playbook knows the value of. `addresses` are those of all machines by name,
-    where no DNS has them. `claims` are groups of machines that claim their names, since an instance takes
-    the place of another one there. `role_files` are files of roles that the provider of the grid brings.
-    """
+    """Every file of the playbook by its path; the same arguments give the same bytes."""
     from gridwright.node_programs.scratch_program import build_zipapp, unit_file
 
     files: dict[str, str | bytes] = {
         "inventory.yml": inventory(hosts),
-        "group_vars/all.yml": variables(spec, scheduler, sources=sources, addresses=addresses, claims=claims),
+        "group_vars/all.yml": variables(spec, scheduler, provided),
         "tuning.yaml": tuning_text(),
         "roles/scratch/files/scratch.pyz": build_zipapp(),
         "roles/scratch/files/gridwright-scratch.service": unit_file(),
     }
-    files.update({f"roles/{name}": content for name, content in role_files.items()})
     files.update(tree(resources.files("gridwright.setup").joinpath("ansible")))
-    roles = _roles_of_kinds()
-    for role in roles:
-        files.update(tree(role.directory, f"roles/{role.name}/"))
-    files["site.yml"] = str(files["site.yml"]).replace(_ROLES, "\n".join(role.as_task() for role in roles))
+    site = str(files["site.yml"])
+    for mark, roles in ((_PROVIDED, provided.roles), (_ROLES, _roles_of_kinds())):
+        for role in roles:
+            files.update(tree(role.directory, f"roles/{role.name}/"))
+        tasks = "\n".join(role.as_task() for role in roles)
+        site = site.replace(mark, tasks) if tasks else site.replace(mark + "\n", "")
+    files |= {"site.yml": site, **provided.files}
     return {name: files[name] for name in sorted(files)}
 
 
@@ -113,31 +120,19 @@ def inventory(hosts: Hosts) -> str:
     return _INVENTORY + _yaml(groups)
 
 
-def variables(
-    spec: GridSpec,
-    scheduler: SchedulerSetup | None,
-    *,
-    sources: Mapping[str, str] = _NOTHING,
-    addresses: Mapping[str, str] = _NOTHING,
-    claims: Sequence[str] = (),
-) -> str:
+def variables(spec: GridSpec, scheduler: SchedulerSetup | None, provided: Provided = _NOTHING) -> str:
     """group_vars/all.yml: what the grid spec says of its nodes."""
     own_kernel = spec.provider_kind.has_own_kernels
     content = {
         "gridwright_grid": spec.name,
         "gridwright_own_kernel": own_kernel,
-        "gridwright_mounts": _mounts(spec, sources) if own_kernel else [],
+        "gridwright_mounts": _mounts(spec, provided.sources) if own_kernel else [],
         "gridwright_scratch": _scratch(spec) if own_kernel else {},
         **_of_kinds(spec),
         **_of_schedulers(spec, scheduler),
     }
-    # What only grids in a cloud have is left out elsewhere.
-    cloud = {
-        "gridwright_addresses": dict(addresses),
-        "gridwright_claims": list(claims),
-        "gridwright_lustre_servers": bool(_built(spec, sources)),
-    }
-    return _VARIABLES + _yaml(content | {name: value for name, value in cloud.items() if value})
+    given = {"gridwright_addresses": dict(provided.addresses), **provided.variables}
+    return _VARIABLES + _yaml(content | {name: value for name, value in given.items() if value})
 
 
 def _of_kinds(spec: GridSpec) -> dict[str, object]:
@@ -156,11 +151,6 @@ def _of_schedulers(spec: GridSpec, setup: SchedulerSetup | None) -> dict[str, ob
         # A site that provides its own machines may have a scheduler of its own: it asks for one by name.
         found |= kind.playbook_variables(own, sets_up=spec.is_cloud)
     return found
-
-
-def _built(spec: GridSpec, sources: Mapping[str, str]) -> list[str]:
-    """File systems whose servers are machines of the grid."""
-    return [name for name, each in spec.filesystems.items() if name in sources and each.is_built]
 
 
 def _mounts(spec: GridSpec, sources: Mapping[str, str]) -> list[dict[str, str]]:

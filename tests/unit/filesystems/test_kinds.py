@@ -29,7 +29,7 @@ NAMES_OF_OTHERS = {
         "filesystems/mounts.py": "the kernel's name of it, among all that Linux reads over a network",
         "filesystems/lustre_client/client.py": "the kernel's name of it, for mount(8)",
         "filesystems/lustre_client/health.py": "the kernel's name of it, in /proc/mounts",
-        "setup/ansible/roles/lustre_server/files/lustre_health.py": "a name below /proc, on servers",
+        "providers/aws/roles/lustre_server/files/lustre_health.py": "a name below /proc, on servers",
         "providers/aws/claim/this_machine.py": "the kernel's name of it, for mount(8); no spec is there",
     },
     "nfs": {

@@ -11,7 +11,8 @@ from ruamel.yaml import YAML
 from gridwright.node_programs.scratch.configuration import parse_configuration
 from gridwright.node_programs.scratch_program import build_zipapp
 from gridwright.schedulers.set_up import SchedulerSetup
-from gridwright.setup.playbook import GROUPS, Hosts, playbook_files
+from gridwright.services.playbook_role import PlaybookRole
+from gridwright.setup.playbook import GROUPS, Hosts, Provided, playbook_files
 from gridwright.spec import GridSpec, parse_spec
 
 GRID = """
@@ -75,7 +76,6 @@ def test_every_role_is_there_whole(files: dict[str, str | bytes]) -> None:
     roles = {path.split("/")[1] for path in files if path.startswith("roles/")}
     assert roles == {
         *("base", "scratch", "nfs_client", "lustre_client", "spectrum_scale_client", "slurm"),
-        "lustre_server",
     }
     for role in roles:
         assert {f"roles/{role}/{part}/main.yml" for part in ("defaults", "meta", "tasks")} <= set(files)
@@ -165,6 +165,9 @@ libraries:
 scheduler: {type: slurm}
 """
 SOURCES = {"bought": "{{ gridwright_sources['bought'] }}", "built": "10.20.64.10@tcp:/built"}
+SERVED = PlaybookRole(
+    name="nfs_client", task="Serve", when="gridwright_served", package="gridwright.filesystems.nfs"
+)
 ADDRESSES = {"compute1": "10.20.128.16", "built-oss1": "10.20.64.11"}
 
 
@@ -173,10 +176,13 @@ def cloud_files(text: str = CLOUD) -> dict[str, str | bytes]:
         parse_spec(text),
         HOSTS,
         SLURM,
-        sources=SOURCES,
-        addresses=ADDRESSES,
-        claims=["storage"],
-        role_files={"claim/files/claim.pyz": b"a program"},
+        Provided(
+            sources=SOURCES,
+            addresses=ADDRESSES,
+            roles=[SERVED],
+            files={"roles/nfs_client/files/program": b"a program"},
+            variables={"gridwright_served": ["storage"], "gridwright_nothing": []},
+        ),
     )
 
 
@@ -193,10 +199,12 @@ def test_what_the_provider_knows_the_source_of_is_mounted() -> None:
 def test_what_the_provider_brings_is_handed_on() -> None:
     files = cloud_files()
     variables = content(files, "group_vars/all.yml")
-    assert variables["gridwright_claims"] == ["storage"]
-    assert variables["gridwright_lustre_servers"] is True
+    assert variables["gridwright_served"] == ["storage"]
+    assert "gridwright_nothing" not in variables
     assert variables["gridwright_addresses"] == ADDRESSES
-    assert files["roles/claim/files/claim.pyz"] == b"a program"
+    assert files["roles/nfs_client/files/program"] == b"a program"
+    tasks = [task["name"] for task in content(files, "site.yml")[1]["tasks"]]
+    assert tasks[:3] == ["Set kernel, limits, disks and services", "Serve", "Make scratch storage"]
 
 
 def test_grids_outside_of_a_cloud_have_nothing_of_it(files: dict[str, str | bytes]) -> None:
@@ -204,13 +212,13 @@ def test_grids_outside_of_a_cloud_have_nothing_of_it(files: dict[str, str | byte
     for given in (files, playbook_files(parse_spec(LAB), HOSTS)):
         variables = content(given, "group_vars/all.yml")
         assert not {"gridwright_claims", "gridwright_addresses", "gridwright_lustre_servers"} & set(variables)
-        assert not any(path.startswith("roles/claim") for path in given)
+        assert not any(path.startswith(("roles/claim", "roles/lustre_server")) for path in given)
+        assert "ROLES OF" not in str(given["site.yml"])
 
 
 def test_servers_of_the_grid_s_own_lustre_do_not_mount_it(files: dict[str, str | bytes]) -> None:
     tasks = {task["name"]: task for task in content(files, "site.yml")[1]["tasks"]}
     assert tasks["Mount Lustre"]["when"].endswith("and not gridwright_serves_lustre")
-    assert tasks["Serve Lustre"]["when"] == "gridwright_serves_lustre"
     assert "'compute' in group_names" in tasks["Make scratch storage"]["when"]
 
 

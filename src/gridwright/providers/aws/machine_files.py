@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 from typing import Any
 
 from gridwright.providers.aws.claim_program import UNIT, build_zipapp, unit_file
@@ -16,11 +15,24 @@ from gridwright.providers.aws.user_data import claim_name
 from gridwright.providers.machines import machines_of_types
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.set_up import SchedulerSetup
-from gridwright.setup.playbook import GROUPS, Hosts, playbook_files, tree
+from gridwright.services.playbook_role import PlaybookRole
+from gridwright.setup.playbook import GROUPS, Hosts, Provided, playbook_files
 from gridwright.spec.model import GridSpec
 
 MOUNTED_BELOW = "/srv/gridwright"
 """Where servers mount their targets."""
+
+_PACKAGE = "gridwright.providers.aws"
+_CLAIM = PlaybookRole(
+    name="claim",
+    task="Claim name, address and volumes",
+    when="gridwright_claims | default([]) | intersect(group_names) | length > 0 "
+    "and not gridwright_serves_lustre",
+    package=_PACKAGE,
+)
+_SERVER = PlaybookRole(
+    name="lustre_server", task="Serve Lustre", when="gridwright_serves_lustre", package=_PACKAGE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +52,7 @@ def machine_files(spec: GridSpec, layout: AwsLayout, release: str | None) -> Mac
     threads = aws_section(spec).hyperthreads
     scheduler = kind_of(spec.scheduler).setup(spec, lambda: machines_of_types(spec, threads=threads), release)
     hosts = aws_hosts(layout)
-    claiming = _claiming(layout)
-    playbook = playbook_files(
-        spec,
-        hosts,
-        scheduler,
-        sources=mount_sources(spec, layout),
-        addresses=layout.addresses,
-        claims=claiming,
-        role_files=claim_role() if claiming else {},
-    )
+    playbook = playbook_files(spec, hosts, scheduler, _provided(spec, layout))
     first = {claim_name(each): each for each in reversed(layout.machines) if each.replaced}
     claims: dict[str, str | bytes] = {
         f"claims/{name}.json": claim_file(spec, layout, machine) for name, machine in first.items()
@@ -59,18 +62,25 @@ def machine_files(spec: GridSpec, layout: AwsLayout, release: str | None) -> Mac
     return MachineFiles({**playbook, **scheduler.files, **claims}, claims, scheduler, hosts)
 
 
-def claim_role() -> dict[str, str | bytes]:
-    """The role by which a machine claims what it is, with the program."""
-    roles: dict[str, str | bytes] = {**tree(resources.files("gridwright.providers.aws").joinpath("roles"))}
-    roles["claim/files/claim.pyz"] = build_zipapp()
-    roles[f"claim/files/{UNIT}"] = unit_file()
-    return roles
-
-
-def _claiming(layout: AwsLayout) -> list[str]:
-    """Groups of the inventory whose machines claim their names, since others take their place."""
+def _provided(spec: GridSpec, layout: AwsLayout) -> Provided:
+    """What machines on AWS have beside those elsewhere: claims of what they are, and servers of Lustre."""
     groups = {each.role.group for each in layout.machines if each.replaced}
-    return [group for group in GROUPS if group in groups]
+    serves = bool(built_lustres(spec))
+    return Provided(
+        sources=mount_sources(spec, layout),
+        addresses=layout.addresses,
+        roles=[role for role, is_needed in ((_CLAIM, groups), (_SERVER, serves)) if is_needed],
+        files={
+            "roles/claim/files/claim.pyz": build_zipapp(),
+            f"roles/claim/files/{UNIT}": unit_file(),
+        }
+        if groups
+        else {},
+        variables={
+            "gridwright_claims": [group for group in GROUPS if group in groups],
+            "gridwright_lustre_servers": serves,
+        },
+    )
 
 
 def aws_hosts(layout: AwsLayout) -> Hosts:

@@ -93,4 +93,7 @@ def test_machines_that_are_replaced_claim_their_names(replaced: str, groups: lis
     found = entries(grid_bundle(parse_spec(text)).content)
     assert YAML(typ="safe").load(found["group_vars/all.yml"])["gridwright_claims"] == groups
     assert found["roles/claim/files/claim.pyz"] == build_zipapp()
-    assert "roles/claim/tasks/main.yml" in found
+    tasks = {task["name"]: task for task in YAML(typ="safe").load(found["site.yml"])[1]["tasks"]}
+    assert tasks["Serve Lustre"]["when"] == "gridwright_serves_lustre"
+    assert "gridwright_claims" in tasks["Claim name, address and volumes"]["when"]
+    assert {"roles/claim/tasks/main.yml", "roles/lustre_server/tasks/main.yml"} <= set(found)

@@ -15,7 +15,7 @@ import pytest
 from tests.support.command import wait_until
 
 PROGRAM = (
-    Path(__file__).parents[5] / "src/gridwright/setup/ansible/roles/lustre_server/files/lustre_health.py"
+    Path(__file__).parents[5] / "src/gridwright/providers/aws/roles/lustre_server/files/lustre_health.py"
 )
 TARGETS = ("shared-OST0000", "shared-OST0001")
 
