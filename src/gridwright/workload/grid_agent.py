@@ -283,12 +283,13 @@ class GridAgent:
         def cancel(scheduler: Scheduler) -> list[str]:
             live = (JobState.WAITING, JobState.RUNNING)
             jobs = [job for job in scheduler.jobs() if job.state in live and job.name.startswith(prefixes)]
+            # Only now: those that end by this order at once are to be told of, too.
+            for each in stale:
+                each.order_stop()
             if jobs:
                 scheduler.cancel([job.id for job in jobs])
             return [job.id for job in jobs]
 
-        for each in stale:
-            each.order_stop()
         done: list[list[str]] = []
         while not done and not self._stop:
             if self._calls.free:
