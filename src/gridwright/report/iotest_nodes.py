@@ -22,7 +22,7 @@ from gridwright.report.figures import (
 from gridwright.report.plot import COLOURS, Chart, axis_title, layout_of, plain_axis, rate_axis, safe
 from gridwright.report.tables import Cell, Table, table_of
 from gridwright.report.verdict import phase_of
-from gridwright.runs.records import LibraryRecord, NodePhaseRecord, PhaseRecord, TestedNode
+from gridwright.runs.records import LibraryRecord, NodePhaseRecord, PhaseRecord, RecordedNode
 
 MOST_NODES = 40
 """More bars than this nobody tells apart; those of the slowest nodes are drawn."""
@@ -214,7 +214,7 @@ def _state(row: tuple[PhaseRecord, NodePhaseRecord]) -> str | Cell:
     return "" if node.status == "complete" else node.status
 
 
-def facts_table(nodes: Sequence[TestedNode]) -> Table | None:
+def facts_table(nodes: Sequence[RecordedNode]) -> Table | None:
     """What the nodes are."""
     if not nodes:
         return None

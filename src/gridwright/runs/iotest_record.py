@@ -13,9 +13,9 @@ from gridwright.runs.records import (
     IotestRecord,
     LibraryRecord,
     PhaseRecord,
+    RecordedNode,
     Status,
     Sweep,
-    TestedNode,
 )
 from gridwright.runs.samples import SAMPLE_COLUMNS
 
@@ -27,7 +27,7 @@ class IotestReducer:
     libraries: list[LibraryRecord] = field(default_factory=list)
     findings: list[FindingRecord] = field(default_factory=list)
     samples: list[dict[str, Any]] = field(default_factory=list)
-    nodes: list[TestedNode] = field(default_factory=list)
+    nodes: list[RecordedNode] = field(default_factory=list)
     _open: Event | None = None
     _moved: list[dict[str, Any]] = field(default_factory=list)
 
@@ -39,7 +39,7 @@ class IotestReducer:
             fields = {key: value for key, value in event.items() if key != "event"}
             self.libraries.append(LibraryRecord(**fields, met=None))
         elif kind == "nodes":
-            self.nodes = [TestedNode.model_validate(node) for node in event["nodes"]]
+            self.nodes = [RecordedNode.model_validate(node) for node in event["nodes"]]
         elif kind == "device" and self.libraries:
             self.libraries[-1].device = event["device"]
         elif kind in {"finding", "problem"}:

@@ -143,7 +143,7 @@ class NodePhaseRecord(Record):
     stalls: list[StallRecord] = Field(default_factory=list)
 
 
-class TestedNode(Record):
+class RecordedNode(Record):
     """A node of several that were tested; null where it never came. Memory in bytes."""
 
     node: str
@@ -274,7 +274,7 @@ class IotestRecord(Record):
     libraries: list[LibraryRecord]
     findings: list[FindingRecord]
     met: bool | None
-    nodes: list[TestedNode] = Field(default_factory=list)
+    nodes: list[RecordedNode] = Field(default_factory=list)
     """Left out where one node was tested."""
 
     model_config = ConfigDict(extra="allow", populate_by_name=True)

@@ -13,7 +13,7 @@ from gridwright.report.iotest_nodes import MOST_NODES, facts_table, node_phases,
 from gridwright.report.terminal.run import iotest_text
 from gridwright.report.verdict import judge, mark_of
 from gridwright.runs.judge import judge_library
-from gridwright.runs.records import IotestRecord, LibraryRecord, TestedNode
+from gridwright.runs.records import IotestRecord, LibraryRecord, RecordedNode
 from tests.fixtures.runs import built_runs
 
 NAMES = ["compute1", "compute2", "compute3"]
@@ -80,7 +80,7 @@ def test_one_node_alone_has_neither_chart_nor_table() -> None:
 
 
 def test_facts_of_nodes_are_told() -> None:
-    facts = [TestedNode.model_validate(each) for each in built_runs.node_facts(NAMES)]
+    facts = [RecordedNode.model_validate(each) for each in built_runs.node_facts(NAMES)]
     table = facts_table(facts)
     assert table is not None
     assert rows(table)[0] == ["compute1", "compute1", "4", "32 GiB", "Linux 6.1.0", "0.1.0", "+0.7 ms"]
