@@ -43,7 +43,9 @@ class FileSystemKindInSpec(Protocol):
         """The same where a cloud makes nodes and file systems."""
 
 
-FILESYSTEMS: KindRegistry[FileSystemKindInSpec] = KindRegistry("file system type", "gridwright.filesystems")
+FILESYSTEMS: KindRegistry[FileSystemKindInSpec] = KindRegistry(
+    "file system type", "gridwright.filesystems", ("spec_model", "contribute")
+)
 """Every kind of file system that a spec can name."""
 
 

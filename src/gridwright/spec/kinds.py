@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -32,9 +32,11 @@ class KindRegistry(Generic[K]):
     name cannot be taken. An extension that cannot be imported concerns only those who ask for its kind.
     """
 
-    def __init__(self, what: str, group: str) -> None:
+    def __init__(self, what: str, group: str, answers: Sequence[str]) -> None:
+        """`answers` are attributes that every kind has: what an extension names may be anything."""
         self.what = what
         self.group = group
+        self.answers = answers
         self._loaded: dict[str, K] = {}
         self._extensions: Mapping[str, EntryPoint] | None = None
 
@@ -96,7 +98,10 @@ class KindRegistry(Generic[K]):
             return cast("K", getattr(import_module(module), attribute))
         entry = self._extended()[name]
         try:
-            return cast("K", entry.load())
+            kind = entry.load()
+            if lacking := [each for each in self.answers if not hasattr(kind, each)]:
+                raise TypeError(f"{entry.attr} has no {' and no '.join(lacking)}")
+            return cast("K", kind)
         except Exception as error:
             package = _package(entry)
             problem = Problem(

@@ -87,7 +87,9 @@ class ProviderKind:
         return resources.files(package).joinpath("init.yaml").read_text("utf-8")
 
 
-PROVIDERS: KindRegistry[ProviderKind] = KindRegistry("provider", "gridwright.providers")
+PROVIDERS: KindRegistry[ProviderKind] = KindRegistry(
+    "provider", "gridwright.providers", ("name", "section", "head_node")
+)
 """Every provider that a spec can name."""
 
 

@@ -25,7 +25,9 @@ class HasSchedulerSection(Protocol):
         """What of its section, as plain data, a lab cannot have."""
 
 
-SCHEDULERS: KindRegistry[HasSchedulerSection] = KindRegistry("scheduler", "gridwright.schedulers")
+SCHEDULERS: KindRegistry[HasSchedulerSection] = KindRegistry(
+    "scheduler", "gridwright.schedulers", ("spec_model", "open")
+)
 """Kinds of schedulers that a spec can name."""
 
 
