@@ -1,4 +1,4 @@
-"""Running a command on this machine with a limit of time and of output: the one way for all rooms."""
+"""The one way to run a command on this machine: with a limit of time and of output."""
 
 from __future__ import annotations
 

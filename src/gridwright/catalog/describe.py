@@ -1,4 +1,4 @@
-"""Every fact of one thing in the catalogue, in words, with its source: what `catalog show` prints."""
+"""Describes one thing in the catalogue: every fact in words, with its source, as `catalog show` prints it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One row of the catalogue out of what EC2's DescribeInstanceTypes answers, with its quirks set right."""
+"""Makes one row of the catalogue from what EC2's DescribeInstanceTypes answers, and corrects its quirks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prices of what a cloud asks for beside machines and storage: gateways, addresses, load balancers."""
+"""Prices of what a cloud bills beside machines and storage: gateways, addresses, load balancers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prices of storage by region, and the one way to say that none is known."""
+"""Prices of storage by region, and the one error for a price that is not known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The CSV files of the package: read quickly, by column name, with a word about a damaged file."""
+"""Reads the CSV files of the package by column name, quickly, and names a file that is damaged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flags that are declared once: the fields of a dataclass are the flags of a verb, with help and reading."""
+"""Flags that are declared once: each field of a dataclass is a flag of a verb, with help and reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How verbs get at the grid spec."""
+"""Finds and loads the grid spec for verbs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standard output and standard error that take any character, and fail in one line where they are full."""
+"""Makes standard output and error take any character, and fail with one line when they are full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nodes of a grid are bought as, out of the catalogue."""
+"""Looks up the instance types of a grid's nodes in the catalogue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor asks of nodes: facts of themselves, and their part in trials of shared file systems.
+"""What the doctor asks of nodes: facts about themselves, and their part in trials of shared file systems.
 
 The answer to a `FactsRequest` is declared as `gridwright.doctor.facts.node_facts.NodeFacts`. A part in trials
 says that it is `Ready`, then answers each of the `ORDERS` with one of the `ANSWERS`.

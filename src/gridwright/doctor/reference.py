@@ -1,4 +1,4 @@
-"""docs/doctor.md, its table of checks made from their declarations; and their names for the spec's `silence`.
+"""Makes the table of checks in docs/doctor.md, and the names for `silence` in a spec, from the checks.
 
 Run `python -m gridwright.doctor.reference docs/doctor.md` to bring the page up to date, and
 `python -m gridwright.doctor.reference src/gridwright/spec/data/findings.csv` for the names.

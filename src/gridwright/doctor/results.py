@@ -1,4 +1,4 @@
-"""Results of checks out of what was seen: nodes that came out alike are one result."""
+"""Makes results of checks from an observation: nodes with the same outcome are one result."""
 
 from __future__ import annotations
 

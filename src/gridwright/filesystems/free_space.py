@@ -1,4 +1,4 @@
-"""Free space of a mounted file system, asked with a limit of time: what hangs is told, not waited for."""
+"""Asks for the free space of a mounted file system, with a limit of time: one that hangs is reported."""
 
 from __future__ import annotations
 

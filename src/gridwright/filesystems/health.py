@@ -1,4 +1,4 @@
-"""How a file system is: its servers and targets, and what is wrong with it; the same for every kind."""
+"""The health of a file system: its servers, its targets, and what is wrong; the same for every kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes of a lab, as a kind of file system that a lab can have is told of them."""
+"""Nodes of a lab, as kinds of file systems see them."""
 
 from __future__ import annotations
 

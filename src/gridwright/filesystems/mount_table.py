@@ -1,4 +1,4 @@
-"""What is mounted where, as /proc/mounts has it: read without touching a mount, so nothing hangs."""
+"""Reads from /proc/mounts what is mounted where, without touching a mount, so nothing hangs."""
 
 from __future__ import annotations
 

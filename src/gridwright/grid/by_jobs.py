@@ -1,4 +1,4 @@
-"""A question to nodes that ssh does not reach, as on many sites: a job on each of them has the answer."""
+"""Asks nodes that ssh does not reach, as on many sites, by a job on each of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One command on many nodes at once, through ssh from the head node."""
+"""Runs one command on many nodes at once, through ssh from the head node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a program is started on each node: by the scheduler, or through ssh where there is none."""
+"""Starts a program on each node: by the scheduler, or through ssh where there is none."""
 
 from __future__ import annotations
 

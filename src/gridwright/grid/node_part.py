@@ -1,4 +1,4 @@
-"""What nodes need of Gridwright, as one archive: this very version, with what its parts on nodes import."""
+"""Makes the part of Gridwright that nodes need: one archive of this version and of what it imports there."""
 
 from __future__ import annotations
 

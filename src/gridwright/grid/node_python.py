@@ -1,4 +1,4 @@
-"""Which Python runs Gridwright's parts on each node: the node's own, or one that is brought along."""
+"""Finds the Python that runs Gridwright's parts on each node: the node's own, or one that is copied to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far the clock of a node is off, by messages that go there and back."""
+"""Measures how far the clock of a node is off, by messages that go there and back."""
 
 from __future__ import annotations
 

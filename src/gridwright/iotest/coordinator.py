@@ -1,4 +1,4 @@
-"""The command's end of a test on several nodes: has workers started, lets them in, and watches over them.
+"""The coordinator of a test on several nodes: starts workers, lets them connect, and watches over them.
 
 One event loop serves all nodes; no thread, and nothing of size, for each. The command itself touches no
 library. `gridwright.iotest.wire` says what goes over the connections.

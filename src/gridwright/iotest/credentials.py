@@ -1,4 +1,4 @@
-"""Certificates of one test: its authority lives in the coordinator's memory, and ends with it.
+"""Makes the certificates of one test, by an authority that exists only in the coordinator's memory.
 
 Each node has a key and a certificate of its own, in a file that only its owner can read, in a directory
 that all nodes see. The authority signs for one test only: a certificate of another test opens nothing.

@@ -1,4 +1,4 @@
-"""From what the engine measured to the record of a phase: plain data, keys with units."""
+"""Makes the record of a phase from what the engine measured: plain data, keys with units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes take part in the test of a library, and what is said of those that fail."""
+"""Tracks which nodes take part in the test of a library, and reports those that fail."""
 
 from __future__ import annotations
 

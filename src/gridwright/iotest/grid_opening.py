@@ -1,4 +1,4 @@
-"""How all nodes of a test open a library, and whether they see the same one."""
+"""Opens a library on all nodes of a test, and finds out whether they see the same one."""
 
 from __future__ import annotations
 

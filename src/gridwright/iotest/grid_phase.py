@@ -1,4 +1,4 @@
-"""One phase on all nodes: each prepares, all start at one instant, and what they say is brought together."""
+"""Runs one phase on all nodes: each prepares, all start at one instant, and their results come together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One outcome out of those of several nodes: the same figures as if all streams had run on one."""
+"""Merges the outcomes of several nodes: the same figures as if all streams had run on one node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node's connection to its coordinator: one thread hears while others send."""
+"""A node's connection to its coordinator: one thread receives while others send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node's end of the connection to the coordinator: a thread that hears, and answers what cannot wait.
+"""A node's end of the connection to the coordinator: a thread receives orders, and answers urgent ones.
 
 Orders go to a queue for the thread that touches the library. A ping is answered at once, an order to stop
 heeded at once, whatever that thread does; an end of the connection is an order to stop, too.

@@ -1,4 +1,4 @@
-"""Who writes and reads what, on all nodes: plain planning, without a node being asked."""
+"""Plans which node writes and reads what; no node is asked for it."""
 
 from __future__ import annotations
 

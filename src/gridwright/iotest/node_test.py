@@ -1,4 +1,4 @@
-"""What a node does in a test of several: carries out the coordinator's orders on a library, one by one.
+"""Carries out the coordinator's orders on a library, one by one, on a node of a test.
 
 `gridwright.iotest.messages` declares them. A library that fails is answered by a `Failed`.
 """

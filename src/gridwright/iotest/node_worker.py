@@ -1,4 +1,4 @@
-"""The process that tests libraries on one node of several, as the coordinator says.
+"""The process that tests libraries on one of several nodes, on the orders of the coordinator.
 
     python -m gridwright.iotest.node_worker --connect HOST:PORT --credentials FILE --node NAME
 

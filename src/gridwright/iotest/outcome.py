@@ -1,4 +1,4 @@
-"""What a phase measured, as the engine tells it: fields are declared once, with how those of nodes add up."""
+"""What a phase measured, as the engine reports it: fields stand once, with how those of nodes add up."""
 
 from __future__ import annotations
 

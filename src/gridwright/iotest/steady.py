@@ -1,4 +1,4 @@
-"""When a rate is steady: change points in the per-second samples.
+"""Decides when a rate is steady, from change points in the per-second samples.
 
 Cloud volumes and NICs burst for 5 to 65 minutes (paper 002, table of instance types), and a page
 cache absorbs the first seconds of every write; a short test shows the burst. The rule is stated

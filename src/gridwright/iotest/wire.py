@@ -1,4 +1,4 @@
-"""What goes between the coordinator of a test and its nodes: encoded messages in frames, over mutual TLS 1.3.
+"""The protocol between the coordinator of a test and its nodes: messages in frames, over mutual TLS 1.3.
 
 Both ends show a certificate that the authority of this test signed, see `gridwright.iotest.credentials`:
 the coordinator knows each node by the name in its certificate, and a node talks to its coordinator only. A

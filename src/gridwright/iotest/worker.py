@@ -1,4 +1,4 @@
-"""The process that touches a library: reads one request, answers in events, a JSON document a line.
+"""The process that touches a library: it reads one request, and answers with events, one JSON line each.
 
 Request (one line on stdin): one of `gridwright.iotest.messages.REQUESTS`; the end of stdin is an order to
 stop, so that a killed command leaves no files behind. SIGTERM and SIGINT are orders to stop, too.

@@ -1,4 +1,4 @@
-"""What a grid misses beside rates: room, cores, memory, budget, kind of nodes, and what may be lost."""
+"""Finds what a grid misses beside rates: room, cores, memory, budget, kind of nodes, and what may be lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why one candidate is no better than another: parts of its cost, and what forces them."""
+"""Explains why one candidate is no better than another: parts of its cost, and what forces them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a type does not do, and why the neighbours of the cheapest design are no better than it."""
+"""Explains why a type does not fit, and why the neighbours of the cheapest design are no better than it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one instance type lets through to each place of the libraries, and what stands in the way."""
+"""How much one instance type lets through to each place of the libraries, and what limits it."""
 
 from __future__ import annotations
 

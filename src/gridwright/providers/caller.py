@@ -1,4 +1,4 @@
-"""Who asked for something that takes long: told how it goes, and heard when it is to end."""
+"""The caller of work that takes long: it is told of progress, and can ask for the work to stop."""
 
 from __future__ import annotations
 

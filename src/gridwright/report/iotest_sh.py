@@ -1,4 +1,4 @@
-"""The classic results block of iotest.sh, so that figures can be laid beside those of papers.
+"""The classic results block of iotest.sh, so that figures can be compared with those of papers.
 
 That script prints, per stream: the size of its file, the average time of the streams, and the one
 divided by the other. Its megabytes are MiB (2^20), see 003's results in paper OCI 2020.

@@ -1,4 +1,4 @@
-"""Writing a file so that a reader, or a crash, sees either the old one or the whole new one."""
+"""Writes a file so that a reader, or a crash, sees either the old one or the whole new one."""
 
 from __future__ import annotations
 

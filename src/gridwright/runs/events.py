@@ -1,4 +1,4 @@
-"""Findings and problems as events of a journal, and back as findings of a record."""
+"""Turns findings and problems into events of a journal, and events back into findings of a record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding the run that a user names."""
+"""Finds the run that a user names."""
 
 from __future__ import annotations
 

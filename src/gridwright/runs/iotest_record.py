@@ -1,4 +1,4 @@
-"""From the events of iotest to its record: the same for a run that ended and one that was killed."""
+"""Makes the record of iotest from its events: the same way for a run that ended and one that was killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether what was measured meets what is required."""
+"""Judges whether what was measured meets what is required."""
 
 from __future__ import annotations
 

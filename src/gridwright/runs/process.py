@@ -1,4 +1,4 @@
-"""Which process made a directory, and whether it still runs."""
+"""Tells which process made a directory, and whether it still runs."""
 
 from __future__ import annotations
 

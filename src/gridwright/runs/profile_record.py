@@ -1,4 +1,4 @@
-"""From the record of a workload to launch profiles: for each test, its median launch."""
+"""Makes launch profiles from the record of a workload: for each test, its median launch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that does the work of a command and tells events: started, listened to, ended.
+"""Starts a process that does the work of a command, reads its events, and ends it.
 
 The command itself touches nothing that can hang: it waits for the worker's events, and goes on
 without a worker that is silent for too long.

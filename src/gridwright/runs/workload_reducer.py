@@ -1,4 +1,4 @@
-"""From the events of the workload to its record: the same for a run that ended and one that was killed."""
+"""Makes the record of the workload from its events, for a run that ended and for one that was killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job is: what was asked for, and what became of it; the same for every scheduler."""
+"""A job: what was asked for, and what became of it; the same for every scheduler."""
 
 from __future__ import annotations
 

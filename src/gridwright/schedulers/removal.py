@@ -1,4 +1,4 @@
-"""Removing private directories of jobs and launches, whatever those have put into them."""
+"""Removes private directories of jobs and launches, whatever those have put into them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of nodes that were set up, out of the lines that the callback of the playbook writes."""
+"""Reads what became of nodes that were set up from the lines that the playbook's callback writes."""
 
 from __future__ import annotations
 

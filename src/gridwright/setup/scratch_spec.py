@@ -1,4 +1,4 @@
-"""The configuration of scratch storage on the nodes of a grid, made of its spec."""
+"""Makes the configuration of scratch storage on the nodes of a grid from its spec."""
 
 from __future__ import annotations
 

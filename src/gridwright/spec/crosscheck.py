@@ -1,4 +1,4 @@
-"""What spans several fields of a grid spec: defaults out of other fields, and rules between fields.
+"""Rules between fields of a grid spec, and defaults that come from other fields.
 
 Works on the plain data of a spec, so that these problems are found beside those of single fields.
 Whatever has the wrong type is passed over here; the models report it.

@@ -1,4 +1,4 @@
-"""From a file to a GridSpec, or to everything that is wrong with the file."""
+"""Reads a file into a GridSpec, or reports everything that is wrong with the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Problems that other rooms find in a grid spec, put at their place in its file."""
+"""Puts problems that other rooms find in a grid spec at their place in its file."""
 
 from __future__ import annotations
 

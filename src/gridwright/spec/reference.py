@@ -1,4 +1,4 @@
-"""docs/grid-spec.md, its table of fields made from the models.
+"""Makes the table of fields in docs/grid-spec.md from the models.
 
 Run `python -m gridwright.spec.reference docs/grid-spec.md` to bring the file up to date.
 """

@@ -1,4 +1,4 @@
-"""From what a guard saw of a launch to its record."""
+"""Makes the record of a launch from what its guard saw."""
 
 from __future__ import annotations
 

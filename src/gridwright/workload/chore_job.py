@@ -1,4 +1,4 @@
-"""What a run on several nodes has done by a job, since only its nodes see the libraries.
+"""Work that a run on several nodes does by a job, since only the nodes see the libraries.
 
 Of the chores, `prepare` clears what killed runs left and has the data set ready, `tidy` removes what launches
 of this run left whose nodes were lost, `clean` removes all data sets. What it says meanwhile are the events

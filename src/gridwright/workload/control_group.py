@@ -1,4 +1,4 @@
-"""A control group (v2) for each launch, where this user may make one: stalls, peak memory, a sure end.
+"""Makes a control group (v2) for each launch, where this user may: for stalls, peak memory and a sure end.
 
 See https://docs.kernel.org/admin-guide/cgroup-v2.html and .../accounting/psi.html. No controller
 is switched on for it: that would change the node for others.

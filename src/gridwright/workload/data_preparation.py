@@ -1,4 +1,4 @@
-"""The agent's side of making the data set: a process of its own, whose events are passed on."""
+"""Has the data set made for the agent, in a process of its own, and passes its events on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What held a launch: its real time by cause."""
+"""Finds what held a launch up: its real time by cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engines of the tests: whether they are installed, and what holds them to their cores."""
+"""The engines of the tests: whether they are installed, and how they are kept to their cores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The directory where a run on several nodes and its jobs meet: requests, results, samples, a sign of life.
+"""The directory by which a run on several nodes and its jobs exchange requests, results and samples.
 
 It lies in the grid's state directory, which all nodes and the coordinator see at the same path:
 

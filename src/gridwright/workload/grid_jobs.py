@@ -1,4 +1,4 @@
-"""The jobs of one run on several nodes: handed in together, watched with one query, never waited for in vain.
+"""The jobs of one run on several nodes: submitted together, and watched with one query for all.
 
 A job has ended when its result is in the exchange directory, whatever its scheduler says: that is seen
 at once. The query of all jobs, which costs more, is there for those that leave none.

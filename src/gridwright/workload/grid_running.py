@@ -1,4 +1,4 @@
-"""The streams of a run on several nodes: each launch is a job; when it has ended, the next is handed in."""
+"""The streams of a run on several nodes: each launch is a job; when it has ended, the next is submitted."""
 
 from __future__ import annotations
 

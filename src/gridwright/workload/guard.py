@@ -1,4 +1,4 @@
-"""The process between the node's agent and one launch: it starts it, watches it, ends it, accounts for it.
+"""The process between a node's agent and one launch: it starts, watches, ends and accounts for the launch.
 
 It is forked for each launch, is the parent of all that the launch leaves behind (PR_SET_CHILD_SUBREAPER),
 and ends everything when the agent closes its end of the control pipe, or dies.

@@ -1,4 +1,4 @@
-"""SAS logs as the events of a run, so that they end in the same record, tables and report."""
+"""Turns SAS logs into the events of a run, which lead to the same record, tables and report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a launch did when: its guard looks ten times a second, and keeps a few phases of it.
+"""Records what a launch did when: its guard looks ten times a second, and keeps a few phases of it.
 
 Memory is bounded whatever the length of the launch: many intervals are merged into fewer.
 """

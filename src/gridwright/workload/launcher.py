@@ -1,4 +1,4 @@
-"""Starts launches under guards of their own, hears of their ends, and makes their records.
+"""Starts launches, each under a guard of its own, notices their ends, and makes their records.
 
 The agent of one node runs many at once with it, the job of one launch exactly one.
 """

@@ -1,4 +1,4 @@
-"""How far the clocks of nodes are off at least, from the times of launches."""
+"""Finds how far the clocks of nodes are off at least, from the times of launches."""
 
 from __future__ import annotations
 

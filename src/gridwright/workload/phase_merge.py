@@ -1,4 +1,4 @@
-"""From many short intervals of a launch to a few phases: neighbours that do the same become one."""
+"""Merges many short intervals of a launch into a few phases: neighbours that do the same become one."""
 
 from __future__ import annotations
 

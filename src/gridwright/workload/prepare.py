@@ -1,4 +1,4 @@
-"""The process that has the data set ready: checks space, makes what is missing, empties the cache.
+"""The process that prepares the data set: it checks space, makes what is missing, and empties the cache.
 
 Reads one request on stdin, answers in events on stdout, a JSON document a line:
 `data` how far it is · `table` one was made · `ready` · `problem`. SIGTERM, the end of stdin and

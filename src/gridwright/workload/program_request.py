@@ -1,4 +1,4 @@
-"""What a guard asks of the process of a test: apart, since each launch pays for what its process imports."""
+"""What a guard asks of the process of a test: kept apart, as each launch pays for what it imports."""
 
 from __future__ import annotations
 

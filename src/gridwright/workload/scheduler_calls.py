@@ -1,4 +1,4 @@
-"""Calls of a scheduler from a loop that must not wait for one: a thread asks, the loop hears the answer.
+"""Calls a scheduler from a loop that must not wait for one: a thread calls, the loop gets the answer.
 
 A scheduler that does not answer is asked again, and given up after a while.
 """

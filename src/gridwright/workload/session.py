@@ -1,4 +1,4 @@
-"""A run of the workload: its agent, here or for a grid, the events told to observers, the logs written."""
+"""A run of the workload: starts its agent, here or for a grid, passes events on, and writes the logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the data set and what the launches write at once fit, before anything is written."""
+"""Checks whether the data set and what launches write at once fit, before anything is written."""
 
 from __future__ import annotations
 

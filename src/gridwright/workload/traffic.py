@@ -1,4 +1,4 @@
-"""What a launch moves to and from each library, kept where its supervisor sees it live.
+"""What a launch moves to and from each library, kept in memory that can be read while it runs.
 
 The figures are unsigned 64-bit words in a memory file that both processes map: they outlive a
 launch that is killed, and cost no message.

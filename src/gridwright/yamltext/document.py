@@ -1,4 +1,4 @@
-"""YAML text to a tree of nodes with positions: safe on any input, and all problems at once.
+"""Turns YAML text into a tree of nodes with positions: safe on any input, and all problems at once.
 
 Works on the parser's events instead of its objects: no tag constructs anything, nothing recurses,
 and depth, nodes and expanded aliases stay within small budgets.

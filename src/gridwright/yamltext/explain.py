@@ -1,4 +1,4 @@
-"""What pydantic found wrong, told to the user: position, value given, what is allowed, nearest name."""
+"""Explains what pydantic found wrong: position, value given, what is allowed, nearest name."""
 
 from __future__ import annotations
 

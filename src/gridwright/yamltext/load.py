@@ -1,4 +1,4 @@
-"""From a file that somebody wrote to the model of it, or to everything that is wrong with the file."""
+"""Reads a file that somebody wrote into its model, or reports everything that is wrong with the file."""
 
 from __future__ import annotations
 

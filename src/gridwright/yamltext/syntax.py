@@ -1,4 +1,4 @@
-"""Broken YAML explained: the parser's words turned into what the user should do."""
+"""Explains broken YAML: turns the parser's words into what the user should do."""
 
 from __future__ import annotations
 

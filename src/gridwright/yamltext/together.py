@@ -1,4 +1,4 @@
-"""Problems that span several fields, raised together with those of single fields."""
+"""Raises problems that span several fields together with those of single fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which grid a verb is about: that of a spec, or the only one that a provider finds on this machine."""
+"""Finds the grid that a verb is about: that of a spec, or the only one of a provider on this machine."""
 
 from __future__ import annotations
 

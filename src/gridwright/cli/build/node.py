@@ -1,4 +1,4 @@
-"""`gridwright node claim | scratch`: what is run on a node itself, by an administrator or by its services."""
+"""`gridwright node claim | scratch`: commands that an administrator or a service runs on a node itself."""
 
 from __future__ import annotations
 

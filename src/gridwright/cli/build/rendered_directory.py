@@ -1,4 +1,4 @@
-"""A directory of rendered files: what in it is ours, and bringing it up to date."""
+"""Brings a directory of rendered files up to date, and knows which files in it are Gridwright's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gridwright status`: how the nodes of a grid stand."""
+"""`gridwright status`: shows the state of the nodes of a grid."""
 
 from __future__ import annotations
 

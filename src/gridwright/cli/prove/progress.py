@@ -1,4 +1,4 @@
-"""Shows what goes on, on stderr: a bar per phase on a terminal, one line per step elsewhere."""
+"""Shows progress on stderr: a bar per phase on a terminal, one line per step elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shows how the workload goes on, on stderr: one live line on a terminal, one line per step elsewhere."""
+"""Shows the progress of the workload on stderr: one live line on a terminal, one per step elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gridwright jobs`: how the jobs of a grid stand."""
+"""`gridwright jobs`: shows the state of the jobs of a grid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All checks of the doctor: one for each row of the tuning table, and what a grid dies of."""
+"""All checks of the doctor: one for each row of the tuning table, and those of faults that stop a grid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of all disks and mounts of a node, of libraries or not."""
+"""Checks of all disks and mounts of a node, whether a library lies on them or not."""
 
 from __future__ import annotations
 

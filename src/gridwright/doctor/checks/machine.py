@@ -1,4 +1,4 @@
-"""Checks of the machine below a node: memory, processors, what the kernel complained of, services."""
+"""Checks of the machine below a node: memory, processors, errors that the kernel logged, services."""
 
 from __future__ import annotations
 

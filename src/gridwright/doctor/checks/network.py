@@ -1,4 +1,4 @@
-"""Checks of network cards: as fast as bought, alike on all nodes, without errors."""
+"""Checks of network cards: they have the speed that was bought, are alike on all nodes, count no errors."""
 
 from __future__ import annotations
 

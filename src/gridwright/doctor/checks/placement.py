@@ -1,4 +1,4 @@
-"""Checks of where libraries lie: on the file system, the device and the side of the network that is meant."""
+"""Checks that libraries lie on the file system, device and side of the network that the spec means."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of what several nodes share: trials between pairs of them, and the word of the servers."""
+"""Checks of what several nodes share: trials between pairs of them, and what servers report."""
 
 from __future__ import annotations
 

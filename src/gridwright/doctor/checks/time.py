@@ -1,4 +1,4 @@
-"""Checks of clocks: against the machine that asks, and whether something keeps them right."""
+"""Checks of clocks: against the machine that asks, and whether a service keeps them right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking at what may hang, such as a dead mount: in a child, with a limit of time."""
+"""Looks at what may hang, such as a dead mount, in a child process with a limit of time."""
 
 from __future__ import annotations
 

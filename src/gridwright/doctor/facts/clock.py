@@ -1,4 +1,4 @@
-"""Whether a node's clock is kept right, and by whom."""
+"""Looks up whether a node's clock is kept right, and by which service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings that only a command tells: parameters of Lustre, configuration of Spectrum Scale, units."""
+"""Reads settings that only a command shows: those of Lustre and of Spectrum Scale, and units of systemd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small files of /proc and /sys, which may be absent or not for everyone to read."""
+"""Reads small files of /proc and /sys, which may be absent or not readable for everyone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel's log tells of trouble since the start of a node, or as far back as it reaches."""
+"""Finds trouble in the kernel's log since the start of a node, or as far back as the log reaches."""
 
 from __future__ import annotations
 

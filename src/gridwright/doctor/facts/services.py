@@ -1,4 +1,4 @@
-"""Services of a node that failed, as systemd has them."""
+"""Lists the services of a node that failed, according to systemd."""
 
 from __future__ import annotations
 

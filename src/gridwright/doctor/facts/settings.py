@@ -1,4 +1,4 @@
-"""Settings of a node by the names that the tuning table has for them."""
+"""Reads settings of a node by the names that the tuning table gives them."""
 
 from __future__ import annotations
 

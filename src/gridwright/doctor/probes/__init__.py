@@ -1,1 +1,1 @@
-"""Nodes that try the file systems they share, two at a time."""
+"""Trials of shared file systems by pairs of nodes."""

@@ -1,4 +1,4 @@
-"""What pairs of nodes found of file systems that they share."""
+"""Makes findings of what pairs of nodes saw on file systems that they share."""
 
 from __future__ import annotations
 

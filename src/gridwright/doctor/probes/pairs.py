@@ -1,4 +1,4 @@
-"""Pairs of nodes that try the file systems they share: every node takes part, in bounded time."""
+"""Has pairs of nodes try the file systems that they share: every node takes part, in bounded time."""
 
 from __future__ import annotations
 

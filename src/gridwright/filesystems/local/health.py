@@ -1,4 +1,4 @@
-"""How a local file system is: its space, its arrays, its disks, and what errors have done to it."""
+"""The health of a local file system: its space, arrays, disks, and what errors have done to it."""
 
 from __future__ import annotations
 

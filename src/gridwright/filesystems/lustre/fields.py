@@ -1,4 +1,4 @@
-"""What nodes mount of a Lustre, as a field of the grid spec."""
+"""The field of the grid spec that says what nodes mount of a Lustre."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections of a client to the targets of a Lustre: its imports, which tell what is really reached.
+"""Connections of a client to the targets of a Lustre: its imports, which show what it really reaches.
 
 `lctl dl` says UP, `lfs osts` says ACTIVE and `health_check` says healthy while a server is gone.
 """

@@ -1,4 +1,4 @@
-"""How a Lustre is, as a client or a server of it sees it, in bounded time."""
+"""The health of a Lustre, as a client or a server of it sees it, looked up in bounded time."""
 
 from __future__ import annotations
 

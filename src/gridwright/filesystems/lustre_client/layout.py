@@ -1,4 +1,4 @@
-"""Layouts of Lustre files and directories: over which targets their bytes go, as `lfs getstripe` tells it."""
+"""Layouts of Lustre files and directories: their bytes lie on these targets, as `lfs getstripe` prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Giving directories a layout: `lfs setstripe`, after checking what it would refuse or quietly change."""
+"""Gives directories a layout by `lfs setstripe`, after checking what it would refuse or quietly change."""
 
 from __future__ import annotations
 

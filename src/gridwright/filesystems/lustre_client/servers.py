@@ -1,4 +1,4 @@
-"""What a Lustre server says of the targets that it serves: recovery, degraded arrays, refused writes."""
+"""Reads what a Lustre server reports of its targets: recovery, degraded arrays, refused writes."""
 
 from __future__ import annotations
 

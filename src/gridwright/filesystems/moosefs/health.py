@@ -1,4 +1,4 @@
-"""How a MooseFS is: what its master tells of its servers, targets, data and traffic.
+"""The health of a MooseFS: what its master reports of its servers, targets, data and traffic.
 
 Everything is read through `mfscli` of MooseFS 3.0, which asks the master and the chunk servers; it runs on
 any node that reaches them.

@@ -1,4 +1,4 @@
-"""How an NFS mount is: whether its server answers, and whether its options risk data or cost speed."""
+"""The health of an NFS mount: whether its server answers, and whether its options risk data or cost speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an NFS server brings into a prediction: what the spec says that it delivers to all nodes."""
+"""The rates of an NFS server in a prediction: those that the spec says it delivers to all nodes."""
 
 from __future__ import annotations
 

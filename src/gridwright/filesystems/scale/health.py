@@ -1,4 +1,4 @@
-"""How a Spectrum Scale is, as `mmhealth node show -Y` of the node tells it.
+"""The health of a Spectrum Scale, as `mmhealth node show -Y` on the node reports it.
 
 Written from IBM's manual (mmhealth command; -Y prints rows with colons and a header that names the columns,
 special characters as %XX) and never run against a Spectrum Scale: what the rows do not say is left unknown.

@@ -1,1 +1,1 @@
-"""The model held against the figures that papers published."""
+"""Compares the model with the figures that papers published."""

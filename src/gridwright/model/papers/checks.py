@@ -1,4 +1,4 @@
-"""The model held against every published figure: predicted, published, error, and the summary by paper."""
+"""Compares the model with every published figure: predicted, published, error, and a summary by paper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The published figures that the model is held against, from data/papers/.
+"""The published figures that the model is compared with, from data/papers/.
 
 `figures.csv` has a row for each figure as it was printed, `configurations.csv` the grid it was measured
 on, `reasons.csv` what is known of a miss, `advice.csv` what of the papers is not to be copied.

@@ -1,4 +1,4 @@
-"""One program at a time on a machine, and one that ends in good order when it is told to."""
+"""Lets one copy of the program run at a time on a machine, and end in good order when it is told to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Carrying a plan out, step by step as it was printed, and seeing afterwards that it came true."""
+"""Carries a plan out, step by step as it was printed, and checks afterwards that it took effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose each disk is: ours, blank, wiped by name, or somebody's that is left alone."""
+"""Decides whose each disk is: ours, blank, wiped by name, or another's that is left alone."""
 
 from __future__ import annotations
 

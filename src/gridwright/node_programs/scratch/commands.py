@@ -1,4 +1,4 @@
-"""Running a command with a limit of time, and calling a function that may hang, in a child."""
+"""Runs a command with a limit of time, and calls a function that may hang in a child process."""
 
 from __future__ import annotations
 

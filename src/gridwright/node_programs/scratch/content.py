@@ -1,4 +1,4 @@
-"""What is on a disk, found without writing to it: signatures, superblocks, empty ends, who holds it.
+"""Finds out what is on a disk without writing to it: signatures, superblocks, empty ends, who holds it.
 
 Blank is a disk on which libblkid knows no signature and whose ends are empty as well: a database that uses a
 raw disk leaves no signature, only bytes. Clouds hand out instance stores that read as zeros.

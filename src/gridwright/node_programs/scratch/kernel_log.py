@@ -1,4 +1,4 @@
-"""What the kernel said of disks while a command ran: mkfs says that writing failed, it says where."""
+"""Reads what the kernel said of disks while a command ran: mkfs says that writing failed, it says where."""
 
 from __future__ import annotations
 

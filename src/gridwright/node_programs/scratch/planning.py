@@ -1,4 +1,4 @@
-"""The plan of a machine: a pure function of the configuration, of what is written down, and of what was seen.
+"""The plan of a machine: a pure function of the configuration, of the journal, and of what was seen.
 
 No step of it overwrites a byte of a disk that a rule of the configuration does not fit, or that holds
 anything but zeros, a superblock that this node wrote down as its own, or what the user has named with --wipe.

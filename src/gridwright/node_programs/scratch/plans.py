@@ -1,4 +1,4 @@
-"""What planning comes to: for each array its steps, or why there are none."""
+"""The result of planning: for each array its steps, or why there are none."""
 
 from __future__ import annotations
 

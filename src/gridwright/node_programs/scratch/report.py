@@ -1,4 +1,4 @@
-"""What the program says: lines for people and the journal, and one JSON document for programs."""
+"""The output of the program: lines for people and the journal, and one JSON document for programs."""
 
 from __future__ import annotations
 

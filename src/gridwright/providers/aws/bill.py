@@ -1,4 +1,4 @@
-"""What a grid on AWS costs by the hour: all of it, or what stays of it while no machine runs."""
+"""What a grid on AWS costs by the hour: the whole grid, or what remains while no machine runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `up` brings to AWS, made from the spec alone: the two templates, and the bundle of machines."""
+"""What `up` deploys to AWS, made from the spec alone: the two templates, and the bundle of machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is there of a grid on AWS and billed, whatever stack it is in: by tag, asked of each service itself.
+"""Finds what exists of a grid on AWS and is billed, in any stack or none: each service is asked by tag.
 
 The tagging service alone would not do: it lists what was deleted for some time, and leaves some things out.
 """

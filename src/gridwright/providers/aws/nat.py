@@ -1,4 +1,4 @@
-"""The way out of the private subnets: a NAT gateway, of the grid stack since it costs by the hour."""
+"""The way out of the private subnets: a NAT gateway, in the grid stack since it is billed by the hour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interfaces that nodes claim: in the grid stack, or in nested stacks where they are more than one takes."""
+"""Interfaces that nodes claim: in the grid stack, or in nested stacks if there are too many for one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instance types that a grid on AWS names and its region, or its network adapter, does not have."""
+"""Finds instance types in a spec that its region on AWS lacks, or that lack its network adapter."""
 
 from __future__ import annotations
 

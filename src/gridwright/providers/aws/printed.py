@@ -1,4 +1,4 @@
-"""What the verbs print of a grid on AWS: how it stands, its bill, and what changes."""
+"""What the verbs print of a grid on AWS: its state, its bill, and what changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What up, status and down of a grid on AWS tell: plain values, without a call."""
+"""The results of up, status and down of a grid on AWS: plain values; nothing here calls AWS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Root squash of FSx for Lustre, which CloudFormation has no property for: set when the stack is there."""
+"""Sets root squash of FSx for Lustre once the stack exists: CloudFormation has no property for it."""
 
 from __future__ import annotations
 

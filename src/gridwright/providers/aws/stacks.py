@@ -1,4 +1,4 @@
-"""Stacks of CloudFormation: made, changed and deleted, with their events as progress."""
+"""Makes, changes and deletes stacks of CloudFormation, with their events as progress."""
 
 from __future__ import annotations
 

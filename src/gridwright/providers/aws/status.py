@@ -1,4 +1,4 @@
-"""`status`: how a grid on AWS stands, and what it has cost."""
+"""`status`: shows the state of a grid on AWS, and what it has cost."""
 
 from __future__ import annotations
 

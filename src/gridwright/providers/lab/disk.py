@@ -1,4 +1,4 @@
-"""Disks of storage nodes: an image file of a size each, which is a block device while its node is up."""
+"""Disks of storage nodes: each is an image file, which is a block device while its node is up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this machine has that a lab needs: only looked at, nothing is changed."""
+"""Looks up what this machine has that a lab needs, and changes nothing."""
 
 from __future__ import annotations
 

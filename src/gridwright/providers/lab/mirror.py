@@ -1,4 +1,4 @@
-"""Where debootstrap fetches packages from: what this machine's own apt is set up with."""
+"""Finds where debootstrap fetches packages from: the mirror that this machine's own apt uses."""
 
 from __future__ import annotations
 

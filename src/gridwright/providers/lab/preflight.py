@@ -1,4 +1,4 @@
-"""What a lab needs of this machine, held against what it has before anything is changed."""
+"""Compares what a lab needs of this machine with what it has, before anything is changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a lab stands: its nodes, what serves on them, and its file systems."""
+"""The state of a lab: its nodes, the services on them, and its file systems."""
 
 from __future__ import annotations
 

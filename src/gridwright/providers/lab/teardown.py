@@ -1,4 +1,4 @@
-"""Takes a lab down, or what a killed command left of one, and looks that nothing is left."""
+"""Takes a lab down, or what a killed command left of one, and checks that nothing is left."""
 
 from __future__ import annotations
 

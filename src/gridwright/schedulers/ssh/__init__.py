@@ -1,1 +1,1 @@
-"""No scheduler: work of Gridwright's own is started on each node through ssh."""
+"""A grid without a scheduler: Gridwright starts its own work on each node through ssh."""

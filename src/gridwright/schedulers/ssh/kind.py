@@ -1,4 +1,4 @@
-"""The kind `ssh`: none, for sites whose nodes Gridwright reaches by ssh and gives no jobs to."""
+"""The kind `ssh`: no scheduler, for sites whose nodes Gridwright reaches by ssh and gives no jobs to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes one table of a data set: in order, streamed, and only under its name once it is whole."""
+"""Writes one table of a data set in order, as a stream; the file gets its name once it is whole."""
 
 from __future__ import annotations
 

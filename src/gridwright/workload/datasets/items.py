@@ -1,4 +1,4 @@
-"""Optimisation problems with a known optimum: a linear program and a knapsack of each 256 items.
+"""Optimisation problems with a known optimum: a linear program and a knapsack, of 256 items each.
 
 The linear program is built around a plan and prices that prove each other optimal (complementary
 slackness). The knapsack's optimum is found by dynamic programming when the table is made.

@@ -1,4 +1,4 @@
-"""What a SAS log tells of one job: its notes taken one by one, with bounded memory.
+"""Reads what a SAS log says of one job: its notes one by one, with bounded memory.
 
 The totals are those of the closing note. A log that has none was cut, or comes from a session that
 goes on: its totals are the sums of its steps.

@@ -1,4 +1,4 @@
-"""Reading the log of a real SAS job as one launch, so that it is judged like the workload's own tests."""
+"""Reads the log of a real SAS job as one launch, so that it is judged like the workload's own tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Going through a SAS log of any size and encoding, in bounded memory.
+"""Goes through a SAS log of any size and encoding, in bounded memory.
 
 A log can have gigabytes, nearly all of it source lines and data that say nothing about time. So no
 line is looked at unless it holds one of a few words, which are sought in large blocks of bytes.

@@ -1,4 +1,4 @@
-"""Who this machine is: a name, an address and volumes that outlive instances, claimed at every start.
+"""Claims the identity of a machine at every start: a name, an address and volumes that outlive instances.
 
 Contract with everything that runs it (user data, roles, `gridwright node claim`):
 

@@ -1,4 +1,4 @@
-"""What AWS says when it refuses, in words that lead on."""
+"""Puts refusals of AWS into words that say what to do next."""
 
 from __future__ import annotations
 

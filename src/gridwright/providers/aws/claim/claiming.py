@@ -1,4 +1,4 @@
-"""Carrying a claim out: look, decide, do one thing, look again, until nothing is left to do."""
+"""Carries a claim out: looks, decides, takes one step, and looks again until nothing is left to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who this instance is: its metadata service knows, asked as IMDSv2 wants it."""
+"""Asks the metadata service of EC2 which instance this is, by IMDSv2."""
 
 from __future__ import annotations
 

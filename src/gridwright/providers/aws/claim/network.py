@@ -1,4 +1,4 @@
-"""The second network interface of a machine: answers have to go out where questions came in.
+"""Sets up a second network interface: answers must leave by the one that the questions came in by.
 
 Amazon Linux does that by itself (amazon-ec2-net-utils); other systems do not, or only with tools that take
 minutes. The address gets no route of its subnet in the main table: two such routes would send what belongs to

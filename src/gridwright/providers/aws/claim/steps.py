@@ -1,4 +1,4 @@
-"""The steps that a claim is made of; each is one thing that is done, told as it is done."""
+"""The steps of a claim; each does one thing, and reports it when it is done."""
 
 from __future__ import annotations
 

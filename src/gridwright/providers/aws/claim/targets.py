@@ -1,4 +1,4 @@
-"""The next step with volumes: found by their tags, attached, looked at, formatted only if blank, mounted."""
+"""Decides the next step with volumes: find by tags, attach, examine, format only if blank, mount."""
 
 from __future__ import annotations
 
