@@ -63,7 +63,7 @@ class FileSystemKind(ABC, Generic[M]):
         yield from ()
 
     def findings(self, name: str, filesystem: M, spec: GridSpec) -> Iterator[Finding]:
-        """What will hurt about file system `name` of a valid spec, whoever provides the nodes."""
+        """What will hurt about file system `name` of a valid spec, with any provider."""
         yield from ()
 
     def cloud_findings(self, name: str, filesystem: M, spec: GridSpec) -> Iterator[Finding]:

@@ -22,7 +22,7 @@ START_S = 20.0
 SchedulerParameters=defer is off by default)."""
 _PASSED_ON = ("PATH", "HOME", "LANG")
 _LOOK_S = 0.1
-# The status comes last, under a name of its own: whoever sees it sees all of the answer.
+# The status comes last, under a name of its own: who sees it sees the whole answer.
 _ANSWER = (
     'cd "$0" && node=$1 && shift && "$@" <input >"$node.out" 2>"$node.err"; echo $? >"$node.new" && '
     'mv "$node.new" "$node.status"'

@@ -160,7 +160,7 @@ class SshLauncher:
     def start(
         self, commands: Mapping[str, Sequence[str]], logs: Path, inputs: Mapping[str, bytes] | None = None
     ) -> None:
-        """Start one ssh for each node; one that cannot be started is told by `ended`."""
+        """Start one ssh for each node; `ended` reports one that cannot be started."""
         self._logs = logs
         for node, command in commands.items():
             # ssh hands one text to the shell of the other side: every word is quoted for it.

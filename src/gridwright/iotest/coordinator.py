@@ -181,7 +181,7 @@ class Coordinator:
                 try:
                     connection, _ = await asyncio.get_running_loop().sock_accept(listener)
                 except OSError:
-                    # As one that was given up meanwhile, or no file left for it: the next may do.
+                    # Such as one that was given up meanwhile, or no file left for it: the next may succeed.
                     await asyncio.sleep(0.1)
                     continue
                 task = asyncio.create_task(self._greet(connection, context))
@@ -189,7 +189,7 @@ class Coordinator:
                 task.add_done_callback(self._greeting.discard)
 
     async def _greet(self, connection: socket.socket, context: ssl.SSLContext) -> None:
-        """Let a node in that has a certificate of this test; whoever has none is told no more than that."""
+        """Let a node in that has a certificate of this test, and refuse every other connection."""
         try:
             async with asyncio.timeout(self.limits.greet_s):
                 reader, writer = await _secured(connection, context)

@@ -164,7 +164,7 @@ class RemoteNode:
                 break
             received, answered = pong.received, pong.answered
             monotonic.append(Exchange(sent, received.monotonic, answered.monotonic, back))
-            # The clock here may be set meanwhile: the time that went by is told by the one that never is.
+            # The clock here may be set meanwhile: the time that went by is taken from the one that never is.
             wall.append(Exchange(sent_wall, received.wall, answered.wall, sent_wall + back - sent))
         if monotonic:
             fastest = best(monotonic)

@@ -1,4 +1,4 @@
-"""The machines of a grid as schedulers are told of them: of types in a catalogue, or like this machine."""
+"""The machines of a grid as schedulers know them: of types in a catalogue, or like this machine."""
 
 from __future__ import annotations
 

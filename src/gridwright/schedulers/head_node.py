@@ -11,7 +11,7 @@ from gridwright.errors import ExitStatus, GridwrightError, Problem
 
 
 class HeadNodeUnreachable(GridwrightError):
-    """Nothing gets to the head node (status ENVIRONMENT); its services are not at fault."""
+    """The head node cannot be reached (status ENVIRONMENT); its services are not at fault."""
 
     def __init__(self, what: str, where: str, remedy: str) -> None:
         super().__init__(Problem(what, where, remedy=remedy), status=ExitStatus.ENVIRONMENT)

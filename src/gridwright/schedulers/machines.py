@@ -41,7 +41,7 @@ def detect_cgroups(mounts: str) -> CgroupVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeHardware:
-    """One node as its scheduler is told of it."""
+    """One node as its scheduler knows it."""
 
     name: str
     sockets: int = 1

@@ -78,7 +78,7 @@ class TuningRow(BaseModel):
 
 
 class NotSet(BaseModel):
-    """A setting of the papers that nodes do not get, so that whoever compares sees why."""
+    """A setting of the papers that nodes do not get, with the reason for readers who compare."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -31,7 +31,7 @@ from gridwright.schedulers.removal import remove_tree
 HOME = "workload"
 BEAT_S = 5.0
 SILENT_S = 60.0
-"""A job whose coordinator gave no sign of life for so long ends."""
+"""A job whose coordinator gave no heartbeat for so long ends."""
 _LOOK_S = 1.0
 DEAD_S = 600.0
 """A run of another host that is silent for so long is dead."""
@@ -69,7 +69,7 @@ class ExchangeDirectory:
         return self.path.name
 
     def beat(self) -> None:
-        """Give a sign of life. Raises OSError."""
+        """Give a heartbeat. Raises OSError."""
         os.utime(self.path / _ALIVE)
 
     def order_stop(self) -> None:
@@ -154,7 +154,7 @@ class Tail:
 
 @dataclass(slots=True)
 class Heartbeat:
-    """A job's look at the sign of life, by the node's own clock: clocks of nodes may differ."""
+    """A job's view of the heartbeat, by the node's own clock, since clocks of nodes may differ."""
 
     directory: Path
     _seen: int = -1

@@ -92,7 +92,7 @@ class GridAgent:
             self._selector.unregister(stdin)
 
     def run(self) -> ExitStatus:
-        """Do all of it; what is wrong with the environment or the request is told as problems."""
+        """Do all of it; what is wrong with the environment or the request is reported as problems."""
         try:
             return self._run()
         except GridwrightError as error:
@@ -200,7 +200,7 @@ class GridAgent:
         return ExitStatus.INTERRUPTED
 
     def _cancel(self) -> None:
-        """End all jobs of the run, and wait for their last words, but not for long."""
+        """End all jobs of the run, and wait a limited time for their last results."""
         if self._jobs.ended:
             return
         self._exchange.order_stop()
@@ -283,7 +283,7 @@ class GridAgent:
         def cancel(scheduler: Scheduler) -> list[str]:
             live = (JobState.WAITING, JobState.RUNNING)
             jobs = [job for job in scheduler.jobs() if job.state in live and job.name.startswith(prefixes)]
-            # Only now: those that end by this order at once are to be told of, too.
+            # Only now: jobs that end at once by this order are to be reported, too.
             for each in stale:
                 each.order_stop()
             if jobs:

@@ -323,12 +323,12 @@ class GridJobs:
         )
 
     def give_up(self, job: GridJob[Any]) -> None:
-        """Wait no longer for the last words of a job that was told to end."""
+        """Wait no longer for the last results of a job that was told to end."""
         job.reason = job.reason or "interrupted"
         self._finish(job)
 
     def cancel(self) -> None:
-        """End all jobs, in one call; the caller goes on to call `turn` for their last words."""
+        """End all jobs, in one call; the caller goes on to call `turn` for their last results."""
         self.stopping = self._cancel = True
 
     def _cancel_superfluous(self) -> None:

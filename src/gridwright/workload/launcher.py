@@ -74,7 +74,7 @@ class LiveLaunch:
 
 @dataclass(frozen=True, slots=True)
 class EndedLaunch:
-    """A launch that has ended. Its counters are unmapped when the one who hears of it returns."""
+    """A launch that has ended. Its counters are unmapped when `ended` has returned."""
 
     launch: PlannedLaunch
     record: dict[str, Any]
@@ -118,7 +118,7 @@ class Launcher:
         return live
 
     def stop(self, turn: Callable[[], None], seconds: float) -> None:
-        """Have all launches ended, and wait for their last words as long as that takes, at most `seconds`."""
+        """Have all launches ended, and wait for their last results for at most `seconds`."""
         for live in self.live.values():
             if live.control >= 0:
                 os.close(live.control)

@@ -67,7 +67,7 @@ class Running:
             self._sample()
 
     def stop(self, turn: Callable[[], None], seconds: float) -> None:
-        """Have all launches ended, and wait for their last words as long as that takes, at most `seconds`."""
+        """Have all launches ended, and wait for their last results for at most `seconds`."""
         self._stopping = True
         self._launcher.stop(turn, seconds)
 

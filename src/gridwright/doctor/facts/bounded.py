@@ -129,7 +129,7 @@ def _forget(poll: select.poll, waiting: dict[int, _Child], pipe: int) -> None:
 
 
 def _end_all(children: list[_Child]) -> None:
-    """Kill the children and bury them, unless they hang in the kernel."""
+    """Kill the children and reap them, unless they hang in the kernel."""
     for child in children:
         os.close(child.pipe)
         os.kill(child.pid, signal.SIGKILL)

@@ -89,7 +89,7 @@ def _subnet_problem(
     if subnet.prefixlen > SMALLEST_SUBNET:
         return f"{subnet} is smaller than a subnet of AWS can be"
     for other, each in others.items():
-        # Of two that are named, the later one is told of.
+        # Of two that are named, the later one is reported.
         earlier = other not in named or SUBNETS.index(other) < SUBNETS.index(name)
         if earlier and subnet.overlaps(each):
             return f"{subnet} overlaps subnet {other}, {each}"

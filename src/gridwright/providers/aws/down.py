@@ -25,7 +25,7 @@ from gridwright.spec.model import GridSpec
 
 @dataclass
 class Going:
-    """What there is of a grid, and what of it is to go."""
+    """What exists of a grid, and what of it is to be removed."""
 
     stacks: Stacks
     spec: GridSpec

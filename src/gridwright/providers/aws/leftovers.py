@@ -18,7 +18,7 @@ _NOT_THERE = ("NotFound", "404", "NoSuchBucket", "ResourceNotFoundException", "L
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Something that is there."""
+    """Something that still exists."""
 
     kind: str
     id: str

@@ -17,7 +17,7 @@ _VOLUME = "vol-"
 
 @dataclass(frozen=True, slots=True)
 class Retired:
-    """One of them."""
+    """A resource that holds data and is in no stack any more."""
 
     id: str
     filesystem: str

@@ -272,7 +272,7 @@ class Stacks:
         failed: list[str] = []
         deadline = time.monotonic() + LONGEST_WAIT_S
         while True:
-            # The state first: what happens between the two is told, whatever it is.
+            # The state first: whatever happens between the two is then reported.
             state = self._state(stack.id)
             for event in reversed(list(self._events(stack.id))):
                 if event["EventId"] in self._seen:

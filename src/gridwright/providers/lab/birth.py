@@ -41,7 +41,7 @@ class NodePlan:
 
 
 class Newborn:
-    """A process that waits for us at every step, and ends when we do."""
+    """A process that waits for its parent at every step, and ends when the parent ends."""
 
     def __init__(self, name: str, channel: socket.socket) -> None:
         self._name = name

@@ -15,7 +15,7 @@ from gridwright.spec.model import GridSpec
 
 
 class LabHead:
-    """See HeadNode. Every call looks first whether the controller still is what it was."""
+    """See HeadNode. Every call first checks that the controller is still the same one."""
 
     nodes_share_python = True
     sees_state = True

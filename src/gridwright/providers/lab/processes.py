@@ -45,7 +45,7 @@ def _status(pid: int) -> tuple[str, int] | None:
 
 
 def _ended(pid: int, state: str) -> bool:
-    """Whether a process has let go of all it had, and only its entry is left.
+    """Whether a process has released all it had, and only its entry is left.
 
     That is so for a zombie, and for the first process of a PID namespace that waits until all others in it
     have been waited for: by a parent outside, that may be this machine's own first process, and

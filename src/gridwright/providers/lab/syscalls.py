@@ -88,7 +88,7 @@ def bind(source: str, target: str, *, read_only: bool = False) -> None:
 
 
 def change_root(new_root: str) -> None:
-    """Make a mount the root of this mount namespace, and let go of all others. Raises OSError."""
+    """Make a mount the root of this mount namespace, and detach the old root. Raises OSError."""
     os.chdir(new_root)
     # As pivot_root(2) shows: the old root comes to lie on the new one, and is taken away.
     _check(_libc.pivot_root(b".", b"."), f"pivot_root {new_root}")

@@ -20,7 +20,7 @@ from gridwright.spec.model import GridSpec
 
 
 class LocalScheduler:
-    """Runs jobs on this machine. Every method also sees to it that a runner is there if there is work."""
+    """Runs jobs on this machine. Every method also starts a runner where there is work and none runs."""
 
     def __init__(self, spec: GridSpec, state: Path) -> None:
         """`state` is the grid's state directory. Raises GridwrightError for a grid of several machines."""

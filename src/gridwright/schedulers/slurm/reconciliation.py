@@ -35,7 +35,7 @@ from gridwright.schedulers.slurm.translations import job_state
 
 _JUST_NOW_S = 3.0
 _SEEN_EVERY_S = 20.0
-"""How often it is written down that Slurm told of a job: less often than any sensible MinJobAge."""
+"""How often it is written down that Slurm listed a job: less often than any sensible MinJobAge."""
 
 
 @dataclass

@@ -208,7 +208,7 @@ class JobRecord:
             base.executemany("DELETE FROM submission WHERE token = ?", [(token,) for token in tokens])
 
     def saw(self, tokens: Iterable[str]) -> None:
-        """Slurm told of these just now."""
+        """Note that Slurm listed these just now."""
         now = time.time()
         with self._change() as base:
             base.executemany("UPDATE submission SET seen = ? WHERE token = ?", [(now, t) for t in tokens])

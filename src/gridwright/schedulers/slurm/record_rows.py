@@ -33,7 +33,7 @@ class Submission:
     """The job that it should have waited for and that did not complete."""
     submitted: float
     seen: float
-    """When Slurm last told of it; seconds since 1970."""
+    """When Slurm last listed it; seconds since 1970."""
     owner: str | None
     lease: float
     """Until when its owner submits it."""

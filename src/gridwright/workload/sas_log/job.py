@@ -115,7 +115,7 @@ class LogReader:
             self._note = begin_note(text, line)
         if self.job.failure is None and self._note is None and _FAILURE.match(text):
             self.job.failure = f"{_readable(text)} (line {line} of the log)"
-            # Only the first is told, so the others need not be sought.
+            # Only the first is reported, so the others need not be sought.
             self.words = _TIMING_WORDS
 
     def end(self) -> None:

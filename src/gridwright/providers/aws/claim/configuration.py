@@ -84,7 +84,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Directories:
-    """Where this system has its things."""
+    """The paths that a claim uses on this system."""
 
     run: Path = Path("/run/gridwright")
     dev: Path = Path("/dev")

@@ -62,7 +62,7 @@ def next_step(
 
 
 def _own(configuration: Configuration, observation: Observation, name: str) -> tuple[Slot, Record | None]:
-    """The slot that this machine is; whoever was named once takes no other name until it starts again."""
+    """The slot that this machine is; a machine that has a name takes no other until it starts again."""
     slot = configuration.slot(name)
     if slot is None:
         raise ClaimError(

@@ -10,7 +10,7 @@ class ClaimError(ScratchError):
 
 
 class LostError(ClaimError):
-    """The slot has another owner now: whoever was it before must stop."""
+    """The slot has another owner now: the one before must stop."""
 
     def __init__(self, slot: str, instance: str) -> None:
         super().__init__(

@@ -125,7 +125,7 @@ class Mount:
 
 @dataclass(frozen=True)
 class Wait:
-    """Look again in a moment; `trouble` is what is wrong if it does not come true within `limit_s`."""
+    """Look again in a moment; `trouble` is what is wrong if the wait lasts longer than `limit_s`."""
 
     what: str
     trouble: Trouble
