@@ -130,7 +130,7 @@ class RemoteNode:
             self.fail(f"it did not answer for {seconds:.0f} s while {doing}; its file system may hang")
             message = None
         if message is None:
-            # Whoever asks next shall hear of it, too.
+            # The next caller has to get this error, too.
             self._inbox.put_nowait(None)
             raise NodeFailed(self.name, self.failure or "it is gone")
         if isinstance(message, Failed):
