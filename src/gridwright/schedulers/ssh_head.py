@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 import shlex
 import shutil
 import socket
@@ -21,6 +22,9 @@ UNREACHABLE = 255
 _KEEP_S = 60
 """For the shared connection to outlive its last user, where this process is killed."""
 _LEAVE_S = 5.0
+_LONGEST_PLACE = 56
+"""Bytes of the path of the temporary directory: that of a socket has at most 107 (unix(7)), of which our
+names take 31, and ssh 17 more while it makes the socket."""
 _SENT = ("LC_", "LANG", "SLURM_CONF", "TZ")
 _OPTIONS = (
     "-oBatchMode=yes",
@@ -91,15 +95,26 @@ class SshHead:
             return [*options, *self._sharing()]
         # In place of -J, whose ssh has none of these options.
         jump = shlex.join(["ssh", *options, *self._sharing(), "-W", "[%h]:%p", "--", through])
-        return [*options, f"-oProxyCommand={jump}"]
+        # Machines behind the first one have the same names in every grid, and new keys each time it is made:
+        # their keys are learnt for this command alone.
+        return [*options, f"-oUserKnownHostsFile={self._place()}/known_hosts", f"-oProxyCommand={jump}"]
 
     def _sharing(self) -> list[str]:
         """One connection to the first machine for all: sshd takes few new ones at a time (MaxStartups)."""
+        return [
+            "-oControlMaster=auto",
+            f"-oControlPath={self._place()}/shared",
+            f"-oControlPersist={_KEEP_S}",
+        ]
+
+    def _place(self) -> Path:
+        """A directory of its own for the time of this command."""
         if self._shared is None:
-            # A path of its own, and short: that of a socket has at most 104 bytes.
-            self._shared = Path(tempfile.mkdtemp(prefix="gridwright-ssh-"))
+            usual = tempfile.gettempdir()
+            place = usual if len(os.fsencode(usual)) <= _LONGEST_PLACE else "/tmp"  # noqa: S108 - mkdtemp
+            self._shared = Path(tempfile.mkdtemp(prefix="gridwright-ssh-", dir=place))
             atexit.register(self._part)
-        return ["-oControlMaster=auto", f"-oControlPath={self._shared}/shared", f"-oControlPersist={_KEEP_S}"]
+        return self._shared
 
     def _connect(self) -> None:
         """Make the shared connection, before many would. Raises GridwrightError where nobody answers."""

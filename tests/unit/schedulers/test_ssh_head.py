@@ -7,6 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -90,16 +91,32 @@ def test_a_login_node_that_is_out_of_reach_is_said_once_with_its_name(ssh: Path)
         assert "ssh admin@198.51.100.7" in (raised.value.problems[0].remedy or "")
 
 
-def test_nothing_is_left_of_the_shared_connection(ssh: Path, tmp_path: Path) -> None:
-    program = "from gridwright.schedulers.ssh_head import SshHead; print(SshHead('a', 'b').ssh([]))"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=os.environ | {"TMPDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert str(tmp_path) in done.stdout
-    assert list(tmp_path.glob("gridwright-ssh-*")) == []
+def test_keys_of_machines_that_have_the_same_name_in_every_grid_are_learnt_for_one_command(ssh: Path) -> None:
+    head = SshHead("controller", "controller", through="198.51.100.7")
+    head.run(["true"])
+    opening, asked = called(ssh)
+    (own,) = [word for word in asked if word.startswith("-oUserKnownHostsFile=")]
+    assert own in head.ssh(["--", "compute1", "hostname"])
+    assert "gridwright-ssh-" in own
+    (proxy,) = [word for word in asked if word.startswith("-oProxyCommand=")]
+    assert "UserKnownHostsFile" not in proxy + " ".join(opening), "that of the login node is kept"
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_nothing_is_left_of_the_shared_connection(ssh: Path, long: bool) -> None:
+    program = "from gridwright.schedulers.ssh_head import SshHead; print(*SshHead('a', 'b').ssh([]))"
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="x" * (60 if long else 1)) as temporary:
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env=os.environ | {"TMPDIR": temporary},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+    (path,) = [word for word in done.stdout.split() if word.startswith("-oControlPath=")]
+    socket = Path(path.partition("=")[2])
+    assert len(str(socket)) + 17 <= 107, "ssh takes no longer one"
+    assert (temporary in path) is not long
+    assert not socket.parent.exists()
     assert called(ssh)[-1][-3:] == ["exit", "--", "b"]
