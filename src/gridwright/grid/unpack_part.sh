@@ -4,8 +4,9 @@ set -eu
 umask 077
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/gridwright
 mkdir -p "$cache"
-# Parts that nobody has used for a month, and what an interrupted copy left.
-find "$cache" -maxdepth 1 \( -name 'part-*' -o -name 'new-*' \) -mtime +30 -exec rm -rf {} +
+# Parts that nobody has used for a month, and what an interrupted copy left. Others that copy to the same home
+# directory come and go meanwhile: that what is found may be gone again is no failure.
+find "$cache" -maxdepth 1 \( -name 'part-*' -o -name 'new-*' \) -mtime +30 -exec rm -rf {} + 2>/dev/null || :
 new=$(mktemp -d "$cache/new-XXXXXX")
 trap 'rm -rf "$new"' EXIT
 python=$("$2" -c 'import os, sys; print(os.path.realpath(sys._base_executable))')
@@ -15,6 +16,10 @@ tar -xzf - -C "$packages"
 ln -s "$python" "$new/bin/python"
 printf 'home = %s\ninclude-system-site-packages = false\n' "$(dirname "$python")" > "$new/pyvenv.cfg"
 "$new/bin/python" -P -c 'import gridwright._native, psutil, tenacity'
+place=$cache/$1
+works() { "$1/bin/python" -P -c 'import gridwright._native' 2>/dev/null; }
+# A part that is there may be for a Python that only other nodes have, or that is gone.
+if [ -e "$place" ] && ! works "$place"; then place=$place-$(printf %s "$python" | cksum | cut -d ' ' -f 1); fi
 # Another command, or another node with the same home directory, may have been faster.
-mv -T "$new" "$cache/$1" 2>/dev/null || [ -x "$cache/$1/bin/python" ]
-echo "$cache/$1/bin/python"
+mv -T "$new" "$place" 2>/dev/null || works "$place" || { echo "$place does not work: remove it" >&2; exit 1; }
+echo "$place/bin/python"

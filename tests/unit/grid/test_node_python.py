@@ -141,6 +141,31 @@ def test_a_node_that_lacks_its_part_is_given_it_once_and_runs_it(
     assert (facts["hostname"], facts["cpus"]) == (platform.node(), os.cpu_count())
 
 
+def test_a_part_that_does_not_run_on_a_node_is_let_be_and_another_one_made(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lack(monkeypatch)
+    elsewhere = nodes.place / "node1" / ".cache" / "gridwright" / node_part().name / "bin" / "python"
+    elsewhere.parent.mkdir(parents=True)
+    elsewhere.symlink_to("/nowhere/bin/python3.11")
+    found, losses = pythons(nodes).of(["node1"])
+    assert losses == {}
+    assert found["node1"].startswith(f"{elsewhere.parent.parent}-")
+    assert elsewhere.is_symlink(), "another node with the same home directory runs it"
+    assert pythons(nodes).of(["node1"]) == (found, {})
+    assert len(nodes.asked) == 3, "another command finds it there"
+
+
+def test_what_other_nodes_take_away_in_the_same_home_directory_is_no_failure(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lack(monkeypatch)
+    gone = "echo \"find: '$1/new-a1b2c3': No such file or directory\" >&2; exit 1"
+    nodes.programs("node1", find=gone)
+    _, losses = pythons(nodes).of(["node1"])
+    assert losses == {}
+
+
 def test_nodes_without_a_python_that_fits_are_named_with_what_to_do(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
