@@ -33,6 +33,8 @@ from gridwright.messages import MessageError, typed
 WORKER = "gridwright.iotest.node_worker"
 _OTHER_FILES = 256
 """Files that a command has open beside the connections of nodes."""
+_MOST_GREETING = 128
+"""Connections whose other side has not shown yet who it is: strangers take no file that the command needs."""
 Result = TypeVar("Result")
 
 
@@ -178,6 +180,9 @@ class Coordinator:
             listener.setblocking(False)
             listener.listen(1024)
             while True:
+                if len(self._greeting) >= _MOST_GREETING:
+                    await asyncio.wait(self._greeting, return_when=asyncio.FIRST_COMPLETED)
+                    continue
                 try:
                     connection, _ = await asyncio.get_running_loop().sock_accept(listener)
                 except OSError:
@@ -194,7 +199,7 @@ class Coordinator:
             async with asyncio.timeout(self.limits.greet_s):
                 reader, writer = await _secured(connection, context)
         except (TimeoutError, OSError) as error:
-            why = in_words(error) if isinstance(error, ssl.SSLError) else str(error)
+            why = in_words(error) if isinstance(error, ssl.SSLError) else str(error) or "it was silent"
             self._refused = f"a connection was refused: {why}"
             connection.close()
             return

@@ -1,0 +1,67 @@
+"""Strangers who connect to the coordinator of a test and say nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from gridwright.grid.nodes import GridNode
+from gridwright.iotest import coordinator
+from gridwright.iotest.coordinator import Coordinator, Fleet, Limits
+
+
+class NobodyComes:
+    """A launcher whose workers never come."""
+
+    def start(
+        self, commands: Mapping[str, Sequence[str]], logs: Path, inputs: Mapping[str, bytes] | None = None
+    ) -> None:
+        """Start nothing."""
+
+    def ended(self) -> dict[str, str]:
+        return {}
+
+    def waiting(self) -> dict[str, str]:
+        return {}
+
+    def stop(self) -> None:
+        """Stop nothing."""
+
+
+def test_silent_strangers_take_no_more_than_so_many_files_and_are_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coordinator, "_MOST_GREETING", 4)
+    listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+    fleet = Fleet(
+        [GridNode("node1")],
+        NobodyComes(),
+        lambda: (listener, "127.0.0.1"),
+        secrets=None,
+        limits=Limits(gather_s=3.0, greet_s=1.0),
+    )
+    test = Coordinator(fleet, threading.Event(), tmp_path, lambda _: None)
+    greeted: list[int] = []
+
+    async def look() -> None:
+        while True:
+            greeted.append(len(test._greeting))
+            await asyncio.sleep(0.01)
+
+    async def gather() -> None:
+        looking = asyncio.create_task(look())
+        async with test:
+            looking.cancel()
+
+    with ExitStack() as open_:
+        for _ in range(10):
+            open_.enter_context(socket.create_connection(listener.getsockname(), timeout=5))
+        asyncio.run(gather())
+    assert max(greeted) == 4
+    assert (test.nodes["node1"].failure or "").endswith("a connection was refused: it was silent")
