@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import select
 import sys
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,10 @@ class _Descriptor(io.FileIO):
     def write(self, data: Buffer, /) -> int:
         if not self._lost:
             try:
-                return super().write(data)
+                # None where it was set not to block, as some programs leave a terminal or pipe, and is full.
+                while (written := super().write(data)) is None:
+                    select.select([], [self.fileno()], [])
+                return written
             except OSError as error:
                 self._lost = True
                 if self.fileno() == _STDOUT:

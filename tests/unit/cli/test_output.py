@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import select
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -77,6 +80,19 @@ def test_a_reader_that_goes_away_in_the_middle_of_a_document_is_told_of() -> Non
     done = shell(f"{GRIDWRIGHT} catalog list --json | head -c 1; exit ${{PIPESTATUS[0]}}")
     assert (done.returncode, done.stdout) == (ExitStatus.ENVIRONMENT, "{")
     assert done.stderr == "error: stdout: cannot be written: Broken pipe\n"
+
+
+def test_a_pipe_that_was_set_not_to_block_gets_all_of_a_document(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    with subprocess.Popen([GRIDWRIGHT, "schema"], stdout=writer, cwd=tmp_path) as process:
+        os.close(writer)
+        assert select.select([reader], [], [], 60)[0], "nothing came"
+        time.sleep(0.5)  # until it is full
+        with os.fdopen(reader, "rb") as pipe:
+            assert json.loads(pipe.read())["title"]
+    assert process.returncode == ExitStatus.DONE
 
 
 def test_a_stdout_that_is_closed_fails_the_environment_and_becomes_no_other_file(tmp_path: Path) -> None:
