@@ -91,7 +91,7 @@ class Messages(Generic[T]):
 def _loaded(text: bytes | str) -> object:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise MessageError("it is no JSON") from error
 
 

@@ -150,3 +150,8 @@ def test_whole_numbers_are_numbers() -> None:
 def test_what_was_not_declared_is_not_sent() -> None:
     with pytest.raises(TypeError, match="set is no part of a message"):
         encode({"names": {"a"}})
+
+
+def test_what_is_nested_too_deep_to_be_read_is_no_message() -> None:
+    with pytest.raises(MessageError, match="it is no JSON"):
+        decode("[" * 200_000, dict)
