@@ -65,6 +65,7 @@ from gridwright.iotest.space import Room
 from gridwright.iotest.wire import COORDINATOR, HEAD, frame, length_of, node_context
 from gridwright.messages import plain
 from gridwright.runs.directory import RunDirectory
+from gridwright.runs.iotest_events import IotestEvent, PhaseBegun, PhaseDone, PhaseProgress
 from tables import machine, markdown, publish, spread
 
 STREAMS = 16
@@ -228,19 +229,19 @@ class Meter:
         usage = resource.getrusage(resource.RUSAGE_SELF)
         return time.monotonic(), usage.ru_utime + usage.ru_stime
 
-    def take(self, event: dict[str, Any]) -> None:
+    def take(self, event: IotestEvent) -> None:
         """Note where the test stands."""
-        kind = event["event"]
-        if kind == "phase":
-            self._marks["phase"] = self._now()
-        elif kind == "progress":
-            if "settled" not in self._marks and event["elapsed_s"] >= SETTLE_S:
-                self._marks["settled"] = self._now()
-            if event["elapsed_s"] < self._seconds - 1.0:
-                self._marks["late"] = self._now()
-        elif kind == "result":
-            self._marks["result"] = self._now()
-            self.record = event["phase"]
+        match event:
+            case PhaseBegun():
+                self._marks["phase"] = self._now()
+            case PhaseProgress():
+                if "settled" not in self._marks and event.elapsed_s >= SETTLE_S:
+                    self._marks["settled"] = self._now()
+                if event.elapsed_s < self._seconds - 1.0:
+                    self._marks["late"] = self._now()
+            case PhaseDone():
+                self._marks["result"] = self._now()
+                self.record = event.phase
 
     def figures(self, nodes: int) -> dict[str, float]:
         """Milliseconds of CPU: to let a node in, for each second that it runs, for its result."""

@@ -23,6 +23,7 @@ from gridwright.iotest.coordinator import Limits
 from gridwright.iotest.credentials import Authority, HandedOver
 from gridwright.iotest.options import NullVolume
 from gridwright.runs.directory import load_run
+from gridwright.runs.iotest_events import LibraryDone, PhaseBegun, SampleTaken
 from gridwright.runs.records import IotestRecord, PhaseRecord
 from tests.support.command import wait_until
 from tests.support.fleet import QUICK, ROOT, GridTest, LocalLauncher
@@ -39,11 +40,11 @@ def library(tmp_path: Path) -> Path:
 
 
 def is_phase(op: str) -> Any:
-    return lambda event: event["event"] == "phase" and event["op"] == op
+    return lambda event: isinstance(event, PhaseBegun) and event.op == op
 
 
 def is_sample(op: str) -> Any:
-    return lambda event: event["event"] == "sample" and event["op"] == op
+    return lambda event: isinstance(event, SampleTaken) and event.op == op
 
 
 def phases_of(record: IotestRecord) -> list[PhaseRecord]:
@@ -304,7 +305,7 @@ def test_an_order_to_stop_is_heeded_by_all_within_a_second(tmp_path: Path, libra
 
     test.seen.when(is_sample("write"), stop)
     ended: list[float] = []
-    test.seen.when(lambda event: event["event"] == "done", lambda: ended.append(time.monotonic()))
+    test.seen.when(lambda event: isinstance(event, LibraryDone), lambda: ended.append(time.monotonic()))
     record, status = test(seconds=60.0)
     assert status == ExitStatus.INTERRUPTED
     assert ended[0] - told[0] < 2.0, "a second to stop, and one to remove the files on a busy machine"

@@ -14,6 +14,7 @@ import pytest
 from gridwright.errors import ExitStatus
 from gridwright.iotest.credentials import Authority, HandedOver
 from gridwright.iotest.wire import node_context
+from gridwright.runs.iotest_events import SampleTaken
 from gridwright.runs.records import IotestRecord
 from tests.support.fleet import GridTest, LocalLauncher
 from tests.support.proxy import Proxy
@@ -63,7 +64,7 @@ def lost(record: IotestRecord) -> list[str]:
 
 
 def during_write(test: GridTest, act: Callable[[], None]) -> None:
-    test.seen.when(lambda event: event["event"] == "sample" and event["op"] == "write", act)
+    test.seen.when(lambda event: isinstance(event, SampleTaken) and event.op == "write", act)
 
 
 def test_who_listens_learns_nothing(tmp_path: Path, library: Path, proxy: Proxy) -> None:

@@ -14,10 +14,11 @@ from typing import Any
 import psutil
 import pytest
 
-from gridwright.errors import ExitStatus
+from gridwright.errors import ExitStatus, Problem
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.session import Session
 from gridwright.runs import worker_process
+from gridwright.runs.iotest_events import IOTEST_EVENTS, IotestEvent, PhaseDone
 from tests.support.command import Command
 from tests.support.disks import loop_mount, run, unmount, visible
 from tests.support.skips import needs
@@ -29,17 +30,17 @@ class Watcher:
     """Keeps the events, and acts when one of a kind comes."""
 
     def __init__(self, on: str = "", act: Any = None) -> None:
-        self.events: list[dict[str, Any]] = []
+        self.events: list[IotestEvent] = []
         self._on, self._act = on, act
 
-    def take(self, event: dict[str, Any]) -> None:
+    def take(self, event: IotestEvent) -> None:
         self.events.append(event)
-        if event["event"] == self._on and self._act:
+        if IOTEST_EVENTS.name(event) == self._on and self._act:
             act, self._act = self._act, None
             act()
 
     def texts(self) -> list[str]:
-        return [event["what"] for event in self.events if event["event"] == "problem"]
+        return [event.what for event in self.events if isinstance(event, Problem)]
 
 
 @pytest.fixture(autouse=True)
@@ -124,9 +125,9 @@ def test_a_disk_that_freezes_in_the_middle_of_a_phase(frozen: Path, tmp_path: Pa
     (text,) = watcher.texts()
     assert "library work: the file system does not answer" in text
     assert took < 40
-    problem = next(event for event in watcher.events if event["event"] == "problem")
-    assert problem["where"] == str(frozen)
-    assert problem["remedy"]
+    problem = next(event for event in watcher.events if isinstance(event, Problem))
+    assert problem.where == str(frozen)
+    assert problem.remedy
     run("fsfreeze", "-u", frozen)
 
 
@@ -206,9 +207,7 @@ def test_the_library_after_a_hanging_one_is_still_tested(
     options = IotestOptions(size_bytes=1 << 20, phases=("write",))
     status = Session([watcher], logs, threading.Event()).run(targets, options)
     assert status == ExitStatus.ENVIRONMENT
-    assert [event["phase"]["status"] for event in watcher.events if event["event"] == "result"] == [
-        "complete"
-    ]
+    assert [event.record().status for event in watcher.events if isinstance(event, PhaseDone)] == ["complete"]
     assert visible(other) == []
 
 

@@ -25,7 +25,7 @@ from gridwright.iotest.coordinator import Fleet, Limits
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.recorded import record_iotest
 from gridwright.runs.directory import RunDirectory
-from gridwright.runs.journal import Event
+from gridwright.runs.iotest_events import IotestEvent
 from gridwright.runs.records import IotestRecord
 
 ROOT = Path(__file__).parents[2]
@@ -88,21 +88,18 @@ class Seen:
     """An observer that keeps all events, and can act on one."""
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
+        self.events: list[IotestEvent] = []
         self._actions: list[tuple[Any, Any]] = []
 
     def when(self, matches: Any, act: Any) -> None:
         """Call `act` once, at the first event that `matches`."""
         self._actions.append((matches, act))
 
-    def take(self, event: Event) -> None:
+    def take(self, event: IotestEvent) -> None:
         self.events.append(event)
         for action in [each for each in self._actions if each[0](event)]:
             self._actions.remove(action)
             action[1]()
-
-    def of(self, kind: str) -> list[Event]:
-        return [event for event in self.events if event["event"] == kind]
 
 
 class GridTest:

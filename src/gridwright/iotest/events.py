@@ -6,18 +6,16 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 from gridwright.iotest.messages import Measured, Progress
-from gridwright.runs.journal import Event
+from gridwright.runs.iotest_events import IotestEvent, PhaseProgress, SampleTaken
 
-Emit = Callable[[Event], None]
+Emit = Callable[[IotestEvent], None]
 
 
-def sample_event(op: str, time: float, sample: Measured, *, node: str | None = None) -> Event:
+def sample_taken(op: str, time: float, sample: Measured, *, node: str | None = None) -> SampleTaken:
     """What was measured until the Unix time `time`; of several nodes, by which."""
-    named = {} if node is None else {"node": node}
-    return {"event": "sample", "op": op, "time": time, **named, **asdict(sample)}
+    return SampleTaken(op=op, time=time, node=node, **asdict(sample))
 
 
-def progress_event(op: str, progress: Progress, rate_bytes_per_s: float | None = None) -> Event:
+def phase_progress(op: str, progress: Progress, rate_bytes_per_s: float | None = None) -> PhaseProgress:
     """How far a phase is; of several nodes with the rate of all."""
-    rate = {} if rate_bytes_per_s is None else {"rate_bytes_per_s": rate_bytes_per_s}
-    return {"event": "progress", "op": op, **rate, **asdict(progress)}
+    return PhaseProgress(op=op, rate_bytes_per_s=rate_bytes_per_s, **asdict(progress))

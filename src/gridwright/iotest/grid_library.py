@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import secrets
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
-from gridwright.errors import Finding, Problem
+from gridwright.errors import Problem
 from gridwright.iotest import failures, figures, sweep
 from gridwright.iotest.coordinator import Coordinator
 from gridwright.iotest.engine import PhasePlan, StreamPlan
@@ -51,7 +51,7 @@ from gridwright.iotest.scratch import FileSet
 from gridwright.iotest.space import SpacePlan
 from gridwright.iotest.stalls import stall_finding, stalls_of
 from gridwright.iotest.stream_plan import readable, shared_name
-from gridwright.runs.events import finding_event, problem_event
+from gridwright.runs.iotest_events import LibraryBegun, PhaseBegun, PhaseDone, SweepDone
 
 _CLOSE_AFTER_STOP_S = 15.0
 
@@ -86,9 +86,9 @@ class GridLibraryTest:
         """Run all phases. Raises LibraryFailed, WrongData, NotEnoughSpace and NodesFailed."""
         try:
             self._emit(
-                {"event": "library", "streams": max(share.streams for share in self._members.shares)}
-                | {"device": None}
-                | self._target.to_record()
+                LibraryBegun(
+                    streams=max(share.streams for share in self._members.shares), **asdict(self._target)
+                )
             )
             async with self._coordinator.heeding_stop():
                 phases = await self._prepare()
@@ -112,7 +112,7 @@ class GridLibraryTest:
         phases = list(self._options.phases)
         if {"read", "mixed"} & set(phases) and "write" not in phases and not self._use_kept(opened):
             phases.insert(0, "write")
-            self._tell(laid_out())
+            self._emit(laid_out())
         answers = await members.ask(Prepare(), Prepared, "making a directory")
         members.shares = [
             replace(share, directory=answers[share.node].directory if share.node in answers else "")
@@ -141,7 +141,7 @@ class GridLibraryTest:
         self._seed = sets[0].files.seed
         for name, each in zip(self._members.names, sets, strict=True):
             self._readable[name] = kept_readers(each, self._options.block_bytes)
-            self._tell(kept_set_finding(len(self._readable[name]), each.directory, each.bytes))
+            self._emit(kept_set_finding(len(self._readable[name]), each.directory, each.bytes))
         return True
 
     async def _sweep(self, phases: list[str]) -> None:
@@ -152,7 +152,7 @@ class GridLibraryTest:
                     result = await self._phase(op, streams)
                     rates.setdefault(op, []).append((streams, result["rate_last_bytes_per_s"]))
         for op, points in rates.items():
-            self._emit({"event": "sweep"} | sweep.summarise(op, points, self._target))
+            self._emit(SweepDone(**sweep.summarise(op, points, self._target)))
 
     async def _phase(self, op: str, streams: int | None) -> dict[str, Any]:
         """Run one phase on all nodes and emit its record."""
@@ -169,8 +169,8 @@ class GridLibraryTest:
         )
         streams_of_all = sum(share.streams for share in self._members.shares)
         asked = figures.asked(self._options, self._target) | {"streams": streams_of_all}
-        head = {"op": op, "started": time.time(), "asked": asked, "used": used}
-        self._emit({"event": "phase", "limit_s": seconds, "limit_bytes": per_stream} | head)
+        head: dict[str, Any] = {"op": op, "started": time.time(), "asked": asked, "used": used}
+        self._emit(PhaseBegun(limit_s=seconds, limit_bytes=per_stream, **head))
         most = self._space.small_files if op == "metadata" else 0
         orders = {
             name: PhasePlan(tuple(plans[name]), self._seed, per_stream, seconds, most) for name in members
@@ -181,7 +181,7 @@ class GridLibraryTest:
         whole = Whole(self._target, self._memory_backed, steady, self._members.lost, self._members.stopped)
         shares = [replace(share, streams=step_streams(share, streams)) for share in self._members.shares]
         record = phase_record(op, head, phase.runs, shares, whole)
-        self._emit({"event": "result", "phase": record})
+        self._emit(PhaseDone(phase=record))
         self._after(op, plans, phase.runs, record)
         return record
 
@@ -239,22 +239,22 @@ class GridLibraryTest:
             if run.outcome is None:
                 continue
             for stall in stalls_of(run.outcome):
-                self._tell(
+                self._emit(
                     stall_finding(
                         stall, library=self._given.library, op=op, streams=len(plans[name]), node=name
                     )
                 )
             if run.outcome.mismatch:
-                self._tell(wrong_data(run.outcome.mismatch, node=name))
+                self._emit(wrong_data(run.outcome.mismatch, node=name))
         self._members.settle(
             {name: error for name, run in runs.items() if (error := self._error(run)) is not None}
         )
         if any(run.outcome is not None and run.outcome.mismatch for run in runs.values()):
             raise WrongData
         if record["cached"]:
-            self._tell(cached_finding(self._given.library, op, record["cached_fraction"]))
+            self._emit(cached_finding(self._given.library, op, record["cached_fraction"]))
         if not self._members.stopped and (finding := uneven(self._given.library, record)) is not None:
-            self._tell(finding)
+            self._emit(finding)
 
     def _error(self, run: NodeRun) -> NodeFailed | None:
         """How a node failed in a phase: as a whole, or a call on the library."""
@@ -277,7 +277,7 @@ class GridLibraryTest:
         )
         for name, result in results.items():
             if isinstance(result, LibraryFailedThere):
-                self._emit(problem_event(replace(result.problem, what=f"node {name}: {result.reason}")))
+                self._emit(replace(result.problem, what=f"node {name}: {result.reason}"))
         gone = list(self._members.lost)
         survivor = next(iter(self._members.here), None)
         if gone and survivor is not None and self._shared:
@@ -291,8 +291,5 @@ class GridLibraryTest:
             return Close()
         sizes = tuple(plan.file_bytes for plan in files)
         share = next(share for share in self._members.shares if share.node == node.name)
-        self._tell(kept_finding(len(sizes), share.directory, sum(sizes)))
+        self._emit(kept_finding(len(sizes), share.directory, sum(sizes)))
         return Close(FileSet(self._seed, self._options.block_bytes, sizes, files[0].file))
-
-    def _tell(self, finding: Finding) -> None:
-        self._emit(finding_event(finding))

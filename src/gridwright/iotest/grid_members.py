@@ -12,7 +12,6 @@ from gridwright.iotest.messages import Numbered
 from gridwright.iotest.node_plan import NodeShare
 from gridwright.iotest.options import LibraryTarget, OnNodeFailure
 from gridwright.iotest.remote_node import Given, LibraryFailedThere, NodeFailed, RemoteNode
-from gridwright.runs.events import finding_event
 
 
 class NodesFailed(Exception):
@@ -89,7 +88,7 @@ class Members:
             if self.stopped:
                 continue
             if node.failure is None and isinstance(error, LibraryFailedThere):
-                self._emit(finding_event(_failed_here(share.node, error)))
+                self._emit(_failed_here(share.node, error))
         if self.stopped:
             return
         tell_of_lost(self.coordinator, self._emit)
@@ -110,7 +109,7 @@ def tell_of_lost(coordinator: Coordinator, emit: Emit) -> None:
     for node in coordinator.nodes.values():
         if node.failure is not None and not node.told:
             node.told = True
-            emit(finding_event(_lost(node.name, node.failure)))
+            emit(_lost(node.name, node.failure))
 
 
 def _failed_here(node: str, error: LibraryFailedThere) -> Finding:

@@ -13,7 +13,7 @@ from gridwright.iotest.messages import Opened as OpenedThere
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.scratch import MARKER
 from gridwright.iotest.space import Room
-from gridwright.runs.events import finding_event
+from gridwright.runs.iotest_events import DeviceFound
 
 
 @dataclass(slots=True)
@@ -37,14 +37,14 @@ async def open_library(
     told = set()
     for name, answer in answers.items():
         if not opened.rooms:
-            emit({"event": "device", "device": answer.device})
+            emit(DeviceFound(device=answer.device))
         opened.rooms[name] = answer.room
         opened.kept[name] = answer.kept
         opened.memory_backed |= answer.memory_backed
         for finding in answer.findings:
             if finding.text not in told:
                 told.add(finding.text)
-                emit(finding_event(finding))
+                emit(finding)
     return opened
 
 
@@ -73,7 +73,7 @@ async def is_shared(members: Members, target: LibraryTarget, options: IotestOpti
             )
         )
     if len(blind) < len(others):
-        emit(finding_event(_partly_shared(target, see)))
+        emit(_partly_shared(target, see))
     return False
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from gridwright.iotest.coordinator import Coordinator
 from gridwright.iotest.engine import PhasePlan, Sample
-from gridwright.iotest.events import Emit, progress_event, sample_event
+from gridwright.iotest.events import Emit, phase_progress, sample_taken
 from gridwright.iotest.messages import Finish, Go, PhaseEnded, Progress, Report, RunPhase, Started
 from gridwright.iotest.outcome import Outcome
 from gridwright.iotest.remote_node import NodeFailed, RemoteNode
@@ -132,7 +132,7 @@ class GridPhase:
             )
             # In time as it goes by here: the clocks of nodes differ.
             at = self._wall + (run.start_s or 0.0) + sample.elapsed_s
-            self.emit(sample_event(self.op, at, sample, node=run.node))
+            self.emit(sample_taken(self.op, at, sample, node=run.node))
 
     async def _watch(self) -> None:
         """Show all nodes together, and end a phase whose rate is steady."""
@@ -161,7 +161,7 @@ class GridPhase:
         if now - since >= 1.0:
             self._shown = (now, moved)
             rate = (moved - before) / (now - since) if since else None
-        self.emit(progress_event(self.op, whole, rate))
+        self.emit(phase_progress(self.op, whole, rate))
 
     def _together(self) -> list[Sample]:
         """What all nodes had done at each sample that all have given; those that failed left out."""

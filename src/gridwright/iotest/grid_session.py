@@ -8,14 +8,15 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from gridwright.errors import ExitStatus, Finding, GridwrightError, Problem
+from gridwright.errors import ExitStatus, GridwrightError, Problem
 from gridwright.iotest.coordinator import Coordinator, Fleet
 from gridwright.iotest.grid_library import GridLibraryTest
 from gridwright.iotest.grid_members import NodesFailed, tell_of_lost
 from gridwright.iotest.measure import LibraryFailed, WrongData
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.space import NotEnoughSpace
-from gridwright.runs.events import finding_event, is_silenced, problem_event
+from gridwright.runs.events import is_silenced
+from gridwright.runs.iotest_events import Ended, IotestEvent, LibraryDone, NodesKnown
 from gridwright.runs.worker_process import Observer
 
 
@@ -24,7 +25,7 @@ class GridSession:
 
     def __init__(
         self,
-        observers: Sequence[Observer],
+        observers: Sequence[Observer[IotestEvent]],
         fleet: Fleet,
         logs: Path,
         stop: threading.Event,
@@ -47,15 +48,15 @@ class GridSession:
 
     async def _run(self, targets: Sequence[LibraryTarget], options: IotestOptions) -> ExitStatus:
         worst = ExitStatus.DONE
-        async with Coordinator(self._fleet, self._stop, self._logs, self._tell) as coordinator:
+        async with Coordinator(self._fleet, self._stop, self._logs, self._emit) as coordinator:
             if not self._stop.is_set():
                 tell_of_lost(coordinator, self._emit)
-            self._emit({"event": "nodes", "nodes": [_facts(coordinator, name) for name in coordinator.nodes]})
+            self._emit(NodesKnown(nodes=[_facts(coordinator, name) for name in coordinator.nodes]))
             lost = [node.name for node in coordinator.nodes.values() if not node.here]
             if not self._stop.is_set() and (
                 not coordinator.here or (lost and options.on_node_failure == "stop")
             ):
-                self._emit(problem_event(_none_came(len(lost), len(coordinator.nodes))))
+                self._emit(_none_came(len(lost), len(coordinator.nodes)))
                 return ExitStatus.ENVIRONMENT
             for target in targets:
                 if self._stop.is_set():
@@ -69,29 +70,27 @@ class GridSession:
     async def _library(
         self, coordinator: Coordinator, target: LibraryTarget, options: IotestOptions
     ) -> ExitStatus:
-        status, exit_status = "complete", ExitStatus.DONE
+        status: Ended = "complete"
+        exit_status = ExitStatus.DONE
         try:
             await GridLibraryTest(coordinator, target, options, self._emit).run()
         except (LibraryFailed, NotEnoughSpace) as failed:
-            self._emit(problem_event(failed.problem))
+            self._emit(failed.problem)
             status, exit_status = "failed", ExitStatus.ENVIRONMENT
         except NodesFailed:
             status, exit_status = "failed", ExitStatus.ENVIRONMENT
         except GridwrightError as error:
             for problem in error.problems:
-                self._emit(problem_event(problem))
+                self._emit(problem)
             status, exit_status = "failed", error.status
         except WrongData:
             status, exit_status = "failed", ExitStatus.MISSED
         if self._stop.is_set() and exit_status == ExitStatus.DONE:
             status, exit_status = "interrupted", ExitStatus.INTERRUPTED
-        self._emit({"event": "done", "status": status, "exit": exit_status})
+        self._emit(LibraryDone(status=status, exit=exit_status))
         return exit_status
 
-    def _tell(self, finding: Finding) -> None:
-        self._emit(finding_event(finding))
-
-    def _emit(self, event: dict[str, Any]) -> None:
+    def _emit(self, event: IotestEvent) -> None:
         if is_silenced(event, self._silenced):
             return
         for observer in self._observers:

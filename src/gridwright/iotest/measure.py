@@ -9,12 +9,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from gridwright.errors import Finding, Problem
+from gridwright.errors import Problem
 from gridwright.filesystems.mounts import LibraryMount
 from gridwright.iotest import failures, figures, sweep
 from gridwright.iotest.drive import Driven, Live, Stalled, drive
 from gridwright.iotest.engine import PhasePlan, StreamPlan
-from gridwright.iotest.events import Emit, progress_event, sample_event
+from gridwright.iotest.events import Emit, phase_progress, sample_taken
 from gridwright.iotest.library_facts import (
     cached_finding,
     describe_library,
@@ -31,7 +31,15 @@ from gridwright.iotest.scratch import FileSet, Scratch, leftovers
 from gridwright.iotest.space import SpacePlan, plan_space
 from gridwright.iotest.stalls import stall_finding, stalls_of
 from gridwright.iotest.stream_plan import Place, readable, shared_name
-from gridwright.runs.events import finding_event
+from gridwright.runs.iotest_events import (
+    DeviceFound,
+    LibraryBegun,
+    PhaseBegun,
+    PhaseDone,
+    RemovalBegun,
+    ScratchMade,
+    SweepDone,
+)
 
 
 class LibraryFailed(Exception):
@@ -91,28 +99,28 @@ class LibraryTest:
 
     def _open(self) -> None:
         """Look at the directory and at what lies below."""
-        self._emit({"event": "library", "streams": self._streams, "device": None} | self._target.to_record())
+        self._emit(LibraryBegun(streams=self._streams, **asdict(self._target)))
         self._mount, remarks = describe_library(self._target)
-        self._emit({"event": "device", "device": self._mount.to_record()})
+        self._emit(DeviceFound(device=self._mount.to_record()))
         for remark in remarks:
-            self._tell(remark)
+            self._emit(remark)
 
     def _prepare(self) -> list[str]:
         """Tidy up after earlier runs, plan sizes, find files to read; returns the phases to run."""
         for finding in tidied(self._target):
-            self._tell(finding)
+            self._emit(finding)
         phases = list(self._options.phases)
         needs_files = {"read", "mixed"} & set(phases) and "write" not in phases
         if needs_files and not self._use_kept():
             phases.insert(0, "write")
-            self._tell(laid_out())
+            self._emit(laid_out())
         streams = sweep.counts(self._target.cores)[-1] if self._options.sweep else self._streams
         if phases != ["read"]:
             self._space = plan_space(
                 self._path, self._mount, self._options, library=self._target.library, streams=max(2, streams)
             )
             self._scratch = self._make_scratch()
-            self._emit({"event": "scratch", "path": str(self._scratch.directory)})
+            self._emit(ScratchMade(path=str(self._scratch.directory)))
         return phases
 
     def _make_scratch(self) -> Scratch:
@@ -132,7 +140,7 @@ class LibraryTest:
         self._seed = files.seed
         place = Place(str(kept.directory))
         self._readable = place.kept(files.file_bytes, self._options.block_bytes, files.first_file)
-        self._tell(kept_set_finding(len(self._readable), kept.directory, kept.bytes))
+        self._emit(kept_set_finding(len(self._readable), kept.directory, kept.bytes))
         return True
 
     def _sweep(self, phases: list[str]) -> None:
@@ -143,7 +151,7 @@ class LibraryTest:
                     result = self._phase(op, streams)
                     rates.setdefault(op, []).append((streams, result["rate_last_bytes_per_s"]))
         for op, points in rates.items():
-            self._emit({"event": "sweep"} | sweep.summarise(op, points, self._target))
+            self._emit(SweepDone(**sweep.summarise(op, points, self._target)))
 
     def _phase(self, op: str, streams: int) -> dict[str, Any]:
         """Run one phase and emit its record."""
@@ -154,17 +162,17 @@ class LibraryTest:
             seed=plan.seed,
             file_bytes=max((stream.file_bytes for stream in plan.streams), default=None),
         )
-        head = {
+        head: dict[str, Any] = {
             "op": op,
             "started": time.time(),
             "asked": figures.asked(self._options, self._target),
             "used": used,
         }
-        self._emit({"event": "phase", "limit_s": plan.seconds, "limit_bytes": plan.bytes_per_stream} | head)
+        self._emit(PhaseBegun(limit_s=plan.seconds, limit_bytes=plan.bytes_per_stream, **head))
         driven = self._drive(op, plan)
         outcome = driven.outcome
         for stall in stalls_of(outcome):
-            self._tell(
+            self._emit(
                 stall_finding(
                     stall, library=self._target.library, op=op, streams=len(plan.streams), node=None
                 )
@@ -181,7 +189,7 @@ class LibraryTest:
             )
             | {"steady": asdict(driven.steady) if driven.steady else None}
         )
-        self._emit({"event": "result", "phase": record})
+        self._emit(PhaseDone(phase=record))
         self._after(op, plan, outcome, record)
         return record
 
@@ -206,9 +214,9 @@ class LibraryTest:
 
         def tell(live: Measured | Progress) -> None:
             if isinstance(live, Measured):
-                self._emit(sample_event(op, time.time(), live))
+                self._emit(sample_taken(op, time.time(), live))
             else:
-                self._emit(progress_event(op, live))
+                self._emit(phase_progress(op, live))
 
         return tell
 
@@ -222,10 +230,10 @@ class LibraryTest:
                 )
             )
         if outcome.mismatch:
-            self._tell(wrong_data(outcome.mismatch))
+            self._emit(wrong_data(outcome.mismatch))
             raise WrongData
         if record["cached"]:
-            self._tell(cached_finding(self._target.library, op, record["cached_fraction"]))
+            self._emit(cached_finding(self._target.library, op, record["cached_fraction"]))
         if op == "write":
             self._remember(plan, outcome)
 
@@ -287,19 +295,16 @@ class LibraryTest:
             if self._options.keep and self._readable and not self._stop.is_set():
                 self._keep(scratch)
             else:
-                scratch.remove(lambda: self._emit({"event": "removing"}))
+                scratch.remove(lambda: self._emit(RemovalBegun()))
         except OSError as error:
             raise self._failed(error, "removing the test's files") from error
 
     def _keep(self, scratch: Scratch) -> None:
         sizes = tuple(stream.file_bytes for stream in self._readable)
         scratch.keep(FileSet(self._seed, self._options.block_bytes, sizes))
-        self._tell(kept_finding(len(sizes), scratch.directory, sum(sizes)))
+        self._emit(kept_finding(len(sizes), scratch.directory, sum(sizes)))
 
     def _failed(self, error: OSError, doing: str) -> LibraryFailed:
         return LibraryFailed(
             failures.of_os_error(error, library=self._target.library, path=self._target.path, doing=doing)
         )
-
-    def _tell(self, finding: Finding) -> None:
-        self._emit(finding_event(finding))

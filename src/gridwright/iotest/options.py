@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 
@@ -105,13 +105,6 @@ class LibraryTarget:
     def total_cores(self) -> int:
         """Cores of all nodes."""
         return self.all_cores if self.all_cores is not None else self.cores * self.nodes
-
-    def to_record(self) -> dict[str, Any]:
-        """Plain data for the journal; nothing is said of cores that all nodes have alike."""
-        record = asdict(self)
-        if self.all_cores is None:
-            del record["all_cores"]
-        return record
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from gridwright.errors import ExitStatus
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.session import Session
 from gridwright.runs.directory import LOGS, RunDirectory
+from gridwright.runs.iotest_events import IotestEvent
 from gridwright.runs.records import IotestRecord, Status
 from gridwright.runs.worker_process import Observer
 
@@ -28,7 +29,7 @@ def run_iotest(
     targets: Sequence[LibraryTarget],
     options: IotestOptions,
     *,
-    observers: Sequence[Observer],
+    observers: Sequence[Observer[IotestEvent]],
     stop: threading.Event,
     silenced: Collection[str] = (),
     fleet: Fleet | None = None,
@@ -51,7 +52,7 @@ def record_iotest(
     targets: Sequence[LibraryTarget],
     options: IotestOptions,
     *,
-    observers: Sequence[Observer],
+    observers: Sequence[Observer[IotestEvent]],
     stop: threading.Event,
     silenced: Collection[str] = (),
     fleet: Fleet | None = None,

@@ -15,8 +15,8 @@ from pathlib import Path
 from gridwright.errors import ExitStatus, Problem
 from gridwright.iotest.messages import REQUESTS, LibraryRequest, RemoveStale
 from gridwright.iotest.options import IotestOptions, LibraryTarget
-from gridwright.runs.events import is_silenced, problem_event
-from gridwright.runs.journal import Event
+from gridwright.runs.events import is_silenced
+from gridwright.runs.iotest_events import IOTEST_EVENTS, IotestEvent, LibraryDone
 from gridwright.runs.worker_process import GRACE_S, Observer, WorkerProcess
 
 
@@ -25,7 +25,7 @@ class Session:
 
     def __init__(
         self,
-        observers: Sequence[Observer],
+        observers: Sequence[Observer[IotestEvent]],
         logs: Path,
         stop: threading.Event,
         silenced: Collection[str] = (),
@@ -51,34 +51,32 @@ class Session:
         return ExitStatus.INTERRUPTED if self._stop.is_set() else worst
 
     def _library(self, target: LibraryTarget, options: IotestOptions) -> ExitStatus:
-        done: Event = {}
+        done: LibraryDone | None = None
         request = REQUESTS.plain(LibraryRequest(target, options))
         log = self._logs / f"iotest-{target.library}.log"
         with WorkerProcess(_WORKER, request, log) as worker:
-            for event in worker.events(self._stop):
-                if is_silenced(event, self._silenced):
+            for event in map(IOTEST_EVENTS.read, worker.events(self._stop)):
+                if event is None or is_silenced(event, self._silenced):
                     continue
                 for observer in self._observers:
                     observer.take(event)
-                if event["event"] == "done":
+                if isinstance(event, LibraryDone):
                     done = event
-        if not done:
+        if done is None:
             self._lost(target, worker)
             if not worker.hangs:
                 _tidy(target)
             return ExitStatus.ENVIRONMENT
-        return ExitStatus(done["exit"])
+        return done.exit
 
     def _lost(self, target: LibraryTarget, worker: WorkerProcess) -> None:
         for event in (
-            problem_event(
-                Problem(
-                    what=f"library {target.library}: {worker.end}",
-                    where=target.path,
-                    remedy=f"check the mount (`mount`, `dmesg`) and {worker.log}",
-                )
+            Problem(
+                what=f"library {target.library}: {worker.end}",
+                where=target.path,
+                remedy=f"check the mount (`mount`, `dmesg`) and {worker.log}",
             ),
-            {"event": "done", "status": "failed", "exit": ExitStatus.ENVIRONMENT},
+            LibraryDone(status="failed", exit=ExitStatus.ENVIRONMENT),
         ):
             for observer in self._observers:
                 observer.take(event)

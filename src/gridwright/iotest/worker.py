@@ -3,10 +3,7 @@
 Request (one line on stdin): one of `gridwright.iotest.messages.REQUESTS`; the end of stdin is an order to
 stop, so that a killed command leaves no files behind. SIGTERM and SIGINT are orders to stop, too.
 
-Events (stdout), each with "event":
-`library` what is tested · `device` what lies below · `scratch` where · `phase` one begins ·
-`progress`, `sample` · `result` a phase's record · `sweep` · `removing` · `finding` ·
-`problem` what failed · `done` how it ended.
+Events (stdout): those of `gridwright.runs.iotest_events`.
 """
 
 from __future__ import annotations
@@ -16,7 +13,6 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.iotest.measure import LibraryFailed, LibraryTest, WrongData
@@ -24,7 +20,7 @@ from gridwright.iotest.messages import REQUESTS, RemoveStale
 from gridwright.iotest.scratch import remove_stale
 from gridwright.iotest.space import NotEnoughSpace
 from gridwright.messages import encode
-from gridwright.runs.events import problem_event
+from gridwright.runs.iotest_events import IOTEST_EVENTS, Ended, IotestEvent, LibraryDone
 
 
 def main() -> None:
@@ -39,26 +35,27 @@ def main() -> None:
     threading.Thread(target=_stop_at_end_of_input, args=(stop,), daemon=True).start()
     emit = _Emitter(stop)
     test = LibraryTest(request.target, request.options, emit=emit, stop=stop)
-    status, exit_status = "complete", ExitStatus.DONE
+    status: Ended = "complete"
+    exit_status = ExitStatus.DONE
     try:
         test.run()
     except (LibraryFailed, NotEnoughSpace) as failed:
-        emit(problem_event(failed.problem))
+        emit(failed.problem)
         status, exit_status = "failed", ExitStatus.ENVIRONMENT
         if isinstance(failed, LibraryFailed) and failed.hung:
             # Its threads hang in the kernel: nothing that waits for them would end.
-            emit({"event": "done", "status": status, "exit": exit_status})
+            emit(LibraryDone(status=status, exit=exit_status))
             os._exit(exit_status)
     except GridwrightError as error:
         for problem in error.problems:
-            emit(problem_event(problem))
+            emit(problem)
         status, exit_status = "failed", error.status
     except WrongData:
         status, exit_status = "failed", ExitStatus.MISSED
     else:
         if stop.is_set():
             status, exit_status = "interrupted", ExitStatus.INTERRUPTED
-    emit({"event": "done", "status": status, "exit": exit_status})
+    emit(LibraryDone(status=status, exit=exit_status))
 
 
 def _stop_at_end_of_input(stop: threading.Event) -> None:
@@ -76,8 +73,8 @@ class _Emitter:
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
 
-    def __call__(self, event: dict[str, Any]) -> None:
-        line = memoryview(encode(event) + b"\n")
+    def __call__(self, event: IotestEvent) -> None:
+        line = memoryview(encode(IOTEST_EVENTS.plain(event)) + b"\n")
         try:
             while line:
                 line = line[os.write(sys.stdout.fileno(), line) :]

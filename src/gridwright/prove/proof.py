@@ -18,6 +18,8 @@ from gridwright.iotest.targets import library_targets
 from gridwright.prove.check_event import check_event
 from gridwright.report.write import write_report
 from gridwright.runs.directory import Results, RunDirectory
+from gridwright.runs.iotest_events import IotestEvent
+from gridwright.runs.journal import Event
 from gridwright.runs.records import Status
 from gridwright.runs.worker_process import Observer
 from gridwright.spec import GridSpec
@@ -39,9 +41,9 @@ class Parts:
 class Displays:
     """Who else sees the events of each part."""
 
-    doctor: Sequence[Observer]
-    iotest: Sequence[Observer]
-    workload: Sequence[Observer]
+    doctor: Sequence[Observer[Event]]
+    iotest: Sequence[Observer[IotestEvent]]
+    workload: Sequence[Observer[Event]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ def prove(
 
 
 def _examine(
-    spec: GridSpec, run: RunDirectory, displays: Sequence[Observer], access: NodeAccess | None
+    spec: GridSpec, run: RunDirectory, displays: Sequence[Observer[Event]], access: NodeAccess | None
 ) -> None:
     for fault in faults(examine(spec, access), spec.silence):
         event = check_event(fault)

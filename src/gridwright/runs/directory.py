@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from gridwright.errors import GridwrightError, environment_error, input_error
 from gridwright.runs.atomic import write_atomically
 from gridwright.runs.host import host_facts, software_versions
+from gridwright.runs.iotest_events import IOTEST_EVENTS, IotestEvent
 from gridwright.runs.iotest_record import IotestReducer
 from gridwright.runs.journal import Event, Journal, read_journal
 from gridwright.runs.launches import write_launches
@@ -86,9 +87,12 @@ class RunDirectory:
                 remedy="give another place with --runs DIR or GRIDWRIGHT_RUNS",
             ) from error
 
-    def take(self, event: Event) -> None:
+    def take(self, event: IotestEvent | Event) -> None:
         """Journal an event and account for it. Raises GridwrightError if it cannot be written."""
-        if event.get("event") == "check":
+        if not isinstance(event, dict):
+            self.iotest.take(event)
+            event = IOTEST_EVENTS.plain(event)
+        elif event.get("event") == "check":
             self.checks.append(_check(event))
         elif event.get("event") != "progress":
             _give(event, self.iotest, self.workload)
@@ -182,8 +186,8 @@ def _results(
 def _give(event: Event, iotest: IotestReducer, workload: WorkloadReducer) -> None:
     """Hand an event to the part of the run it belongs to: the workload comes after iotest."""
     workload.take(event)
-    if not workload.begun:
-        iotest.take(event)
+    if not workload.begun and (known := IOTEST_EVENTS.read(event)) is not None:
+        iotest.take(known)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from gridwright.errors import Finding, Problem
 from gridwright.runs.events import recorded_finding
-from gridwright.runs.journal import Event
+from gridwright.runs.iotest_events import (
+    IOTEST_EVENTS,
+    DeviceFound,
+    IotestEvent,
+    LibraryBegun,
+    LibraryDone,
+    NodesKnown,
+    PhaseBegun,
+    PhaseDone,
+    SampleTaken,
+    SweepDone,
+)
 from gridwright.runs.judge import judge_library, judge_run
 from gridwright.runs.records import (
     FindingRecord,
@@ -28,35 +40,32 @@ class IotestReducer:
     findings: list[FindingRecord] = field(default_factory=list)
     samples: list[dict[str, Any]] = field(default_factory=list)
     nodes: list[RecordedNode] = field(default_factory=list)
-    _open: Event | None = None
+    _open: PhaseBegun | None = None
     _moved: list[dict[str, Any]] = field(default_factory=list)
 
-    def take(self, event: Event) -> None:
-        """Account for one event; those it does not know are left alone."""
-        kind = event.get("event")
-        if kind == "library":
-            self._close_open("interrupted")
-            fields = {key: value for key, value in event.items() if key != "event"}
-            self.libraries.append(LibraryRecord(**fields, met=None))
-        elif kind == "nodes":
-            self.nodes = [RecordedNode.model_validate(node) for node in event["nodes"]]
-        elif kind == "device" and self.libraries:
-            self.libraries[-1].device = event["device"]
-        elif kind in {"finding", "problem"}:
-            self.findings.append(recorded_finding(event, failure="library-failed"))
-        elif kind == "phase":
-            self._open, self._moved = event, []
-        elif kind == "sample":
-            self._sample(event)
-        elif kind == "result" and self.libraries:
-            self._open = None
-            self.libraries[-1].phases.append(PhaseRecord.model_validate(event["phase"]))
-        elif kind == "sweep" and self.libraries:
-            self.libraries[-1].sweeps.append(
-                Sweep.model_validate({key: value for key, value in event.items() if key != "event"})
-            )
-        elif kind == "done":
-            self._close_open(event.get("status", "interrupted"))
+    def take(self, event: IotestEvent) -> None:
+        """Account for one event."""
+        match event:
+            case LibraryBegun():
+                self._close_open("interrupted")
+                self.libraries.append(LibraryRecord(**IOTEST_EVENTS.values(event), met=None))
+            case NodesKnown():
+                self.nodes = [RecordedNode.model_validate(node) for node in event.nodes]
+            case Finding() | Problem():
+                self.findings.append(recorded_finding(event, failure="library-failed"))
+            case PhaseBegun():
+                self._open, self._moved = event, []
+            case SampleTaken():
+                self._sample(event)
+            case LibraryDone():
+                self._close_open(event.status)
+            case DeviceFound() if self.libraries:
+                self.libraries[-1].device = event.device
+            case PhaseDone() if self.libraries:
+                self._open = None
+                self.libraries[-1].phases.append(event.record())
+            case SweepDone() if self.libraries:
+                self.libraries[-1].sweeps.append(Sweep.model_validate(IOTEST_EVENTS.values(event)))
 
     def record(self, run: str, status: Status) -> IotestRecord:
         """Judge what was measured. `status` is that of the run."""
@@ -73,9 +82,9 @@ class IotestReducer:
             nodes=self.nodes,
         )
 
-    def _sample(self, event: Event) -> None:
+    def _sample(self, event: SampleTaken) -> None:
         library = self.libraries[-1].library if self.libraries else None
-        row = {key: event.get(key) for key in SAMPLE_COLUMNS} | {"library": library}
+        row = {key: getattr(event, key, None) for key in SAMPLE_COLUMNS} | {"library": library}
         self.samples.append(row)
         self._moved.append(row)
 
@@ -89,11 +98,11 @@ class IotestReducer:
         seconds = max((row["elapsed_s"] for row in self._moved), default=None)
         self.libraries[-1].phases.append(
             PhaseRecord(
-                op=event["op"],
+                op=event.op,
                 status="interrupted" if status == "complete" else status,
-                started=event["started"],
-                asked=event["asked"],
-                used=event["used"],
+                started=event.started,
+                asked=event.asked,
+                used=event.used,
                 bytes=read + written if self._moved else None,
                 read_bytes=read if self._moved else None,
                 written_bytes=written if self._moved else None,

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Protocol, Self
+from typing import IO, Protocol, Self, TypeVar
 
 from gridwright.errors import environment_error
 from gridwright.messages import encode
@@ -29,10 +29,13 @@ GRACE_S = 15.0
 _POLL_S = 0.1
 
 
-class Observer(Protocol):
+_Seen_contra = TypeVar("_Seen_contra", contravariant=True)
+
+
+class Observer(Protocol[_Seen_contra]):
     """Sees every event as it happens: the run directory, a progress display."""
 
-    def take(self, event: Event) -> None:
+    def take(self, event: _Seen_contra) -> None:
         """Look at one event."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gridwright.runs.events import recorded_finding
+from gridwright.runs.events import TOLD, recorded_finding
 from gridwright.runs.journal import Event
 from gridwright.runs.records import FindingRecord, Status
 from gridwright.runs.samples import SAMPLE_COLUMNS
@@ -52,8 +52,8 @@ class WorkloadReducer:
             self.launches.append(LaunchRecord.model_validate(event["launch"]))
         elif kind == "sample" and event.get("op") == "workload":
             self.samples.append({key: event.get(key) for key in SAMPLE_COLUMNS})
-        elif kind in {"finding", "problem"}:
-            self.findings.append(recorded_finding(event, failure="workload-failed"))
+        elif (told := TOLD.read(event)) is not None:
+            self.findings.append(recorded_finding(told, failure="workload-failed"))
 
     def record(self, run: str, status: Status) -> WorkloadRecord:
         """Sum up what was measured. `status` is that of the run."""

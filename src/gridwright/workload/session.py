@@ -12,7 +12,7 @@ from pathlib import Path
 from gridwright.errors import ExitStatus, Problem
 from gridwright.messages import plain
 from gridwright.runs.directory import LOGS, RunDirectory
-from gridwright.runs.events import is_silenced, problem_event
+from gridwright.runs.events import TOLD, is_silenced, problem_event
 from gridwright.runs.journal import Event
 from gridwright.runs.worker_process import Observer, WorkerProcess
 from gridwright.runs.workload_record import LaunchRecord, WorkloadRecord
@@ -51,7 +51,7 @@ def run_workload(
     options: WorkloadOptions,
     libraries: Mapping[str, Path],
     *,
-    observers: Sequence[Observer],
+    observers: Sequence[Observer[Event]],
     stop: threading.Event,
     silenced: Collection[str] = (),
     grid: OnGrid | None = None,
@@ -73,7 +73,7 @@ def run_workload(
     done: Event = {}
     with WorkerProcess(grid.agent if grid else _AGENT, request, logs / "workload.log") as agent:
         for event in agent.events(stop):
-            if is_silenced(event, silenced):
+            if is_silenced(TOLD.read(event), silenced):
                 continue
             if event["event"] == "launch":
                 event = _with_log(event, logs)  # noqa: PLW2901 - the same event, completed
@@ -128,6 +128,6 @@ def _lost(agent: WorkerProcess, libraries: Mapping[str, Path], grid: OnGrid | No
     )
 
 
-def _tell(observers: Sequence[Observer], event: Event) -> None:
+def _tell(observers: Sequence[Observer[Event]], event: Event) -> None:
     for observer in observers:
         observer.take(event)

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from gridwright.errors import Finding, Problem
+from gridwright.runs.iotest_events import (
+    IotestEvent,
+    LibraryBegun,
+    PhaseBegun,
+    PhaseDone,
+    PhaseProgress,
+    SampleTaken,
+)
 from gridwright.units import format_bytes, format_rate
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-Event = dict[str, Any]
+    from gridwright.runs.records import PhaseRecord
 
 
 def iotest_display() -> TerminalDisplay | LineDisplay:
@@ -18,16 +27,14 @@ def iotest_display() -> TerminalDisplay | LineDisplay:
     return TerminalDisplay() if sys.stderr.isatty() else LineDisplay()
 
 
-def _describe(phase: Event) -> str:
-    figures = phase["phase"]
-    if figures["op"] == "metadata":
-        rate = figures["ops_per_s"]
-        return f"{rate:.0f} operations/s" if rate else "no figure"
-    rate, core = figures["rate_last_bytes_per_s"], figures["per_core_bytes_per_s"]
-    if rate is None:
-        return f"{figures['status']}, no figure"
+def _describe(phase: PhaseRecord) -> str:
+    if phase.op == "metadata":
+        return f"{phase.ops_per_s:.0f} operations/s" if phase.ops_per_s else "no figure"
+    rate, core = phase.rate_last_bytes_per_s, phase.per_core_bytes_per_s
+    if rate is None or core is None:
+        return f"{phase.status}, no figure"
     text = f"{format_rate(rate)}, {format_rate(core, per_core=True)}"
-    return f"{text}, cached: does not count" if figures["cached"] else text
+    return f"{text}, cached: does not count" if phase.cached else text
 
 
 class LineDisplay:
@@ -36,19 +43,20 @@ class LineDisplay:
     def __init__(self) -> None:
         self._library = ""
 
-    def take(self, event: Event) -> None:
+    def take(self, event: IotestEvent) -> None:
         """Print what is worth a line."""
-        kind = event["event"]
-        if kind == "library":
-            self._library = event["library"]
-            nodes = f" on each of {event['nodes']} nodes" if event["nodes"] > 1 else ""
-            self._print(f"{self._library}: testing {event['path']} with {event['streams']} streams{nodes}")
-        elif kind == "phase":
-            self._print(f"{self._library}: {event['op']} ({event['used']['streams']} streams)")
-        elif kind == "result":
-            self._print(f"{self._library}: {event['phase']['op']}: {_describe(event)}")
-        elif kind in {"finding", "problem"}:
-            self._print(_message(event))
+        match event:
+            case LibraryBegun():
+                self._library = event.library
+                nodes = f" on each of {event.nodes} nodes" if event.nodes > 1 else ""
+                self._print(f"{self._library}: testing {event.path} with {event.streams} streams{nodes}")
+            case PhaseBegun():
+                self._print(f"{self._library}: {event.op} ({event.streams} streams)")
+            case PhaseDone():
+                phase = event.record()
+                self._print(f"{self._library}: {phase.op}: {_describe(phase)}")
+            case Finding() | Problem():
+                self._print(_message(event))
 
     def close(self) -> None:
         """Nothing is left to be tidied."""
@@ -77,70 +85,72 @@ class TerminalDisplay:
         self._task: TaskID | None = None
         self._library = ""
         self._rate = ""
-        self._phase: Event = {}
+        self._phase: PhaseBegun | None = None
 
-    def take(self, event: Event) -> None:
+    def take(self, event: IotestEvent) -> None:
         """Move the bar, or print a message above it."""
-        kind = event["event"]
-        if kind == "library":
-            self._library = event["library"]
-        elif kind == "phase":
-            self._begin(event)
-        elif kind == "sample":
-            self._sample(event)
-        elif kind == "progress":
-            self._move(event)
-        elif kind == "result" and self._task is not None:
-            self._progress.update(self._task, completed=1.0, total=1.0, note=_describe(event))
-            self._progress.stop_task(self._task)
-        elif kind in {"finding", "problem"}:
-            self._console.print(_message(event), style=_STYLES[event.get("level", "error")], markup=False)
+        match event:
+            case LibraryBegun():
+                self._library = event.library
+            case PhaseBegun():
+                self._begin(event)
+            case SampleTaken():
+                self._sample(event)
+            case PhaseProgress():
+                self._move(event)
+            case PhaseDone() if self._task is not None:
+                note = _describe(event.record())
+                self._progress.update(self._task, completed=1.0, total=1.0, note=note)
+                self._progress.stop_task(self._task)
+            case Finding() | Problem():
+                style = _STYLES[event.level if isinstance(event, Finding) else "error"]
+                self._console.print(_message(event), style=style, markup=False)
         self._progress.refresh()
 
     def close(self) -> None:
         """Leave the bars as they are and give the terminal back."""
         self._progress.stop()
 
-    def _begin(self, event: Event) -> None:
+    def _begin(self, event: PhaseBegun) -> None:
         self._phase, self._rate = event, ""
-        self._task = self._progress.add_task(event["op"], total=1.0, library=self._library, note="preparing")
+        self._task = self._progress.add_task(event.op, total=1.0, library=self._library, note="preparing")
 
-    def _sample(self, event: Event) -> None:
+    def _sample(self, event: SampleTaken) -> None:
         # Of several nodes, each gives its own; their progress has the rate of all.
-        if event["interval_s"] > 0 and not event.get("node"):
-            moved = event["read_bytes"] + event["written_bytes"]
-            self._rate = format_rate(moved / event["interval_s"]) if moved else ""
+        if event.interval_s > 0 and not event.node:
+            moved = event.moved_bytes
+            self._rate = format_rate(moved / event.interval_s) if moved else ""
 
-    def _move(self, event: Event) -> None:
-        if self._task is None:
+    def _move(self, event: PhaseProgress) -> None:
+        if self._task is None or self._phase is None:
             return
-        moved = event["read_bytes"] + event["written_bytes"]
-        if event.get("rate_bytes_per_s"):
-            self._rate = format_rate(event["rate_bytes_per_s"])
-        note = "flushing to disk" if event["syncing"] else self._rate
-        if event["operations"]:
-            note = f"{event['operations']} operations"
+        if event.rate_bytes_per_s:
+            self._rate = format_rate(event.rate_bytes_per_s)
+        note = "flushing to disk" if event.syncing else self._rate
+        if event.operations:
+            note = f"{event.operations} operations"
         self._progress.update(
             self._task,
-            completed=self._done(event, moved),
-            note=f"{note}  {format_bytes(moved, binary=False)}",
+            completed=_done(self._phase, event),
+            note=f"{note}  {format_bytes(event.moved_bytes, binary=False)}",
         )
 
-    def _done(self, event: Event, moved: int) -> float:
-        """Part of the phase that is done: by bytes or by time, whichever is nearer its end."""
-        parts = [0.0]
-        if self._phase.get("limit_bytes"):
-            parts.append(moved / (self._phase["limit_bytes"] * self._phase["used"]["streams"]))
-        if self._phase.get("limit_s"):
-            parts.append(event["elapsed_s"] / self._phase["limit_s"])
-        return min(0.99, max(parts))
+
+def _done(phase: PhaseBegun, event: PhaseProgress) -> float:
+    """Part of the phase that is done: by bytes or by time, whichever is nearer its end."""
+    parts = [0.0]
+    if phase.limit_bytes:
+        parts.append(event.moved_bytes / (phase.limit_bytes * phase.streams))
+    if phase.limit_s:
+        parts.append(event.elapsed_s / phase.limit_s)
+    return min(0.99, max(parts))
 
 
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
 
 
-def _message(event: Event) -> str:
-    if event["event"] == "problem":
-        where = f"{event['where']}: " if event.get("where") else ""
-        return f"error: {where}{event['what']}\n  {event['remedy']}"
-    return f"{event['level']}: {event['text']}\n  {event['remedy']}"
+def _message(event: Finding | Problem) -> str:
+    if isinstance(event, Problem):
+        where = f"{event.where}: " if event.where else ""
+        return f"error: {where}{event.what}\n  {event.remedy}"
+    return f"{event.level}: {event.text}\n  {event.remedy}"

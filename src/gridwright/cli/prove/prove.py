@@ -132,7 +132,7 @@ class _Lazy:
         self._displays = displays
         self._display: Any = None
 
-    def take(self, event: dict[str, Any]) -> None:
+    def take(self, event: object) -> None:
         if self._display is None:
             self._displays.close()
             self._display = self._make()
