@@ -11,6 +11,7 @@ from typing import Any
 
 from gridwright.errors import ExitStatus
 from gridwright.runs.directory import LoadedRun, RunDirectory, load_run
+from gridwright.runs.workload_events import WORKLOAD_EVENTS, WorkloadEvent
 from gridwright.workload.matrix import load_matrix
 from gridwright.workload.messages import GridSource
 from gridwright.workload.options import WorkloadOptions
@@ -56,7 +57,8 @@ class GridRuns:
         """Make the pretended grid fail; see `tests.support.pretend_grid`."""
         (self.control / words).touch()
 
-    def take(self, event: Event) -> None:
+    def take(self, told: WorkloadEvent) -> None:
+        event = WORKLOAD_EVENTS.plain(told)
         self.events.append(event)
         for each in [each for each in self.when if each[0](event)]:
             self.when.remove(each)

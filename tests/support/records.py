@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from gridwright.runs.directory import RunDirectory
+from gridwright.runs.directory import RunDirectory, read_event
 from gridwright.runs.records import LibraryRecord, PhaseRecord
 from gridwright.runs.workload_record import LaunchRecord, TestSummary, WorkloadRecord, WorkloadSummary
 
@@ -79,6 +79,13 @@ def library_record(
     )
 
 
+def take(run: RunDirectory, line: dict[str, Any]) -> None:
+    """Tell a run an event that stands as a line of a journal."""
+    event = read_event(line, workload=run.workload.begun)
+    assert event is not None
+    run.take(event)
+
+
 def library_event(name: str = "data", requires: float | None = 50e6) -> dict[str, Any]:
     return {
         "event": "library",
@@ -124,14 +131,14 @@ def measured_run(
 ) -> RunDirectory:
     """A run with one library, its events taken, that is still going on."""
     run = RunDirectory.create(runs, name, command=["gridwright", "iotest"], what=["iotest"])
-    run.take(library_event())
+    take(run, library_event())
     for op in ("write", "read"):
-        run.take(phase_event(op))
+        take(run, phase_event(op))
         for second in range(1, 6):
             moved = int(2 * per_core * (1 + spread * (-1) ** second))
-            run.take(sample_event(op, second, **{"read" if op == "read" else "written": moved}))
-        run.take(result_event(op, per_core=per_core))
-    run.take({"event": "done", "status": "complete", "exit": 0})
+            take(run, sample_event(op, second, **{"read" if op == "read" else "written": moved}))
+        take(run, result_event(op, per_core=per_core))
+    take(run, {"event": "done", "status": "complete", "exit": 0})
     return run
 
 

@@ -19,9 +19,9 @@ from gridwright.prove.check_event import check_event
 from gridwright.report.write import write_report
 from gridwright.runs.directory import Results, RunDirectory
 from gridwright.runs.iotest_events import IotestEvent
-from gridwright.runs.journal import Event
-from gridwright.runs.records import Status
+from gridwright.runs.records import NodeCheck, Status
 from gridwright.runs.worker_process import Observer
+from gridwright.runs.workload_events import WorkloadEvent
 from gridwright.spec import GridSpec
 from gridwright.workload.options import LIBRARIES, WorkloadOptions, library_directories
 from gridwright.workload.session import OnGrid, run_workload
@@ -41,9 +41,9 @@ class Parts:
 class Displays:
     """Who else sees the events of each part."""
 
-    doctor: Sequence[Observer[Event]]
+    doctor: Sequence[Observer[NodeCheck]]
     iotest: Sequence[Observer[IotestEvent]]
-    workload: Sequence[Observer[Event]]
+    workload: Sequence[Observer[WorkloadEvent]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def prove(
 
 
 def _examine(
-    spec: GridSpec, run: RunDirectory, displays: Sequence[Observer[Event]], access: NodeAccess | None
+    spec: GridSpec, run: RunDirectory, displays: Sequence[Observer[NodeCheck]], access: NodeAccess | None
 ) -> None:
     for fault in faults(examine(spec, access), spec.silence):
         event = check_event(fault)

@@ -17,13 +17,32 @@ from pydantic import ValidationError
 from gridwright.errors import GridwrightError, environment_error, input_error
 from gridwright.runs.atomic import write_atomically
 from gridwright.runs.host import host_facts, software_versions
-from gridwright.runs.iotest_events import IOTEST_EVENTS, IotestEvent
+from gridwright.runs.iotest_events import (
+    IOTEST_EVENTS,
+    IotestEvent,
+    IotestStep,
+    LibraryDone,
+    PhaseDone,
+    PhaseProgress,
+    RemovalBegun,
+    ScratchMade,
+)
 from gridwright.runs.iotest_record import IotestReducer
 from gridwright.runs.journal import Event, Journal, read_journal
 from gridwright.runs.launches import write_launches
 from gridwright.runs.process import is_alive, process_facts
 from gridwright.runs.records import FindingRecord, IotestRecord, NodeCheck, Record, RunRecord, Status
 from gridwright.runs.samples import read_samples, with_node, write_samples
+from gridwright.runs.workload_events import (
+    WORKLOAD_EVENTS,
+    AgentAlive,
+    DataProgress,
+    LaunchEnded,
+    TableMade,
+    WorkloadDone,
+    WorkloadEvent,
+    WorkloadStep,
+)
 from gridwright.runs.workload_record import WorkloadRecord
 from gridwright.runs.workload_reducer import WorkloadReducer
 
@@ -37,8 +56,13 @@ JOURNAL_FILE = "journal.jsonl"
 LOGS = "logs"
 QUIET_S = 600.0
 """A run journals a sample a second; one that is quiet this long has ended."""
-_UNSEEN = frozenset({"progress", "done", "scratch", "removing", "data", "table"})
+_UNSEEN = (
+    *(PhaseProgress, ScratchMade, RemovalBegun, LibraryDone),
+    *(AgentAlive, DataProgress, TableMade, WorkloadDone),
+)
 """Events that tell a watcher where things stand and are not part of what was measured."""
+RunEvent = IotestEvent | WorkloadEvent | NodeCheck
+"""What a run is told: of its parts, and what was found wrong with nodes before."""
 
 
 class RunDirectory:
@@ -87,19 +111,13 @@ class RunDirectory:
                 remedy="give another place with --runs DIR or GRIDWRIGHT_RUNS",
             ) from error
 
-    def take(self, event: IotestEvent | Event) -> None:
+    def take(self, event: RunEvent) -> None:
         """Journal an event and account for it. Raises GridwrightError if it cannot be written."""
-        if not isinstance(event, dict):
-            self.iotest.take(event)
-            event = IOTEST_EVENTS.plain(event)
-        elif event.get("event") == "check":
-            self.checks.append(_check(event))
-        elif event.get("event") != "progress":
-            _give(event, self.iotest, self.workload)
-        if event.get("event") in _UNSEEN:
+        _give(event, self.iotest, self.workload, self.checks)
+        if isinstance(event, _UNSEEN):
             return
         try:
-            self._journal.append(event, durable=event.get("event") in {"result", "launch"})
+            self._journal.append(_line(event), durable=isinstance(event, PhaseDone | LaunchEnded))
         except OSError as error:
             raise environment_error(
                 f"the run's journal cannot be written: {error.strerror}",
@@ -168,8 +186,21 @@ def _asks_nothing(iotest: IotestRecord) -> bool:
     return all(library.requires_bytes_per_s_per_core is None for library in iotest.libraries)
 
 
-def _check(event: Event) -> NodeCheck:
-    return NodeCheck.model_validate({key: value for key, value in event.items() if key != "event"})
+def read_event(line: Event, *, workload: bool) -> RunEvent | None:
+    """The event of a line of a journal; `workload` is whether that has begun, which comes after iotest.
+
+    None where its kind is not known. Raises ValueError where it is none of its kind.
+    """
+    kind = line.get("event")
+    if kind == "check":
+        return NodeCheck.model_validate({key: value for key, value in line.items() if key != "event"})
+    return WORKLOAD_EVENTS.read(line) if workload or kind == "workload" else IOTEST_EVENTS.read(line)
+
+
+def _line(event: RunEvent) -> Event:
+    if isinstance(event, NodeCheck):
+        return {"event": "check"} | event.model_dump()
+    return WORKLOAD_EVENTS.plain(event) if isinstance(event, WorkloadStep) else IOTEST_EVENTS.plain(event)
 
 
 def _results(
@@ -183,11 +214,16 @@ def _results(
     )
 
 
-def _give(event: Event, iotest: IotestReducer, workload: WorkloadReducer) -> None:
+def _give(event: RunEvent, iotest: IotestReducer, workload: WorkloadReducer, checks: list[NodeCheck]) -> None:
     """Hand an event to the part of the run it belongs to: the workload comes after iotest."""
-    workload.take(event)
-    if not workload.begun and (known := IOTEST_EVENTS.read(event)) is not None:
-        iotest.take(known)
+    if isinstance(event, NodeCheck):
+        checks.append(event)
+    elif isinstance(event, IotestStep):
+        iotest.take(event)
+    elif isinstance(event, WorkloadStep) or workload.begun:
+        workload.take(event)
+    else:
+        iotest.take(event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,11 +288,10 @@ def _load_journal(path: Path, run: RunRecord) -> LoadedRun | None:
     try:
         iotest, workload = IotestReducer(), WorkloadReducer()
         checks: list[NodeCheck] = []
-        for event in read_journal(journal):
-            if event.get("event") == "check":
-                checks.append(_check(event))
-            else:
-                _give(event, iotest, workload)
+        for line in read_journal(journal):
+            event = read_event(line, workload=workload.begun)
+            if event is not None:
+                _give(event, iotest, workload, checks)
         results = _results(path, status, iotest, workload, checks)
     except FileNotFoundError:
         return None

@@ -59,20 +59,6 @@ class Events(Generic[T]):
         return typed(found, kind)
 
 
-TOLD: Events[Finding | Problem] = Events({"finding": Finding, "problem": Problem})
-"""What every protocol tells the user."""
-
-
-def finding_event(finding: Finding) -> Event:
-    """A finding as plain data."""
-    return TOLD.plain(finding)
-
-
-def problem_event(problem: Problem) -> Event:
-    """A problem as plain data."""
-    return TOLD.plain(problem)
-
-
 def is_silenced(event: object, silenced: Collection[str]) -> bool:
     """Whether an event is a finding that the user asked not to see; errors are always shown."""
     return isinstance(event, Finding) and event.level != "error" and event.name in silenced

@@ -7,11 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gridwright.runs.events import TOLD, recorded_finding
-from gridwright.runs.journal import Event
+from gridwright.errors import Finding, Problem
+from gridwright.runs.events import recorded_finding
 from gridwright.runs.records import FindingRecord, Status
 from gridwright.runs.samples import SAMPLE_COLUMNS
 from gridwright.runs.workload_diagnosis import causes, sentence
+from gridwright.runs.workload_events import (
+    WORKLOAD_EVENTS,
+    DataReady,
+    LaunchEnded,
+    LibraryDevice,
+    WorkloadBegun,
+    WorkloadEvent,
+    WorkloadSample,
+)
 from gridwright.runs.workload_nodes import between_launches, queued, summarize_nodes
 from gridwright.runs.workload_record import (
     LaunchRecord,
@@ -25,7 +34,7 @@ from gridwright.runs.workload_record import (
 class WorkloadReducer:
     """Takes events one by one; `record` is what they amount to so far."""
 
-    header: Event | None = None
+    header: WorkloadBegun | None = None
     data: dict[str, object] | None = None
     launches: list[LaunchRecord] = field(default_factory=list)
     findings: list[FindingRecord] = field(default_factory=list)
@@ -37,42 +46,40 @@ class WorkloadReducer:
         """Whether the run has a workload."""
         return self.header is not None
 
-    def take(self, event: Event) -> None:
-        """Account for one event; those it does not know are left alone."""
-        kind = event.get("event")
-        if kind == "workload":
-            self.header = event
-        elif self.header is None:
-            return
-        elif kind == "ready":
-            self.data = {key: value for key, value in event.items() if key != "event"}
-        elif kind == "device":
-            self.devices[str(event.get("library"))] = event["device"]
-        elif kind == "launch":
-            self.launches.append(LaunchRecord.model_validate(event["launch"]))
-        elif kind == "sample" and event.get("op") == "workload":
-            self.samples.append({key: event.get(key) for key in SAMPLE_COLUMNS})
-        elif (told := TOLD.read(event)) is not None:
-            self.findings.append(recorded_finding(told, failure="workload-failed"))
+    def take(self, event: WorkloadEvent) -> None:
+        """Account for one event; the first is that it begins."""
+        match event:
+            case WorkloadBegun():
+                self.header = event
+            case DataReady():
+                self.data = WORKLOAD_EVENTS.values(event)
+            case LibraryDevice():
+                self.devices[event.library] = event.device
+            case LaunchEnded():
+                self.launches.append(event.record())
+            case WorkloadSample():
+                self.samples.append({key: getattr(event, key, None) for key in SAMPLE_COLUMNS})
+            case Finding() | Problem():
+                self.findings.append(recorded_finding(event, failure="workload-failed"))
 
     def record(self, run: str, status: Status) -> WorkloadRecord:
         """Sum up what was measured. `status` is that of the run."""
-        header = self.header or {}
+        header = self.header or WorkloadBegun(matrix=None, scale=None, seed=None, streams=0, launches=0)
         launches = sorted(self.launches, key=lambda each: each.number)
         ended = status not in ("running", "interrupted", "failed")
         return WorkloadRecord(
             run=run,
             status=status,
-            matrix=header.get("matrix"),
-            scale=header.get("scale"),
-            seed=header.get("seed"),
-            streams=header.get("streams", 0),
+            matrix=header.matrix,
+            scale=header.scale,
+            seed=header.seed,
+            streams=header.streams,
             data=self.data,
             devices=self.devices,
             tests=summarize_tests(launches),
             launches=launches,
             nodes=summarize_nodes(launches, self.samples),
-            summary=summarize(launches, header.get("streams", 0), self.samples),
+            summary=summarize(launches, header.streams, self.samples),
             findings=self.findings,
             met=all(each.ok for each in launches) if ended and launches else None,
         )

@@ -4,9 +4,7 @@ It has the data made, runs the streams, each launch under a guard of its own, an
 each second. The end of stdin and SIGTERM are orders to stop: all processes are ended, all
 directories removed. It has no threads, so that it can fork.
 
-Events (stdout), each with "event":
-`data`, `table`, `ready` the data set (see `prepare`) · `running` it begins · `launch-started` ·
-`launch` a record · `sample` · `finding` · `problem` · `done` how it ended.
+Its events are those of `gridwright.runs.workload_events`.
 """
 
 from __future__ import annotations
@@ -16,11 +14,11 @@ import resource
 import selectors
 import signal
 from pathlib import Path
-from typing import Any
 
 from gridwright.errors import ExitStatus, Finding, Problem
 from gridwright.messages import decode, encode
-from gridwright.runs.events import finding_event, problem_event
+from gridwright.runs.iotest_events import Ended
+from gridwright.runs.workload_events import WORKLOAD_EVENTS, WorkloadDone, WorkloadEvent
 from gridwright.schedulers.process_tree import adopt_orphans, descendants, kill_all
 from gridwright.workload.control_group import ControlGroup, remove_stale_groups
 from gridwright.workload.data_preparation import DataPreparation
@@ -42,17 +40,18 @@ def main() -> None:
         status = agent.run()
     except OSError as error:
         agent.say(
-            problem_event(
-                Problem(
-                    what=f"the workload cannot be run: {error.strerror or error}",
-                    where=str(error.filename or "") or None,
-                    remedy="check that the directories of the libraries exist, and who may write there",
-                )
+            Problem(
+                what=f"the workload cannot be run: {error.strerror or error}",
+                where=str(error.filename or "") or None,
+                remedy="check that the directories of the libraries exist, and who may write there",
             )
         )
         status = ExitStatus.ENVIRONMENT
-    words = {ExitStatus.INTERRUPTED: "interrupted", ExitStatus.ENVIRONMENT: "failed"}
-    agent.say({"event": "done", "status": words.get(status, "complete"), "exit": status})
+    words: dict[ExitStatus, Ended] = {
+        ExitStatus.INTERRUPTED: "interrupted",
+        ExitStatus.ENVIRONMENT: "failed",
+    }
+    agent.say(WorkloadDone(status=words.get(status, "complete"), exit=status))
 
 
 def _read_line() -> bytes:
@@ -74,9 +73,9 @@ class Agent:
         self._selector = selectors.DefaultSelector()
         self._stop = False
 
-    def say(self, event: dict[str, Any]) -> None:
+    def say(self, event: WorkloadEvent) -> None:
         """Write an event; a reader that is gone is an order to stop."""
-        line = memoryview(encode(event) + b"\n")
+        line = memoryview(encode(WORKLOAD_EVENTS.plain(event)) + b"\n")
         try:
             while line:
                 line = line[os.write(1, line) :]
@@ -121,7 +120,7 @@ class Agent:
             text = f"{len(removed)} directories that a killed run had left were removed: "
             text += ", ".join(map(str, removed[:4]))
             remedy = "nothing is to be done"
-            self.say(finding_event(Finding("info", "workload-stale-removed", text, remedy)))
+            self.say(Finding("info", "workload-stale-removed", text, remedy))
 
     def _prepare(self) -> ExitStatus | None:
         """Have the data set ready; returns the status of a failure."""
@@ -163,7 +162,7 @@ class Agent:
     def _tell_kept(self, directories: PrivateDirectories) -> None:
         text = f"the launches' directories were kept: {directories.work}, {directories.util}"
         remedy = "remove them when you have seen them"
-        self.say(finding_event(Finding("info", "workload-kept", text, remedy)))
+        self.say(Finding("info", "workload-kept", text, remedy))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gridwright.errors import ExitStatus, Finding, Problem
 from gridwright.filesystems.mounts import describe_mount
-from gridwright.runs.events import finding_event, problem_event
+from gridwright.runs.workload_events import LibraryDevice
 from gridwright.workload.control_group import remove_stale_groups
 from gridwright.workload.data_preparation import DataPreparation
 from gridwright.workload.messages import ChoreRequest, ChoreResult
@@ -26,12 +26,10 @@ def run_chore(job: NodeJob[ChoreRequest]) -> ChoreResult:
         return chores[job.request.chore](job)
     except OSError as error:
         job.say(
-            problem_event(
-                Problem(
-                    what=f"node {job.node} cannot use a library: {error.strerror or error}",
-                    where=str(error.filename or "") or None,
-                    remedy="check that its directory exists there, and who may write to it",
-                )
+            Problem(
+                what=f"node {job.node} cannot use a library: {error.strerror or error}",
+                where=str(error.filename or "") or None,
+                remedy="check that its directory exists there, and who may write to it",
             )
         )
         return ChoreResult(ExitStatus.ENVIRONMENT)
@@ -48,11 +46,11 @@ def _prepare(job: NodeJob[ChoreRequest]) -> ChoreResult:
     if removed:
         text = f"{len(removed)} directories that a killed run had left were removed: "
         text += ", ".join(map(str, removed[:4]))
-        job.say(finding_event(Finding("info", "workload-stale-removed", text, "nothing is to be done")))
+        job.say(Finding("info", "workload-stale-removed", text, "nothing is to be done"))
     for name, path in libraries.items():
         # A library that is not there fails the run here, and not each launch.
         path.stat()
-        job.say({"event": "device", "library": name, "device": describe_mount(path).to_record()})
+        job.say(LibraryDevice(library=name, device=describe_mount(path).to_record()))
     run = job.request.run
     if run is None or not run.needs_data:
         return ChoreResult(ExitStatus.DONE)

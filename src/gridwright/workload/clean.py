@@ -39,20 +39,19 @@ def _remove(directory: Path) -> list[str]:
 
 def _remove_on_node(place: OnGrid, libraries: dict[str, Path], stop: threading.Event) -> list[str]:
     """The same by a job on a node: this machine may not see the library."""
-    from gridwright.messages import typed
     from gridwright.runs.worker_process import WorkerProcess
-    from gridwright.workload.messages import ChoreResult
+    from gridwright.runs.workload_events import WORKLOAD_EVENTS, ChoreDone
 
     problems: list[Problem] = []
-    done: ChoreResult | None = None
+    done: ChoreDone | None = None
     with tempfile.TemporaryDirectory() as scratch:
         log = Path(scratch) / "log"
         with WorkerProcess(place.agent, place.request(libraries), log) as agent:
-            for event in agent.events(stop):
-                if event["event"] == "problem":
-                    problems.append(Problem(**{key: event[key] for key in ("what", "where", "remedy")}))
-                elif event["event"] == "chore":
-                    done = typed({key: event[key] for key in event if key != "event"}, ChoreResult)
+            for event in map(WORKLOAD_EVENTS.read, agent.events(stop)):
+                if isinstance(event, Problem):
+                    problems.append(event)
+                elif isinstance(event, ChoreDone):
+                    done = event
     if stop.is_set():
         raise KeyboardInterrupt
     if done is not None and done.locked:

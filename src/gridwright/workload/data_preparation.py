@@ -9,11 +9,10 @@ import selectors
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any
 
 from gridwright.errors import ExitStatus, Problem
 from gridwright.messages import encode
-from gridwright.runs.events import problem_event
+from gridwright.runs.workload_events import WORKLOAD_EVENTS, DataFailed, DataReady, WorkloadEvent
 from gridwright.workload.engines import absent_engines
 from gridwright.workload.messages import DataRequest, RunRequest
 
@@ -27,7 +26,7 @@ class DataPreparation:
         self,
         request: RunRequest,
         selector: selectors.BaseSelector,
-        say: Callable[[dict[str, Any]], None],
+        say: Callable[[WorkloadEvent], None],
     ) -> None:
         """Start it. Raises OSError."""
         self._say = say
@@ -83,11 +82,14 @@ class DataPreparation:
             return
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
-            event = json.loads(line)
-            if event["event"] == "problem":
-                self.status = ExitStatus(event.pop("exit"))
-            self._ready = self._ready or event["event"] == "ready"
-            self._say(event)
+            event = WORKLOAD_EVENTS.read(json.loads(line))
+            if isinstance(event, DataFailed):
+                self.status = event.exit
+                for problem in event.problems:
+                    self._say(problem)
+            elif event is not None:
+                self._ready = self._ready or isinstance(event, DataReady)
+                self._say(event)
 
     def _finish(self) -> None:
         self.ended = True
@@ -102,4 +104,4 @@ class DataPreparation:
     def _fail(self, what: str, remedy: str) -> None:
         self.ended = True
         self.status = ExitStatus.ENVIRONMENT
-        self._say(problem_event(Problem(what=what, remedy=remedy)))
+        self._say(Problem(what=what, remedy=remedy))

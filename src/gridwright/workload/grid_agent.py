@@ -1,8 +1,7 @@
 """The workload on several nodes: has the data made, runs the streams as jobs of a scheduler, tells events.
 
-It is to a grid what `agent` is to a single node, with the same request and the same events, and some more:
-`launch-lost` a launch starts again · `progress` it lives. It runs in a process of its own, so that a
-state directory that does not answer is noticed by the command.
+It is to a grid what `agent` is to a single node, with the same request and the same kinds of event. It runs
+in a process of its own, so that a state directory that does not answer is noticed by the command.
 """
 
 from __future__ import annotations
@@ -13,12 +12,20 @@ import selectors
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from gridwright.errors import ExitStatus, Finding, GridwrightError, Problem
-from gridwright.messages import encode, plain
-from gridwright.runs.events import finding_event, problem_event
+from gridwright.messages import encode
+from gridwright.runs.iotest_events import Ended
+from gridwright.runs.journal import Event
+from gridwright.runs.workload_events import (
+    WORKLOAD_EVENTS,
+    AgentAlive,
+    ChoreDone,
+    WorkloadDone,
+    WorkloadEvent,
+)
 from gridwright.schedulers.job import JobState
 from gridwright.schedulers.scheduler import Scheduler
 from gridwright.workload.exchange import BEAT_S, REQUEST, SAMPLES, ExchangeDirectory, Tail, dead_runs
@@ -51,17 +58,20 @@ class GridAgent:
         self._output = output
         self._selector = selectors.DefaultSelector()
         self._stop = False
-        self._calls = SchedulerCalls(open_scheduler, self._tell)
+        self._calls = SchedulerCalls(open_scheduler, self.say)
         self._tails: dict[str, Tail] = {}
         self._beat = self._told = 0.0
         self._happened = time.monotonic()
         self._exchange: ExchangeDirectory
         self._jobs: GridJobs
 
-    def say(self, event: dict[str, Any]) -> None:
+    def say(self, event: WorkloadEvent) -> None:
         """Write an event; a reader that is gone is an order to stop."""
-        if event["event"] not in ("progress", "sample"):
+        if not isinstance(event, AgentAlive):
             self._happened = time.monotonic()
+        self._write(WORKLOAD_EVENTS.plain(event))
+
+    def _write(self, event: Event) -> None:
         self._told = time.monotonic()
         line = memoryview(encode(event) + b"\n")
         try:
@@ -79,8 +89,11 @@ class GridAgent:
         self._selector.register(wake_read, selectors.EVENT_READ, lambda: os.read(wake_read, 512))
         self._selector.register(stdin, selectors.EVENT_READ, lambda: self._end_of_input(stdin))
         status = self.run()
-        words = {ExitStatus.INTERRUPTED: "interrupted", ExitStatus.DONE: "complete"}
-        self.say({"event": "done", "status": words.get(status, "failed"), "exit": status})
+        words: dict[ExitStatus, Ended] = {
+            ExitStatus.INTERRUPTED: "interrupted",
+            ExitStatus.DONE: "complete",
+        }
+        self.say(WorkloadDone(status=words.get(status, "failed"), exit=status))
 
     def stop(self) -> None:
         """Order it to stop."""
@@ -97,16 +110,14 @@ class GridAgent:
             return self._run()
         except GridwrightError as error:
             for problem in error.problems:
-                self.say(problem_event(problem))
+                self.say(problem)
             return error.status
         except OSError as error:
             self.say(
-                problem_event(
-                    Problem(
-                        what=f"the workload cannot be run: {error.strerror or error}",
-                        where=str(error.filename or self._request.state),
-                        remedy="check that the grid's state directory is there, and who may write to it",
-                    )
+                Problem(
+                    what=f"the workload cannot be run: {error.strerror or error}",
+                    where=str(error.filename or self._request.state),
+                    remedy="check that the grid's state directory is there, and who may write to it",
                 )
             )
             return ExitStatus.ENVIRONMENT
@@ -115,7 +126,7 @@ class GridAgent:
         state = Path(self._request.state)
         stale = dead_runs(state)
         self._exchange = ExchangeDirectory.create(state)
-        self._jobs = GridJobs(self._exchange, self._calls, self._tell, self.say)
+        self._jobs = GridJobs(self._exchange, self._calls, self.say)
         try:
             self._clear(stale)
             run = self._request.run
@@ -138,7 +149,7 @@ class GridAgent:
         if result is None:
             self._cancel()
             return ExitStatus.INTERRUPTED if self._stop else ExitStatus.ENVIRONMENT
-        self.say({"event": "chore", **plain(result)})
+        self.say(ChoreDone(**asdict(result)))
         return result.exit
 
     # The launches.
@@ -154,11 +165,7 @@ class GridAgent:
         self._read_samples()
         running.close()
         if self._jobs.gone:
-            self.say(
-                problem_event(
-                    Problem(what=self._jobs.gone, remedy="see why, with: gridwright status, or sinfo -R")
-                )
-            )
+            self.say(Problem(what=self._jobs.gone, remedy="see why, with: gridwright status, or sinfo -R"))
             return ExitStatus.ENVIRONMENT
         if self._stop:
             return ExitStatus.INTERRUPTED
@@ -182,16 +189,14 @@ class GridAgent:
             self._beat = now
             self._exchange.beat()
         if now - self._told > _ALIVE_S:
-            self.say({"event": "progress"})
+            self.say(AgentAlive())
 
     def _read_samples(self) -> None:
         for node in self._exchange.names(SAMPLES):
             tail = self._tails.setdefault(node, Tail(self._exchange.file(node, SAMPLES)))
+            # Hundreds a second on a large grid: the command decodes them, and nobody before.
             for row in tail.read():
-                self.say(row)
-
-    def _tell(self, finding: Finding) -> None:
-        self.say(finding_event(finding))
+                self._write(row)
 
     # Ends.
 
@@ -216,7 +221,7 @@ class GridAgent:
             text = f"jobs were told to end and have not yet: {', '.join(left[:8])}"
             text += f" and {len(left) - 8} more" if len(left) > 8 else ""
             remedy = "they end by themselves within two minutes; if one does not: gridwright cancel JOB"
-            self._tell(Finding("warning", "workload-jobs-left", text, remedy))
+            self.say(Finding("warning", "workload-jobs-left", text, remedy))
 
     # Chores.
 
@@ -255,13 +260,13 @@ class GridAgent:
 
     def _chore_lost(self, chore: str, node: str) -> None:
         text = f"node {node} was lost, or what ran jobs there, during the job {chore}: it was started again"
-        self._tell(Finding("warning", "workload-requeued", text, f"see why {node} failed"))
+        self.say(Finding("warning", "workload-requeued", text, f"see why {node} failed"))
 
     def _chore_failed(self, job: GridJob[ChoreResult]) -> None:
         log = f"look into its log, {job.job.log}" if job.job and job.job.log else "see gridwright jobs"
         where = job.node
         what = f"the job {job.name} of the workload failed: {job.reason}"
-        self.say(problem_event(Problem(what=what, where=where, remedy=log)))
+        self.say(Problem(what=what, where=where, remedy=log))
 
     def _tidy(self) -> None:
         """Remove what launches left whose nodes were lost: a node sees the libraries, not this machine."""
@@ -272,7 +277,7 @@ class GridAgent:
                 f"directories of lost launches, .gridwright-workload-{self._exchange.run_id}-*, may be left"
             )
             remedy = "the next run of the workload removes them"
-            self._tell(Finding("warning", "workload-left", text, remedy))
+            self.say(Finding("warning", "workload-left", text, remedy))
 
     def _clear(self, stale: list[ExchangeDirectory]) -> None:
         """Cancel the jobs of runs whose coordinator was killed, and forget those runs."""
@@ -301,4 +306,4 @@ class GridAgent:
         if done and done[0]:
             jobs = ", ".join(done[0][:8])
             text = f"{len(done[0])} jobs of a killed run of the workload were cancelled: {jobs}"
-            self._tell(Finding("info", "workload-stale-removed", text, "nothing is to be done"))
+            self.say(Finding("info", "workload-stale-removed", text, "nothing is to be done"))

@@ -9,10 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from gridwright.errors import Finding, environment_error
 from gridwright.messages import MessageError, typed
+from gridwright.runs.workload_events import WORKLOAD_EVENTS, WorkloadEvent
 from gridwright.schedulers.job import Job, JobState
 from gridwright.schedulers.scheduler import Scheduler
 from gridwright.workload.exchange import EVENTS, RESULT, STARTED, ExchangeDirectory, Tail
@@ -45,14 +47,12 @@ class GridJobs:
         self,
         exchange: ExchangeDirectory,
         calls: SchedulerCalls,
-        tell: Callable[[Finding], None],
-        hear: Callable[[dict[str, Any]], None],
+        tell: Callable[[WorkloadEvent], None],
     ) -> None:
-        """`tell` gets findings, `hear` what the jobs say."""
+        """`tell` gets findings, and what the jobs say."""
         self._exchange = exchange
         self._calls = calls
         self._tell = tell
-        self._hear = hear
         self._live: dict[str, GridJob[Any]] = {}
         self._ready: list[GridJob[Any]] = []
         self._uncertain: list[GridJob[Any]] = []
@@ -120,7 +120,7 @@ class GridJobs:
     def _read_starts(self, job: GridJob[Any]) -> None:
         if job.started_tail is None:
             job.started_tail = Tail(self._exchange.file(job.name, STARTED))
-        for start in [_agreed(job, each, JobStart) for each in job.started_tail.read()]:
+        for start in [_agreed(job, each, partial(typed, kind=JobStart)) for each in job.started_tail.read()]:
             if job.on is not None:
                 self._lose(job, job.on)
             job.starts.append(start)
@@ -131,14 +131,15 @@ class GridJobs:
     def _read_events(self, job: GridJob[Any]) -> None:
         if job.tail is None:
             job.tail = Tail(self._exchange.file(job.name, EVENTS))
-        for event in job.tail.read():
+        for event in [_agreed(job, each, WORKLOAD_EVENTS.read) for each in job.tail.read()]:
             job.heard = self._moved = time.monotonic()
-            self._hear(event)
+            if event is not None:
+                self._tell(event)
 
     def _read_result(self, job: GridJob[Any]) -> None:
         result = self._exchange.read(job.name, RESULT)
         if result is not None:
-            job.result = _agreed(job, result, job.leaves)
+            job.result = _agreed(job, result, partial(typed, kind=job.leaves))
             if job.restarts and job.id is not None:
                 # A node that was only cut off may answer when the job already runs on another, too.
                 self._superfluous.add(job.id)
@@ -359,10 +360,10 @@ class GridJobs:
         self._calls.ask(cancel, cancelled, failed)
 
 
-def _agreed(job: GridJob[Any], data: object, kind: type[Left]) -> Left:
+def _agreed(job: GridJob[Any], data: Any, read: Callable[[Any], Left]) -> Left:  # noqa: ANN401 - plain data
     """What a job has left. Raises GridwrightError where it is of another release."""
     try:
-        return typed(data, kind)
+        return read(data)
     except MessageError as error:
         raise environment_error(
             f"the job {job.name} left what is not as agreed: {error}",

@@ -9,7 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from gridwright.errors import Finding
-from gridwright.runs.events import finding_event
+from gridwright.runs.workload_events import (
+    LaunchEnded,
+    LaunchLost,
+    LaunchStarted,
+    StreamsBegun,
+    WorkloadEvent,
+)
 from gridwright.schedulers.job import Job, JobRequest, JobState
 from gridwright.workload.account import launch_record
 from gridwright.workload.exchange import REQUEST, ExchangeDirectory
@@ -27,7 +33,7 @@ LATE_S = 120.0
 """A job may last so much longer than its launch: it starts, makes directories, tidies up."""
 _HANGS_S = 180.0
 _TAIL_BYTES = 16 * 1024
-Say = Callable[[dict[str, Any]], None]
+Say = Callable[[WorkloadEvent], None]
 
 
 def job_request(module: str, request_file: str, **fields: Any) -> JobRequest:  # noqa: ANN401 - as JobRequest
@@ -63,7 +69,7 @@ class GridRunning:
 
     def begin(self) -> None:
         """Have the first launch of each stream handed in. Raises OSError."""
-        self._say({"event": "running", "time": time.time(), "streams": len(self._pending)})
+        self._say(StreamsBegun(time=time.time(), streams=len(self._pending)))
         for stream in range(len(self._pending)):
             self._hand_in_next(stream)
 
@@ -76,19 +82,19 @@ class GridRunning:
             text = f"node {node} was lost, or what ran jobs there, while {what} on it: "
             text += f"{'it was' if one else 'they were'} started again"
             remedy = f"see why {node} failed; times of a launch are those of its last start"
-            self._say(finding_event(Finding("warning", "workload-requeued", text, remedy)))
+            self._say(Finding("warning", "workload-requeued", text, remedy))
 
     def close(self) -> None:
         """Report what is known at the end."""
         self.tell_losses()
         for finding in self._clocks.findings():
-            self._say(finding_event(finding))
+            self._say(finding)
         if self._kept:
             libraries = self._request.libraries
             text = f"the launches' directories were kept: .gridwright-workload-{self._exchange.run_id}-* in "
             text += f"{libraries['work']} and {libraries['util']} on the nodes"
             remedy = "remove them when you have seen them"
-            self._say(finding_event(Finding("info", "workload-kept", text, remedy)))
+            self._say(Finding("info", "workload-kept", text, remedy))
 
     def _hand_in_next(self, stream: int) -> None:
         if not self._pending[stream] or self._jobs.stopping:
@@ -123,14 +129,20 @@ class GridRunning:
         )
 
     def _begin(self, launch: PlannedLaunch, job: GridJob[LaunchResult]) -> None:
-        started = {"event": "launch-started", "time": time.time(), "node": job.node}
-        self._say(started | {"number": launch.number, "label": launch.label, "stream": launch.stream})
+        self._say(
+            LaunchStarted(
+                time=time.time(),
+                node=job.node,
+                number=launch.number,
+                label=launch.label,
+                stream=launch.stream,
+            )
+        )
 
     def _lose(self, launch: PlannedLaunch, node: str, *, begun: bool) -> None:
         self.strays = self.strays or begun
         self._losses.setdefault(node, []).append(f"{launch.number} ({launch.label})")
-        lost = {"event": "launch-lost", "time": time.time(), "node": node, "number": launch.number}
-        self._say(lost | {"begun": begun})
+        self._say(LaunchLost(time=time.time(), node=node, number=launch.number, begun=begun))
 
     def _finish(self, launch: PlannedLaunch, job: GridJob[LaunchResult]) -> None:
         if job.result is not None:
@@ -139,7 +151,7 @@ class GridRunning:
             if job.result.left:
                 text = f"directories of a launch could not be removed on {record['node']}: "
                 text += ", ".join(job.result.left)
-                self._say(finding_event(Finding("warning", "workload-left", text, "remove them by hand")))
+                self._say(Finding("warning", "workload-left", text, "remove them by hand"))
         else:
             self.strays = self.strays or job.starts != []
             record, output = _lost_record(launch, job), _log_tail(job.job)
@@ -150,7 +162,7 @@ class GridRunning:
         if self._jobs.stopping and job.starts == []:
             # It was never started: a run of one node does not record such either.
             return
-        self._say({"event": "launch", "launch": record, "output": output})
+        self._say(LaunchEnded(launch=record, output=output))
         self._hand_in_next(launch.stream - 1)
 
 

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gridwright.errors import Finding, GridwrightError, Problem
-from gridwright.runs.events import finding_event
-from gridwright.runs.journal import Event
+from gridwright.runs.workload_events import LaunchEnded, WorkloadBegun, WorkloadEvent
 from gridwright.runs.workload_record import LaunchRecord
 from gridwright.workload.sas_log.launch import assign_streams, read_sas_log
 
 
-def import_logs(logs: Sequence[Path], *, node: str) -> list[Event]:
+def import_logs(logs: Sequence[Path], *, node: str) -> list[WorkloadEvent]:
     """Read logs, each one launch. Raises GridwrightError that names every log that is none."""
     problems: list[Problem] = []
     launches: list[LaunchRecord] = []
@@ -28,16 +27,12 @@ def import_logs(logs: Sequence[Path], *, node: str) -> list[Event]:
     if problems:
         raise GridwrightError(*problems)
     placed = assign_streams(launches)
-    header: Event = {
-        "event": "workload",
-        "matrix": None,
-        "scale": None,
-        "seed": None,
-        "streams": max((launch.stream for launch in placed), default=0),
-        "launches": len(placed),
-    }
-    return [
-        header,
-        *(finding_event(each) for each in findings),
-        *({"event": "launch", "launch": launch.model_dump(by_alias=True)} for launch in placed),
-    ]
+    header = WorkloadBegun(
+        matrix=None,
+        scale=None,
+        seed=None,
+        streams=max((launch.stream for launch in placed), default=0),
+        launches=len(placed),
+    )
+    ended = [LaunchEnded(launch=launch.model_dump(by_alias=True)) for launch in placed]
+    return [header, *findings, *ended]

@@ -16,9 +16,10 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from gridwright.messages import MessageError, decode
+from gridwright.runs.workload_events import WORKLOAD_EVENTS, WorkloadEvent
 from gridwright.schedulers.process_tree import adopt_orphans
 from gridwright.workload.exchange import EVENTS, REQUEST, RESULT, STARTED, ExchangeDirectory, Heartbeat
 from gridwright.workload.messages import JobStart
@@ -39,10 +40,10 @@ class NodeJob(Generic[Asked]):
         self.stopped = False
         self._heartbeat = Heartbeat(exchange.path)
 
-    def say(self, event: dict[str, Any]) -> None:
+    def say(self, event: WorkloadEvent) -> None:
         """Tell the coordinator something; without a coordinator the job ends soon."""
         with contextlib.suppress(OSError):
-            self.exchange.append(self.name, EVENTS, event)
+            self.exchange.append(self.name, EVENTS, WORKLOAD_EVENTS.plain(event))
 
     def turn(self) -> None:
         """Wait a moment for what happens."""

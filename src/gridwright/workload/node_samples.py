@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TypedDict
 
 import psutil
 
+from gridwright.runs.workload_events import WorkloadSample
 from gridwright.workload.traffic import LIBRARIES, LaunchTraffic
+
+
+class _Device(TypedDict):
+    device: str | None
+    device_read_bytes: int | None
+    device_written_bytes: int | None
 
 
 class NodeSampler:
@@ -35,7 +42,7 @@ class NodeSampler:
             read, written = self._ended[library]
             self._ended[library] = (read + moved.read_bytes, written + moved.written_bytes)
 
-    def sample(self, running: Iterable[LaunchTraffic], launches_running: int) -> list[dict[str, Any]]:
+    def sample(self, running: Iterable[LaunchTraffic], launches_running: int) -> list[WorkloadSample]:
         """What happened since the last sample, one row per library."""
         now = time.monotonic()
         interval, self._last = now - self._last, now
@@ -47,28 +54,24 @@ class NodeSampler:
         before, self._shown = self._shown, totals
         disks_before, self._disks = self._disks, _disks()
         memory = psutil.virtual_memory()
-        common = {
-            "event": "sample",
-            "op": "workload",
-            "time": time.time(),
-            "elapsed_s": now - self._began,
-            "interval_s": interval,
-            "cpu_percent": psutil.cpu_percent(),
-            "memory_used_bytes": memory.total - memory.available,
-            "launches_running": launches_running,
-        }
+        at, cpu = time.time(), psutil.cpu_percent()
         return [
-            common
-            | {
-                "library": library,
-                "read_bytes": totals[library][0] - before[library][0],
-                "written_bytes": totals[library][1] - before[library][1],
-            }
-            | self._device(library, disks_before)
+            WorkloadSample(
+                time=at,
+                elapsed_s=now - self._began,
+                interval_s=interval,
+                cpu_percent=cpu,
+                memory_used_bytes=memory.total - memory.available,
+                launches_running=launches_running,
+                library=library,
+                read_bytes=totals[library][0] - before[library][0],
+                written_bytes=totals[library][1] - before[library][1],
+                **self._device(library, disks_before),
+            )
             for library in LIBRARIES
         ]
 
-    def _device(self, library: str, before: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
+    def _device(self, library: str, before: Mapping[str, tuple[int, int]]) -> _Device:
         name = self._devices.get(library)
         if name is None or name not in before or name not in self._disks:
             return {"device": name, "device_read_bytes": None, "device_written_bytes": None}

@@ -15,8 +15,10 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
+from gridwright.runs.workload_events import WORKLOAD_EVENTS
 from gridwright.workload.exchange import SAMPLES, ExchangeDirectory
 from gridwright.workload.node_samples import NodeSampler
 from gridwright.workload.traffic import SIZE, LaunchTraffic
@@ -177,10 +179,10 @@ class NodeWatch:
         running = [traffic for _, traffic in self._others.values()]
         if self._own is not None:
             running.append(self._own[0])
-        rows = [row | {"node": self._node} for row in sampler.sample(running, len(running))]
+        rows = [replace(each, node=self._node) for each in sampler.sample(running, len(running))]
         # A sample that cannot be written is lost; the launch goes on.
         with contextlib.suppress(OSError):
-            self._exchange.append(self._file, SAMPLES, *rows)
+            self._exchange.append(self._file, SAMPLES, *map(WORKLOAD_EVENTS.plain, rows))
 
 
 def _same_user(connection: socket.socket) -> bool:

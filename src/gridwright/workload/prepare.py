@@ -1,7 +1,6 @@
 """The process that prepares the data set: it checks space, makes what is missing, and empties the cache.
 
-Reads one request on stdin, answers in events on stdout, a JSON document a line:
-`data` how far it is · `table` one was made · `ready` · `problem`. SIGTERM, the end of stdin and
+Reads one request on stdin, answers in events on stdout, a JSON document a line. SIGTERM, the end of stdin and
 the death of its parent are orders to stop.
 """
 
@@ -17,11 +16,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.messages import decode, encode
-from gridwright.runs.events import problem_event
+from gridwright.runs.workload_events import (
+    WORKLOAD_EVENTS,
+    DataFailed,
+    DataProgress,
+    DataReady,
+    TableMade,
+    WorkloadEvent,
+)
 from gridwright.schedulers.process_tree import die_with_parent
 from gridwright.workload.data_set import DataSet, Locked
 from gridwright.workload.datasets.catalogue import TABLES
@@ -30,7 +36,7 @@ from gridwright.workload.programs import registry
 from gridwright.workload.scales import scale
 from gridwright.workload.space import check_space, needs, table_bytes
 
-Emit = Callable[[dict[str, Any]], None]
+Emit = Callable[[WorkloadEvent], None]
 _POLL_S = 0.2
 _WAIT_FOR_LOCK_S = 24 * 3600.0
 
@@ -68,7 +74,7 @@ def prepare(
                 data.remove_partial()
                 _make(data, missing_tables(data, tables, copies), workers, emit, stopped)
         except Locked:
-            emit({"event": "data", "state": "waiting"})
+            emit(DataProgress(state="waiting"))
             if stopped():
                 raise Stopped from None
             if time.monotonic() > deadline:
@@ -100,7 +106,7 @@ def _make(
                     _feed(key.data, data, pending)
                 if stopped():
                     raise Stopped
-                emit({"event": "data", "state": "making", "done": len(missing) - left, "of": len(missing)})
+                emit(DataProgress(state="making", done=len(missing) - left, of=len(missing)))
     finally:
         for writer in running:
             writer.process.kill()
@@ -145,7 +151,7 @@ def _finish(writer: _Writer, data: DataSet, emit: Emit) -> None:
         raise _failed(answer)
     if writer.path is not None:
         data.record({f"{copy}/{name}": (writer.path, made)})
-    emit({"event": "table", "table": name, "copy": copy, "bytes": made.bytes_, "sha256": made.sha256})
+    emit(TableMade(table=name, copy=copy, bytes=made.bytes_, sha256=made.sha256))
 
 
 def _failed(answer: TableAnswer) -> GridwrightError:
@@ -174,15 +180,15 @@ def main() -> None:
     except Stopped:
         return
     except GridwrightError as error:
-        for problem in error.problems:
-            _say(problem_event(problem) | {"exit": error.status})
+        _fail(error)
     except OSError as error:
-        found = environment_error(
-            f"the data set cannot be made ready: {error.strerror or error}",
-            where=str(error.filename or request.libraries["data"]),
-            remedy="check that the directory exists, and who may write there",
+        _fail(
+            environment_error(
+                f"the data set cannot be made ready: {error.strerror or error}",
+                where=str(error.filename or request.libraries["data"]),
+                remedy="check that the directory exists, and who may write there",
+            )
         )
-        _say(problem_event(found.problems[0]) | {"exit": found.status})
 
 
 def _serve(request: DataRequest, stop: threading.Event) -> None:
@@ -199,19 +205,22 @@ def _serve(request: DataRequest, stop: threading.Event) -> None:
     entries = data.entries()
     wanted = [entries[f"{copy}/{name}"] for copy in range(request.copies) for name in sorted(tables)]
     _say(
-        {
-            "event": "ready",
-            "directory": str(data.directory),
-            "bytes": sum(entry["bytes"] for entry in wanted),
-            "tables": len(wanted),
-            "made": len(missing),
-            "seconds": time.monotonic() - began,
-        }
+        DataReady(
+            directory=str(data.directory),
+            bytes=sum(entry["bytes"] for entry in wanted),
+            tables=len(wanted),
+            made=len(missing),
+            seconds=time.monotonic() - began,
+        )
     )
 
 
-def _say(event: dict[str, Any]) -> None:
-    os.write(sys.stdout.fileno(), encode(event) + b"\n")
+def _fail(error: GridwrightError) -> None:
+    _say(DataFailed(problems=list(error.problems), exit=error.status))
+
+
+def _say(event: WorkloadEvent) -> None:
+    os.write(sys.stdout.fileno(), encode(WORKLOAD_EVENTS.plain(event)) + b"\n")
 
 
 if __name__ == "__main__":

@@ -6,11 +6,16 @@ import selectors
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from gridwright.errors import Finding
 from gridwright.filesystems.mounts import describe_mount
-from gridwright.runs.events import finding_event
+from gridwright.runs.workload_events import (
+    LaunchEnded,
+    LaunchStarted,
+    LibraryDevice,
+    StreamsBegun,
+    WorkloadEvent,
+)
 from gridwright.workload.control_group import ControlGroup
 from gridwright.workload.data_set import DataSet
 from gridwright.workload.launcher import EndedLaunch, Launcher, Surroundings
@@ -31,7 +36,7 @@ class Running:
         directories: PrivateDirectories,
         groups: ControlGroup | None,
         selector: selectors.BaseSelector,
-        say: Callable[[dict[str, Any]], None],
+        say: Callable[[WorkloadEvent], None],
     ) -> None:
         self._request = request
         self._say = say
@@ -57,7 +62,7 @@ class Running:
 
     def begin(self) -> None:
         """Start the first launch of each stream. Raises OSError."""
-        self._say({"event": "running", "time": time.time(), "streams": len(self._pending)})
+        self._say(StreamsBegun(time=time.time(), streams=len(self._pending)))
         for stream in range(len(self._pending)):
             self._start_next(stream)
 
@@ -86,7 +91,7 @@ class Running:
         for name, path in self._request.libraries.items():
             mount = describe_mount(Path(path))
             found[name] = mount.device
-            self._say({"event": "device", "library": name, "device": mount.to_record()})
+            self._say(LibraryDevice(library=name, device=mount.to_record()))
         return found
 
     def _start_next(self, stream: int) -> None:
@@ -94,13 +99,14 @@ class Running:
             return
         launch = self._pending[stream].pop(0)
         self._launcher.start(launch)
-        started = {"event": "launch-started", "time": time.time()}
-        self._say(started | {"number": launch.number, "label": launch.label, "stream": launch.stream})
+        self._say(
+            LaunchStarted(time=time.time(), number=launch.number, label=launch.label, stream=launch.stream)
+        )
 
     def _finish(self, ended: EndedLaunch) -> None:
         self._sampler.add_ended(ended.traffic)
-        self._say({"event": "launch", "launch": ended.record, "output": ended.output})
+        self._say(LaunchEnded(launch=ended.record, output=ended.output))
         if ended.left:
             text = f"directories of a launch could not be removed: {', '.join(ended.left)}"
-            self._say(finding_event(Finding("warning", "workload-left", text, "remove them by hand")))
+            self._say(Finding("warning", "workload-left", text, "remove them by hand"))
         self._start_next(ended.launch.stream - 1)

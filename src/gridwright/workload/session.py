@@ -5,17 +5,24 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gridwright.errors import ExitStatus, Problem
-from gridwright.messages import plain
+from gridwright.errors import ExitStatus, Problem, environment_error
+from gridwright.messages import MessageError, plain
 from gridwright.runs.directory import LOGS, RunDirectory
-from gridwright.runs.events import TOLD, is_silenced, problem_event
+from gridwright.runs.events import is_silenced
 from gridwright.runs.journal import Event
 from gridwright.runs.worker_process import Observer, WorkerProcess
-from gridwright.runs.workload_record import LaunchRecord, WorkloadRecord
+from gridwright.runs.workload_events import (
+    WORKLOAD_EVENTS,
+    LaunchEnded,
+    WorkloadBegun,
+    WorkloadDone,
+    WorkloadEvent,
+)
+from gridwright.runs.workload_record import WorkloadRecord
 from gridwright.workload.messages import GridRequest, RunRequest
 from gridwright.workload.options import WorkloadOptions, plan_request
 from gridwright.workload.step_log import write_step_log
@@ -51,7 +58,7 @@ def run_workload(
     options: WorkloadOptions,
     libraries: Mapping[str, Path],
     *,
-    observers: Sequence[Observer[Event]],
+    observers: Sequence[Observer[WorkloadEvent]],
     stop: threading.Event,
     silenced: Collection[str] = (),
     grid: OnGrid | None = None,
@@ -62,28 +69,26 @@ def run_workload(
     Raises GridwrightError if the run directory cannot be written to, or the agent cannot be started.
     """
     asked = plan_request(options, libraries, node=socket.gethostname(), cores=grid.cores if grid else None)
-    header = _header(options, asked.copies)
     request: RunRequest | GridRequest = asked
     if grid is not None:
         request = grid.request(libraries, asked)
-        header["nodes"] = list(grid.nodes)
     told = [run, *observers]
-    _tell(told, header)
+    _tell(told, _header(options, asked.copies, grid))
     logs = run.path / LOGS
-    done: Event = {}
+    done: WorkloadDone | None = None
     with WorkerProcess(grid.agent if grid else _AGENT, request, logs / "workload.log") as agent:
-        for event in agent.events(stop):
-            if is_silenced(TOLD.read(event), silenced):
+        for event in _agreed(agent.events(stop)):
+            if is_silenced(event, silenced):
                 continue
-            if event["event"] == "launch":
+            if isinstance(event, LaunchEnded):
                 event = _with_log(event, logs)  # noqa: PLW2901 - the same event, completed
-            if event["event"] == "done":
+            if isinstance(event, WorkloadDone):
                 done = event
             _tell(told, event)
-    if not done:
+    if done is None:
         _tell(told, _lost(agent, libraries, grid))
         return ExitStatus.INTERRUPTED if stop.is_set() and not agent.hangs else ExitStatus.ENVIRONMENT
-    return ExitStatus(done["exit"])
+    return done.exit
 
 
 def judged(ended: ExitStatus, result: WorkloadRecord) -> ExitStatus:
@@ -93,41 +98,51 @@ def judged(ended: ExitStatus, result: WorkloadRecord) -> ExitStatus:
     return ExitStatus.DONE if result.met else ExitStatus.MISSED
 
 
-def _header(options: WorkloadOptions, copies: int) -> Event:
-    return {
-        "event": "workload",
-        "matrix": options.matrix.name,
-        "scale": options.scale.name,
-        "seed": options.seed,
-        "streams": len(options.matrix.streams),
-        "launches": options.matrix.launches,
-        "copies": copies,
-    }
-
-
-def _with_log(event: Event, logs: Path) -> Event:
-    """Write the launch's log and name it in its record; a log that cannot be written loses nothing else."""
-    launch = LaunchRecord.model_validate(event["launch"])
-    with contextlib.suppress(OSError):
-        path = write_step_log(logs, launch, event["output"])
-        return {"event": "launch", "launch": event["launch"] | {"log": f"{LOGS}/{path.name}"}}
-    return {"event": "launch", "launch": event["launch"]}
-
-
-def _lost(agent: WorkerProcess, libraries: Mapping[str, Path], grid: OnGrid | None) -> Event:
-    if grid is not None:
-        what = f"the process that hands in the jobs of the workload was lost: {agent.end}"
-        remedy = f"check the grid's state directory and {agent.log}; its jobs end within two minutes"
-        return problem_event(Problem(what=what, where=grid.state, remedy=remedy))
-    return problem_event(
-        Problem(
-            what=f"the workload on this node was lost: {agent.end}",
-            where=", ".join(str(path) for path in dict.fromkeys(libraries.values())),
-            remedy=f"check the mounts (`mount`, `dmesg`) and {agent.log}",
-        )
+def _header(options: WorkloadOptions, copies: int, grid: OnGrid | None) -> WorkloadBegun:
+    return WorkloadBegun(
+        matrix=options.matrix.name,
+        scale=options.scale.name,
+        seed=options.seed,
+        streams=len(options.matrix.streams),
+        launches=options.matrix.launches,
+        copies=copies,
+        nodes=list(grid.nodes) if grid is not None else None,
     )
 
 
-def _tell(observers: Sequence[Observer[Event]], event: Event) -> None:
+def _agreed(events: Iterable[Event]) -> Iterator[WorkloadEvent]:
+    """The events that are known. Raises GridwrightError: samples come from nodes as they are."""
+    try:
+        for event in map(WORKLOAD_EVENTS.read, events):
+            if event is not None:
+                yield event
+    except MessageError as error:
+        raise environment_error(
+            f"an event of the workload is not as agreed: {error}",
+            remedy="install the same gridwright on all nodes",
+        ) from error
+
+
+def _with_log(event: LaunchEnded, logs: Path) -> LaunchEnded:
+    """Write the launch's log and name it in its record; a log that cannot be written loses nothing else."""
+    log = {}
+    with contextlib.suppress(OSError):
+        log["log"] = f"{LOGS}/{write_step_log(logs, event.record(), event.output or '').name}"
+    return replace(event, launch=event.launch | log, output=None)
+
+
+def _lost(agent: WorkerProcess, libraries: Mapping[str, Path], grid: OnGrid | None) -> Problem:
+    if grid is not None:
+        what = f"the process that hands in the jobs of the workload was lost: {agent.end}"
+        remedy = f"check the grid's state directory and {agent.log}; its jobs end within two minutes"
+        return Problem(what=what, where=grid.state, remedy=remedy)
+    return Problem(
+        what=f"the workload on this node was lost: {agent.end}",
+        where=", ".join(str(path) for path in dict.fromkeys(libraries.values())),
+        remedy=f"check the mounts (`mount`, `dmesg`) and {agent.log}",
+    )
+
+
+def _tell(observers: Sequence[Observer[WorkloadEvent]], event: WorkloadEvent) -> None:
     for observer in observers:
         observer.take(event)

@@ -92,9 +92,8 @@ def test_the_event_of_a_finding_names_nodes_folded() -> None:
     grid = Grid(facts_of(*(now(f"compute{n}", hangs=True) for n in range(1, 12))))
     (hangs,) = [each for each in grid.faults() if each.name == "library-hangs"]
     event = check_event(hangs)
-    assert event["event"] == "check"
-    assert len(event["nodes"]) == 11
-    assert event["text"].startswith("compute[1-11]: library data (/mnt/grid/data): does not answer")
+    assert len(event.nodes) == 11
+    assert event.text.startswith("compute[1-11]: library data (/mnt/grid/data): does not answer")
 
 
 def test_facts_survive_the_way_from_a_node(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from gridwright.model.predict import predict
 from gridwright.model.solver import Flow, solve
 from gridwright.runs.directory import LoadedRun, RunDirectory, load_run
 from gridwright.spec.load import parse_spec
-from tests.support.records import library_event, phase_event, result_event
+from tests.support.records import library_event, phase_event, result_event, take
 
 CATALOG = load_catalog()
 TWO = """
@@ -33,15 +33,15 @@ def run_of(directory: Path, mixed: dict[str, float] | None = None, **per_core: d
     """
     run = RunDirectory.create(directory, "measured", command=["gridwright", "iotest"], what=["iotest"])
     for library, rates in per_core.items():
-        run.take(library_event(library))
+        take(run, library_event(library))
         for operation, rate in rates.items():
-            run.take(phase_event(operation))
-            run.take(result_event(operation, per_core=rate))
+            take(run, phase_event(operation))
+            take(run, result_event(operation, per_core=rate))
         if mixed:
-            run.take(phase_event("mixed"))
+            take(run, phase_event("mixed"))
             both = {"read_bytes_per_s": 2 * mixed["read"], "write_bytes_per_s": 2 * mixed["write"]}
-            run.take(result_event("mixed", per_core=mixed["read"] + mixed["write"], **both))
-    run.take({"event": "done", "status": "complete", "exit": 0})
+            take(run, result_event("mixed", per_core=mixed["read"] + mixed["write"], **both))
+    take(run, {"event": "done", "status": "complete", "exit": 0})
     run.finish("complete")
     return load_run(run.path)
 

@@ -7,6 +7,7 @@ import pytest
 from gridwright.runs.compare import Comparison, compare_runs
 from gridwright.runs.directory import LoadedRun, RunDirectory, load_run
 from gridwright.runs.journal import Event
+from tests.support.records import take
 
 
 def launch(number: int, test: str, real: float, cpu: float, *, ok: bool = True) -> Event:
@@ -38,7 +39,7 @@ def finished(runs: Path, launches: list[Event], scale: str = "tiny") -> LoadedRu
         "launches": len(launches),
     }
     for event in [header, *launches]:
-        run.take(event)
+        take(run, event)
     run.finish("complete")
     return load_run(run.path)
 

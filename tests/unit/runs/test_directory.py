@@ -27,6 +27,7 @@ from tests.support.records import (
     phase_event,
     result_event,
     sample_event,
+    take,
 )
 
 
@@ -79,10 +80,10 @@ def test_a_run_that_goes_on_says_so_and_shows_what_it_has(tmp_path: Path) -> Non
 
 def test_a_killed_run_is_interrupted_and_keeps_its_phases_and_samples(tmp_path: Path) -> None:
     run = measured_run(tmp_path / "runs")
-    run.take(library_event("work"))
-    run.take(phase_event("write"))
-    run.take(sample_event("write", 1, written=7_000_000))
-    run.take(sample_event("write", 2, written=5_000_000))
+    take(run, library_event("work"))
+    take(run, phase_event("write"))
+    take(run, sample_event("write", 1, written=7_000_000))
+    take(run, sample_event("write", 2, written=5_000_000))
     loaded = load_run(killed(run.path))
     assert loaded.run.status == "interrupted"
     assert loaded.run.met is None
@@ -100,9 +101,9 @@ def test_a_killed_run_is_interrupted_and_keeps_its_phases_and_samples(tmp_path: 
 
 def test_a_read_that_was_cut_off_has_the_rate_of_its_samples(tmp_path: Path) -> None:
     run = measured_run(tmp_path / "runs")
-    run.take(phase_event("read"))
-    run.take(sample_event("read", 1, read=30_000_000))
-    run.take(sample_event("read", 2, read=10_000_000))
+    take(run, phase_event("read"))
+    take(run, sample_event("read", 1, read=30_000_000))
+    take(run, sample_event("read", 2, read=10_000_000))
     loaded = load_run(killed(run.path))
     assert loaded.iotest is not None
     assert loaded.iotest.libraries[0].phases[-1].rate_last_bytes_per_s == 20_000_000
@@ -276,16 +277,20 @@ def test_results_that_cannot_be_written_leave_the_journal(
 def test_progress_is_shown_but_not_recorded(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path / "runs", "demo", command=["x"], what=["iotest"])
     size = os.path.getsize(run.path / JOURNAL_FILE)  # noqa: PTH202 - one line, no Path needed
-    run.take({"event": "progress", "op": "write", "syncing": False})
-    run.take(library_event())
+    take(
+        run,
+        {"event": "progress", "op": "write", "syncing": False, "elapsed_s": 1.0}
+        | {"read_bytes": 0, "written_bytes": 0, "operations": 0},
+    )
+    take(run, library_event())
     lines = (run.path / JOURNAL_FILE).read_bytes()[size:].splitlines()
     assert [json.loads(line)["event"] for line in lines] == ["library"]
 
 
 def test_a_second_result_of_a_phase_is_a_second_phase(tmp_path: Path) -> None:
     run = measured_run(tmp_path / "runs")
-    run.take(phase_event("write"))
-    run.take(result_event("write", per_core=1e6))
+    take(run, phase_event("write"))
+    take(run, result_event("write", per_core=1e6))
     record = run.finish("complete").iotest
     assert record is not None
     assert [phase.op for phase in record.libraries[0].phases] == ["write", "read", "write"]

@@ -10,7 +10,14 @@ import pytest
 from gridwright.runs.directory import load_run
 from gridwright.runs.judge import judge_library
 from gridwright.runs.records import IotestRecord, PhaseRecord
-from tests.support.records import library_event, library_record, measured_run, phase_fields, phase_record
+from tests.support.records import (
+    library_event,
+    library_record,
+    measured_run,
+    phase_fields,
+    phase_record,
+    take,
+)
 
 
 def nodes(*failed: str) -> list[dict[str, Any]]:
@@ -53,9 +60,9 @@ def test_a_run_of_one_node_has_no_key_more_than_before(tmp_path: Path) -> None:
 def test_nodes_come_back_as_they_were_written(tmp_path: Path) -> None:
     run = measured_run(tmp_path)
     facts = {"node": "n1", "cores": 2, "clock_offset_s": 0.001, "host": "h", "kernel": "Linux 6"}
-    run.take({"event": "nodes", "nodes": [facts]})
-    run.take(library_event() | {"nodes": 2, "all_cores": 6})
-    run.take({"event": "result", "phase": phase_fields("write", nodes=nodes("n2"))})
+    take(run, {"event": "nodes", "nodes": [facts]})
+    take(run, library_event() | {"nodes": 2, "all_cores": 6})
+    take(run, {"event": "result", "phase": phase_fields("write", nodes=nodes("n2"))})
     written = run.finish("complete").iotest
     read = load_run(run.path).iotest
     assert read == written
@@ -67,11 +74,11 @@ def test_nodes_come_back_as_they_were_written(tmp_path: Path) -> None:
 
 def test_a_sample_is_of_the_node_it_names_or_of_the_run(tmp_path: Path) -> None:
     run = measured_run(tmp_path)
-    run.take({"event": "phase", "op": "read", "started": 1.0, "asked": {}, "used": {}})
+    take(run, {"event": "phase", "op": "read", "started": 1.0, "asked": {}, "used": {}})
     sample = {"event": "sample", "op": "read", "time": 2.0, "elapsed_s": 1.0, "interval_s": 1.0}
     moved = {"read_bytes": 5, "written_bytes": 0, "operations": 0}
-    run.take(sample | moved | {"node": "n7"})
-    run.take({"event": "result", "phase": phase_fields("read")})
+    take(run, sample | moved | {"node": "n7"})
+    take(run, {"event": "result", "phase": phase_fields("read")})
     run.finish("complete")
     named = {row["node"] for row in load_run(run.path).samples}
     assert named == {run.record.host.hostname, "n7"}

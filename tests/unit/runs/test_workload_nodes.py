@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gridwright.runs.workload_events import WorkloadBegun, WorkloadSample
 from gridwright.runs.workload_nodes import between_launches, queued, summarize_nodes
 from gridwright.runs.workload_record import LaunchRecord
 from gridwright.runs.workload_reducer import WorkloadReducer, summarize
@@ -95,8 +96,9 @@ def test_rates_of_nodes_add_up_in_the_diagnosis() -> None:
 
 def test_samples_of_events_keep_their_node() -> None:
     reducer = WorkloadReducer()
-    reducer.take({"event": "workload", "matrix": "own", "scale": "tiny", "seed": 1, "streams": 1})
-    for node in ({"node": "compute1"}, {}):
-        reducer.take({"event": "sample", "op": "workload", "time": 1.0, "library": "data"} | node)
+    reducer.take(WorkloadBegun(matrix="own", scale="tiny", seed=1, streams=1, launches=1))
+    for node in ("compute1", None):
+        figures: dict[str, Any] = {"elapsed_s": 1.0, "interval_s": 1.0, "read_bytes": 0, "written_bytes": 0}
+        reducer.take(WorkloadSample(time=1.0, library="data", node=node, **figures))
     assert reducer.samples[0]["node"] == "compute1"
     assert reducer.samples[1]["node"] is None, "the run's own node stands in for it"

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gridwright.runs.workload_events import TableMade, WorkloadEvent
 from gridwright.workload.data_set import HOME, DataSet, Locked, remove_data
 from gridwright.workload.datasets.catalogue import TABLES
 from gridwright.workload.datasets.checksum import Checksum
@@ -34,11 +35,11 @@ def data_set(library: Path, seed: int = 1) -> DataSet:
     return DataSet.of(library, SMALL, seed)
 
 
-def make(data: DataSet, tables: set[str] = PAIR, copies: int = 1) -> list[Event]:
+def make(data: DataSet, tables: set[str] = PAIR, copies: int = 1) -> list[TableMade]:
     """Have it made; returns what was told of each table."""
-    events: list[Event] = []
+    events: list[WorkloadEvent] = []
     prepare(data, tables, copies, workers=2, emit=events.append, stopped=lambda: False)
-    return [event for event in events if event["event"] == "table"]
+    return [event for event in events if isinstance(event, TableMade)]
 
 
 def hashes(data: DataSet) -> dict[str, str]:
@@ -63,7 +64,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> DataSet:
 def test_the_same_seed_gives_the_same_bytes_anywhere(whole: DataSet, tmp_path: Path) -> None:
     again = data_set(tmp_path)
     made = make(again, copies=2)
-    assert {f"{event['copy']}/{event['table']}": event["sha256"] for event in made} == hashes(whole)
+    assert {f"{event.copy}/{event.table}": event.sha256 for event in made} == hashes(whole)
     assert again.entries().keys() == {f"{copy}/{table}" for copy in (0, 1) for table in PAIR}
     for name, entry in again.entries().items():
         assert (again.directory / entry["file"]).read_bytes() == (
@@ -89,7 +90,7 @@ def test_what_is_missing_is_made_and_the_rest_left_alone(tmp_path: Path) -> None
     data = data_set(tmp_path)
     make(data, {"accounts"})
     before = state(data)
-    assert [(event["table"], event["copy"]) for event in make(data)] == [("transactions", 0)]
+    assert [(event.table, event.copy) for event in make(data)] == [("transactions", 0)]
     assert state(data).items() > before.items()
 
 
@@ -103,7 +104,7 @@ def test_a_damaged_table_is_made_again(whole: DataSet, tmp_path: Path, damage: s
         os.truncate(file, file.stat().st_size - 1)
     else:
         file.unlink()
-    assert [event["table"] for event in make(data)] == ["accounts"]
+    assert [event.table for event in make(data)] == ["accounts"]
     assert hashes(data)["0/accounts"] == hashes(whole)["0/accounts"]
     assert file.stat().st_size == data.entries()["0/accounts"]["bytes"]
     assert state(data)[str(data.path("transactions", 0, "arrow"))] == kept

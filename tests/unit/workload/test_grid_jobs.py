@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from gridwright.errors import ExitStatus, Finding, GridwrightError, environment_error, input_error
+from gridwright.runs.workload_events import WorkloadEvent
 from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, NodeState
 from gridwright.workload import grid_jobs as module
-from gridwright.workload.exchange import RESULT, STARTED, ExchangeDirectory
+from gridwright.workload.exchange import EVENTS, RESULT, STARTED, ExchangeDirectory
 from gridwright.workload.grid_job import GridJob
 from gridwright.workload.grid_jobs import GridJobs
 from gridwright.workload.messages import ChoreResult, JobStart
@@ -79,9 +80,13 @@ class Bench:
         self.findings: list[Finding] = []
         self.exchange = ExchangeDirectory.create(place)
         self.calls = SchedulerCalls(lambda: self.scheduler, self.findings.append, patience_s=0.5)
-        self.jobs = GridJobs(self.exchange, self.calls, self.findings.append, lambda _: None)
+        self.jobs = GridJobs(self.exchange, self.calls, self.tell)
         self.ended: list[str] = []
         self.lost: list[tuple[str, str, bool]] = []
+
+    def tell(self, event: WorkloadEvent) -> None:
+        if isinstance(event, Finding):
+            self.findings.append(event)
 
     def add(self, name: str, quiet_s: float = 100.0) -> GridJob[ChoreResult]:
         job: GridJob[ChoreResult] = GridJob(
@@ -162,6 +167,20 @@ def test_a_result_of_another_release_is_named_with_its_job(bench: Bench) -> None
     with pytest.raises(
         GridwrightError, match="the job 0001 left what is not as agreed: erased: it is not known"
     ):
+        bench.until(lambda: bench.ended)
+
+
+def test_an_event_of_another_release_is_named_with_its_job_and_an_unknown_kind_left_out(
+    bench: Bench,
+) -> None:
+    bench.add("0001")
+    bench.until(lambda: bench.scheduler.known)
+    finding = {"event": "finding", "level": "info", "name": "seen", "text": "x", "remedy": "y"}
+    bench.exchange.append("0001", EVENTS, {"event": "of the future"}, finding)
+    bench.until(lambda: bench.findings)
+    assert [each.name for each in bench.findings] == ["seen"]
+    bench.exchange.append("0001", EVENTS, {"event": "ready"})
+    with pytest.raises(GridwrightError, match="the job 0001 left what is not as agreed"):
         bench.until(lambda: bench.ended)
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from gridwright.runs.directory import RunDirectory, load_run
+from gridwright.runs.directory import RunDirectory, load_run, read_event
+from gridwright.runs.workload_events import WORKLOAD_EVENTS, WorkloadEvent, WorkloadStep
 from gridwright.runs.workload_record import LaunchRecord
 from gridwright.runs.workload_reducer import WorkloadReducer, summarize, summarize_tests
-from tests.support.records import WORKLOAD_START, launch_record, workload_sample
+from tests.support.records import WORKLOAD_START, launch_record, take, workload_sample
 
 HEADER = {"event": "workload", "matrix": "own", "scale": "tiny", "seed": 1, "streams": 2, "launches": 4}
 
@@ -82,11 +83,23 @@ def test_a_row_per_test_in_the_order_of_their_first_launch() -> None:
     assert rows[1].bound_by == "data read"
 
 
+def known(line: dict[str, Any]) -> WorkloadEvent:
+    event = WORKLOAD_EVENTS.read(line)
+    assert event is not None
+    return event
+
+
 def events(launches: list[LaunchRecord]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [HEADER]
     for each in launches:
         found += [
-            {"event": "launch-started", "number": each.number, "label": each.test, "stream": each.stream},
+            {
+                "event": "launch-started",
+                "time": 1.0,
+                "number": each.number,
+                "label": each.test,
+                "stream": each.stream,
+            },
             {"event": "sample"} | workload_sample(each.number),
             {"event": "launch", "launch": each.model_dump(by_alias=True)},
         ]
@@ -96,7 +109,7 @@ def events(launches: list[LaunchRecord]) -> list[dict[str, Any]]:
 def taken(runs: Path, name: str, launches: list[LaunchRecord]) -> RunDirectory:
     run = RunDirectory.create(runs, name, command=["gridwright", "workload"], what=["workload"])
     for event in events(launches):
-        run.take(event)
+        take(run, event)
     return run
 
 
@@ -122,16 +135,17 @@ def test_the_order_in_which_launches_end_does_not_matter() -> None:
     for reducer, order in ((forwards, four()), (backwards, four()[::-1])):
         for event in events(order):
             if event["event"] != "sample":
-                reducer.take(event)
+                reducer.take(known(event))
     assert forwards.record("r", "complete") == backwards.record("r", "complete")
 
 
 def test_an_event_that_is_not_known_changes_nothing() -> None:
+    assert read_event({"event": "of the future"}, workload=False) is None
+    assert read_event({"event": "of the future"}, workload=True) is None
     reducer = WorkloadReducer()
-    reducer.take({"event": "sample", "op": "workload"})
     assert not reducer.begun
-    reducer.take(HEADER)
+    reducer.take(known(HEADER))
     before = reducer.record("r", "running")
-    reducer.take({"event": "of the future"})
+    reducer.take(WorkloadStep())
     assert reducer.record("r", "running") == before
     assert before.met is None

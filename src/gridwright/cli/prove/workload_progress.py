@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
 
+from gridwright.errors import Finding, Problem
+from gridwright.runs.workload_events import (
+    DataProgress,
+    DataReady,
+    LaunchEnded,
+    LaunchLost,
+    LaunchStarted,
+    StreamsBegun,
+    TableMade,
+    WorkloadBegun,
+    WorkloadEvent,
+    WorkloadSample,
+)
+from gridwright.runs.workload_record import LaunchRecord
 from gridwright.units import format_bytes, format_rate
 
-Event = dict[str, Any]
 _LIVE_S = 3.0
 """A node that sampled longer ago runs no launch now."""
 
@@ -33,32 +44,32 @@ class Tally:
         self.rate = 0.0
         self._seconds: dict[object, tuple[float, float, float]] = {}
 
-    def take(self, event: Event) -> None:
+    def take(self, event: WorkloadEvent) -> None:
         """Account for one event."""
-        kind = event["event"]
-        if kind == "workload":
-            self.launches, self.streams = event["launches"], event["streams"]
-        elif kind == "launch-started":
-            self.running += 1
-        elif kind == "launch":
-            launch = event["launch"]
-            self.running = max(0, self.running - 1)
-            self.ended += 1
-            self.failed += not launch["ok"]
-            self.cpu_s += (launch["user_s"] or 0.0) + (launch["system_s"] or 0.0)
-            self.real_s += launch["real_s"] or 0.0
-        elif kind == "launch-lost":
-            self.running -= event["begun"]
-        elif kind == "sample":
-            self._sample(event)
+        match event:
+            case WorkloadBegun():
+                self.launches, self.streams = event.launches, event.streams
+            case LaunchStarted():
+                self.running += 1
+            case LaunchEnded():
+                launch = event.record()
+                self.running = max(0, self.running - 1)
+                self.ended += 1
+                self.failed += not launch.ok
+                self.cpu_s += (launch.user_s or 0.0) + (launch.system_s or 0.0)
+                self.real_s += launch.real_s or 0.0
+            case LaunchLost():
+                self.running -= event.begun
+            case WorkloadSample():
+                self._sample(event)
 
-    def _sample(self, event: Event) -> None:
+    def _sample(self, event: WorkloadSample) -> None:
         """The rate over all nodes: of each its last second, whose libraries come one event after another."""
-        node, now = event.get("node"), event["time"]
+        node, now = event.node, event.time
         at, moved, _ = self._seconds.get(node, (0.0, 0.0, 0.0))
         moved = moved if at == now else 0.0
-        moved += event["read_bytes"] + event["written_bytes"]
-        seconds = event["interval_s"]
+        moved += event.moved_bytes
+        seconds = event.interval_s
         self._seconds[node] = (now, moved, moved / seconds if seconds > 0 else 0.0)
         self.rate = sum(rate for at, _, rate in self._seconds.values() if now - at < _LIVE_S)
 
@@ -85,15 +96,15 @@ class WorkloadLines:
         self._told = 0.0
         self._waited = False
 
-    def take(self, event: Event) -> None:
+    def take(self, event: WorkloadEvent) -> None:
         """Print what is worth a line."""
         self._tally.take(event)
-        if event["event"] == "data" and event["state"] == "waiting" and not self._waited:
+        if isinstance(event, DataProgress) and event.state == "waiting" and not self._waited:
             self._waited = True
             self._print("data: another run is making it; waiting")
         elif line := describe(event):
             self._print(line)
-        if event["event"] == "sample" and time.monotonic() - self._told > 10:
+        if isinstance(event, WorkloadSample) and time.monotonic() - self._told > 10:
             self._told = time.monotonic()
             self._print(str(self._tally))
 
@@ -123,24 +134,22 @@ class WorkloadTerminal:
         self._progress.start()
         self._task = self._progress.add_task("starting", total=None)
 
-    def take(self, event: Event) -> None:
+    def take(self, event: WorkloadEvent) -> None:
         """Move the bar, or print a message above it."""
         self._tally.take(event)
-        kind = event["event"]
-        if kind == "data":
-            waiting = event["state"] == "waiting"
-            text = "another run is making the data" if waiting else "making data"
-            self._progress.update(
-                self._task, description=text, completed=event.get("done", 0), total=event.get("of")
-            )
-        elif kind in {"launch-started", "launch", "sample", "running"}:
-            self._progress.update(
-                self._task,
-                description=str(self._tally),
-                completed=self._tally.ended,
-                total=self._tally.launches,
-            )
-        if kind in {"finding", "problem"} or (kind == "launch" and not event["launch"]["ok"]):
+        match event:
+            case DataProgress():
+                waiting = event.state == "waiting"
+                text = "another run is making the data" if waiting else "making data"
+                self._progress.update(self._task, description=text, completed=event.done or 0, total=event.of)
+            case StreamsBegun() | LaunchStarted() | LaunchEnded() | WorkloadSample():
+                self._progress.update(
+                    self._task,
+                    description=str(self._tally),
+                    completed=self._tally.ended,
+                    total=self._tally.launches,
+                )
+        if isinstance(event, Finding | Problem) or (isinstance(event, LaunchEnded) and not event.record().ok):
             self._progress.console.print(describe(event), markup=False, style="yellow")
 
     def close(self) -> None:
@@ -148,55 +157,44 @@ class WorkloadTerminal:
         self._progress.stop()
 
 
-def describe(event: Event) -> str:
+def describe(event: WorkloadEvent) -> str:
     """A step in one line; empty if it is not worth one."""
-    words = _WORDS.get(event["event"])
-    return words(event) if words else ""
+    match event:
+        case WorkloadBegun():
+            nodes = f" on {len(event.nodes)} nodes" if event.nodes is not None else ""
+            return (
+                f"workload: matrix {event.matrix}, scale {event.scale}, "
+                f"{event.launches} launches in {event.streams} streams{nodes}"
+            )
+        case TableMade() | DataReady():
+            return _data(event)
+        case LaunchEnded():
+            return _launch(event.record())
+        case Finding() | Problem():
+            return _message(event)
+    return ""
 
 
-def _workload(event: Event) -> str:
-    nodes = f" on {len(event['nodes'])} nodes" if "nodes" in event else ""
-    return (
-        f"workload: matrix {event['matrix']}, scale {event['scale']}, "
-        f"{event['launches']} launches in {event['streams']} streams{nodes}"
-    )
+def _data(event: TableMade | DataReady) -> str:
+    size = format_bytes(event.bytes, binary=False)
+    if isinstance(event, TableMade):
+        return f"data: {event.table} of copy {event.copy}, {size}"
+    made = f"{event.made} of {event.tables} tables made" if event.made else "there already"
+    return f"data: {size} in {event.directory}, {made} in {event.seconds:.0f} s"
 
 
-def _table(event: Event) -> str:
-    return f"data: {event['table']} of copy {event['copy']}, {format_bytes(event['bytes'], binary=False)}"
+def _message(event: Finding | Problem) -> str:
+    if isinstance(event, Finding):
+        return f"{event.level}: {event.text}\n  {event.remedy}"
+    where = f"{event.where}: " if event.where else ""
+    return f"error: {where}{event.what}\n  {event.remedy}"
 
 
-def _ready(event: Event) -> str:
-    made = f"{event['made']} of {event['tables']} tables made" if event["made"] else "there already"
-    size = format_bytes(event["bytes"], binary=False)
-    return f"data: {size} in {event['directory']}, {made} in {event['seconds']:.0f} s"
-
-
-def _problem(event: Event) -> str:
-    where = f"{event['where']}: " if event.get("where") else ""
-    return f"error: {where}{event['what']}\n  {event['remedy']}"
-
-
-def _finding(event: Event) -> str:
-    return f"{event['level']}: {event['text']}\n  {event['remedy']}"
-
-
-def _launch(event: Event) -> str:
-    launch = event["launch"]
-    name = f"stream {launch['stream']}: {launch['test']}"
-    name += f" on {launch['node']}" if launch.get("job") else ""
-    if not launch["ok"]:
-        return f"{name}: failed: {launch['reason']}"
-    ratio = launch["cpu_real_ratio"]
-    text = f"{name}: {launch['real_s']:.2f} s"
-    return f"{text}, CPU/real {ratio:.2f}, bound by {launch['bound_by']}" if ratio is not None else text
-
-
-_WORDS: dict[str, Callable[[Event], str]] = {
-    "workload": _workload,
-    "table": _table,
-    "ready": _ready,
-    "launch": _launch,
-    "problem": _problem,
-    "finding": _finding,
-}
+def _launch(launch: LaunchRecord) -> str:
+    name = f"stream {launch.stream}: {launch.test}"
+    name += f" on {launch.node}" if launch.job else ""
+    if not launch.ok:
+        return f"{name}: failed: {launch.reason}"
+    text = f"{name}: {launch.real_s or 0.0:.2f} s"
+    ratio = launch.cpu_real_ratio
+    return f"{text}, CPU/real {ratio:.2f}, bound by {launch.bound_by}" if ratio is not None else text
