@@ -7,12 +7,12 @@ is kept in build/checks.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
@@ -39,7 +39,7 @@ class Part:
     ran: bool = False
     tests: list[tuple[float, str]] = field(default_factory=list)
     skipped: int = 0
-    rerun: int = 0
+    rerun: list[str] = field(default_factory=list)
 
     @property
     def log(self) -> Path:
@@ -81,14 +81,17 @@ class Part:
         return process.returncode
 
     def _read_results(self) -> None:
-        """Read what pytest wrote of each test, and how many were run again from what it said."""
+        """Read what pytest wrote of each test."""
         if not self.results.exists():
             return
         for case in ElementTree.parse(self.results).iter("testcase"):  # noqa: S314 - pytest's own file
             place = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
             self.tests.append((float(case.get("time", 0)), place))
             self.skipped += case.find("skipped") is not None
-        self.rerun = sum(int(found) for found in re.findall(r"(\d+) rerun\b", self.log.read_text()))
+        # A test that is run again stands there twice.
+        self.rerun = [
+            place for place, times in Counter(place for _, place in self.tests).items() if times > 1
+        ]
 
 
 def pytest(name: str, *arguments: str) -> Part:
@@ -156,9 +159,11 @@ def report(stages: list[list[Part]]) -> None:
     parts = [part for stage in stages for part in stage if part.ran]
     print(f"\n{'part':12} {'seconds':>8} {'CPU':>7} {'tests':>6} {'skipped':>8} {'run again':>10}")
     for part in parts:
-        counts = f"{len(part.tests) or '':>6} {part.skipped or '':>8} {part.rerun or '':>10}"
+        counts = f"{len(part.tests) or '':>6} {part.skipped or '':>8} {len(part.rerun) or '':>10}"
         said = " failed" if part.failed else ""
         print(f"{part.name:12} {part.seconds:8.1f} {part.cpu_s:7.1f} {counts}{said}")
+    for place in (each for part in parts for each in part.rerun):
+        print(f"run again: {place}")
     tests = sorted((each for part in parts for each in part.tests), reverse=True)
     if tests:
         print("the slowest tests, in seconds")

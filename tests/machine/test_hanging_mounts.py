@@ -173,6 +173,7 @@ def test_a_file_system_whose_daemon_stops(stopped: tuple[Path, psutil.Process], 
     assert took < 60
 
 
+@pytest.mark.alone  # a worker that gets no core for three seconds would be told as silent
 def test_a_hanging_file_system_can_be_interrupted(
     stopped: tuple[Path, psutil.Process], tmp_path: Path
 ) -> None:
@@ -211,6 +212,7 @@ def test_the_library_after_a_hanging_one_is_still_tested(
     assert visible(other) == []
 
 
+@pytest.mark.alone  # a worker that gets no core for three seconds would be told as silent
 def test_a_file_system_whose_daemon_died(stopped: tuple[Path, psutil.Process], tmp_path: Path) -> None:
     library, daemon = stopped
     watcher = Watcher("progress", lambda: daemon.send_signal(signal.SIGKILL))
