@@ -10,7 +10,6 @@ from typing import Literal, get_args, get_origin
 
 import pytest
 
-import gridwright
 from gridwright.errors import GridwrightError
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.builtin import BUILT_IN
@@ -21,8 +20,8 @@ from gridwright.schedulers.scheduler import Scheduler
 from gridwright.schedulers.state_directory import state_directory
 from gridwright.spec import SCHEDULERS, GridSpec, json_schema, parse_spec
 from gridwright.spec.scheduler import SchedulerSection
+from tests.support.source_names import IMPORTS, MODULES, STRINGS, imported_in
 
-SOURCE = Path(gridwright.__file__).parent
 KINDS = dict(SCHEDULERS.kinds())
 QUESTIONS = ("runs_on_one_machine", "has_queue", "knows_nodes", "needs_head_node")
 
@@ -107,12 +106,10 @@ def test_a_field_of_another_kind_is_told_of(name: str) -> None:
         assert f"{field} belongs to scheduler {' or '.join(sorted(whose))}" in str(caught.value)
 
 
-def modules_outside(name: str) -> Iterator[tuple[Path, str]]:
-    """Modules that do not belong to a kind, with their text."""
-    package = SOURCE / "schedulers" / name
-    for module in SOURCE.rglob("*.py"):
-        if package not in module.parents and module != SOURCE / "schedulers" / "builtin.py":
-            yield module.relative_to(SOURCE), module.read_text()
+def modules_outside(name: str) -> list[str]:
+    """Modules that do not belong to a kind."""
+    inside = (f"schedulers/{name}/", "schedulers/builtin.py")
+    return [module for module in MODULES if not module.startswith(inside)]
 
 
 def names_compared(tree: ast.AST, name: str) -> Iterator[int]:
@@ -128,13 +125,13 @@ def names_compared(tree: ast.AST, name: str) -> Iterator[int]:
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_no_name_of_a_kind_is_compared_outside_its_package(name: str) -> None:
-    modules = list(modules_outside(name))
+    modules = modules_outside(name)
     assert len(modules) > 300
     found = [
         f"{module}:{line}"
-        for module, text in modules
-        if f'"{name}"' in text
-        for line in names_compared(ast.parse(text), name)
+        for module in modules
+        if name in STRINGS[module]
+        for line in names_compared(MODULES[module], name)
     ]
     assert found == []
 
@@ -142,24 +139,16 @@ def test_no_name_of_a_kind_is_compared_outside_its_package(name: str) -> None:
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_no_module_of_a_kind_is_imported_outside_its_package(name: str) -> None:
     found = [
-        f"{module}:{line}"
-        for module, text in modules_outside(name)
-        if f"schedulers.{name}" in text
-        for line in lines_that_import(ast.parse(text), f"gridwright.schedulers.{name}")
+        module
+        for module in modules_outside(name)
+        if imports(IMPORTS[module], f"gridwright.schedulers.{name}")
     ]
     assert found == []
 
 
-def lines_that_import(tree: ast.AST, package: str) -> Iterator[int]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        else:
-            continue
-        if any(f"{each}.".startswith(f"{package}.") for each in names):
-            yield node.lineno
+def imports(names: set[str], package: str) -> bool:
+    """Whether one of these dotted names is of a package."""
+    return any(f"{each}.".startswith(f"{package}.") for each in names)
 
 
 def test_an_import_would_be_found() -> None:
@@ -168,7 +157,7 @@ def test_an_import_would_be_found() -> None:
         "from gridwright.schedulers.slurm import kind",
         "from gridwright.schedulers import slurm",
     ):
-        assert list(lines_that_import(ast.parse(text), "gridwright.schedulers.slurm")) == [1], text
+        assert imports(imported_in(ast.parse(text)), "gridwright.schedulers.slurm"), text
 
 
 @pytest.mark.parametrize("name", KINDS)
