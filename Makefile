@@ -6,6 +6,10 @@
 # make lint-playbook   the Ansible roles alone
 # make lint-templates the CloudFormation templates alone
 # make test-vm   the checks on virtual machines alone: md, XFS, NFS, NVMe and systemd of real kernels
+# make dist      a wheel and a source distribution in dist/; the wheel is proven where there is no compiler
+# make docs      the documents as a site in build/site, which needs no network; every link is tested
+# make deb       a Debian package in dist/, with a virtual environment of its own
+# make container an image of it, where podman, buildah or docker is there
 # make lock      pins the Python dependencies anew
 
 PYTHON ?= python3
@@ -17,7 +21,7 @@ NATIVE := $(shell find native -path native/target -prune -o \( -name '*.rs' -o -
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_QUIET = 1
 
-.PHONY: install demo check test test-thorough test-vm lint-playbook lint-templates lock clean test-packages
+.PHONY: install demo check test test-thorough test-vm lint-playbook lint-templates lock clean test-packages dist deb container docs
 .DELETE_ON_ERROR:
 
 install: $(VENV)/native
@@ -31,6 +35,41 @@ $(VENV)/python: requirements/dev.lock
 $(VENV)/native: $(VENV)/python pyproject.toml $(NATIVE)
 	PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --release --locked --quiet
 	@touch $@
+
+$(VENV)/dist: requirements/dist.lock $(VENV)/python
+	$(PYTHON) -m venv --clear $(VENV)/dist-venv
+	$(VENV)/dist-venv/bin/python -m pip install --quiet --require-hashes -r requirements/dist.lock
+	@touch $@
+
+MANUAL := packaging/wheel/data/share/man/man1
+
+# The wheel is built out of the source distribution, so that this one is known to be whole, and linked by zig for
+# glibc 2.17, so that it is never what keeps Gridwright off a system. What is made is what is tested.
+dist: install $(VENV)/dist
+	rm -rf dist
+	mkdir -p $(MANUAL)
+	$(BIN)/python -m gridwright.cli.shell.man_page > $(MANUAL)/gridwright.1
+	PATH="$(CURDIR)/$(VENV)/dist-venv/bin:$$PATH" $(BIN)/maturin build --release --locked --strip --quiet \
+		--sdist --zig --compatibility manylinux2014 --out dist
+	GRIDWRIGHT_WHEEL="$$(echo $(CURDIR)/dist/*.whl)" $(BIN)/pytest -q tests/integration/test_install.py
+	ls -l dist
+
+deb: dist
+	PIP="$(BIN)/python -m pip" packaging/deb.sh dist/*.whl dist
+
+container: deb
+	packaging/container.sh dist
+
+$(VENV)/docs: requirements/docs.lock $(VENV)/python
+	$(PYTHON) -m venv --clear $(VENV)/docs-venv
+	$(VENV)/docs-venv/bin/python -m pip install --quiet --require-hashes -r requirements/docs.lock
+	@touch $@
+
+# Without a cache of its own: what is built is what a first build makes.
+docs: install $(VENV)/docs
+	rm -rf build/site
+	$(VENV)/docs-venv/bin/sphinx-build --quiet --fail-on-warning --keep-going -E -d build/doctrees -c docs/site docs build/site
+	$(BIN)/python tools/site.py build/site
 
 # A missed requirement (exit status 1) is a result of the demo, not a failure of it.
 demo: install
@@ -66,10 +105,10 @@ lint-templates: install $(VENV)/checkov
 	$(VENV)/checkov-venv/bin/checkov --config-file .checkov.yaml --skip-download --quiet --compact --framework cloudformation \
 		$$(printf -- ' --file %s' build/aws/*/*.template.*)
 
-test: test-packages install $(VENV)/checkov
+test: test-packages install $(VENV)/checkov $(VENV)/docs
 	$(BIN)/python tools/checks.py test
 
-test-thorough: test-packages install $(VENV)/checkov
+test-thorough: test-packages install $(VENV)/checkov $(VENV)/docs
 	$(BIN)/python tools/checks.py test-thorough
 
 test-vm: install
@@ -81,8 +120,12 @@ lock: install
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra dev --extra workload --extra aws \
 		--no-header --no-annotate pyproject.toml --output-file requirements/dev.lock
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-		--no-header --no-annotate requirements/checkov.in --output-file requirements/checkov.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra workload --extra aws \
+		--constraint requirements/dev.lock --no-header --no-annotate pyproject.toml --output-file requirements/run.lock
+	for apart in checkov dist docs; do \
+		$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+			--no-header --no-annotate requirements/$$apart.in --output-file requirements/$$apart.lock || exit 1; \
+	done
 
 clean:
-	rm -rf $(VENV) native/target build demo
+	rm -rf $(VENV) native/target build demo dist

@@ -23,11 +23,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from gridwright import __version__
 from gridwright.grid.nodes import GridNode
-from gridwright.iotest.coordinator import Fleet, Limits
+from gridwright.iotest.coordinator.coordinator import Fleet, Limits
 from gridwright.iotest.engine import Phase, PhasePlan, StreamPlan
 from gridwright.iotest.messages import (
     ANSWERS,
@@ -41,7 +40,6 @@ from gridwright.iotest.messages import (
     Go,
     Hello,
     Leave,
-    Measured,
     Numbered,
     Open,
     Opened,
@@ -50,14 +48,13 @@ from gridwright.iotest.messages import (
     Pong,
     Prepare,
     Prepared,
-    Progress,
     Report,
     RunPhase,
     See,
     Seen,
     Started,
 )
-from gridwright.iotest.node_worker import facts
+from gridwright.iotest.node.worker import facts
 from gridwright.iotest.options import IotestOptions, LibraryTarget, NullVolume
 from gridwright.iotest.outcome import Outcome
 from gridwright.iotest.recorded import record_iotest
@@ -65,7 +62,9 @@ from gridwright.iotest.space import Room
 from gridwright.iotest.wire import COORDINATOR, HEAD, frame, length_of, node_context
 from gridwright.messages import plain
 from gridwright.runs.directory import RunDirectory
-from gridwright.runs.iotest_events import IotestEvent, PhaseBegun, PhaseDone, PhaseProgress
+from gridwright.runs.iotest_events import IotestEvent, PhaseBegun, PhaseDone, PhaseProgress, Progress
+from gridwright.runs.phase_record import PhaseRecord
+from gridwright.runs.samples import Measured
 from tables import machine, markdown, publish, spread
 
 STREAMS = 16
@@ -222,7 +221,7 @@ class Meter:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._marks: dict[str, tuple[float, float]] = {"begin": self._now()}
-        self.record: dict[str, Any] = {}
+        self.record: PhaseRecord | None = None
 
     @staticmethod
     def _now() -> tuple[float, float]:
@@ -247,14 +246,15 @@ class Meter:
         """Milliseconds of CPU: to let a node in, for each second that it runs, for its result."""
         spent = {name: mark[1] for name, mark in self._marks.items()}
         seconds = self._marks["late"][0] - self._marks["settled"][0]
-        starts = [node["start_offset_s"] for node in self.record["nodes"]]
+        told = self.record.nodes if self.record else []
+        starts = [node.start_offset_s or 0.0 for node in told]
         return {
             "in_ms": (spent["phase"] - spent["begin"]) / nodes * 1e3,
             "second_ms": (spent["late"] - spent["settled"]) / seconds / nodes * 1e3,
             "result_ms": (spent["result"] - spent["late"]) / nodes * 1e3,
             "start_spread_ms": (max(starts) - min(starts)) * 1e3,
             "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
-            "through": sum(node["status"] == "complete" for node in self.record["nodes"]),
+            "through": sum(node.status == "complete" for node in told),
         }
 
 

@@ -1,4 +1,4 @@
-"""How fast `gridwright --help` starts, beside `python -c pass` and `python -c "import typer"`.
+"""How fast `gridwright --help` and a TAB answer, beside `python -c pass` and `python -c "import typer"`.
 
 python bench/startup.py             # 20 rounds, in alternation
 python bench/startup.py --publish   # also puts the table into docs/performance.md
@@ -16,10 +16,13 @@ from statistics import median
 
 from tables import machine, markdown, publish, spread
 
+GRIDWRIGHT = str(Path(sys.executable).parent / "gridwright")
 COMMANDS = {
     "python -c pass": [sys.executable, "-c", "pass"],
     'python -c "import typer"': [sys.executable, "-c", "import typer"],
-    "gridwright --help": [str(Path(sys.executable).parent / "gridwright"), "--help"],
+    "gridwright --help": [GRIDWRIGHT, "--help"],
+    "gridwright pro<TAB>": [GRIDWRIGHT, "completion", "bash", "--", "pro"],
+    "gridwright prove --sk<TAB>": [GRIDWRIGHT, "completion", "bash", "--", "prove", "--sk"],
 }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from tests.support import examples, skips
+from tests.support import examples, shared_lab, skips
 from tests.support.command import Command
 
 
@@ -19,6 +19,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Tests run side by side, and disturb each other; those about that say otherwise.
+    os.environ.setdefault("GRIDWRIGHT_ALLOW_DISTURBED", "1")
     examples.register()
     hypothesis.settings.load_profile("thorough" if config.getoption("--thorough") else "quick")
 
@@ -40,13 +42,19 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail the run where a test was skipped for another reason than the two allowed ones."""
+    """Fail the run where a lab is left, or a test was skipped for a reason that is not allowed."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None:
         return
-    wrong = skips.unlawful(reporter.stats.get("skipped", []))
+    # The directory of a run: workers of pytest-xdist have theirs below it.
+    directory = session.config._tmp_path_factory.getbasetemp() / shared_lab.DIRECTORY  # type: ignore[attr-defined]
+    wrong = [f"may not be skipped: {each}" for each in skips.unlawful(reporter.stats.get("skipped", []))]
+    try:
+        shared_lab.wait_until_gone(directory)
+    except TimeoutError as error:
+        wrong.append(str(error))
     for each in wrong:
-        reporter.write_line(f"may not be skipped: {each}", red=True)
+        reporter.write_line(each, red=True)
     if wrong and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

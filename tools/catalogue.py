@@ -43,6 +43,8 @@ REGION = re.compile(r"[a-z]{2}(-gov)?-[a-z]+-\d")
 # Sizes at which a flexible OCI shape is listed; Oracle's console offers 16 GB per OCPU first.
 FLEXIBLE_CORES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96)
 FLEXIBLE_GB_PER_CORE = 16
+CORES_PER_OCPU = {"VM.Standard.A2.Flex": 2}
+"""Oracle's page of compute shapes: an OCPU of A2 is two cores, an OCPU of all others one."""
 
 
 def main() -> None:
@@ -141,19 +143,20 @@ def shape_rows(shape: Mapping[str, str]) -> Iterator[Row]:
                 yield shape_row(shape, f"{shape['shape']}({cores})", cores, memory)
 
 
-def shape_row(shape: Mapping[str, str], name: str, cores: int, memory_gb: int) -> Row:
-    """One OCI shape at one size; one OCPU is one physical core (x86: with two hardware threads).
+def shape_row(shape: Mapping[str, str], name: str, ocpus: int, memory_gb: int) -> Row:
+    """One OCI shape at one size; one OCPU is one physical core (x86: with two hardware threads), of A2 two.
 
     Volumes go over the network cards. Where the page lists no limit for them, and for a part of a
     flexible shape, Oracle's rule counts: 120 MB/s for each Gbit/s.
     """
-    per_core = number(shape["network_gbps_per_ocpu"])
+    cores = ocpus * CORES_PER_OCPU.get(shape["shape"], 1)
+    per_ocpu = number(shape["network_gbps_per_ocpu"])
     network = float(shape["network_gbps_max"])
-    network = min(network, per_core * cores) if per_core else network
+    network = min(network, per_ocpu * ocpus) if per_ocpu else network
     listed = number(shape["block_volume_max_mbytes_per_s"]) or float("inf")
     nics = re.match(r"(\d) x", shape["network_text"])
     disks = int(shape["local_nvme_disks"])
-    iops = number(shape["block_volume_max_iops"]) if cores == int(shape["ocpus_max"]) else None
+    iops = number(shape["block_volume_max_iops"]) if ocpus == int(shape["ocpus_max"]) else None
     return {
         "name": name,
         "provider": "oci",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -22,8 +23,8 @@ KEPT = Path("build/checks")
 LIMIT_S = 3600
 """A part that takes longer hangs."""
 CARGO = ("--manifest-path", "native/Cargo.toml")
-RERUN = ("--reruns", "1", "--reruns-delay", "5")
-"""Labs and machines on a busy machine: a test that fails is run once more, and is counted then."""
+RERUN = ("--reruns", "2", "--reruns-delay", "5")
+"""Real daemons, browsers and labs on a busy machine: a test that fails is run again, and is named."""
 SLOWEST = 10
 
 
@@ -119,7 +120,11 @@ def test(*more: str, machines: str = "not qemu") -> list[list[Part]]:
     """All that a release must pass."""
     made = ("tests.machine.image", "tests.vm.images")
     images = Part("images", [(sys.executable, "-m", each) for each in made])
-    lint = [Part("playbook", [("make", "lint-playbook")]), Part("templates", [("make", "lint-templates")])]
+    lint = [
+        Part("playbook", [("make", "lint-playbook")]),
+        Part("templates", [("make", "lint-templates")]),
+        Part("docs", [("make", "docs"), (sys.executable, "tools/site.py", "build/site", "--search")]),
+    ]
     spread = ("--dist", "worksteal")
     return [
         *check(*more),
@@ -134,6 +139,7 @@ def test(*more: str, machines: str = "not qemu") -> list[list[Part]]:
                 "-n",
                 "4",
                 *spread,
+                *RERUN,
                 *more,
             )
         ],
@@ -190,6 +196,10 @@ def carry_out(stages: list[list[Part]]) -> bool:
 
 def main() -> int:
     """Run what the one argument names."""
+    # A shell's job in the background ignores both, and so would the commands whose stop is tested.
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     stages = WANTED[sys.argv[1]]()
     shutil.rmtree(KEPT, ignore_errors=True)
     KEPT.mkdir(parents=True)

@@ -31,12 +31,18 @@ if [ "$purpose" = test ]; then
     need e2fsprogs test -x /sbin/mkfs.ext4 -o -x /usr/sbin/mkfs.ext4
     need xfsprogs test -x /sbin/mkfs.xfs -o -x /usr/sbin/mkfs.xfs
     need mount command -v mount
+    need locales test -e /usr/share/i18n/charmaps/ISO-8859-1.gz
     need python3-simgrid /usr/bin/python3 -c 'import simgrid'
     need iproute2 command -v ip
     need openssh-client command -v ssh
+    need tcsh command -v tcsh
     need systemd command -v systemd-analyze
     need util-linux command -v setpriv
     need iputils-ping command -v ping
+    need mandoc command -v mandoc
+    need bash-completion test -f /usr/share/bash-completion/bash_completion
+    need zsh command -v zsh
+    need fish command -v fish
     # The image of a lab's nodes is built by it; the lab tests run as root only.
     if [ "$(id -u)" -eq 0 ]; then need debootstrap command -v debootstrap; fi
 fi

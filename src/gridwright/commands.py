@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import selectors
 import signal
@@ -20,6 +21,7 @@ _DEATH_S = 1.0
 """How long a killed command takes to end at most, where no file system holds it in the kernel."""
 _CHUNK = 1 << 16
 _LONGEST_NAME = 200
+_LOG = logging.getLogger("gridwright.commands")
 _PLAIN = {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}
 
 
@@ -97,6 +99,7 @@ def run_bounded(
     call it. Raises CommandNotStarted, CommandSilent and CommandTalkative.
     """
     shown = name or " ".join(command)[:_LONGEST_NAME]
+    begun = time.monotonic()
     with contextlib.ExitStack() as stack:
         output = stack.enter_context(os.fdopen(os.memfd_create("output"), "rb")) if leaves_daemon else None
         try:
@@ -127,7 +130,9 @@ def run_bounded(
         if output:
             output.seek(0)
             complaints = output.read(most_bytes)
-        return CommandOutput(exit_status(process.returncode), out, complaints)
+        status, seconds = exit_status(process.returncode), time.monotonic() - begun
+        _LOG.info("%sran %s: status %d, %.2f s", f"{at.where}: " if at.where else "", shown, status, seconds)
+        return CommandOutput(status, out, complaints)
 
 
 def _end(process: subprocess.Popen[bytes], kill: Callable[[subprocess.Popen[bytes]], None]) -> None:

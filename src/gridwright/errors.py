@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal
@@ -22,6 +22,8 @@ class ExitStatus(IntEnum):
 
 
 Level = Literal["error", "warning", "info"]
+GRAVEST_FIRST: Mapping[Level, int] = {"error": 0, "warning": 1, "info": 2}
+"""The order in which findings are shown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -29,6 +29,28 @@ class MessageError(ValueError):
     def below(self, name: str) -> MessageError:
         """The same, told from one level up."""
         return MessageError(self.what, f"{name}.{self.field}" if self.field else name)
+
+
+@dataclass(frozen=True, slots=True)
+class Extensible:
+    """A message that may be of another release; `more` is what it says beyond what is known here."""
+
+    more: dict[str, Any] = field(default_factory=dict, kw_only=True)
+    """Written again as it came, beside the fields that are known."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: object) -> Any:  # noqa: ANN401 - as pydantic has it
+        """Lets a model of pydantic have such messages as its parts."""
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_plain_validator_function(
+            lambda value: value if isinstance(value, cls) else typed(value, cls),
+            serialization=core_schema.plain_serializer_function_ser_schema(plain),
+        )
+
+
+LEFT_OUT = {"left out": True}
+"""Metadata of a field that is not written where it is None, or an empty list."""
 
 
 def encode(message: object) -> bytes:
@@ -55,6 +77,14 @@ def decode(text: bytes | str, kind: type[T]) -> T:
 def typed(data: object, kind: type[T]) -> T:
     """The message of this kind that plain data are. Raises MessageError."""
     return cast("T", _reader(cast("Hashable", kind))(data))
+
+
+def shared_fields(message: object, kind: type) -> dict[str, Any]:
+    """The fields of a message that another kind has, too, by name: to make one of that kind."""
+    names = {name for name, _, _ in _keys(cast("Hashable", kind))}
+    return {
+        name: getattr(message, name) for name, _, _ in _keys(cast("Hashable", type(message))) if name in names
+    }
 
 
 class Messages(Generic[T]):
@@ -97,15 +127,28 @@ def _loaded(text: bytes | str) -> object:
 
 def _plain(value: object) -> dict[str, Any]:
     if is_dataclass(value):
-        return {name: getattr(value, name) for name in _names(cast("Hashable", type(value)))}
+        found = {}
+        for name, key, is_left_out in _keys(cast("Hashable", type(value))):
+            each = getattr(value, name)
+            if not is_left_out or (each is not None and each != []):
+                found[key] = each
+        return found | value.more if isinstance(value, Extensible) else found
     if isinstance(value, Path):
         return cast("dict[str, Any]", str(value))
     raise TypeError(f"{type(value).__name__} is no part of a message")
 
 
 @cache
-def _names(kind: Any) -> tuple[str, ...]:  # noqa: ANN401 - a dataclass
-    return tuple(field.name for field in fields(kind))
+def _keys(kind: Any) -> tuple[tuple[str, str, bool], ...]:  # noqa: ANN401 - a dataclass
+    """Of each field its name, its key, and whether it is left out where it says nothing.
+
+    A field whose key is a word of Python's own, such as `class`, has a name that ends in an underscore.
+    """
+    return tuple(
+        (each.name, each.name.rstrip("_"), bool(each.metadata.get("left out")))
+        for each in fields(kind)
+        if each.name != "more" or not issubclass(kind, Extensible)
+    )
 
 
 @cache
@@ -127,11 +170,13 @@ def _reader(kind: Any) -> _Reader:  # noqa: ANN401 - a type, or a form of typing
 
 def _record(kind: type) -> _Reader:
     hints = get_type_hints(kind)
-    readers = {field.name: _reader(hints[field.name]) for field in fields(kind) if field.init}
+    is_extensible = issubclass(kind, Extensible)
+    keys = {key: name for name, key, _ in _keys(cast("Hashable", kind))}
+    readers = {key: (name, _reader(hints[name])) for key, name in keys.items()}
     needed = {
-        field.name
-        for field in fields(kind)
-        if field.init and field.default is MISSING and field.default_factory is MISSING
+        each.name.rstrip("_")
+        for each in fields(kind)
+        if each.default is MISSING and each.default_factory is MISSING
     }
 
     def read(value: Any) -> Any:  # noqa: ANN401
@@ -139,15 +184,18 @@ def _record(kind: type) -> _Reader:
             raise MessageError("it is no object")
         if not needed <= value.keys():
             raise MessageError("it is missing", min(needed - value.keys()))
-        found = {}
-        for name, each in value.items():
-            reader = readers.get(name)
-            if reader is None:
-                raise MessageError("it is not known", str(name))
+        found: dict[str, Any] = {}
+        for key, each in value.items():
+            if key not in readers:
+                if not is_extensible:
+                    raise MessageError("it is not known", str(key))
+                found.setdefault("more", {})[key] = each
+                continue
+            name, reader = readers[key]
             try:
                 found[name] = reader(each)
             except MessageError as error:
-                raise error.below(name) from None
+                raise error.below(key) from None
         return kind(**found)
 
     return read

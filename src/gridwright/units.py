@@ -38,7 +38,7 @@ LIMIT = 2**63 - 1
 # Also the patterns of the JSON Schema, so that editors agree with the parser.
 _AMOUNT = r"[0-9]+(\.[0-9]+)?"
 _UNIT = f"({'|'.join(UNITS)})"
-SIZE_PATTERN = rf"^\s*([0-9]+|{_AMOUNT}\s*{_UNIT})\s*$"
+SIZE_PATTERN = rf"^\s*{_AMOUNT}\s*{_UNIT}\s*$"
 _RATE = rf"^\s*{_AMOUNT}\s*{_UNIT}\s*/\s*s\s*"
 RATE_PATTERN = rf"{_RATE}$"
 CORE_RATE_PATTERN = rf"{_RATE}/\s*core\s*$"
@@ -80,15 +80,17 @@ class Bytes(int):
 
     @classmethod
     def parse(cls, value: object) -> Bytes:
-        """Read a size such as `12 TiB`, `64KiB`, `1.5 GB`; a plain whole number is bytes.
+        """Read a size such as `12 TiB`, `64KiB`, `1.5 GB`; the unit is required.
 
         Raises UnitError, and nothing else, whatever is given.
         """
-        if isinstance(value, int) and not isinstance(value, bool):
+        if isinstance(value, Bytes):
             return cls(_whole(Fraction(int(value)), _number_text(value)))
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            value = _number_text(value)
         amount, unit, text = _split(value, "a size", "64 KiB or 12 TiB")
         if not unit:
-            return cls(_whole(amount, text))
+            _refuse_bare_size(amount, text)
         size, slash, _ = unit.partition("/")
         factor = _factor(amount, size.rstrip(), "")
         if slash:
@@ -250,6 +252,15 @@ def _factor(amount: Fraction, unit: str, per: str) -> int:
         raise UnitError(f"{_show(unit)} is not a unit", f"write {number} {right}{per}")
     sizes = ", ".join([*DECIMAL, *BINARY])
     raise UnitError(f"{_show(unit)} is not a unit", f"units are B, {sizes}, with /s or /s/core for rates")
+
+
+def _refuse_bare_size(amount: Fraction, text: str) -> NoReturn:
+    """Nobody knows whether 8 is bytes; a large number is likely to be."""
+    number = _spelled(amount)
+    meant = f"write {number} GB (10^9 bytes) or {number} GiB (2^30 bytes)"
+    if amount.denominator == 1 and 1000 <= amount <= LIMIT:
+        meant = f"write {_exact(int(amount), BINARY)} if bytes are meant"
+    raise UnitError(f"{_show(text)} has no unit", meant)
 
 
 def _refuse_bits(amount: Fraction, unit: str, prefix: str, per: str) -> NoReturn:

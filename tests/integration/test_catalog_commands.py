@@ -68,6 +68,17 @@ def test_list_filters(gridwright: Command, tmp_path: Path) -> None:
     assert found["m5n.8xlarge"]["source"]["date"] == "2026-10"
     oracle = gridwright("catalog", "list", "--provider", "oci", "--json", cwd=tmp_path).json
     assert {each["provider"] for each in oracle["instances"]} == {"oci"}
+    assert all(each["usd_per_hour"] and each["price_source"]["date"] for each in oracle["instances"])
+    assert {each["provider"] for kind in ("volumes", "offers") for each in oracle[kind]} == {"oci"}
+    balanced = next(each for each in oracle["volumes"] if each["name"] == "balanced")
+    assert {each["component"]: each["usd"] for each in balanced["prices"]} == {
+        "capacity": 0.0255,
+        "vpu": 0.0017,
+    }
+    assert all(each["source"] and each["date"] for each in balanced["prices"])
+    azure = gridwright("catalog", "list", "--provider", "azure", "--json", cwd=tmp_path).json
+    assert azure["instances"] == []
+    assert "azure-netapp-files-ultra" in [each["name"] for each in azure["offers"]]
 
 
 def test_a_region_lists_only_what_it_has_a_price_of(gridwright: Command, tmp_path: Path) -> None:
@@ -92,6 +103,7 @@ def test_a_region_lists_only_what_it_has_a_price_of(gridwright: Command, tmp_pat
             {"tier 125: steady": 125e6, "tier 125: burst of the disks": 500e6},
         ),
         ("BM.Standard2.52", "instance type", {"network cards": 2}),
+        ("azure-netapp-files-ultra", "managed offer of azure", {"read": 4500, "mixed write": 600}),
     ],
 )
 def test_show_gives_every_fact_with_its_source(

@@ -20,12 +20,12 @@ from gridwright.workload.datasets.items import ITEMS
 from gridwright.workload.datasets.observations import CENTRES, LABELS, OBSERVATIONS
 from gridwright.workload.datasets.series import KINDS, PERIODS, SERIES
 from gridwright.workload.datasets.table import DataTable, to_batch
-from gridwright.workload.launch import Launch, WrongAnswer
+from gridwright.workload.launches.launch import Launch, WrongAnswer
+from gridwright.workload.launches.traffic import LaunchTraffic
 from gridwright.workload.messages import Made
 from gridwright.workload.programs.program import Program
 from gridwright.workload.programs.sampling import read_sample, write_result
 from gridwright.workload.table_facts import TableFacts
-from gridwright.workload.traffic import LaunchTraffic
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -106,7 +106,9 @@ def test_pictures_of_chains_run_without_gaps_and_stand_beside_their_words(
 def test_hovering_a_design_says_what_it_is(browser: Any, pages: dict[str, Path]) -> None:
     opened = visit(browser, pages["plan"])
     page = opened.page
-    point = page.query_selector("#chart-pareto .scatterlayer .trace .point").bounding_box()
+    drawn = page.query_selector("#chart-pareto .scatterlayer .trace .point")
+    drawn.scroll_into_view_if_needed()
+    point = drawn.bounding_box()
     page.mouse.move(point["x"] + point["width"] / 2, point["y"] + point["height"] / 2)
     page.wait_for_selector("#chart-pareto .hoverlayer .hovertext")
     said = page.text_content("#chart-pareto .hoverlayer .hovertext")

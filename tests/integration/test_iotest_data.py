@@ -102,7 +102,7 @@ def test_a_kept_set_is_read_and_verified_later(gridwright: Command, library: Pat
     read = phase(ended, "read")
     assert read["verified_bytes"] == 4 * MIB
     assert read["used"]["seed"] == 42
-    assert [finding["name"] for finding in ended.json["findings"]] == ["kept-set"]
+    assert [finding["name"] for finding in ended.findings] == ["kept-set"]
     assert {file.name: file.read_bytes() for file in kept.iterdir()} == before
 
 
@@ -194,7 +194,7 @@ def test_a_kept_file_that_is_missing_fails_and_hangs_nothing(
 def test_a_read_without_a_set_lays_one_out_and_removes_it(gridwright: Command, library: Path) -> None:
     ended = gridwright("iotest", "--directory", library, "--phases", "read", "--size", "1MiB", "--json")
     assert ended.status == 0, ended.err
-    assert [found["name"] for found in ended.json["findings"]] == ["laid-out"]
+    assert [found["name"] for found in ended.findings] == ["laid-out"]
     assert list(library.iterdir()) == []
 
 

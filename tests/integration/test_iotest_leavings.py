@@ -71,7 +71,7 @@ def test_what_both_left_is_removed_by_the_next_run(gridwright: Command, library:
     ended = gridwright("iotest", "--directory", library, *QUICK, "--json")
     assert ended.status == 0, ended.err
     assert list(library.iterdir()) == []
-    (finding,) = ended.json["findings"]
+    (finding,) = ended.findings
     assert finding["name"] == "stale-removed"
     assert str(stale) in finding["text"]
 
@@ -116,7 +116,7 @@ def test_nothing_that_is_not_ours_is_touched(gridwright: Command, library: Path,
     before = sorted(str(path) for path in library.rglob("*"))
     ended = gridwright("iotest", "--directory", library, *QUICK, "--json")
     assert ended.status == 0, ended.err
-    assert ended.json["findings"] == []
+    assert ended.findings == []
     assert sorted(str(path) for path in library.rglob("*")) == before
     assert (foreign / "stream-0.dat").read_text() == "foreign"
     assert (precious / MARKER).read_text() == "mine"

@@ -19,12 +19,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from gridwright.errors import ExitStatus
-from gridwright.iotest.coordinator import Limits
+from gridwright.iotest.coordinator.coordinator import Limits
 from gridwright.iotest.credentials import Authority, HandedOver
 from gridwright.iotest.options import NullVolume
 from gridwright.runs.directory import load_run
 from gridwright.runs.iotest_events import LibraryDone, PhaseBegun, SampleTaken
-from gridwright.runs.records import IotestRecord, PhaseRecord
+from gridwright.runs.phase_record import PhaseRecord
+from gridwright.runs.records import IotestRecord
 from tests.support.command import wait_until
 from tests.support.fleet import QUICK, ROOT, GridTest, LocalLauncher
 
@@ -367,7 +368,7 @@ class Meddler(LocalLauncher):
 _FAKE = """
 import sys, time
 from pathlib import Path
-from gridwright.iotest.node_connection import connect
+from gridwright.iotest.node.connection import connect
 from gridwright.iotest.messages import Hello
 host, port = sys.argv[5].split(":")
 connect((host, int(port)), Path(sys.argv[7]), Hello("0.0.1", {"cores": "as they say in this release"}))
@@ -389,8 +390,8 @@ _STRANGE = """
 import sys, time
 from pathlib import Path
 from gridwright.iotest.messages import Hello
-from gridwright.iotest.node_connection import connect
-from gridwright.iotest.node_worker import facts
+from gridwright.iotest.node.connection import connect
+from gridwright.iotest.node.worker import facts
 from gridwright.iotest.wire import frame
 from gridwright.messages import plain
 from gridwright import __version__

@@ -200,7 +200,7 @@ def test_who_has_no_certificate_of_the_test_is_not_let_in_and_it_goes_on(
     record, status = test(seconds=2.0)
     knocking.join(30)
     assert status == ExitStatus.DONE, record.findings
-    assert record.findings == []
+    assert {finding.name for finding in record.findings} <= {"disturbed"}
     assert let_in == [False, False]
     plain, replayed = heard
     assert len(plain) < 100

@@ -1,4 +1,4 @@
-"""Wrong flags (exit 2) and wrong directories (exit 3): what, where and what to do, no traceback."""
+"""Wrong flags and directories (exit 2), no room (exit 3): what, where and what to do, no traceback."""
 
 from __future__ import annotations
 
@@ -52,6 +52,8 @@ def test_with_json_the_problems_are_a_document_too(gridwright: Command, library:
         (["--directory", ".", "--json", "--format", "iotest.sh"], "--json and --format exclude each other"),
         (["--directory", ".", "--until-steady", "5m", "--size", "1GiB"], "--until-steady goes on until"),
         (["--directory", ".", "--until-steady", "--sweep"], "--sweep:"),
+        (["--directory", ".", "--sweep", "--streams", "2"], "leave out --streams or --sweep"),
+        (["--directory", ""], "the path is empty"),
         (["--directory", ".", "--queue-depth", "8"], "add --engine direct"),
     ],
 )
@@ -89,19 +91,22 @@ def test_without_a_spec_the_missing_file_is_named(gridwright: Command, tmp_path:
         ("file", "it is not a directory"),
         ("file/below", "it is not a directory"),
         ("dangling", "there is no such directory"),
+        ("circle", "its symbolic links lead in a circle"),
+        ("/proc", "proc shows what the kernel knows, and keeps no files"),
+        ("/sys/kernel", "sysfs shows what the kernel knows, and keeps no files"),
     ],
 )
 def test_a_directory_that_is_none(gridwright: Command, tmp_path: Path, path: str, words: str) -> None:
     (tmp_path / "file").write_text("data")
     (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
     ended = gridwright("iotest", "--directory", tmp_path / path, "--json")
-    assert ended.status == 3
+    assert ended.status == 2
     assert f"{tmp_path / path}: library directory: {words}" in ended.text
-    document = ended.json
-    assert document["status"] == "failed"
-    assert [library["phases"] for library in document["libraries"]] == [[]]
-    assert [finding["name"] for finding in document["findings"]] == ["library-failed"]
+    (problem,) = ended.json["problems"]
+    assert problem["remedy"]
     assert (tmp_path / "file").read_text() == "data"
+    assert not gridwright.runs.exists(), "nothing was run, so no run is left"
 
 
 @pytest.mark.parametrize(("size", "streams"), [("900TiB", 1), ("500TiB", 2)])
@@ -120,8 +125,12 @@ def test_runs_that_cannot_be_kept_are_refused_before_anything_is_tested(
     gridwright: Command, library: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("data")
-    ended = gridwright("iotest", "--directory", library, "--runs", tmp_path / "file" / "runs")
-    assert ended.status == 3
-    assert "the run directory cannot be made" in ended.text
-    assert "--runs DIR" in ended.text
-    assert list(library.iterdir()) == []
+    for runs, status, words in (
+        (tmp_path / "file" / "runs", 3, "the run directory cannot be made"),
+        (tmp_path / "file", 2, "a file, and runs are kept in a directory"),
+    ):
+        ended = gridwright("iotest", "--directory", library, "--runs", runs)
+        assert ended.status == status
+        assert words in ended.text
+        assert "--runs DIR" in ended.text
+        assert list(library.iterdir()) == []

@@ -19,8 +19,6 @@ from gridwright.schedulers.local import running_job
 from tests.support.command import Command, wait_until
 from tests.support.local_grid import LocalGrid, ended, local_grid, words
 
-pytestmark = pytest.mark.timeout(120)
-
 
 @pytest.fixture
 def grid(tmp_path: Path) -> Iterator[LocalGrid]:

@@ -25,8 +25,6 @@ from gridwright.schedulers.scheduler import Scheduler
 from tests.support.command import wait_until
 from tests.support.local_grid import LocalGrid, ended, local_grid
 
-pytestmark = pytest.mark.timeout(180)
-
 SECONDS = 8.0
 JOB = """
 exec 9>>locks/$GRIDWRIGHT_JOB_ID

@@ -134,8 +134,15 @@ def test_a_design_written_away_from_its_catalogue_says_so(gridwright: Command, t
 
 
 def test_pages_are_written(gridwright: Command, tmp_path: Path) -> None:
-    for name, arguments in (("plan", ["plan", REQUIREMENTS]), ("predict", ["predict", str(FSX)])):
+    pages = {
+        "plan": ["plan", REQUIREMENTS],
+        "predict": ["predict", str(FSX)],
+        "jobs": ["predict", str(FSX), "--workload", "quick"],
+    }
+    for name, arguments in pages.items():
         page = tmp_path / f"{name}.html"
         ended = gridwright(*arguments, "--html", str(page))
         assert ended.status == 0
         assert "<html" in page.read_text()
+    assert "Where the time of each test went" in (tmp_path / "jobs.html").read_text()
+    assert "<dt>Region</dt><dd>us-east-1</dd>" in (tmp_path / "plan.html").read_text()

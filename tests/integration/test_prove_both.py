@@ -23,9 +23,11 @@ def test_a_proof_of_both_parts(grid: Grid) -> None:
     ended = grid.command("prove", grid.spec, *flags)
     assert ended.status == 0, ended.err
     document = ended.json
-    assert (document["command"], document["status"], document["met"]) == ("prove", "complete", True)
+    assert (document["command"], document["status"], document["met"]) == ("prove", "complete", None)
     assert [each["library"] for each in document["iotest"]["libraries"]] == ["data", "work", "util"]
     assert {launch["test"] for launch in document["workload"]["launches"]} == {"optimize", "lookup"}
+    assert document["grade"] == "quick look"
+    assert "Not shown: rates that last, of data, work, util, the workload." in document["not_shown"]
     run = Path(document["run"])
     assert {path.name for path in run.iterdir()} == {
         *("run.json", "iotest.json", "workload.json", "launches.parquet", "samples.parquet"),
@@ -33,8 +35,22 @@ def test_a_proof_of_both_parts(grid: Grid) -> None:
     }
     shown = grid.command("runs", "show", "--json").json
     assert shown["run"]["what"] == ["doctor", "iotest", "workload"]
-    assert shown["run"]["met"] is True
+    assert shown["run"]["met"] is None, "nothing is required"
     assert grid.left() == []
+
+
+def test_what_is_required_of_the_workload_is_judged(grid: Grid) -> None:
+    matrix = grid.matrix([sh("sleep 0.5", name="nap")])
+    flags = ("--skip", "iotest", "--skip", "doctor", "--matrix", matrix)
+    free = grid.command("prove", grid.spec, *flags)
+    assert free.status == 0, free.err
+    assert "verdict: Quick look: no requirement on the workload" in free.out
+    grid.spec.write_text(grid.spec.read_text() + "workload: {requires: {ratio: 0.9, real_time: 1h}}\n")
+    ended = grid.command("prove", grid.spec, *flags, "--json")
+    assert (ended.status, ended.json["met"]) == (1, False)
+    ratio, time = ended.json["workload"]["requirements"]
+    assert (ratio["figure"], ratio["met"]) == ("ratio", False)
+    assert (time["figure"], time["required"], time["met"]) == ("real_s", 3600.0, True)
 
 
 def test_a_failed_launch_misses_the_proof(grid: Grid) -> None:

@@ -142,7 +142,7 @@ def test_a_killed_agent_takes_its_launches_along_and_the_next_run_tidies_up(
     again = grid.run([["true"]])
     assert again.status == 0, again.err
     assert grid.left() == []
-    (finding,) = again.json["findings"]
+    (finding,) = again.findings
     assert finding["name"] == "workload-stale-removed"
     assert all(str(directory) in finding["text"] for directory in left)
 
@@ -201,7 +201,7 @@ def test_two_runs_of_the_same_libraries_leave_each_other_alone(
         wait_for(begun)
         other = grid.run([sh("echo other > table", name="second")])
         assert other.status == 0, other.err
-        assert other.json["findings"] == []
+        assert other.findings == []
         end.touch()
         ended = running.end()
     assert ended.status == 0, ended.json

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +14,16 @@ import psutil
 import pytest
 
 from gridwright.errors import ExitStatus
+from gridwright.runs import worker_process
 from gridwright.runs.directory import LoadedRun
-from gridwright.runs.workload_record import LaunchRecord, WorkloadRecord
+from gridwright.runs.launch_record import LaunchRecord
+from gridwright.runs.workload_record import WorkloadRecord
 from tests.support.grid_workload import ROOT, GridRuns, started
 from tests.support.pretend_grid import can_pretend
 from tests.support.skips import NOT_AS_ROOT
 from tests.support.workload import running, sh, wait_until_gone
 
 NODES = {"compute1": 4, "compute2": 4, "compute3": 4}
-pytestmark = pytest.mark.timeout(120)
 pretended = pytest.mark.skipif(
     not can_pretend(), reason=f"{NOT_AS_ROOT}: UTS and PID namespaces cannot be made"
 )
@@ -106,12 +109,12 @@ def test_samples_tell_what_each_node_did(grid: GridRuns) -> None:
     write = "for i in 1 2 3 4 5 6 7 8; do sleep 0.25; done"
     tests = [{"test": "append"}, {"test": "convert"}]
     _, run = grid.run(tests, tests, [sh(write, name="nap")])
-    nodes = {row["node"] for row in run.samples}
+    nodes = {row.node for row in run.samples}
     assert nodes == {launch.node for launch in record_of(run).launches}
     for name in nodes:
-        rows = [row for row in run.samples if row["node"] == name]
-        assert all(0 <= row["cpu_percent"] <= 100 for row in rows)
-        moved = sum(row["read_bytes"] + row["written_bytes"] for row in rows)
+        rows = [row for row in run.samples if row.node == name]
+        assert all(0 <= (row.cpu_percent or 0.0) <= 100 for row in rows)
+        moved = sum(row.moved_bytes for row in rows)
         counted = sum(
             each.read_bytes + each.written_bytes
             for launch in record_of(run).launches
@@ -139,7 +142,7 @@ def test_launches_of_a_lost_node_run_again_elsewhere(grid: GridRuns, token: str)
     assert first.real_s == pytest.approx(2.0, abs=0.5), "times are those of the last start"
     assert lost[0] in grid.findings()["workload-requeued"]
     assert "1 (first)" in grid.findings()["workload-requeued"]
-    assert record_of(run).met
+    assert record_of(run).summary.failed == 0
     assert [node.lost for node in record_of(run).nodes if node.node == lost[0]] == [1]
     assert len(record_of(run).launches) == 3
     assert grid.left() == [], "what the lost launch left is removed by a job on another node"
@@ -226,7 +229,7 @@ def test_a_run_can_be_stopped(grid: GridRuns, token: str) -> None:
 @pretended
 def test_directories_are_kept_on_request(grid: GridRuns) -> None:
     _, run = grid.run([sh("echo x > mine", name="one")], keep=True)
-    assert record_of(run).met
+    assert record_of(run).summary.failed == 0
     (kept,) = grid.libraries["work"].glob(".gridwright-workload-*/*/mine")
     assert kept.read_text() == "x\n"
     assert "workload-kept" in grid.findings()
@@ -282,7 +285,7 @@ def test_jobs_of_a_run_that_was_killed_whole_are_cancelled_by_the_next(here: Gri
     assert running(token) != []
     status, run = here.run([["true"]])
     assert status == ExitStatus.DONE
-    assert record_of(run).met
+    assert record_of(run).summary.failed == 0
     wait_until_gone(token, 10)
     here.wait_until_clean(10)
     assert "workload-stale-removed" in here.findings()
@@ -293,3 +296,28 @@ def wait_for_process(token: str) -> None:
     while not running(token):
         assert time.monotonic() < deadline, "the launch has not started"
         time.sleep(0.05)
+
+
+DEAF = """\
+from gridwright.workload.on_grid import agent
+from tests.support.pretend_grid import main
+agent.SILENT_S = 3.0
+main()
+"""
+
+
+@pretended
+def test_an_agent_that_hears_nothing_of_its_command_ends_its_jobs(
+    grid: GridRuns, monkeypatch: pytest.MonkeyPatch, token: str
+) -> None:
+    """As on a head node whose connection broke without a word."""
+    monkeypatch.setattr(worker_process, "BEAT_S", 0.1)
+    grid.grid = replace(grid.grid, elsewhere=[sys.executable, "-P", "-c", DEAF])
+    grid.on(
+        lambda event: event["event"] == "launch-started",
+        lambda: monkeypatch.setattr(worker_process, "BEAT_S", 600.0),
+    )
+    status, run = grid.run([long(token)])
+    assert status == ExitStatus.INTERRUPTED
+    assert {launch.reason for launch in record_of(run).launches} <= {"interrupted"}
+    assert grid.left() == []

@@ -223,15 +223,16 @@ def test_a_launch_is_told_where_its_libraries_and_limits_are(grid: Grid, tmp_pat
     told = tmp_path / "told"
     script = (
         "printf '%s\\n' $GRIDWRIGHT_DATA $GRIDWRIGHT_WORK $GRIDWRIGHT_UTIL $GRIDWRIGHT_CORES "
-        f"$GRIDWRIGHT_MEMORY $TMPDIR $(pwd) $HOME > {told}; touch $GRIDWRIGHT_WORK/a $GRIDWRIGHT_UTIL/b"
+        f"$GRIDWRIGHT_MEMORY $GRIDWRIGHT_BLOCK $TMPDIR $(pwd) $HOME > {told}; "
+        "touch $GRIDWRIGHT_WORK/a $GRIDWRIGHT_UTIL/b"
     )
     launch = only(grid.run([sh(script, cores=2, memory="64MiB", name="asks")]).json)
     assert launch["ok"], launch
-    data, work, util, cores, memory, temporary, here, home = told.read_text().splitlines()
+    data, work, util, cores, memory, block, temporary, here, home = told.read_text().splitlines()
     assert Path(data) == grid.library("data")
     assert Path(work).parent.parent == grid.library("work")
     assert Path(util).parent.parent == grid.library("util")
-    assert (cores, memory) == ("2", str(64 * MIB))
+    assert (cores, memory, block) == ("2", str(64 * MIB), "65536")
     assert temporary == here == work
     assert home
     assert not Path(work).parent.exists()
@@ -249,7 +250,7 @@ def test_launches_do_not_see_each_others_files_and_leave_none(grid: Grid) -> Non
 def test_directories_are_kept_on_request_and_the_next_run_leaves_them(grid: Grid) -> None:
     ended = grid.run([sh("echo mine > table", name="job")], flags=["--keep"])
     assert ended.status == 0
-    (finding,) = ended.json["findings"]
+    (finding,) = ended.findings
     assert finding["name"] == "workload-kept"
     (table,) = grid.library("work").glob(f"{PREFIX}*/0001-job/table")
     assert str(table.parent.parent) in finding["text"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -12,29 +11,12 @@ from gridwright.workload.programs import registry
 from tests.support.command import Command
 from tests.support.workload import Grid, sh
 
-LOG = """\
-NOTE: PROCEDURE SORT used (Total process time):
-      real time           {seconds}.00 seconds
-      user cpu time       4.00 seconds
-      system cpu time     1.00 seconds
-      memory              2048.00k
-      Timestamp           11/21/2026 06:59:02 AM
-{error}
-NOTE: The SAS System used:
-      real time           {seconds}.00 seconds
-      user cpu time       4.00 seconds
-      system cpu time     1.00 seconds
-      memory              4096.00k
-      Timestamp           11/21/2026 06:59:02 AM
-"""
-
 
 @pytest.fixture
 def grid(tmp_path: Path, gridwright: Command) -> Grid:
     return Grid(tmp_path, gridwright)
 
 
-@pytest.mark.timeout(240)
 def test_each_of_the_nineteen_tests_is_right(grid: Grid) -> None:
     ended = grid.command("workload", grid.spec, "--matrix", "quick", "--scale", "tiny", "--json", seconds=200)
     document = ended.json
@@ -42,7 +24,7 @@ def test_each_of_the_nineteen_tests_is_right(grid: Grid) -> None:
     assert failed == []
     assert ended.status == 0, ended.err
     assert sorted(launch["test"] for launch in document["launches"]) == sorted(registry.NAMES)
-    assert document["met"] is True
+    assert document["met"] is None, "nothing is required of it"
     assert (document["matrix"], document["scale"], document["seed"]) == ("quick", "tiny", 1)
     assert document["data"]["made"] == document["data"]["tables"]
     for launch in document["launches"]:
@@ -71,6 +53,21 @@ def test_data_is_made_once_and_removed_on_request(grid: Grid) -> None:
     assert [*grid.library("data").iterdir()] == [other]
     again = grid.command("workload", "clean", grid.spec)
     assert (again.status, again.out) == (0, "nothing to remove\n")
+
+
+def test_tests_read_and_write_in_the_blocks_that_the_user_asks_for(grid: Grid) -> None:
+    for flags, block in ((["--block", "1MiB"], 1 << 20), ([], 64 << 10)):
+        ended = grid.run([{"test": "append"}], flags=["--scale", "tiny", *flags])
+        assert ended.status == 0, ended.err
+        assert ended.json["block_bytes"] == block
+        (launch,) = ended.json["launches"]
+        for library in ("data", "work"):
+            moved = launch["libraries"][library]
+            # Files are a few blocks long, and the last of each is shorter.
+            assert block / 4 < moved["read_bytes"] / moved["read_calls"] <= block
+    refused = grid.run([{"test": "append"}], flags=["--block", "5000"])
+    assert refused.status == 2
+    assert "--block" in refused.err
 
 
 def test_a_damaged_table_fails_the_launches_that_read_it(grid: Grid) -> None:
@@ -108,46 +105,6 @@ def test_the_same_without_json_is_a_table(grid: Grid) -> None:
     assert (entry["status"], entry["met"]) == ("complete", False)
 
 
-def test_logs_of_a_sites_own_are_judged_alike(gridwright: Command, tmp_path: Path) -> None:
-    (tmp_path / "nightly.log").write_text(LOG.format(seconds=10, error=""))
-    (tmp_path / "weekly.log").write_text(LOG.format(seconds=20, error="ERROR: Library WORK is full."))
-    good = gridwright("workload", "import", tmp_path / "nightly.log", "--node", "sas01", "--json")
-    assert good.status == 0, good.err
-    (launch,) = good.json["launches"]
-    assert (launch["test"], launch["node"], launch["real_s"]) == ("nightly", "sas01", 10.0)
-    assert launch["cpu_real_ratio"] == 0.5
-    assert good.json["met"] is True
-    both = gridwright("workload", "import", tmp_path / "nightly.log", tmp_path / "weekly.log", "--json")
-    assert both.status == 1, both.err
-    assert [launch["ok"] for launch in both.json["launches"]] == [True, False]
-    assert "Library WORK is full" in both.json["launches"][1]["reason"]
-    assert both.json["summary"]["real_s"] == 10.0
-    run = Path(both.json["run"])
-    assert {path.name for path in run.iterdir()} >= {
-        "run.json",
-        "workload.json",
-        "launches.parquet",
-        "report.html",
-    }
-    assert json.loads((run / "workload.json").read_text()) == both.json
-    assert "weekly" in (run / "report.html").read_text()
-    table = gridwright("workload", "import", tmp_path / "nightly.log")
-    assert table.status == 0
-    assert "nightly" in table.out
-
-
-def test_every_file_that_is_no_log_is_named(gridwright: Command, tmp_path: Path) -> None:
-    (tmp_path / "good.log").write_text(LOG.format(seconds=10, error=""))
-    (tmp_path / "notes.txt").write_text("no log\n")
-    (tmp_path / "empty.log").write_text("")
-    names = ("notes.txt", "empty.log", "missing.log")
-    ended = gridwright("workload", "import", *(tmp_path / name for name in ("good.log", *names)), "--json")
-    assert ended.status == 2
-    assert len(ended.json["problems"]) == 3
-    assert all(str(tmp_path / name) in ended.text for name in names)
-    assert not gridwright.runs.exists()
-
-
 def test_all_wrong_flags_are_told_at_once(grid: Grid) -> None:
     flags = (
         "--matrix quik --scale tinny --streams 0 --seed -1 --memory 1k --time-limit never --threads 0 --json"
@@ -169,15 +126,22 @@ def test_a_grid_without_the_libraries_is_refused(gridwright: Command, tmp_path: 
     assert "needs a library util" in ended.text
 
 
+def test_libraries_that_are_missing_are_made_and_said(grid: Grid) -> None:
+    grid.library("work").rmdir()
+    ended = grid.run([["true"]])
+    assert ended.status == 0, ended.err
+    assert str(grid.library("work")) in ended.err
+    assert grid.left() == []
+
+
 @pytest.mark.parametrize("name", ["work", "data"])
-def test_a_library_that_is_not_there_is_named(grid: Grid, name: str) -> None:
+def test_a_library_that_is_no_directory_is_named(grid: Grid, name: str) -> None:
     grid.library(name).rmdir()
+    grid.library(name).write_text("mine")
     ended = grid.run([{"test": "optimize"}], flags=["--scale", "tiny"])
-    assert ended.status == 3, ended.err
+    assert ended.status in (2, 3), ended.err
     assert str(grid.library(name)) in ended.text
-    assert ended.json["status"] == "failed"
-    assert ended.json["met"] is None
-    assert grid.left() == [] if name == "data" else True
+    assert grid.library(name).read_text() == "mine"
 
 
 def test_libraries_may_lie_in_directories_of_any_name(tmp_path: Path, gridwright: Command) -> None:

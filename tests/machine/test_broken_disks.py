@@ -1,4 +1,4 @@
-"""File systems that refuse, fill up or break: exit 3, library and path named, nothing left behind."""
+"""File systems that refuse, fill up, break or flatter: named, exit 3 where they fail, nothing left behind."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
+from gridwright.filesystems.mounts import describe_mount
 from gridwright.iotest.drive import drive
 from gridwright.iotest.engine import PhasePlan, StreamPlan
 from gridwright.iotest.options import IotestOptions
 from tests.support.command import Command, Ended, wait_until
 from tests.support.disks import AS_NOBODY, loop_mount, other_mount, run, visible
 from tests.support.skips import needs
+from tests.support.workload import Grid
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20
@@ -59,6 +61,22 @@ def test_a_size_that_does_not_fit_is_refused_before_it_writes(gridwright: Comman
     refused(ended, disk, "no space is left for the test (ENOSPC)")
     assert ended.json["libraries"][0]["phases"] == []
     assert visible(disk) == []
+
+
+def test_a_library_that_fails_does_not_keep_the_others_from_being_tested(
+    gridwright: Command, disk: Path, tmp_path: Path
+) -> None:
+    roots = {"data": disk, "work": tmp_path / "disk"}
+    for name, root in roots.items():
+        (root / name).mkdir(parents=True)
+    ended = gridwright(
+        "iotest", Grid.write_spec(tmp_path, roots), "--size", "80MiB", "--streams", "1", "--json"
+    )
+    assert ended.status == 3, ended.err
+    assert "library data" in ended.err
+    assert "no space is left for the test (ENOSPC)" in ended.err
+    assert ended.json["status"] == "failed"
+    assert [lib["library"] for lib in ended.json["libraries"] if lib["phases"]] == ["work"]
 
 
 @pytest.mark.parametrize("engine", ["buffered", "direct"])
@@ -205,7 +223,8 @@ def test_memory_is_called_memory_and_its_reads_do_not_count(
     document = ended.json
     assert document["status"] == "complete"
     assert document["met"] is None
-    assert {finding["name"] for finding in document["findings"]} == {"memory-backed", "cached"}
+    names = {finding["name"] for finding in document["findings"]}
+    assert names - {"disturbed"} == {"memory-backed", "cached"}
     read = document["libraries"][0]["phases"][1]
     assert read["cached"] is True
     assert read["cached_fraction"] > 0.9
@@ -232,3 +251,26 @@ def test_other_file_systems_work(gridwright: Command, tmp_path: Path, kind: str)
             assert ended.status == 0, ended.err
             assert ended.json["libraries"][0]["device"]["filesystem_type"] == kind
         assert visible(library) == []
+
+
+def test_a_read_that_the_host_file_s_memory_can_answer_does_not_count(
+    gridwright: Command, disk: Path
+) -> None:
+    """Direct reads pass the page cache of the file system by, and not that of a loop device's host file."""
+    device = describe_mount(disk).device
+    assert device is not None
+
+    def read_of(passing_by: str) -> tuple[bool, list[str]]:
+        run("losetup", f"--direct-io={passing_by}", f"/dev/{device}")
+        ended = gridwright(
+            "iotest", "--directory", disk, "--engine", "direct", "--streams", "1", "--size", "16MiB",
+            "--allow-disturbed", "--json",
+        )  # fmt: skip
+        (read,) = (each for each in ended.json["libraries"][0]["phases"] if each["op"] == "read")
+        found = [each["text"] for each in ended.json["findings"] if each["name"] == "host-file-cache"]
+        return read["cached"], found
+
+    cached, found = read_of("off")
+    assert cached
+    assert any("were in this machine's page cache when reading began" in text for text in found), found
+    assert read_of("on") == (False, [])

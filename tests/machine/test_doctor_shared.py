@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import site
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +14,10 @@ import pytest
 
 from gridwright.doctor.probes.node import PREFIX
 from tests.support.command import Command, wait_until
+from tests.support.doctor_lab import TRIALS, checks, examined, in_library, named
 from tests.support.lab import Lab, up
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.root
 
 SPEC = """\
 name: doctorshared
@@ -27,14 +30,6 @@ filesystems:
 libraries: {data: {}}
 scheduler: {type: ssh}
 """
-TRIALS = (
-    "not-seen-by-others",
-    "read-after-write",
-    "rename-unseen",
-    "flock-alone",
-    "fcntl-alone",
-    "append-torn",
-)
 
 
 @pytest.fixture(scope="module")
@@ -44,28 +39,6 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     spec.write_text(SPEC)
     with up(Lab(Command(place), spec, "doctorshared")) as lab:
         yield lab
-
-
-def checks(lab: Lab) -> tuple[int, list[Any]]:
-    ended = lab.command("doctor", lab.spec, "--json")
-    return ended.status, ended.json["checks"]
-
-
-def named(found: list[Any], *names: str, ok: bool) -> dict[str, str]:
-    return {each["name"]: each["nodes"] for each in found if each["name"] in names and each["ok"] is ok}
-
-
-def in_library(lab: Lab) -> list[str]:
-    return lab.exec("compute1", "find", "/mnt/grid/data", "-mindepth", "1").out.split()
-
-
-def test_nodes_of_a_sound_file_system_pass_every_trial_and_leave_nothing(lab: Lab) -> None:
-    status, found = checks(lab)
-    assert status == 0, [each for each in found if not each["ok"]]
-    assert named(found, *TRIALS, ok=False) == {}
-    assert named(found, *TRIALS, ok=True) == dict.fromkeys(TRIALS, "compute[1-3]")
-    assert all(each["applies"] for each in found if each["name"] in TRIALS)
-    assert in_library(lab) == []
 
 
 def test_a_doctor_that_is_killed_leaves_nothing(lab: Lab) -> None:
@@ -133,3 +106,31 @@ def test_servers_that_are_gone_are_named_by_the_head_node_and_hang_nobody(lab: L
     assert status == 1
     assert named(found, "library-hangs", ok=False) == {"library-hangs": "compute[1-3]"}
     assert named(found, "master-silent", ok=False) == {"master-silent": ""}
+
+
+def test_a_dead_node_is_named(lab: Lab) -> None:
+    assert lab.fault("power-off", "compute2").status == 0
+    try:
+        ended, wrong = examined(lab.command, lab.spec)
+    finally:
+        assert lab.fault("power-on", "compute2").status == 0
+    assert ended.status == 1
+    assert [each["nodes"] for each in wrong["node-silent"]] == ["compute2"]
+
+
+def test_a_clock_five_minutes_off_is_named(lab: Lab) -> None:
+    """Nodes of a lab share the kernel's clock: on one of them Python is made to read it wrong."""
+    # A line of a .pth file that begins with import is run at every start of Python (site).
+    started = next(Path(site.getsitepackages()[0]).glob("*.pth"))
+    text = f"{started.read_text()}\nimport time; time.time = lambda right=time.time: right() - 300\n"
+    write = "import pathlib, sys; pathlib.Path(sys.argv[1]).write_text(sys.argv[2])"
+    assert lab.exec("compute3", sys.executable, "-c", write, "/run/clock.pth", text).status == 0
+    assert lab.exec("compute3", "mount", "--bind", "/run/clock.pth", str(started)).status == 0
+    try:
+        ended, wrong = examined(lab.command, lab.spec)
+    finally:
+        assert lab.exec("compute3", "umount", str(started)).status == 0
+    assert ended.status == 1
+    (clock,) = wrong["clock-wrong"]
+    assert clock["nodes"] == "compute3"
+    assert clock["found"].endswith("s behind")

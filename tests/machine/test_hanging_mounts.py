@@ -23,7 +23,7 @@ from tests.support.command import Command
 from tests.support.disks import loop_mount, run, unmount, visible
 from tests.support.skips import needs
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.root
 
 
 class Watcher:
@@ -35,7 +35,7 @@ class Watcher:
 
     def take(self, event: IotestEvent) -> None:
         self.events.append(event)
-        if IOTEST_EVENTS.name(event) == self._on and self._act:
+        if IOTEST_EVENTS.plain(event)["event"] == self._on and self._act:
             act, self._act = self._act, None
             act()
 
@@ -208,7 +208,7 @@ def test_the_library_after_a_hanging_one_is_still_tested(
     options = IotestOptions(size_bytes=1 << 20, phases=("write",))
     status = Session([watcher], logs, threading.Event()).run(targets, options)
     assert status == ExitStatus.ENVIRONMENT
-    assert [event.record().status for event in watcher.events if isinstance(event, PhaseDone)] == ["complete"]
+    assert [event.phase.status for event in watcher.events if isinstance(event, PhaseDone)] == ["complete"]
     assert visible(other) == []
 
 

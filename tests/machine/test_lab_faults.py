@@ -1,4 +1,4 @@
-"""What breaks on a lab under iotest: servers die for seconds, and a mount is gone."""
+"""What breaks on a lab: servers die, under iotest and without it; a mount is gone; a node was off."""
 
 from __future__ import annotations
 
@@ -10,21 +10,26 @@ from typing import Any
 
 import pytest
 
+from gridwright.filesystems.health import Condition
+from gridwright.filesystems.moosefs.health import health
+from gridwright.providers.lab import faults
+from gridwright.providers.lab.node import Node, nodes_of
 from tests.support.command import Command, Running, wait_until
-from tests.support.lab import Lab, up
+from tests.support.lab import Lab, on, printed, up
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.root
 
-SPEC = """\
-name: faults
+NAME, MASTER = "faults", "storage1"
+SPEC = f"""\
+name: {NAME}
 provider: lab
-lab: {network: 10.84.0.0/24}
+lab: {{network: 10.84.0.0/24}}
 nodes:
-  compute: {count: 3, cores: 2, memory: 1 GiB}
+  compute: {{count: 3, cores: 2, memory: 1 GiB}}
 filesystems:
-  shared: {type: moosefs, path: /mnt/grid, servers: 2, copies: 2}
-libraries: {data: {}}
-scheduler: {type: slurm}
+  shared: {{type: moosefs, path: /mnt/grid, servers: 2, copies: 2}}
+libraries: {{data: {{}}}}
+scheduler: {{type: slurm}}
 """
 NODES = ("compute1", "compute2", "compute3")
 
@@ -34,7 +39,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     place = tmp_path_factory.mktemp("faults")
     spec = place / "faults.yaml"
     spec.write_text(SPEC)
-    with up(Lab(Command(place), spec, "faults")) as lab:
+    with up(Lab(Command(place), spec, NAME)) as lab:
         yield lab
 
 
@@ -105,3 +110,48 @@ def test_the_doctor_of_a_proof_sees_what_is_wrong(lab: Lab, tmp_path: Path) -> N
     missing = [each for each in document["doctor"] if each["name"] == "library-missing"]
     assert [each["nodes"] for each in missing] == [["compute2"]]
     assert document["met"] is not True
+
+
+@pytest.fixture
+def nodes(lab: Lab) -> dict[str, Node]:
+    return dict(nodes_of(faults.record_of(lab.name)))
+
+
+def test_a_killed_chunk_server_is_seen_and_the_data_are_still_there(nodes: dict[str, Node]) -> None:
+    content = b"guarded" * 100_000
+    printed(nodes["compute1"].run(["dd", "of=/mnt/grid/guarded", "bs=64k", "conv=fsync"], stdin=content))
+    on(nodes["storage2"], "pkill", "-9", "mfschunkserver")
+    away = wait_until(
+        lambda: found if (found := health(nodes["controller"].run, MASTER)).findings else None,
+        seconds=20,
+        what="a finding",
+        last=lambda: health(nodes["controller"].run, MASTER),
+    )
+    assert away.condition is Condition.DEGRADED
+    assert "server-away" in {each.name for each in away.findings}
+    assert nodes["compute2"].run(["cat", "/mnt/grid/guarded"]).stdout == content
+    faults.power_off(NAME, "storage2")
+    faults.power_on(NAME, "storage2")
+    wait_until(
+        lambda: True if health(nodes["controller"].run, MASTER).condition is Condition.HEALTHY else None,
+        seconds=200,
+        what="a healthy file system",
+        last=lambda: health(nodes["controller"].run, MASTER),
+    )
+
+
+def test_a_dead_master_is_said_within_its_time_and_comes_back_with_its_data(nodes: dict[str, Node]) -> None:
+    content = b"remembered" * 1000
+    printed(nodes["compute1"].run(["dd", "of=/mnt/grid/remembered", "conv=fsync"], stdin=content))
+    faults.power_off(NAME, MASTER)
+    found = health(nodes["controller"].run, MASTER)
+    assert found.condition is Condition.SILENT
+    assert [each.name for each in found.findings] == ["master-silent"]
+    faults.power_on(NAME, MASTER)
+    assert nodes["compute3"].run(["cat", "/mnt/grid/remembered"], timeout_s=60).stdout == content
+
+
+def test_a_node_that_is_powered_on_again_takes_jobs(nodes: dict[str, Node]) -> None:
+    faults.power_off(NAME, "compute2")
+    faults.power_on(NAME, "compute2")
+    assert on(nodes["controller"], "srun", "-w", "compute2", "hostname", seconds=60) == "compute2\n"

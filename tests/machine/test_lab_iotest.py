@@ -15,7 +15,7 @@ from gridwright.providers.lab.places import LABS
 from tests.support.command import Command, Ended, Running, wait_until
 from tests.support.lab import Lab, nodes_only, up
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.root
 
 SPEC = """\
 name: iolab

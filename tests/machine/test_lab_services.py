@@ -2,69 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from gridwright.commands import CommandOutput
 from gridwright.filesystems.health import Condition
 from gridwright.filesystems.moosefs.health import health, master_of_mount, traffic
-from gridwright.providers.caller import Caller
-from gridwright.providers.lab import faults
-from gridwright.providers.lab.down import down
+from gridwright.providers.lab.faults import record_of
 from gridwright.providers.lab.node import Node, nodes_of
 from gridwright.providers.lab.record import LabRecord
-from gridwright.providers.lab.up import up
-from gridwright.spec.load import parse_spec
 from tests.support.command import wait_until
+from tests.support.lab import Lab, on, printed
 from tests.support.skips import no_such_kernel
 
 pytestmark = pytest.mark.root
 
-NAME = "svc-test"
-SPEC = f"""
-name: {NAME}
-provider: lab
-lab: {{network: 10.79.9.0/24}}
-nodes:
-  compute: {{count: 3, cores: 4, memory: 1 GiB}}
-filesystems:
-  shared: {{type: moosefs, path: /mnt/grid, servers: 3, copies: 2}}
-scheduler:
-  type: slurm
-  queues:
-    batch: {{}}
-    narrow: {{cores: 3, priority: 5}}
-    short: {{time: 60s}}
-"""
 MASTER = "storage1"
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[LabRecord]:
-    spec = parse_spec(SPEC)
-    down(NAME)
-    result = up(spec, Caller(print))
-    try:
-        yield result.record
-    finally:
-        down(NAME)
+def lab(common_lab: Lab) -> LabRecord:
+    return record_of(common_lab.name)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def nodes(lab: LabRecord) -> dict[str, Node]:
-    return dict(nodes_of(faults.record_of(NAME)))
-
-
-def text(answer: CommandOutput) -> str:
-    """What a command printed that has to succeed."""
-    assert answer.status == 0, answer.stderr.decode(errors="replace")
-    return answer.stdout.decode()
-
-
-def on(node: Node, *command: str, seconds: float = 30.0) -> str:
-    return text(node.run(command, timeout_s=seconds))
+    return dict(nodes_of(lab))
 
 
 def queue_is_idle(nodes: dict[str, Node]) -> None:
@@ -143,12 +104,14 @@ def test_every_node_reaches_every_node_by_ssh_without_a_question(nodes: dict[str
     assert len(everywhere.splitlines()) == 6
 
 
-def test_secrets_are_the_same_on_all_nodes_and_for_root_alone(nodes: dict[str, Node], lab: LabRecord) -> None:
+def test_secrets_are_the_same_on_all_nodes_and_for_root_alone(
+    nodes: dict[str, Node], common_lab: Lab
+) -> None:
     keys = {nodes[name].read("/etc/munge/munge.key") for name in ("controller", "compute1", "compute3")}
     assert len(keys) == 1
     assert on(nodes["compute1"], "stat", "-c", "%a %U", "/etc/munge/munge.key") == "400 munge\n"
     assert on(nodes["compute1"], "stat", "-c", "%a", "/root/.ssh/id_ed25519") == "600\n"
-    secrets = Path(f"/var/lib/gridwright/labs/{NAME}/secrets")
+    secrets = common_lab.record.parent / "secrets"
     assert secrets.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o077 for path in secrets.iterdir()} == {0}
 
@@ -157,7 +120,7 @@ def test_what_one_node_wrote_another_reads_at_once(nodes: dict[str, Node]) -> No
     for round_ in range(5):
         writer, reader = (nodes[f"compute{1 + (round_ + step) % 3}"] for step in (0, 1))
         content = f"round {round_}".encode() * 10_000
-        text(writer.run(["dd", "of=/mnt/grid/work/shared", "bs=64k", "conv=fsync"], stdin=content))
+        printed(writer.run(["dd", "of=/mnt/grid/work/shared", "bs=64k", "conv=fsync"], stdin=content))
         assert reader.run(["cat", "/mnt/grid/work/shared"]).stdout == content
 
 
@@ -182,43 +145,3 @@ def test_the_file_system_tells_how_it_is(nodes: dict[str, Node]) -> None:
     mounts = on(nodes["compute1"], "cat", "/proc/mounts").splitlines()
     (source,) = [line.split()[0] for line in mounts if " /mnt/grid " in line]
     assert master_of_mount(source) == MASTER
-
-
-def test_a_killed_chunk_server_is_seen_and_the_data_are_still_there(nodes: dict[str, Node]) -> None:
-    content = b"guarded" * 100_000
-    text(nodes["compute1"].run(["dd", "of=/mnt/grid/work/guarded", "bs=64k", "conv=fsync"], stdin=content))
-    on(nodes["storage3"], "pkill", "-9", "mfschunkserver")
-    away = wait_until(
-        lambda: found if (found := health(nodes["controller"].run, MASTER)).findings else None,
-        seconds=20,
-        what="a finding",
-        last=lambda: health(nodes["controller"].run, MASTER),
-    )
-    assert away.condition is Condition.DEGRADED
-    assert "server-away" in {each.name for each in away.findings}
-    assert nodes["compute2"].run(["cat", "/mnt/grid/work/guarded"]).stdout == content
-    faults.power_off(NAME, "storage3")
-    faults.power_on(NAME, "storage3")
-    wait_until(
-        lambda: True if health(nodes["controller"].run, MASTER).condition is Condition.HEALTHY else None,
-        seconds=60,
-        what="a healthy file system",
-        last=lambda: health(nodes["controller"].run, MASTER),
-    )
-
-
-def test_a_dead_master_is_said_within_its_time_and_comes_back_with_its_data(nodes: dict[str, Node]) -> None:
-    content = b"remembered" * 1000
-    text(nodes["compute1"].run(["dd", "of=/mnt/grid/work/remembered", "conv=fsync"], stdin=content))
-    faults.power_off(NAME, MASTER)
-    found = health(nodes["controller"].run, MASTER)
-    assert found.condition is Condition.SILENT
-    assert [each.name for each in found.findings] == ["master-silent"]
-    faults.power_on(NAME, MASTER)
-    assert nodes["compute3"].run(["cat", "/mnt/grid/work/remembered"], timeout_s=60).stdout == content
-
-
-def test_a_node_that_is_powered_on_again_takes_jobs(nodes: dict[str, Node]) -> None:
-    faults.power_off(NAME, "compute2")
-    faults.power_on(NAME, "compute2")
-    assert on(nodes["controller"], "srun", "-w", "compute2", "hostname", seconds=60) == "compute2\n"

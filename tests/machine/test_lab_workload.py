@@ -14,7 +14,7 @@ from tests.support.command import Command, Running, wait_until
 from tests.support.lab import Lab, up
 from tests.support.workload import sh
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.root
 
 SPEC = """\
 name: wllab
@@ -80,6 +80,32 @@ def test_data_are_made_and_removed_on_the_nodes(lab: Lab, tmp_path: Path) -> Non
     assert lab.exec("compute3", "ls", "/mnt/grid/data").out.strip() == ""
 
 
+def test_profiles_are_replayed_as_jobs_of_the_grid(lab: Lab, tmp_path: Path) -> None:
+    """Where the libraries are, and the files that a replay reads, only the nodes see."""
+    matrix = tmp_path / "matrix.json"
+    steps = [
+        sh(
+            "dd if=/dev/zero of=$GRIDWRIGHT_WORK/t bs=1M count=8 conv=fsync; rm $GRIDWRIGHT_WORK/t",
+            name="write",
+        )
+    ]
+    matrix.write_text(json.dumps({"name": "own", "streams": [steps, [sh("true", name="brief")]]}))
+    with start(lab, "--matrix", matrix) as running:
+        ran = running.end(120)
+    assert ran.status == 0, ran.err
+    logs = sorted((Path(ran.json["run"]) / "logs").glob("0*.log"))
+    assert lab.command("workload", "import", *logs).status == 0
+    profiles = tmp_path / "own.json"
+    assert lab.command("workload", "profile", "last", profiles).status == 0
+    replayed = lab.command("workload", "replay", profiles, lab.spec, "--scale", "tiny", "--json", seconds=150)
+    assert replayed.status == 0, replayed.err
+    launches = replayed.json["launches"]
+    assert sorted(launch["test"] for launch in launches) == ["brief", "write"]
+    assert all(launch["ok"] and launch["job"] and launch["node"].startswith("compute") for launch in launches)
+    assert {row["test"] for row in replayed.json["replayed"]} == {"brief", "write"}
+    assert left(lab, "compute1") == ""
+
+
 def test_the_workload_survives_a_node_that_is_powered_off(lab: Lab) -> None:
     with start(lab, "--matrix", "quick", "--streams", "2") as running:
         lost = node_of_first(lab, "logistic")
@@ -87,7 +113,7 @@ def test_the_workload_survives_a_node_that_is_powered_off(lab: Lab) -> None:
         ended = running.end(240)
     document = ended.json
     assert ended.status == 0, ended.err
-    assert document["met"] is True
+    assert document["summary"]["failed"] == 0
     assert len(document["launches"]) == 19
     assert [launch["reason"] for launch in document["launches"] if not launch["ok"]] == []
     again = [launch for launch in document["launches"] if launch["restarts"]]

@@ -9,14 +9,16 @@ from pathlib import Path
 import pytest
 
 from gridwright.commands import run_here
+from gridwright.filesystems import kind_of
+from gridwright.filesystems.counters import traffic
 from gridwright.filesystems.health import Condition
-from gridwright.filesystems.local.counters import disk_traffic, read_counts
 from gridwright.filesystems.local.health import health, what_is_below
+from gridwright.filesystems.local.model import LocalFileSystem
 from gridwright.units import Bytes
 from tests.support.disks import loop_mount, run
 from tests.support.hanging_mount import hanging_mount
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.root
 
 MIB = Bytes(2**20)
 
@@ -51,13 +53,16 @@ def test_what_was_written_is_counted_on_its_device(tmp_path: Path) -> None:
     with loop_mount(tmp_path, mib=64) as disk:
         below = what_is_below(str(disk))
         assert below is not None
-        before = read_counts()
+        local = LocalFileSystem.model_validate({"type": "local", "path": disk})
+        read = kind_of(local).counters(local, run_here, str(disk / "library"))
+        assert read is not None
+        before = read()
         with (disk / "file").open("wb") as file:
             file.write(bytes(16 * MIB))
         run("sync", "-f", disk / "file")
         time.sleep(0.05)
-        moved = {each.traffic.target: each for each in disk_traffic(before, read_counts())}
-        found = moved[below.disks[0].name].traffic
+        (found,) = traffic(before, read())
+        assert found.target == below.disks[0].name
         assert 16 * MIB <= found.written_bytes < 24 * MIB
         assert found.seconds < 60
 

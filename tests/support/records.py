@@ -7,9 +7,13 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from gridwright.messages import plain, typed
 from gridwright.runs.directory import RunDirectory, read_event
-from gridwright.runs.records import LibraryRecord, PhaseRecord
-from gridwright.runs.workload_record import LaunchRecord, TestSummary, WorkloadRecord, WorkloadSummary
+from gridwright.runs.launch_record import LaunchRecord
+from gridwright.runs.phase_record import PhaseRecord
+from gridwright.runs.records import LibraryRecord
+from gridwright.runs.samples import SampleRow
+from gridwright.runs.workload_record import TestSummary, WorkloadRecord, WorkloadSummary
 
 ASKED: dict[str, Any] = {
     "engine": "buffered",
@@ -60,7 +64,7 @@ def phase_fields(op: str, *, per_core: float | None = 100e6, cores: int = 2, **o
 
 
 def phase_record(op: str, **own: Any) -> PhaseRecord:
-    return PhaseRecord.model_validate(phase_fields(op, **own))
+    return typed(phase_fields(op, **own), PhaseRecord)
 
 
 def library_record(
@@ -175,7 +179,7 @@ def launch_record(number: int = 1, test: str = "io_sort", **own: Any) -> LaunchR
         "exit_status": 0,
         "ok": True,
     }
-    return LaunchRecord.model_validate(values | own)
+    return typed(plain(values | own), LaunchRecord)
 
 
 _LAUNCH_TIMES = {"real_s": 20.0, "user_s": 14.0, "system_s": 4.0}
@@ -282,3 +286,8 @@ def workload_sample(second: int, library: str = "work", node: str = "grid-01", *
         "device_written_bytes": None,
         "launches_running": 8,
     } | own
+
+
+def workload_row(second: int, library: str = "work", node: str = "grid-01", **own: Any) -> SampleRow:
+    """The same as a row of the samples."""
+    return SampleRow(**workload_sample(second, library, node, **own))

@@ -5,15 +5,16 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Iterator
-from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "src" / "gridwright"
+from tests.support.source_names import MODULES, SOURCE
 
 MAY_IMPORT: dict[str, frozenset[str]] = {
     "units": frozenset(),
     "errors": frozenset(),
     "machine": frozenset(),
+    "bounded": frozenset(),
     "messages": frozenset(),
+    "kernel_files": frozenset(),
     "commands": frozenset({"errors"}),
     "yamltext": frozenset(),
     "spec": frozenset({"yamltext"}),
@@ -28,8 +29,9 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "schedulers": frozenset({"yamltext", "spec", "services"}),
     "grid": frozenset({"yamltext", "spec", "schedulers", "providers"}),
     "runs": frozenset({"spec"}),
-    "iotest": frozenset({"spec", "filesystems", "grid", "runs", "_native"}),
-    "workload": frozenset({"yamltext", "spec", "filesystems", "grid", "schedulers", "runs"}),
+    "disturbance": frozenset({"runs"}),
+    "iotest": frozenset({"spec", "disturbance", "filesystems", "grid", "runs", "_native"}),
+    "workload": frozenset({"yamltext", "spec", "disturbance", "filesystems", "grid", "schedulers", "runs"}),
     "prove": frozenset({"spec", "doctor", "iotest", "workload", "runs", "report"}),
     "report": frozenset({"filesystems", "runs", "model", "plan"}),
     "providers": frozenset(
@@ -39,34 +41,27 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
         }
     ),
 }
-"""Every room also imports units, errors, machine, commands and messages; cli imports all."""
-FOR_ALL = frozenset({"units", "errors", "machine", "commands", "messages", "__init__"})
+"""Every room also imports units, errors, machine, bounded, kernel_files, commands and messages; cli all."""
+FOR_ALL = frozenset(
+    {"units", "errors", "machine", "bounded", "commands", "messages", "kernel_files", "__init__"}
+)
 
 LONGEST_FUNCTION = 60
 LONGEST_FILE = 400
 FORBIDDEN_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "manager", "misc"})
 
 
-def modules() -> list[Path]:
-    return sorted(SOURCE.rglob("*.py"))
+def room(module: str) -> str:
+    return module.partition("/")[0].removesuffix(".py")
 
 
-@functools.cache
-def tree(module: Path) -> ast.Module:
-    return ast.parse(module.read_text())
-
-
-def room(module: Path) -> str:
-    return module.relative_to(SOURCE).parts[0].removesuffix(".py")
-
-
-def imported(module: Path) -> Iterator[tuple[int, str]]:
-    """Line and dotted name of every import of the package, wherever in the module it stands."""
-    for node in ast.walk(tree(module)):
+def imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of every import of a module, wherever it stands."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{module}:{node.lineno}: a relative import hides its room"
+            assert node.level == 0, f"line {node.lineno}: a relative import hides its room"
             for alias in node.names:
                 # `from gridwright import x` names a room, a module or a name of the package.
                 yield node.lineno, f"{node.module}.{alias.name}"
@@ -79,8 +74,8 @@ def room_edges() -> list[tuple[str, str, str]]:
 
 
 def _room_edges() -> Iterator[tuple[str, str, str]]:
-    for module in modules():
-        for line, name in imported(module):
+    for module, tree in MODULES.items():
+        for line, name in imported(tree):
             parts = name.split(".")
             if parts[0] != "gridwright":
                 continue
@@ -88,16 +83,16 @@ def _room_edges() -> Iterator[tuple[str, str, str]]:
             is_room = (SOURCE / named).is_dir() or (SOURCE / f"{named}.py").is_file() or named == "_native"
             other = named if is_room else "__init__"
             if other != room(module):
-                yield f"{module.relative_to(SOURCE)}:{line}", room(module), other
+                yield f"{module}:{line}", room(module), other
 
 
 def test_there_is_something_to_check() -> None:
-    assert len(modules()) > 30
+    assert len(MODULES) > 30
     assert len(room_edges()) > 60
 
 
 def test_every_room_is_in_the_table() -> None:
-    found = {room(module) for module in modules()} - {"cli", "__init__"}
+    found = {room(module) for module in MODULES} - {"cli", "__init__"}
     assert found <= set(MAY_IMPORT), f"rooms that the table does not know: {found - set(MAY_IMPORT)}"
 
 
@@ -135,12 +130,12 @@ def test_one_module_imports_the_native_part() -> None:
 
 
 def long_functions() -> Iterator[str]:
-    for module in modules():
-        for node in ast.walk(tree(module)):
+    for module, tree in MODULES.items():
+        for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 if lines > LONGEST_FUNCTION:
-                    yield f"{module.relative_to(SOURCE)}:{node.lineno}: {node.name} has {lines} lines"
+                    yield f"{module}:{node.lineno}: {node.name} has {lines} lines"
 
 
 def test_no_function_is_long() -> None:
@@ -148,41 +143,27 @@ def test_no_function_is_long() -> None:
 
 
 def test_no_file_is_long() -> None:
-    lengths = {str(m.relative_to(SOURCE)): len(m.read_text().splitlines()) for m in modules()}
+    lengths = {name: len((SOURCE / name).read_text().splitlines()) for name in MODULES}
     assert {name: lines for name, lines in lengths.items() if lines > LONGEST_FILE} == {}
 
 
 def test_no_file_is_a_drawer_for_everything() -> None:
-    assert [m for m in modules() if m.stem in FORBIDDEN_NAMES or m.parent.name in FORBIDDEN_NAMES] == []
+    assert [m for m in MODULES if FORBIDDEN_NAMES & {*m.removesuffix(".py").split("/")}] == []
 
 
 def test_every_module_says_what_it_is_for() -> None:
-    assert [module for module in modules() if not ast.get_docstring(tree(module))] == []
-
-
-def module_names() -> dict[str, Path]:
-    """Every module by its dotted name; a package by its `__init__`."""
-    parts = {module: module.relative_to(SOURCE.parent).with_suffix("").parts for module in modules()}
-    return {".".join(each[:-1] if each[-1] == "__init__" else each): path for path, each in parts.items()}
+    assert [module for module, tree in MODULES.items() if not ast.get_docstring(tree)] == []
 
 
 def import_graph() -> dict[str, set[str]]:
-    """What each module imports when it runs, at its beginning or later; types alone make no circle."""
-    names = module_names()
-    graph: dict[str, set[str]] = {}
-    for name, path in names.items():
-        tree = ast.parse(path.read_text())
-        for branch in [each for each in ast.walk(tree) if isinstance(each, ast.If)]:
-            if isinstance(branch.test, ast.Name) and branch.test.id == "TYPE_CHECKING":
-                branch.body = []
-        found: set[str] = set()
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                found |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                for alias in node.names:
-                    full = f"{node.module}.{alias.name}"
-                    found.add(full if full in names else node.module)
+    """What each module imports, at its beginning or later, and what it imports for types alone."""
+    names = {
+        f"gridwright/{path}".removesuffix(".py").removesuffix("/__init__").replace("/", "."): tree
+        for path, tree in MODULES.items()
+    }
+    graph = {}
+    for name, tree in names.items():
+        found = {full if full in names else full.rpartition(".")[0] for _, full in imported(tree)}
         graph[name] = (found & names.keys()) - {name}
     return graph
 
@@ -210,10 +191,9 @@ SHIPPED = ("node_programs/scratch/", "providers/aws/claim/", "providers/aws/boot
 
 def test_a_name_of_a_class_stands_for_one_thing() -> None:
     places: dict[tuple[str, str], list[str]] = {}
-    for module in modules():
-        where = module.relative_to(SOURCE).as_posix()
+    for where, tree in MODULES.items():
         program = next((each for each in SHIPPED if where.startswith(each)), "")
-        for node in ast.walk(ast.parse(module.read_text())):
+        for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault((program, node.name), []).append(where)
     assert len(places) > 400

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.messages import MessageError, Messages, decode, encode, plain, typed
+from gridwright.messages import LEFT_OUT, Extensible, MessageError, Messages, decode, encode, plain, typed
 
 
 class Point(NamedTuple):
@@ -49,6 +49,14 @@ class Order:
 @dataclass(frozen=True, slots=True)
 class Stop:
     id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Record(Extensible):
+    class_: str
+    parts: list[Part] = field(default_factory=list, metadata=LEFT_OUT)
+    node: str | None = field(default=None, metadata=LEFT_OUT)
+    count: int | None = None
 
 
 ORDERS: Messages[Order | Stop] = Messages("do", {"order": Order, "stop": Stop})
@@ -155,3 +163,22 @@ def test_what_was_not_declared_is_not_sent() -> None:
 def test_what_is_nested_too_deep_to_be_read_is_no_message() -> None:
     with pytest.raises(MessageError, match="it is no JSON"):
         decode("[" * 200_000, dict)
+
+
+def test_a_record_of_another_release_keeps_what_is_not_known() -> None:
+    written = {"class": "io", "count": 0, "weather": {"sky": "blue"}, "more": 1}
+    record = typed(written, Record)
+    assert record == Record("io", count=0, more={"weather": {"sky": "blue"}, "more": 1})
+    assert plain(record) == json.loads(encode(record)) == written
+    with pytest.raises(MessageError, match="class: it is missing"):
+        typed({"class_": "io"}, Record)
+
+
+def test_a_field_that_says_nothing_may_be_left_out() -> None:
+    assert plain(Record("io")) == {"class": "io", "count": None}
+    assert plain(Record("io", [Part("a")], "n1")) == {
+        "class": "io",
+        "count": None,
+        "parts": [{"name": "a", "size": None}],
+        "node": "n1",
+    }

@@ -120,6 +120,10 @@ def test_durations(text: str, seconds: float) -> None:
             '"1e3" has an exponent',
             "write the number out, or use a larger unit: 64 KiB or 12 TiB",
         ),
+        (Bytes.parse, "8", '"8" has no unit', "write 8 GB (10^9 bytes) or 8 GiB (2^30 bytes)"),
+        (Bytes.parse, 8, '"8" has no unit', "write 8 GB (10^9 bytes) or 8 GiB (2^30 bytes)"),
+        (Bytes.parse, 1.5, '"1.5" has no unit', "write 1.5 GB (10^9 bytes) or 1.5 GiB (2^30 bytes)"),
+        (Bytes.parse, "65536", '"65536" has no unit', "write 64 KiB if bytes are meant"),
         (Bytes.parse, True, "a size is wanted, and a bool is given", "write a size such as 64 KiB or 12 TiB"),
         (
             Rate.parse,

@@ -33,6 +33,7 @@ pub struct StreamConfig {
     /// What it does.
     pub role: Role,
     /// Its file, or its directory for metadata.
+    #[serde(with = "crate::path_text")]
     pub path: PathBuf,
     /// The number stamped into its blocks.
     pub file: u64,

@@ -10,6 +10,7 @@ pub struct Failure {
     /// The operation: `open`, `write`, `read`, `fsync`, …
     pub op: &'static str,
     /// The file.
+    #[serde(with = "crate::path_text")]
     pub path: PathBuf,
     /// Where in the file, if the call had a place.
     pub offset: Option<u64>,
@@ -37,6 +38,7 @@ impl Failure {
 #[derive(Debug, Clone, Serialize, PartialEq, Eq)]
 pub struct Mismatch {
     /// The file.
+    #[serde(with = "crate::path_text")]
     pub path: PathBuf,
     /// Offset of the first wrong byte.
     pub offset: u64,

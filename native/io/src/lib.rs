@@ -12,6 +12,7 @@ pub mod gate;
 pub mod metadata;
 pub mod null;
 pub mod outcome;
+pub mod path_text;
 pub mod pattern;
 pub mod phase;
 pub mod positioned;

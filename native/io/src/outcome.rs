@@ -178,6 +178,7 @@ impl Tally {
 #[derive(Debug, Serialize)]
 pub struct StreamOutcome {
     role: &'static str,
+    #[serde(with = "crate::path_text")]
     path: PathBuf,
     bytes: u64,
     seconds: f64,

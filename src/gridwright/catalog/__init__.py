@@ -5,6 +5,7 @@ from gridwright.catalog.facts import MeasuredRate, Source
 from gridwright.catalog.instances import Ebs, InstanceStore, InstanceType, Network, StoreMeasured
 from gridwright.catalog.load import load_catalog
 from gridwright.catalog.managed import ManagedDeployment, Tier
+from gridwright.catalog.offers import ManagedOffer
 from gridwright.catalog.prices import Price
 from gridwright.catalog.services import ServicePrices
 from gridwright.catalog.volumes import VolumeLimits, VolumeType
@@ -15,6 +16,7 @@ __all__ = [
     "InstanceStore",
     "InstanceType",
     "ManagedDeployment",
+    "ManagedOffer",
     "MeasuredRate",
     "Network",
     "Price",

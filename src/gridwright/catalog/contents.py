@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 from gridwright.catalog.instances import PROVIDERS, InstanceType, Provider
 from gridwright.catalog.managed import ManagedDeployment
+from gridwright.catalog.offers import ManagedOffer
 from gridwright.catalog.prices import InstancePrices, Price
 from gridwright.catalog.services import ServicePrices
+from gridwright.catalog.storage_prices import StoragePrices
 from gridwright.catalog.volumes import VolumeType
 from gridwright.errors import GridwrightError, input_error, nearest
 
@@ -22,6 +24,9 @@ class Catalog:
     managed: Mapping[str, ManagedDeployment]
     prices: InstancePrices
     services: ServicePrices = field(default_factory=ServicePrices)
+    offers: Mapping[str, ManagedOffer] = field(default_factory=dict)
+    offer_prices: Mapping[str, StoragePrices] = field(default_factory=dict)
+    """Prices of offers, by ManagedOffer.price_item."""
 
     def regions(self, provider: Provider = "aws") -> tuple[str, ...]:
         """Regions with prices of instances: the packaged ones, then those of the user's own prices."""
@@ -86,6 +91,12 @@ class Catalog:
         instance = self.instance(name)
         self.check_region(region, instance.provider)
         return self.prices.price(instance, region)
+
+    def offer(self, name: str) -> ManagedOffer:
+        """Return the managed offer `name`; raises GridwrightError with the nearest name."""
+        if found := self.offers.get(name):
+            return found
+        raise unknown("managed offer", name, list(self.offers), show_all=True)
 
     def check_region(self, region: str, provider: Provider = "aws") -> None:
         """Raise GridwrightError with the nearest region unless `provider` has prices in `region`.

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from gridwright.catalog.attachments import attachment_limits
+from gridwright.catalog.disagreements import networks_elsewhere
 from gridwright.catalog.instances import Ebs, InstanceStore, InstanceType, Network
 from gridwright.catalog.managed import MB, ManagedDeployment
+from gridwright.catalog.offers import ManagedOffer
 from gridwright.catalog.prices import Price
 from gridwright.catalog.services import ServicePrices
 from gridwright.catalog.storage_prices import StoragePrices
@@ -55,13 +58,37 @@ def describe_instance(instance: InstanceType) -> list[FactLine]:
     lines = [
         FactLine(fact, value, unit, said.text, said.date) for fact, value, unit in values if value is not None
     ]
-    return [*lines, *_measured(instance), *_store_rates(instance.instance_store)]
+    if tcp := instance.network.over_tcp:
+        over_tcp = ("network baseline, each direction", "network baseline per core")
+        lines = [
+            replace(line, source=tcp.text, date=tcp.date) if line.fact in over_tcp else line for line in lines
+        ]
+    return [
+        *lines,
+        *_elsewhere(instance.name),
+        *_measured(instance),
+        *_store_rates(instance.instance_store),
+    ]
+
+
+def _elsewhere(name: str) -> Iterator[FactLine]:
+    """What other sources say, and how many volumes can be attached."""
+    if other := networks_elsewhere().get(name):
+        said = other.source
+        yield FactLine(
+            "network, each direction, by another source", other.bytes_per_s, "bytes/s", said.text, said.date
+        )
+    if limit := attachment_limits().get(name):
+        what = "volumes, network interfaces among them" if limit.shared else "volumes"
+        yield FactLine(f"most {what}", limit.volumes, "", limit.source.text, limit.source.date)
 
 
 def _network(network: Network) -> Iterator[tuple[str, float | int | None, str]]:
     yield "network baseline, each direction", network.baseline_bytes_per_s, "bytes/s"
     if network.peak_bytes_per_s > network.baseline_bytes_per_s:
         yield "network peak, each direction", network.peak_bytes_per_s, "bytes/s"
+    if network.adapter_bytes_per_s is not None:
+        yield "Elastic Fabric Adapter, each direction", network.adapter_bytes_per_s, "bytes/s"
     yield "network cards", network.nics, ""
 
 
@@ -148,6 +175,15 @@ def describe_managed(deployment: ManagedDeployment) -> list[FactLine]:
         for name, fact in deployment.limits.items()
     ]
     return [*lines, *_prices(deployment.prices)]
+
+
+def describe_offer(offer: ManagedOffer, prices: StoragePrices) -> list[FactLine]:
+    """Return every published fact of a managed offer, and its known prices."""
+    lines = [
+        FactLine(name.replace("_", " "), fact.value, fact.unit, fact.source.text, fact.source.date)
+        for name, fact in offer.facts.items()
+    ]
+    return [*lines, *_prices(prices)]
 
 
 def describe_service(services: ServicePrices, item: str) -> list[FactLine]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
-from gridwright.catalog.facts import MeasuredRate
+from gridwright.catalog.facts import MeasuredRate, Source
 from gridwright.catalog.instances import (
     Architecture,
     Ebs,
@@ -35,6 +35,7 @@ INSTANCE_COLUMNS = (
 )
 MEASURED_COLUMNS = ("name", "quantity", "value", "unit", "burst_s", "fact")
 STORE_COLUMNS = ("name", "operation", "value", "unit", "source", "date")
+TCP_COLUMNS = ("family", "tcp_gbit_per_s", "source", "date")
 BLOCK = 4096
 """Bytes of one operation in the providers' tables of local disks.
 
@@ -51,6 +52,8 @@ class Beside:
     burst_s: dict[str, float]
     store: dict[str, tuple[StoreMeasured, ...]]
     store_rates: dict[tuple[str, str], tuple[float, str]]
+    tcp: dict[str, tuple[float, Source]] = field(default_factory=dict)
+    """Gbit/s over TCP by family, where EC2 lists the adapter's rate, and who says so."""
 
 
 class Instances(Mapping[str, InstanceType]):
@@ -97,6 +100,8 @@ def read_beside() -> Beside:
             beside.store[name] = (*beside.store.get(name, ()), measured)
     for name, operation, value, unit, text, date in rows("store-rates.csv", STORE_COLUMNS):
         beside.store_rates[name, operation] = float(value) * BLOCK, f"{text} ({value} {unit}), {date}"
+    for family, gbit, text, date in rows("tcp-bandwidth.csv", TCP_COLUMNS):
+        beside.tcp[family] = float(gbit), source(text, date)
     return beside
 
 
@@ -104,12 +109,20 @@ def instance_from(cells: list[str], beside: Beside) -> InstanceType:
     """Return the instance type of one row of INSTANCE_COLUMNS; raises ValueError on a damaged one."""
     name, provider, family, cores, vcpus, memory, architecture, *row = cells
     base, peak, nics, volumes, *row = row
+    adapter: float | None = None
+    tcp = beside.tcp.get(family)
+    if tcp is not None and tcp[0] < float(base):
+        # EC2 lists the adapter's rate as if it were the network's.
+        adapter, base = float(base) * GBIT, str(tcp[0])
+        peak = base
     network = Network(
         float(base) * GBIT,
         float(peak) * GBIT,
         beside.network.get(name),
         beside.burst_s.get(name),
         int(nics),
+        adapter,
+        tcp[1] if adapter is not None and tcp is not None else None,
     )
     current, placement, accelerators, bare_metal, burstable, text, date = row[8:]
     return InstanceType(

@@ -21,6 +21,8 @@ class Network:
     `baseline_bytes_per_s` is what lasts, `peak_bytes_per_s` what a burst reaches. `measured` is a
     published steady rate, and `burst_s` a published length of the burst; None where no paper has
     one. `nics` is the number of network cards: one card alone passes its share only.
+    `adapter_bytes_per_s` is what an Elastic Fabric Adapter passes, where that is another figure: file systems
+    over TCP never see it, and `over_tcp` says who lists the baseline in its place.
     """
 
     baseline_bytes_per_s: float
@@ -28,6 +30,8 @@ class Network:
     measured: MeasuredRate | None = None
     burst_s: float | None = None
     nics: int = 1
+    adapter_bytes_per_s: float | None = None
+    over_tcp: Source | None = None
 
 
 @dataclass(frozen=True, slots=True)

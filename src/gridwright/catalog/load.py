@@ -9,9 +9,11 @@ from gridwright.catalog.contents import Catalog
 from gridwright.catalog.instance_files import Instances, read_beside, read_instance_rows
 from gridwright.catalog.instances import InstanceType
 from gridwright.catalog.managed import MB
+from gridwright.catalog.offers import managed_offers
 from gridwright.catalog.prices import InstancePrices
 from gridwright.catalog.services import read_service_prices
 from gridwright.catalog.storage_files import PricesByRegion, read_managed, read_storage_prices, read_volumes
+from gridwright.catalog.storage_prices import StoragePrices
 
 
 def load_catalog(beside: Path | None = None) -> Catalog:
@@ -40,13 +42,19 @@ def load_catalog(beside: Path | None = None) -> Catalog:
         own = read_own(path, known)
         types, prices = types | own.instances, _joined(prices, own.instance_prices)
         storage, services = own.storage_prices, own.service_prices
-    of_storage = read_storage_prices(storage)
+    of_storage, of_instances = read_storage_prices(storage), InstancePrices(prices)
+    ratio = of_instances.regional_ratio
     return Catalog(
         instances=Instances(rows, facts, types),
-        volumes=MappingProxyType(read_volumes(of_storage)),
-        managed=MappingProxyType(read_managed(of_storage)),
-        prices=InstancePrices(prices),
-        services=read_service_prices(services),
+        volumes=MappingProxyType(read_volumes(of_storage, ratio)),
+        managed=MappingProxyType(read_managed(of_storage, ratio)),
+        prices=of_instances,
+        services=read_service_prices(services, ratio),
+        offers=MappingProxyType(managed_offers()),
+        offer_prices={
+            item: StoragePrices(item, of_storage.get(item, {}), ratio)
+            for item in {offer.price_item for offer in managed_offers().values()}
+        },
     )
 
 

@@ -34,7 +34,9 @@ class Own:
 
 def read_own(path: Path, known: KnownNames) -> Own:
     """Read the user's file. Raises GridwrightError with every problem, each with its line."""
-    content = read_file(path, CATALOG_YAML, lambda _: "Remove it, or write it as in docs/catalogue.md")
+    content = read_file(
+        path, CATALOG_YAML, lambda _: "Remove it, or write it as in gridwright help catalogue"
+    )
     file, _ = parse(OwnCatalog, CATALOG_YAML, content, str(path), {"known": known})
     said = Source(file.source or str(path), file.date or "the user's own")
     own = Own(

@@ -26,7 +26,7 @@ from gridwright.yamltext.together import KEY, Refused, validated_with
 CATALOG_YAML = FileFormat(
     name="catalogue of your own",
     levels="five",
-    beginning="Write prices: or instances:, as in docs/catalogue.md",
+    beginning="Write prices: or instances:, as in gridwright help catalogue",
     instead_of_nothing=None,
     max_bytes=1 << 20,
     max_values=100_000,
@@ -172,7 +172,7 @@ def _lacking(name: str, fields: Mapping[str, Any], listed: InstanceType | None) 
     missing = [need for need in _NEEDED if need not in fields]
     if missing and listed is None:
         what = f"the private type {name[:64]} lacks {', '.join(missing)}"
-        yield ("instances", name), FieldError(what, "add what it lacks; see docs/catalogue.md")
+        yield ("instances", name), FieldError(what, "add what it lacks; see gridwright help catalogue")
     store = fields.get("instance_store")
     has_none = listed is None or listed.instance_store is None
     if has_none and isinstance(store, Mapping) and not {"disks", "disk_size"} <= set(store):

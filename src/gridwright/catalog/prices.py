@@ -1,40 +1,62 @@
-"""Prices of instances by region: the packaged list, read when first asked for, with the user's own on top."""
+"""Prices of instances by region: the packaged lists, read when first asked for, with the user's own on top.
+
+Of two packaged lists the newer one counts. A type that is newer than the list of its region is estimated from
+its price in us-east-1; a type that the list of its region leaves out is not sold there and has no price.
+"""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from statistics import median
 
 from gridwright.catalog.facts import Source
 from gridwright.catalog.instances import InstanceType, Provider
 from gridwright.catalog.tables import DATA, rows, source
 
 OWN = Source("catalog.yaml", "the user's own")
-OCI_RATE_COLUMNS = ("prefix", "usd_per_core_hour", "usd_per_gib_hour", "source", "date")
+OCI_RATE_COLUMNS = (
+    *("prefix", "usd_per_core_hour", "usd_per_gib_hour", "usd_per_disk_tb_hour"),
+    *("source", "date"),
+)
+LISTED_COLUMNS = ("name", "region", "usd", "source", "date")
+HOME = "us-east-1"
+"""Prices of other regions are estimated from those of this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """One price, in USD, and where it comes from."""
+    """One price, in USD, and where it comes from.
+
+    `estimate`: nobody lists it; it is the price of us-east-1 times what the region asks more or less.
+    """
 
     usd: float
     source: Source
+    estimate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class OciRate:
-    """What Oracle asks for shapes whose name begins with `prefix`, the same in all commercial regions."""
+    """What Oracle asks for shapes whose name begins with `prefix`, the same in all commercial regions.
+
+    Memory or disks that are in the price of the cores have the rate 0.
+    """
 
     prefix: str
     usd_per_core_hour: float
     usd_per_gib_hour: float
+    usd_per_disk_tb_hour: float
     source: Source
 
     def price(self, instance: InstanceType) -> Price:
-        """Price of one hour: cores and memory, each at its rate."""
+        """Price of one hour: cores, memory and own disks, each at its rate."""
         memory = self.usd_per_gib_hour * instance.memory_bytes / 2**30
-        return Price(self.usd_per_core_hour * instance.cores + memory, self.source)
+        store = instance.instance_store
+        disks = self.usd_per_disk_tb_hour * store.total_bytes / 1e12 if store else 0.0
+        return Price(self.usd_per_core_hour * instance.cores + memory + disks, self.source)
 
 
 @dataclass(slots=True)
@@ -46,6 +68,7 @@ class InstancePrices:
     _aws: dict[str, tuple[list[str], Source]] | None = None
     _oci: tuple[OciRate, ...] | None = None
     _oci_regions: tuple[str, ...] = ()
+    _ratios: dict[str, float | None] = field(default_factory=dict)
 
     def regions(self, provider: Provider) -> tuple[str, ...]:
         """Names of the provider's regions that have packaged prices, in alphabetical order."""
@@ -72,20 +95,48 @@ class InstancePrices:
         return region in self.regions(provider) or (provider == "oci" and not region)
 
     def _aws_price(self, instance: InstanceType, region: str) -> Price | None:
+        if newer := _newer().get((instance.name, region)):
+            return newer
+        older = self._older()
+        if instance.name not in older:
+            return self._estimate(instance, region)
+        cells, said = older[instance.name]
+        cell = cells[self.regions("aws").index(region)]
+        return Price(float(cell), said) if cell else None
+
+    def _older(self) -> dict[str, tuple[list[str], Source]]:
         if self._aws is None:
             columns = (*_PRICE_COLUMNS, *self.regions("aws"))
             self._aws = {
                 name: (cells, source(text, date)) for name, text, date, *cells in rows("prices.csv", columns)
             }
-        cells, said = self._aws.get(instance.name, ([], OWN))
-        cell = cells[self._aws_regions.index(region)] if cells else ""
-        return Price(float(cell), said) if cell else None
+        return self._aws
+
+    def _estimate(self, instance: InstanceType, region: str) -> Price | None:
+        home, ratio = _newer().get((instance.name, HOME)), self.regional_ratio(region)
+        if home is None or ratio is None or region == HOME:
+            return None
+        return scaled(home, ratio)
+
+    def regional_ratio(self, region: str) -> float | None:
+        """What `region` asks relative to us-east-1: the median of all instance types listed in both.
+
+        None where no list has both.
+        """
+        if region not in self._ratios:
+            found: list[float] = []
+            if region in self.regions("aws"):
+                here, home = (self.regions("aws").index(each) for each in (region, HOME))
+                both = ((cells[here], cells[home]) for cells, _ in self._older().values())
+                found = [float(usd) / float(of_home) for usd, of_home in both if usd and of_home]
+            self._ratios[region] = median(found) if found else None
+        return self._ratios[region]
 
     def _oci_price(self, instance: InstanceType) -> Price | None:
         if self._oci is None:
             self._oci = tuple(
-                OciRate(prefix, float(core), float(memory), source(text, date))
-                for prefix, core, memory, text, date in rows("oci-prices.csv", OCI_RATE_COLUMNS)
+                OciRate(prefix, float(core), float(memory), float(disk), source(text, date))
+                for prefix, core, memory, disk, text, date in rows("oci-prices.csv", OCI_RATE_COLUMNS)
             )
         rates = [rate for rate in self._oci if instance.name.startswith(rate.prefix)]
         return max(rates, key=lambda rate: len(rate.prefix)).price(instance) if rates else None
@@ -93,3 +144,18 @@ class InstancePrices:
 
 _PRICE_COLUMNS = ("name", "source", "date")
 _REGION_COLUMNS = ("name", "source", "date")
+
+
+@cache
+def _newer() -> dict[tuple[str, str], Price]:
+    """Prices of the newer list, by type and region."""
+    return {
+        (name, region): Price(float(usd), source(text, date))
+        for name, region, usd, text, date in rows("listed-prices.csv", LISTED_COLUMNS)
+    }
+
+
+def scaled(home: Price, ratio: float) -> Price:
+    """Return an estimate of a price that is listed in us-east-1 only."""
+    said = source(f"estimate: {ratio:.3g} times the price of {HOME} ({home.source.text})", home.source.date)
+    return Price(home.usd * ratio, said, estimate=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gridwright.catalog.prices import Price
+from gridwright.catalog.prices import HOME, Price, scaled
+from gridwright.catalog.storage_prices import Ratio, no_ratio
 from gridwright.catalog.tables import rows, source
 
 _COLUMNS = ("provider", "item", "region", "usd", "unit", "source", "date")
@@ -17,14 +18,18 @@ class ServicePrices:
 
     by_item: Mapping[str, Mapping[str, Price]] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
+    ratio: Ratio = no_ratio
 
     def usd(self, item: str, region: str) -> float | None:
-        """Price of one unit of `item` in `region`; None where none is known."""
-        found = self.by_item.get(item, {}).get(region)
-        return found.usd if found else None
+        """Price of one unit of `item` in `region`, listed or estimated; None where none is known."""
+        prices = self.by_item.get(item, {})
+        if found := prices.get(region):
+            return found.usd
+        home, ratio = prices.get(HOME), self.ratio(region)
+        return scaled(home, ratio).usd if home and ratio else None
 
 
-def read_service_prices(own: Mapping[str, Mapping[str, Price]]) -> ServicePrices:
+def read_service_prices(own: Mapping[str, Mapping[str, Price]], ratio: Ratio = no_ratio) -> ServicePrices:
     """The packaged prices, with the user's `own[region][item]` before them."""
     found: dict[str, dict[str, Price]] = {}
     units: dict[str, str] = {}
@@ -34,4 +39,4 @@ def read_service_prices(own: Mapping[str, Mapping[str, Price]]) -> ServicePrices
     for region, prices in own.items():
         for item, price in prices.items():
             found[item][region] = price
-    return ServicePrices(found, units)
+    return ServicePrices(found, units, ratio)

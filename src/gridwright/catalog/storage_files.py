@@ -10,7 +10,7 @@ from gridwright.catalog.facts import Fact
 from gridwright.catalog.instances import Provider
 from gridwright.catalog.managed import MB, ManagedDeployment, Tier
 from gridwright.catalog.prices import Price
-from gridwright.catalog.storage_prices import GIB, StoragePrices
+from gridwright.catalog.storage_prices import GIB, Ratio, StoragePrices, no_ratio
 from gridwright.catalog.tables import optional, rows, source
 from gridwright.catalog.volumes import VolumeType
 
@@ -41,7 +41,7 @@ def read_storage_prices(own: Mapping[str, Mapping[str, Mapping[str, Price]]]) ->
     return found
 
 
-def read_volumes(prices: Mapping[str, PricesByRegion]) -> dict[str, VolumeType]:
+def read_volumes(prices: Mapping[str, PricesByRegion], ratio: Ratio = no_ratio) -> dict[str, VolumeType]:
     """Return all packaged volume types, by name."""
     facts: dict[tuple[str, str], dict[str, Fact]] = defaultdict(dict)
     for provider, volume, fact, value, unit, text, date in rows("volume-facts.csv", FACT_COLUMNS):
@@ -53,7 +53,7 @@ def read_volumes(prices: Mapping[str, PricesByRegion]) -> dict[str, VolumeType]:
             minimum_bytes=round(each["size_min"].value * GIB),
             maximum_bytes=round(each["size_max"].value * GIB),
             facts=each,
-            prices=StoragePrices(name, _merged(prices.get(provider, {}), prices.get(name, {}))),
+            prices=StoragePrices(name, _merged(prices.get(provider, {}), prices.get(name, {})), ratio),
         )
         for (provider, name), each in facts.items()
     }
@@ -64,7 +64,9 @@ def _merged(general: PricesByRegion, particular: PricesByRegion) -> PricesByRegi
     return {region: {**general.get(region, {}), **particular.get(region, {})} for region in regions}
 
 
-def read_managed(prices: Mapping[str, PricesByRegion]) -> dict[str, ManagedDeployment]:
+def read_managed(
+    prices: Mapping[str, PricesByRegion], ratio: Ratio = no_ratio
+) -> dict[str, ManagedDeployment]:
     """Return all packaged deployment types of managed file systems, by name."""
     limits = {
         limit: Fact(float(value), unit, source(text, date))
@@ -94,7 +96,7 @@ def read_managed(prices: Mapping[str, PricesByRegion]) -> dict[str, ManagedDeplo
             increment_bytes=int(about[name][5]) * GIB,
             limits=limits,
             durable=about[name][11] == "1",
-            prices=StoragePrices(name, prices.get(name, {})),
+            prices=StoragePrices(name, prices.get(name, {}), ratio),
         )
         for name, each in tiers.items()
     }

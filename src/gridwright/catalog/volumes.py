@@ -148,8 +148,11 @@ class VolumeType:
         """USD a month for operations; io2 gets cheaper in tiers: `iops`, `iops over 32000` and so on."""
         usd, below = 0.0, 0.0
         tiers = [(0.0, "iops")]
-        prices = {**self.prices.by_region.get("", {}), **self.prices.by_region.get(region, {})}
-        tiers += [(float(name.rpartition(" ")[2]), name) for name in prices if name.startswith("iops over ")]
+        tiers += [
+            (float(name.rpartition(" ")[2]), name)
+            for name in self.prices.components()
+            if name.startswith("iops over ") and self.prices.known(name, region)
+        ]
         tiers.sort()
         for index, (below, name) in enumerate(tiers):
             above = tiers[index + 1][0] if index + 1 < len(tiers) else float("inf")

@@ -12,10 +12,43 @@ import typer
 from gridwright.errors import ExitStatus, GridwrightError, Problem, nearest
 from gridwright.units import Bytes, Rate, UnitError, parse_duration
 
-SpecFile = Annotated[Path | None, typer.Argument(metavar="FILE", help="The grid spec.  [default: grid.yaml]")]
+
+def read_path(text: str) -> Path:
+    """A path of a flag or an argument, which is not looked at: a hanging mount would hang the command.
+
+    Raises typer.BadParameter for an empty one, which would be the working directory.
+    """
+    if not text:
+        raise typer.BadParameter("the path is empty; name a file or a directory, or leave it out")
+    return Path(text)
+
+
+SpecFile = Annotated[
+    Path | None, typer.Argument(metavar="FILE", parser=read_path, help="The grid spec.  [default: grid.yaml]")
+]
 RunsDirectory = Annotated[
     Path,
-    typer.Option("--runs", envvar="GRIDWRIGHT_RUNS", metavar="DIR", help="Where run directories are kept."),
+    typer.Option(
+        "--runs",
+        envvar="GRIDWRIGHT_RUNS",
+        metavar="DIR",
+        parser=read_path,
+        help="Where run directories are kept.",
+    ),
+]
+AllowDisturbed = Annotated[
+    bool,
+    typer.Option(
+        "--allow-disturbed",
+        envvar="GRIDWRIGHT_ALLOW_DISTURBED",
+        help="Judge also what other processes or runs disturbed.",
+    ),
+]
+Repeat = Annotated[
+    int,
+    typer.Option(
+        "--repeat", metavar="N", help="Run it N times: median, spread, and the least change these can tell."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run directory, its name, or `last`.")]
@@ -58,6 +91,14 @@ class Reader:
             pass
         try:
             return parse_duration(text)
+        except UnitError as error:
+            self._wrong(flag, error)
+            return None
+
+    def rate(self, flag: str, text: str) -> float | None:
+        """Read a rate in bytes/s, such as `100MB/s`."""
+        try:
+            return float(Rate.parse(text).bytes_per_s)
         except UnitError as error:
             self._wrong(flag, error)
             return None

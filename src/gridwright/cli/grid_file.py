@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gridwright.cli.arguments import read_path
 from gridwright.cli.spec_file import load_placed
 
 if TYPE_CHECKING:
@@ -15,7 +16,11 @@ if TYPE_CHECKING:
 GridFile = Annotated[
     Path | None,
     typer.Option(
-        "--grid", envvar="GRIDWRIGHT_GRID", metavar="FILE", help="The grid spec.  [default: grid.yaml]"
+        "--grid",
+        envvar="GRIDWRIGHT_GRID",
+        metavar="FILE",
+        parser=read_path,
+        help="The grid spec.  [default: grid.yaml]",
     ),
 ]
 JobName = Annotated[str, typer.Argument(metavar="JOB", help="A job such as 17, or an element: 17_3.")]

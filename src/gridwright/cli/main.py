@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 from collections.abc import Sequence
-from typing import Annotated, cast
+from typing import Annotated, NoReturn, cast
 
 import typer
 
 from gridwright import __version__
 from gridwright.cli.streams import protect_streams
+from gridwright.cli.verbosity import Quiet, Verbose
 from gridwright.cli.verbs import Verbs, plain_app
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 
@@ -42,6 +44,8 @@ def _main(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Hold the options of `gridwright` itself."""
 
@@ -54,9 +58,7 @@ def run() -> None:
         status = app(args=arguments, prog_name="gridwright", standalone_mode=False)
         sys.stdout.flush()
     except _UsageError as error:
-        error.show()
-        print_json_problems([Problem(what=error.format_message())], command=arguments)
-        sys.exit(ExitStatus.INPUT)
+        _refuse(error, arguments)
     except GridwrightError as error:
         for problem in error.problems:
             typer.echo(f"error: {problem}", err=True)
@@ -65,15 +67,30 @@ def run() -> None:
     except KeyboardInterrupt:
         sys.exit(ExitStatus.INTERRUPTED)
     except Exception as error:
+        from gridwright.cli.environment import environment_fault
         from gridwright.spec.kinds import extension_at_fault
 
-        fault = extension_at_fault(error)
+        fault = extension_at_fault(error) or environment_fault(error)
         if fault is None:
             raise
         typer.echo(f"error: {fault}", err=True)
         print_json_problems([fault], command=arguments)
         sys.exit(ExitStatus.ENVIRONMENT)
     sys.exit(status if isinstance(status, int) else ExitStatus.DONE)
+
+
+def _refuse(error: typer.BadParameter, arguments: list[str]) -> NoReturn:
+    """Say what the parser did not understand; a group that was called without a command shows its help."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        typer.echo(error.format_message(), err=True)
+        sys.exit(ExitStatus.INPUT)
+    from gridwright.cli.parser_errors import problem_of
+
+    words = itertools.takewhile(lambda word: not word.startswith("-"), arguments)
+    problem = problem_of(error, " ".join(["gridwright", *itertools.islice(words, 1)]))
+    typer.echo(f"error: {problem}", err=True)
+    print_json_problems([problem], command=arguments)
+    sys.exit(ExitStatus.INPUT)
 
 
 def print_json_problems(problems: Sequence[Problem], *, command: Sequence[str]) -> None:

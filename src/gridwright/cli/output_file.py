@@ -2,22 +2,62 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import tempfile
 from pathlib import Path
 
 from gridwright.cli.arguments import Reader
-from gridwright.errors import environment_error
+from gridwright.errors import GridwrightError, environment_error
 
 
 def check_output(reader: Reader, flag: str, path: Path | None, *, overwrite: bool = True) -> None:
-    """Note what would keep `path` from being written; a flag that was not given is fine."""
+    """Note what would keep `path` from being written; a flag that was not given is fine.
+
+    Raises GridwrightError (ENVIRONMENT) where the file system refuses a file beside it.
+    """
     if path is None:
         return
     if path.is_dir():
-        reader.problem(f"{path} is a directory", flag, "name a file in it")
+        reader.problem(f"{path} is a directory", flag, f"name a file in it, such as {path / 'out'}")
     elif not path.parent.is_dir():
         reader.problem(f"there is no directory {path.parent}", flag, "make it, or name another")
-    elif path.exists() and not overwrite:
-        reader.problem(f"{path} is there already", flag, "name another, or add --overwrite")
+    elif os.path.lexists(path) and not overwrite:
+        remedy = f"write {next_name(path)}, or replace it with --overwrite"
+        reader.problem(f"{path} is there already: {what_is_there(path)}", flag, remedy)
+    else:
+        _try_to_write(path)
+
+
+def what_is_there(path: Path) -> str:
+    """A file in a few words: the grid that it describes, or its size."""
+    from gridwright.spec import load_spec
+
+    if path.is_symlink() and not path.exists():
+        return "a link that leads nowhere"
+    try:
+        spec = load_spec(path)
+    except GridwrightError:
+        return "no grid spec" if path.is_file() else "no file"
+    return f"the spec of grid {spec.name}, provider {spec.provider}"
+
+
+def next_name(path: Path) -> Path:
+    """The first name like `grid-2.yaml` that is free."""
+    plain, _, number = path.stem.rpartition("-")
+    if not (plain and number.isdecimal()):
+        plain, number = path.stem, "1"
+    names = (path.with_name(f"{plain}-{each}{path.suffix}") for each in itertools.count(int(number) + 1))
+    return next(name for name in names if not os.path.lexists(name))
+
+
+def _try_to_write(path: Path) -> None:
+    """Make a file without a name where `path` is to be: only that tells whether the file system lets us."""
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise _refused(path, error) from None
 
 
 def write_output(path: Path, content: str | bytes) -> None:
@@ -27,6 +67,10 @@ def write_output(path: Path, content: str | bytes) -> None:
     try:
         write_atomically(path, content)
     except OSError as error:
-        raise environment_error(
-            f"cannot be written: {error.strerror}", where=str(path), remedy="Name a place that can be"
-        ) from error
+        raise _refused(path, error) from error
+
+
+def _refused(path: Path, error: OSError) -> GridwrightError:
+    return environment_error(
+        f"cannot be written: {error.strerror}", where=str(path), remedy="Name a place that can be"
+    )

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from gridwright.cli.arguments import DEFAULT_SPEC
+from gridwright.cli.verbosity import say
 from gridwright.errors import input_error
 
 if TYPE_CHECKING:
@@ -37,8 +36,20 @@ def note_this_machine(spec: GridSpec) -> None:
     """Say on stderr that a grid from elsewhere is measured on the machine that runs the command."""
     if not spec.provider_kind.is_this_machine:
         nodes = spec.node_count()
-        typer.echo(
+        say(
             f"note: grid {spec.name} is on {spec.provider}; what is measured here is this machine"
-            + (f", one of {nodes} nodes" if nodes > 1 else ""),
-            err=True,
+            + (f", one of {nodes} nodes" if nodes > 1 else "")
         )
+
+
+def make_libraries(spec: GridSpec) -> None:
+    """Make the directories of libraries that are missing on this machine, and say so on stderr.
+
+    Libraries of other nodes are left alone. Raises GridwrightError where a file system is not mounted.
+    """
+    if not spec.is_one_machine:
+        return
+    from gridwright.filesystems.library_directories import make_library_directories
+
+    if made := make_library_directories(spec):
+        say(f"made: {', '.join(made)}: libraries of grid {spec.name}, which were not there")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import select
@@ -11,23 +12,49 @@ from typing import TYPE_CHECKING
 from gridwright.errors import environment_error
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TextIO
 
     from typing_extensions import Buffer
 
 _STDOUT, _STDERR = 1, 2
+_MARKED, _NUMBERED = "gridwright-marked", "gridwright-numbered"
+_ASCII = dict(
+    zip(
+        "\u2013\u2014\u2026\u00d7\u00b7\u2500\u2501\u2502\u2588\u201c\u201d\u2018\u2019",
+        "--.x.--|#\"\"''",
+        strict=True,
+    )
+)
+"""Each as wide as what it stands for, so that tables keep their columns."""
 
 
 def protect_streams() -> None:
     """Replace `sys.stdout` and `sys.stderr` by streams that any text can be written to.
 
-    A character that the locale has no code for becomes a question mark. Standard output that takes no more
-    (a full disk, a pipe that nobody reads) raises GridwrightError (status ENVIRONMENT) once, and then
+    Of characters that the locale lacks, dashes, dots and lines become those of ASCII. Others become, on
+    stdout, a question mark; on stderr, the number of the character or of the byte. Standard output that takes
+    no more (a full disk, a pipe that nobody reads) raises GridwrightError (status ENVIRONMENT) once, and then
     swallows all that follows. What standard error does not take is dropped: a message that nobody can
     read is no reason to stop the work.
     """
-    sys.stdout = _protected(sys.stdout, _STDOUT, "replace")
-    sys.stderr = _protected(sys.stderr, _STDERR, "backslashreplace")
+    codecs.register_error(_MARKED, lambda error: _spelled(error, lambda _: "?"))
+    codecs.register_error(_NUMBERED, lambda error: _spelled(error, _number))
+    sys.stdout = _protected(sys.stdout, _STDOUT, _MARKED)
+    sys.stderr = _protected(sys.stderr, _STDERR, _NUMBERED)
+
+
+def _spelled(error: UnicodeError, otherwise: Callable[[str], str]) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    return "".join(_ASCII.get(each) or otherwise(each) for each in lacking), error.end
+
+
+def _number(character: str) -> str:
+    r"""`\u65e5`, or `\xe9` for a byte of a name that is no UTF-8."""
+    byte = ord(character) - 0xDC00
+    return f"\\x{byte:02x}" if 0x80 <= byte <= 0xFF else ascii(character)[1:-1]
 
 
 class _Descriptor(io.FileIO):

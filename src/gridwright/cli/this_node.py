@@ -17,7 +17,8 @@ def render_here(spec: GridSpec, slurm: str) -> Rendering:
 
     `slurm` is the release that its configuration is for. Raises GridwrightError (INPUT).
     """
-    from gridwright.providers.rendering import render
+    from gridwright.providers import provider_of
+    from gridwright.providers.machines import HostMachine
     from gridwright.runs.host import host_facts
     from gridwright.schedulers.machines import NodeHardware, detect_cgroups
 
@@ -28,5 +29,5 @@ def render_here(spec: GridSpec, slurm: str) -> Rendering:
         threads_per_core=max(1, host.logical_cpus // host.physical_cores),
         memory_bytes=host.memory_bytes,
     )
-    cgroups = detect_cgroups(_MOUNTS.read_text())
-    return render(spec, machine, cgroups=cgroups, release=slurm)
+    host_machine = HostMachine(machine, detect_cgroups(_MOUNTS.read_text()))
+    return provider_of(spec).render(spec, host_machine, slurm)

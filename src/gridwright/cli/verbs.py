@@ -10,6 +10,8 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from gridwright.cli.verbosity import with_verbosity
+
 VERBS: Mapping[str, Mapping[str, str]] = {
     "plan": {
         "init": "Write a commented grid spec, to be edited.",
@@ -33,7 +35,7 @@ VERBS: Mapping[str, Mapping[str, str]] = {
         "iotest": "Measure what each library gives each core, on all nodes of the grid at once.",
         "workload": "Run the mixed analytics workload.",
         "prove": "Test and judge a grid, and write it up.",
-        "runs": "List, show and compare past runs.",
+        "runs": "List, show, compare and remove past runs.",
         "report": "Build the HTML report of a run again.",
     },
     "work": {
@@ -46,6 +48,10 @@ VERBS: Mapping[str, Mapping[str, str]] = {
     },
     "watch": {},
     "data": {},
+    "shell": {
+        "help": "Show a page of the documents, or what causes a finding and how to mend it.",
+        "completion": "Print the script by which bash, zsh or fish completes commands of gridwright.",
+    },
 }
 """Area, verb, what it does. The verb `up` of area `build` is `up` in `gridwright.cli.build.up`: a function
 with the flags as parameters, or a `typer.Typer` of several commands."""
@@ -75,9 +81,12 @@ class _Commands(Mapping[str, Any]):
             raise KeyError(name)
         attribute = name.replace("-", "_")
         found = getattr(import_module(f"gridwright.cli.{area}.{attribute}"), attribute)
-        if not isinstance(found, typer.Typer):
+        if isinstance(found, typer.Typer):
+            for each in found.registered_commands:
+                each.callback = with_verbosity(each.callback) if each.callback else None
+        else:
             function, found = found, plain_app()
-            found.command()(function)
+            found.command()(with_verbosity(function))
         command = get_command(found)
         command.name = name
         return command

@@ -8,22 +8,21 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from pydantic import ValidationError
-
 from gridwright.commands import CommandOutput, run_here
 from gridwright.doctor.access import NodeAccess
 from gridwright.doctor.check import CheckResult
 from gridwright.doctor.checks import all_checks
-from gridwright.doctor.checks.tuning import settings_asked, tuning_topic
-from gridwright.doctor.facts.gather import LOOK_S
-from gridwright.doctor.facts.node_facts import NodeFacts, node_facts
+from gridwright.doctor.checks.tuning import commands_asked, settings_asked, tuning_topic
+from gridwright.doctor.facts.gather import LOOK_S, gather
+from gridwright.doctor.facts.node_facts import NodeFacts
 from gridwright.doctor.file_system_health import asked_of_nodes, health_of_filesystems
 from gridwright.doctor.messages import FactsRequest
 from gridwright.doctor.observation import Observation
 from gridwright.doctor.probes.findings import PairFindings
 from gridwright.doctor.probes.pairs import probe_pairs
 from gridwright.doctor.results import counts, results_of
-from gridwright.messages import encode
+from gridwright.messages import MessageError, decode, encode
+from gridwright.setup.tuning import refuse_broken_tables
 from gridwright.spec.model import GridSpec
 
 FACTS = (sys.executable, "-P", "-m", "gridwright.doctor.facts.gather")
@@ -41,11 +40,17 @@ def examine(spec: GridSpec | None, access: NodeAccess | None, *, pairs: bool = F
 
 
 def see(spec: GridSpec | None, access: NodeAccess | None, *, pairs: bool) -> Observation:
-    """Look at all that the checks judge."""
+    """Look at all that the checks judge.
+
+    Raises GridwrightError (status ENVIRONMENT) where an extension's tuning table cannot be used.
+    """
+    if spec is not None:
+        refuse_broken_tables(spec)
     libraries = {str(name): str(spec.library_directory(name)) for name in spec.libraries} if spec else {}
-    request = FactsRequest(libraries, settings_asked(), asked_of_nodes(spec) if spec else {})
+    filesystems = asked_of_nodes(spec) if spec else {}
+    request = FactsRequest(libraries, settings_asked(), commands_asked(), filesystems)
     if access is None:
-        facts = node_facts(request)
+        facts = gather(request)
         observation = Observation(spec, {socket.gethostname(): facts}, {}, {})
         return (
             replace(observation, filesystems=health_of_filesystems(observation, run_here))
@@ -85,9 +90,10 @@ def observation_of(
             silent[node] = "no answer in time"
             continue
         try:
-            facts[node] = NodeFacts.model_validate_json(answer.stdout)
-        except ValidationError:
-            silent[node] = _last_line(answer.stderr) or f"exit status {answer.status} and no facts"
+            facts[node] = decode(answer.stdout, NodeFacts)
+        except MessageError as error:
+            wrong = f"exit status {answer.status} and no facts ({error})"
+            silent[node] = _last_line(answer.stderr) or wrong
     offsets = {node: _outside(each.time, before, after) for node, each in facts.items()}
     return Observation(spec, facts, silent, offsets)
 
@@ -126,7 +132,7 @@ def _drift(drifted: Sequence[CheckResult]) -> list[CheckResult]:
             found=f"{len(names)} settings differ from the tuning table: {shown}",
             expected="nodes as gridwright setup leaves them",
             reason="What is measured here is the grid as it is, not as it could be.",
-            source="docs/doctor.md",
+            source="gridwright help doctor",
             remedy="see each with its reason: gridwright doctor; set them: gridwright setup",
             ok=False,
         )

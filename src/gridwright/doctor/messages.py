@@ -1,6 +1,6 @@
 """What the doctor asks of nodes: facts about themselves, and their part in trials of shared file systems.
 
-The answer to a `FactsRequest` is declared as `gridwright.doctor.facts.node_facts.NodeFacts`. A part in trials
+The answer to a `FactsRequest` are `gridwright.doctor.facts.node_facts.NodeFacts`. A part in trials
 says that it is `Ready`, then answers each of the `ORDERS` with one of the `ANSWERS`.
 """
 
@@ -16,11 +16,13 @@ from gridwright.messages import Messages
 class FactsRequest:
     """Look at libraries (directories by name), settings (keys by kind) and file systems (fields of the spec).
 
-    Kinds of settings are those of the tuning table.
+    Kinds of settings are those of the tuning table. `commands` has, by kind and key, what prints the settings
+    that kinds of file systems bring.
     """
 
     libraries: dict[str, str]
     settings: dict[str, list[str]] = field(default_factory=dict)
+    commands: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     filesystems: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 

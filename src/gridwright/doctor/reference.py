@@ -34,7 +34,7 @@ def checks_text() -> str:
 
 def _described(check: Check) -> str:
     return (
-        f"**`{check.name}`** ({check.level}): {check.fault}.\n"
+        f"#### {check.name}\n\n**{check.level}:** {check.fault}.\n"
         f"{check.reason} Source: {check.source}.\n"
         f"To mend it: {check.remedy}.\n"
     )

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from gridwright.doctor.check import Check, CheckResult, Judgement, NodeJudgement
 from gridwright.doctor.observation import Observation
-from gridwright.errors import Finding, Level
+from gridwright.errors import GRAVEST_FIRST, Finding
 
 MOST_RESULTS = 12
 """Of one check that came out wrong: from then on nodes that differ in a figure only are put together."""
 _SHOWN = 3
-_ORDER: Mapping[Level, int] = {"error": 0, "warning": 1, "info": 2}
 
 
 def results_of(observation: Observation, checks: Iterable[Check]) -> list[CheckResult]:
@@ -23,7 +22,7 @@ def results_of(observation: Observation, checks: Iterable[Check]) -> list[CheckR
         replace(each, silenced=silence[each.name]) if not each.ok and each.name in silence else each
         for each in found
     ]
-    return sorted(found, key=lambda each: (each.ok, each.silenced is not None, _ORDER[each.level]))
+    return sorted(found, key=lambda each: (each.ok, each.silenced is not None, GRAVEST_FIRST[each.level]))
 
 
 def counts(result: CheckResult) -> bool:
@@ -113,8 +112,7 @@ def _told(observation: Observation) -> list[CheckResult]:
     by_nodes: dict[tuple[str, Finding], list[str]] = {}
     for node, facts in observation.facts.items():
         for name, findings in facts.health.items():
-            for each in findings:
-                finding = Finding(each.level, each.name, each.text, each.remedy)
+            for finding in findings:
                 by_nodes.setdefault((name, finding), []).append(node)
     return found + [_from_servers(*key, tuple(nodes)) for key, nodes in by_nodes.items()]
 
@@ -127,7 +125,7 @@ def _from_servers(name: str, finding: Finding, nodes: tuple[str, ...]) -> CheckR
         found=f"file system {name}: {finding.text}",
         expected="all of it serves",
         reason="What every node reads and writes depends on it.",
-        source="docs/filesystems.md",
+        source="gridwright help filesystems",
         remedy=finding.remedy,
         ok=False,
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gridwright.catalog import InstanceStore, InstanceType
+from gridwright.catalog.attachments import free_attachments
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import Operation
 from gridwright.filesystems.site import Site
@@ -35,7 +36,7 @@ def disk_rates(disks: Disks, instance: InstanceType, site: Site, *path: str) -> 
     """
     if disks.type == INSTANCE_STORE:
         return _instance_store(disks, instance, site, *path)
-    return _volumes(disks, site, *path)
+    return _volumes(disks, instance, site, *path)
 
 
 def store_rates(store: InstanceStore) -> dict[Operation, float] | None:
@@ -83,7 +84,7 @@ def _instance_store(disks: Disks, instance: InstanceType, site: Site, *path: str
     )
 
 
-def _volumes(disks: Disks, site: Site, *path: str) -> DiskRates | str:
+def _volumes(disks: Disks, instance: InstanceType, site: Site, *path: str) -> DiskRates | str:
     problems = len(site.problems)
     with site.field(*path, "type"):
         site.catalog.volume(disks.type, site.spec.provider)
@@ -102,6 +103,13 @@ def _volumes(disks: Disks, site: Site, *path: str) -> DiskRates | str:
     except GridwrightError:
         usd = None
     count = disks.count or 1
+    free = free_attachments(instance.name)
+    if free is not None and count > free:
+        site.report(
+            (*path, "count"),
+            f"{instance.name} takes {free} volumes beside the one it starts from, and {count} are asked for",
+            f"write at most {free}, with larger or faster volumes, or choose another type",
+        )
     burst = limits.burst_bytes_per_s
     return DiskRates(
         {"write": limits.steady_bytes_per_s * count, "read": limits.steady_bytes_per_s * count},

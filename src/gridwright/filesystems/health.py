@@ -77,6 +77,10 @@ class Traffic:
     written_bytes: int
     reads: int
     writes: int
+    busy: float | None = None
+    """Part of the time with a request in flight: 1 for a single disk at work, and no limit for NVMe."""
+    in_flight: float | None = None
+    """Requests in flight on average."""
     target: str = ""
     client: str = ""
 

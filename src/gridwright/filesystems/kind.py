@@ -11,8 +11,10 @@ from gridwright.spec.filesystem import FileSystem
 
 if TYPE_CHECKING:
     from gridwright.errors import Finding
+    from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.in_lab import StorageNodes
+    from gridwright.filesystems.layout import FileLayout
     from gridwright.filesystems.mount_entry import MountEntry
     from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.ports import ServerPorts
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.scratch_array import ScratchArray
     from gridwright.filesystems.site import Site
+    from gridwright.filesystems.tuning_kind import TuningKind
     from gridwright.services.playbook_role import PlaybookRole
     from gridwright.services.service import Service, ServiceNodes
     from gridwright.spec.model import GridSpec
@@ -116,6 +119,10 @@ class FileSystemKind(ABC, Generic[M]):
         """Rows of the tuning table that it has, as the text of a file like setup/tuning.yaml."""
         return None
 
+    def tuning_kinds(self) -> Sequence[TuningKind]:
+        """Kinds of rows that its table has beside those of setup/tuning.py; kinds may share one."""
+        return ()
+
     def playbook_roles(self) -> Sequence[PlaybookRole]:
         """Roles of the playbook that make nodes its clients; kinds may share one, by its name."""
         return ()
@@ -149,6 +156,28 @@ class FileSystemKind(ABC, Generic[M]):
         """How it is, as its servers tell a node that reaches them; None for a kind that cannot be asked so.
 
         `server` is the host to ask, None where nobody knows it. Raises GridwrightError as `health` does.
+        """
+        return None
+
+    # What it moves, and where its bytes lie
+
+    def counters(self, filesystem: M, run: Run, mount_point: str) -> ReadCounts | None:
+        """How to read what the node where `run` runs commands moved to and from it, as its client.
+
+        Asked once, and then read as often as wanted: every second, by a monitor. None for a kind whose
+        clients count nothing. Nothing is looked at before the first reading.
+        """
+        return None
+
+    def server_counters(self, filesystem: M, run: Run) -> ReadCounts | None:
+        """The same for a node that serves it, for all clients together; none of another kind's servers."""
+        return None
+
+    def layout(self, filesystem: M, run: Run, path: str) -> FileLayout | None:
+        """Over which targets the bytes of a file lie, or those of new files in a directory.
+
+        None for a kind that does not let its users choose. Raises GridwrightError (status ENVIRONMENT) where
+        the path is not there, is on another file system, or nothing answers in time.
         """
         return None
 

@@ -8,8 +8,18 @@ from pathlib import Path
 
 import psutil
 
+from gridwright.kernel_files import text_of
+
 MEMORY_BACKED = frozenset({"tmpfs", "ramfs"})
 """File systems that are memory: eviction cannot empty them (tmpfs(5))."""
+
+OF_THE_KERNEL = frozenset(
+    {
+        *("proc", "sysfs", "cgroup", "cgroup2", "debugfs", "tracefs", "configfs", "securityfs", "bpf"),
+        *("devpts", "mqueue", "pstore", "efivarfs", "binfmt_misc"),
+    }
+)
+"""File systems that show what the kernel knows, and keep no files (Documentation/filesystems of Linux)."""
 
 SERVED_OVER_NETWORK = frozenset(
     {
@@ -22,7 +32,11 @@ SERVED_OVER_NETWORK = frozenset(
 
 def is_served(kernel_type: str) -> bool:
     """Whether servers lie behind file systems that /proc/mounts shows as this; FUSE counts as one."""
-    return kernel_type in SERVED_OVER_NETWORK or kernel_type == "fuse" or kernel_type.startswith("fuse.")
+    return kernel_type in SERVED_OVER_NETWORK or _is_fuse(kernel_type)
+
+
+def _is_fuse(kernel_type: str) -> bool:
+    return kernel_type in {"fuse", "fuseblk"} or kernel_type.startswith("fuse.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +71,11 @@ class LibraryMount:
         """Whether servers with caches of their own lie behind it."""
         return is_served(self.filesystem_type)
 
+    @property
+    def is_fuse(self) -> bool:
+        """Whether a process of this machine serves it."""
+        return _is_fuse(self.filesystem_type)
+
     def to_record(self) -> dict[str, object]:
         """Plain data for a run record."""
         return asdict(self)
@@ -74,17 +93,18 @@ def describe_mount(path: Path) -> LibraryMount:
     disk = _disk(real.stat().st_dev, mount.device)
     status = os.statvfs(real)
     unit = status.f_frsize
-    queue = Path("/sys/block") / disk / "queue" if disk else None
+    # Nothing is below /dev/null: a mount without a disk has no answer.
+    queue = Path("/sys/block") / disk / "queue" if disk else Path(os.devnull)
     return LibraryMount(
         mount_point=mount.mountpoint,
         filesystem_type=mount.fstype,
         options=mount.opts,
         source=mount.device,
         device=disk,
-        scheduler=_chosen(_text(queue and queue / "scheduler")),
-        read_ahead_bytes=_kib(_text(queue and queue / "read_ahead_kb")),
-        rotational=_flag(_text(queue and queue / "rotational")),
-        model=_text(queue and queue.parent / "device" / "model"),
+        scheduler=_chosen(text_of(queue / "scheduler")),
+        read_ahead_bytes=_kib(text_of(queue / "read_ahead_kb")),
+        rotational=_flag(text_of(queue / "rotational")),
+        model=text_of(queue.parent / "device" / "model"),
         total_bytes=status.f_blocks * unit,
         used_bytes=(status.f_blocks - status.f_bfree) * unit,
         available_bytes=status.f_bavail * unit,
@@ -101,13 +121,6 @@ def _disk(number: int, source: str) -> str | None:
             device = link.resolve()
             return device.parent.name if (device / "partition").exists() else device.name
     return None
-
-
-def _text(path: Path | None) -> str | None:
-    try:
-        return path.read_text().strip() or None if path else None
-    except OSError:
-        return None
 
 
 def _chosen(schedulers: str | None) -> str | None:

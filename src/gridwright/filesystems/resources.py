@@ -14,6 +14,10 @@ from typing import Literal
 Operation = Literal["write", "read"]
 OPERATIONS: tuple[Operation, ...] = ("write", "read")
 Scope = Literal["node", "grid"]
+Nature = Literal["network", "volume", "instance store", "server", "stated"]
+"""What a limit is one of, as predictions of each are off by more or less: the network of a node, volumes
+and the way to them, an instance store, servers of a file system or a managed one; `stated` by the grid spec
+or by a measurement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,7 @@ class Resource:
     `name` is stable and tells resources apart (`fsx.throughput`), `what` is for people. With scope
     node every compute node has one, and `bytes_per_s` is that of one node. `bytes_per_s` lasts;
     `burst_bytes_per_s` is what it delivers for a while, None where it has no burst, and `burst_s` how
-    long, None where no fact says so. `source` says where the capacity comes from.
+    long, None where no fact says so. `source` says where the capacity comes from, `nature` what it is one of.
     """
 
     name: str
@@ -33,6 +37,7 @@ class Resource:
     source: str
     burst_bytes_per_s: float | None = None
     burst_s: float | None = None
+    nature: Nature = "stated"
 
     @property
     def highest_bytes_per_s(self) -> float:

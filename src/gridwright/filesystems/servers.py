@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gridwright.catalog import InstanceType
 from gridwright.filesystems.disks import DiskRates, disk_rates
 from gridwright.filesystems.efficiency import efficiency
-from gridwright.filesystems.resources import Cost, Operation, Resource, Use
+from gridwright.filesystems.resources import Cost, Nature, Operation, Resource, Use
 from gridwright.filesystems.site import Site, shares_network, steady_network, volume_limit
 from gridwright.spec.storage import Servers
 from gridwright.units import format_rate
@@ -29,7 +29,14 @@ class ServerGroup:
         return (*self._network(operation), *self._volume_path(operation), self._disks(operation))
 
     def _resource(
-        self, part: str, what: str, operation: Operation, steady: float, burst: float, source: str
+        self,
+        part: str,
+        what: str,
+        operation: Operation,
+        steady: float,
+        burst: float,
+        source: str,
+        nature: Nature,
     ) -> Resource:
         """A part that every server has, of all servers together, at the efficiency of the kind."""
         count = self.servers.count
@@ -43,6 +50,7 @@ class ServerGroup:
             f"{source}; of which reaches files: {why}" if why else source,
             burst_bytes_per_s=burst * count * factor if burst > steady else None,
             burst_s=self.disks.burst_s if part == "volumes" else None,
+            nature=nature,
         )
 
     @property
@@ -61,7 +69,7 @@ class ServerGroup:
         what = f"network of {format_rate(steady)} ({self.instance.name})"
         what += ", shared with its volumes," if shared else ""
         source = str(self.instance.source)
-        resource = self._resource(f"network{direction}", what, operation, steady, burst, source)
+        resource = self._resource(f"network{direction}", what, operation, steady, burst, source, "server")
         return (Use(resource, 2.0 if shared else 1.0),)
 
     def _volume_path(self, operation: Operation) -> tuple[Use, ...]:
@@ -73,7 +81,9 @@ class ServerGroup:
         what = f"volume bandwidth of {format_rate(steady)} ({self.instance.name})"
         return (
             Use(
-                self._resource("volume-bandwidth", what, operation, steady, burst, str(self.instance.source))
+                self._resource(
+                    "volume-bandwidth", what, operation, steady, burst, str(self.instance.source), "volume"
+                )
             ),
         )
 
@@ -81,7 +91,8 @@ class ServerGroup:
         steady = self.disks.steady[operation]
         burst = self.disks.burst[operation] if self.disks.burst else 0.0
         part = "volumes" if self.disks.are_volumes else f"disks-{operation}"
-        return Use(self._resource(part, self.disks.what, operation, steady, burst, self.disks.source))
+        nature: Nature = "volume" if self.disks.are_volumes else "instance store"
+        return Use(self._resource(part, self.disks.what, operation, steady, burst, self.disks.source, nature))
 
     def target_bytes_per_s(self, operation: Operation) -> float:
         """What one target (a disk of a server) delivers, in bytes per second."""

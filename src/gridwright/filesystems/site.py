@@ -47,6 +47,7 @@ def _network(instance: InstanceType, operation: Operation) -> Resource:
         if instance.network.peak_bytes_per_s > steady
         else None,
         burst_s=instance.network.burst_s,
+        nature="network",
     )
 
 

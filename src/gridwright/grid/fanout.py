@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from gridwright.commands import CommandOutput
 from gridwright.schedulers.head_node import HeadNode
+from gridwright.schedulers.remote_shell import for_remote_shell
 
+_LOG = logging.getLogger("gridwright.grid")
 FANOUT = 64
 """Connections at a time, ClusterShell's own default."""
 CONNECT_S = 5
+# It warns on stderr of a node that ends before it has read all: what the node answers tells more.
+logging.getLogger("ClusterShell").addHandler(logging.NullHandler())
 
 
 def on_nodes(
@@ -37,11 +42,12 @@ def on_nodes(
     task.set_info("fanout", FANOUT)
     task.set_default("stderr", True)
     try:
-        worker = task.shell(shlex.join(command), nodes=NodeSet.fromlist(list(nodes)), timeout=timeout_s)
+        worker = task.shell(for_remote_shell(command), nodes=NodeSet.fromlist(list(nodes)), timeout=timeout_s)
         worker.write(stdin)
         worker.set_write_eof()
         task.resume()
         late = {str(node) for node in task.iter_keys_timeout()}
+        _LOG.info("ran %s on %d nodes; %d did not answer in time", command[0], len(nodes), len(late))
         return {node: None if node in late else _answer(task, node) for node in nodes}
     finally:
         task_terminate()

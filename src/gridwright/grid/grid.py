@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import shlex
 import socket
+import subprocess
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -24,14 +24,17 @@ from gridwright.grid.nodes import (
     nodes_up,
 )
 from gridwright.schedulers import kind_of
-from gridwright.schedulers.head_node import HeadNode
+from gridwright.schedulers.head_node import HeadNode, LocalHeadNode
 from gridwright.schedulers.job import NodeState
+from gridwright.schedulers.remote_shell import for_remote_shell
 from gridwright.schedulers.scheduler import Scheduler
 from gridwright.spec.model import GridSpec
 
 if TYPE_CHECKING:
     from gridwright.grid.launching import NodeLauncher
     from gridwright.grid.node_python import NodePythons
+    from gridwright.grid.shared_python import Packages
+    from gridwright.providers.provider import GridHere
 
 LOST = 126
 """Exit status that stands for a program that could not be run on a node (as shells have it)."""
@@ -49,14 +52,34 @@ class Grid:
     several nodes is bounded in time for each of them, and a node that does not answer is named instead.
     """
 
-    def __init__(self, spec: GridSpec) -> None:
-        self.spec = spec
+    def __init__(
+        self, spec: Callable[[], GridSpec], *, head: HeadNode | None = None, here: GridHere | None = None
+    ) -> None:
+        """`head` is the head node, and `here` the grid by its name, where these are known."""
+        self._spec = spec
+        self._head = head
+        self._here = here
         self._port: int | None = None
 
     @classmethod
     def open(cls, spec: GridSpec) -> Grid:
         """The grid of a spec."""
-        return cls(spec)
+        return cls(lambda: spec)
+
+    @classmethod
+    def on_its_head(cls, spec: GridSpec) -> Grid:
+        """The grid of a spec, for a program that runs on its head node: the provider is not asked."""
+        return cls(lambda: spec, head=LocalHeadNode())
+
+    @classmethod
+    def found(cls, here: GridHere) -> Grid:
+        """A grid on this machine by its name: its spec is read where something asks for it."""
+        return cls(here.spec, here=here)
+
+    @cached_property
+    def spec(self) -> GridSpec:
+        """The spec that it was opened from, or made from. Raises GridwrightError where that is unreadable."""
+        return self._spec()
 
     @property
     def is_this_machine(self) -> bool:
@@ -70,12 +93,19 @@ class Grid:
         """Whether jobs can be handed in, so that its scheduler knows the nodes, too."""
         return self.spec.scheduler.has_queue
 
+    @property
+    def processes_here(self) -> Sequence[int]:
+        """Processes of this machine that the grid consists of, with all below them."""
+        from gridwright.providers import provider_of
+
+        return provider_of(self.spec).processes_here(self.spec)
+
     @cached_property
     def head(self) -> HeadNode:
         """Its head node. Raises GridwrightError."""
         from gridwright.providers import head_node
 
-        return head_node(self.spec)
+        return self._head or head_node(self.spec)
 
     @cached_property
     def scheduler(self) -> Scheduler:
@@ -136,9 +166,10 @@ class Grid:
 
     @cached_property
     def _pythons(self) -> NodePythons:
+        from gridwright.grid.extensions import extensions_of
         from gridwright.grid.node_python import NodePythons
 
-        return NodePythons(self.head)
+        return NodePythons(self.head, extensions_of(self.spec))
 
     def ask(
         self, nodes: Collection[str], command: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 20.0
@@ -180,12 +211,36 @@ class Grid:
         found = ask_by_jobs(self.scheduler, self.state, asked, command, stdin=stdin, timeout_s=timeout_s)
         return {node: found.get(node) for node in nodes}
 
+    def shared_python(self, packages: Packages, nodes: Collection[str]) -> str:
+        """The path of a Python with this Gridwright and these packages that head node and nodes share.
+
+        It is made where there is none; see SharedPython. Raises GridwrightError where packages lack.
+        """
+        from gridwright.grid.extensions import extensions_of
+        from gridwright.grid.shared_python import SharedPython
+
+        return SharedPython(self.head, self.state, extensions_of(self.spec)).path(packages, nodes)
+
     def attach(self, node: str, command: Sequence[str]) -> list[str]:
         """The command line that runs a command on a node from here, with its streams; see `ask`."""
         from gridwright.grid.node_python import with_python
 
         python = self._pythons.of([node])[0].get(node, sys.executable)
-        return self.head.ssh([*_SSH, node, shlex.join(with_python(python, command))])
+        return self.head.ssh([*_SSH, node, for_remote_shell(with_python(python, command))])
+
+    def enter(self, node: str, command: Sequence[str]) -> int:
+        """Run a command of the user's on a node, with this terminal and these streams; its exit status.
+
+        On a node of this machine it has this environment, and this working directory where the node has it;
+        signals are handed on. Elsewhere ssh runs it. Raises GridwrightError where the node is not up.
+        """
+        from gridwright.providers import provider_of
+
+        here = self._here or provider_of(self.spec).here(self.spec.name)
+        if here is not None and here.enter is not None:
+            return here.enter(node, command)
+        terminal = "-t" if sys.stdin.isatty() else "-T"
+        return subprocess.call(self.head.ssh([terminal, "--", node, for_remote_shell(command)]))
 
     def prepared(self, nodes: Sequence[GridNode]) -> list[GridNode]:
         """These nodes, ready for a launcher; those that cannot be made so are absent, and say why."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shlex
 import subprocess
@@ -16,8 +17,10 @@ from gridwright.errors import GridwrightError
 from gridwright.grid.node_python import with_python
 from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.job import Job, JobRequest, JobState
+from gridwright.schedulers.remote_shell import for_remote_shell
 from gridwright.schedulers.scheduler import Scheduler
 
+_LOG = logging.getLogger("gridwright.grid")
 NAME = "gridwright-iotest"
 END_S = 5.0
 """How long a worker that was told to leave may take until its job is cancelled."""
@@ -163,9 +166,9 @@ class SshLauncher:
         """Start one ssh for each node; `ended` reports one that cannot be started."""
         self._logs = logs
         for node, command in commands.items():
-            # ssh hands one text to the shell of the other side: every word is quoted for it.
             words = with_python(self._pythons.get(node, sys.executable), command)
-            argv = self._head.ssh([*_SSH, "--", node, shlex.join(words)], self._port())
+            argv = self._head.ssh([*_SSH, "--", node, for_remote_shell(words)], self._port())
+            _LOG.info("starting %s on %s", shlex.join(command), node)
             try:
                 with self._log(node).open("ab") as log, _readable((inputs or {}).get(node, b"")) as stdin:
                     self._running[node] = subprocess.Popen(

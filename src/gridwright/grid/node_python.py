@@ -9,9 +9,11 @@ from pathlib import Path
 
 from gridwright import __version__
 from gridwright.commands import CommandOutput
+from gridwright.grid.extensions import extension_versions
 from gridwright.grid.fanout import on_nodes
 from gridwright.grid.node_part import node_part
 from gridwright.schedulers.head_node import HeadNode
+from gridwright.schedulers.ssh_words import why_no_ssh
 
 FIND_S = 20.0
 """For a node to say which Pythons it has."""
@@ -26,8 +28,10 @@ class NodePythons:
     Nothing is copied to nodes that have the same version at the same path, as where it is shared.
     """
 
-    def __init__(self, head: HeadNode) -> None:
+    def __init__(self, head: HeadNode, extensions: tuple[str, ...] = ()) -> None:
+        """`extensions` are names of the site's own packages that nodes need, too."""
         self._head = head
+        self._extensions = extensions
         self._found: dict[str, str] = {}
         self._lost: dict[str, str] = {}
 
@@ -53,12 +57,13 @@ class NodePythons:
         """Ask nodes; returns the Pythons of those that lack their part, and losses."""
         lacking: dict[str, str] = {}
         losses: dict[str, str] = {}
-        own = (sys.executable, __version__, str(sys.version_info.minor))
-        asked = _script("find_python.sh", node_part().name, *own)
+        same = " ".join([__version__, *extension_versions(self._extensions)])
+        own = (sys.executable, same, str(sys.version_info.minor))
+        asked = script("find_python.sh", node_part(self._extensions).name, *own, *self._extensions)
         for node, answer in on_nodes(self._head, nodes, asked, timeout_s=FIND_S).items():
             if answer is None:
                 continue
-            word, _, rest = _last(answer.stdout).partition(" ")
+            word, _, rest = last_line(answer.stdout).partition(" ")
             machine, _, python = rest.partition(" ")
             if word == "has":
                 self._found[node] = rest
@@ -72,34 +77,35 @@ class NodePythons:
             elif word == "old":
                 losses[node] = f"it has {rest}, and Gridwright needs Python 3.11: install python3.11"
             else:
-                losses[node] = _last(answer.stderr) or f"exit status {answer.status}"
+                losses[node] = _why(answer)
         return lacking, losses
 
     def _bring(self, nodes: Collection[str], python: str) -> dict[str, str]:
         """Copy their part to nodes; returns losses."""
-        part = node_part()
-        command = _script("unpack_part.sh", part.name, python)
+        part = node_part(self._extensions)
+        command = script("unpack_part.sh", part.name, python)
         answers = on_nodes(self._head, nodes, command, stdin=part.content, timeout_s=UNPACK_S)
         losses = {}
         for node, answer in answers.items():
             if answer is not None and answer.status == 0:
-                self._found[node] = _last(answer.stdout)
+                self._found[node] = last_line(answer.stdout)
             else:
                 losses[node] = f"gridwright {__version__} cannot be brought to it: {_why(answer)}"
         return losses
 
 
-def _script(name: str, *arguments: str) -> Sequence[str]:
+def script(name: str, *arguments: str) -> Sequence[str]:
+    """The command that runs one of our scripts on another machine."""
     return ["sh", "-c", (_HERE / name).read_text(), "sh", *arguments]
 
 
 def _why(answer: CommandOutput | None) -> str:
     if answer is None:
         return f"no end within {UNPACK_S:.0f} s"
-    return _last(answer.stderr) or f"exit status {answer.status}"
+    return why_no_ssh(answer.stderr.decode(errors="replace")) or f"exit status {answer.status}"
 
 
-def _last(text: bytes) -> str:
+def last_line(text: bytes) -> str:
     """The last line: what a login prints on its way comes before."""
     lines = text.decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else ""

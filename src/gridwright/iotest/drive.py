@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import psutil
 
-from gridwright.iotest import steady
+from gridwright.disturbance.watch import LoadWatch
 from gridwright.iotest.engine import Phase, PhasePlan, Sample
-from gridwright.iotest.messages import Measured, Progress
 from gridwright.iotest.options import IotestOptions
 from gridwright.iotest.outcome import Outcome
 from gridwright.iotest.stalls import StallWatch
 from gridwright.iotest.steadiness import Steadiness
+from gridwright.runs.iotest_events import Progress
+from gridwright.runs.load_record import NodeLoad
+from gridwright.runs.phase_record import Steady
+from gridwright.runs.samples import Measured
 
 Live = Callable[[Measured | Progress], None]
 """Hears what is measured while a phase runs."""
@@ -43,7 +46,11 @@ class Driven:
     """What came of a phase."""
 
     outcome: Outcome
-    steady: steady.SteadyResult | None
+    load: NodeLoad | None
+    """Of the node, meanwhile."""
+    steady: Steady | None
+    history: Sequence[Sample]
+    """What had been done by each sample."""
 
 
 def drive(
@@ -53,20 +60,25 @@ def drive(
     device: str | None,
     live: Live,
     stop: threading.Event,
+    watch: LoadWatch | None = None,
     gate: Gate | None = None,
 ) -> Driven:
     """Run a phase to its end, or until `stop` is set. Raises Stalled, and OSError at its start.
 
     With a `gate` the streams are held, prepared, until it lets them go.
     """
+    begin = watch.look() if watch else None
     phase = Phase(plan, options, held=gate is not None)
     if gate is not None:
         gate(phase)
+        begin = watch.now() if watch else None
     reporter = _Reporter(phase, device, live)
     steadiness = Steadiness(options.until_steady_s)
     stall = StallWatch()
     while not phase.wait(_POLL_S):
         reporter.report()
+        if watch:
+            watch.tick()
         if steadiness.reached(reporter.history, syncing=phase.syncing()):
             phase.finish()
         if stop.is_set():
@@ -77,7 +89,8 @@ def drive(
             phase.stop(discard=False)
             raise Stalled(quiet, hung=not phase.wait(_STOP_S / 5))
     reporter.report()
-    return Driven(phase.result(), steadiness.result(reporter.history))
+    load = watch.between(begin, watch.look()) if watch and begin else None
+    return Driven(phase.result(), load, steadiness.result(reporter.history), reporter.history)
 
 
 def _stop(phase: Phase) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple
 
 from gridwright import __version__, _native
@@ -72,7 +73,7 @@ class Phase:
             "no_io_uring": options.no_io_uring,
             "null": asdict(options.null) if options.null else None,
             "held": held,
-            "streams": [asdict(stream) for stream in plan.streams],
+            "streams": [asdict(replace(stream, path=_bytes_text(stream.path))) for stream in plan.streams],
         }
         self._native = _native.Phase(json.dumps(config))
         self._seen = 0
@@ -113,4 +114,21 @@ class Phase:
 
     def result(self) -> Outcome:
         """What was measured; the phase must have ended."""
-        return decode(self._native.result(), Outcome)
+        outcome = decode(self._native.result(), Outcome)
+        failure, mismatch = outcome.failure, outcome.mismatch
+        return replace(
+            outcome,
+            streams=[replace(each, path=_path_text(each.path)) for each in outcome.streams],
+            failure=failure and replace(failure, path=_path_text(failure.path)),
+            mismatch=mismatch and replace(mismatch, path=_path_text(mismatch.path)),
+        )
+
+
+def _bytes_text(path: str) -> str:
+    """A path as the engine takes it: one character for each byte, whatever the locale makes of them."""
+    return os.fsencode(path).decode("latin-1")
+
+
+def _path_text(text: str) -> str:
+    """A path of the engine as Python has it."""
+    return os.fsdecode(text.encode("latin-1"))

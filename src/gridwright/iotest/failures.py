@@ -29,6 +29,7 @@ _ADVICE: dict[int, tuple[str, str]] = {
     ),
     errno.ENOENT: ("there is no such directory", "make it, or correct the path"),
     errno.ENOTDIR: ("it is not a directory", "give the directory that the library lives in"),
+    errno.ELOOP: ("its symbolic links lead in a circle", "correct the link: ls -l shows where it leads"),
     errno.EACCES: (
         "permission is denied",
         "run as a user who may write there, or change the directory's owner or mode",

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+from functools import partial
 from pathlib import Path
 
-from gridwright.errors import Finding
-from gridwright.filesystems.mounts import LibraryMount, describe_mount
+from gridwright.bounded import Hangs, look
+from gridwright.errors import Finding, Problem
+from gridwright.filesystems.mounts import OF_THE_KERNEL, LibraryMount, describe_mount
+from gridwright.iotest import failures, host_file
 from gridwright.iotest.options import LibraryTarget
 from gridwright.iotest.outcome import Mismatch
 from gridwright.iotest.scratch import remove_stale
 from gridwright.units import format_bytes
+
+LOOK_S = 3.0
+"""For a file system that answers; the test tells of one that hangs."""
 
 
 def describe_library(target: LibraryTarget) -> tuple[LibraryMount, list[Finding]]:
@@ -20,6 +27,38 @@ def describe_library(target: LibraryTarget) -> tuple[LibraryMount, list[Finding]
         raise NotADirectoryError(20, "not a directory", str(path))
     mount = describe_mount(path)
     return mount, list(_remarks(target, mount))
+
+
+NO_DIRECTORY = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+"""Errors of a path that is mistyped; others come from the file system."""
+
+
+def mistyped(target: LibraryTarget) -> Problem | None:
+    """Why a path cannot be a library whatever its file system does; None where the test has to tell.
+
+    Looks in a child process, as the path may be on a mount that hangs.
+    """
+    try:
+        kind = look(partial(_kernel_type, target.path), LOOK_S)
+    except Hangs:
+        return None
+    except OSError as error:
+        if error.errno not in NO_DIRECTORY:
+            return None
+        return failures.of_os_error(
+            error, library=target.library, path=target.path, doing="looking for the directory"
+        )
+    if kind not in OF_THE_KERNEL:
+        return None
+    what = f"library {target.library}: {kind} shows what the kernel knows, and keeps no files"
+    return Problem(what, where=target.path, remedy="give a directory on a disk or a parallel file system")
+
+
+def _kernel_type(path: str) -> str:
+    if not Path(path).is_dir():
+        Path(path).stat()
+        raise NotADirectoryError(errno.ENOTDIR, "Not a directory", path)
+    return describe_mount(Path(path)).filesystem_type
 
 
 def _remarks(target: LibraryTarget, mount: LibraryMount) -> list[Finding]:
@@ -43,6 +82,7 @@ def _remarks(target: LibraryTarget, mount: LibraryMount) -> list[Finding]:
                 "make all files together larger than the servers' memory: raise --size or --streams",
             )
         )
+    found += host_file.named(target.library, host_file.host_files(mount.device))
     return found
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from gridwright.disturbance.presence import Presence
+from gridwright.disturbance.watch import LoadWatch
 from gridwright.errors import Problem
 from gridwright.filesystems.mounts import LibraryMount
-from gridwright.iotest import failures, figures, sweep
+from gridwright.iotest import failures, figures, host_file, sweep
 from gridwright.iotest.drive import Driven, Live, Stalled, drive
 from gridwright.iotest.engine import PhasePlan, StreamPlan
 from gridwright.iotest.events import Emit, phase_progress, sample_taken
+from gridwright.iotest.falling import falling_finding, with_fall
 from gridwright.iotest.library_facts import (
     cached_finding,
     describe_library,
@@ -24,22 +26,25 @@ from gridwright.iotest.library_facts import (
     tidied,
     wrong_data,
 )
-from gridwright.iotest.messages import Measured, Progress
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.outcome import Outcome
 from gridwright.iotest.scratch import FileSet, Scratch, leftovers
 from gridwright.iotest.space import SpacePlan, plan_space
 from gridwright.iotest.stalls import stall_finding, stalls_of
 from gridwright.iotest.stream_plan import Place, readable, shared_name
+from gridwright.iotest.surroundings import announce, watch_over, with_load
+from gridwright.messages import shared_fields
 from gridwright.runs.iotest_events import (
     DeviceFound,
     LibraryBegun,
     PhaseBegun,
     PhaseDone,
+    Progress,
     RemovalBegun,
     ScratchMade,
-    SweepDone,
 )
+from gridwright.runs.phase_record import Op, PhaseRecord
+from gridwright.runs.samples import Measured
 
 
 class LibraryFailed(Exception):
@@ -59,18 +64,27 @@ class LibraryTest:
     """One library's test; emits events, see `gridwright.iotest.worker`."""
 
     def __init__(
-        self, target: LibraryTarget, options: IotestOptions, *, emit: Emit, stop: threading.Event
+        self,
+        target: LibraryTarget,
+        options: IotestOptions,
+        *,
+        emit: Emit,
+        stop: threading.Event,
+        run: str = "",
     ) -> None:
         self._target = target
         self._options = options
         self._emit = emit
         self._stop = stop
+        self._run = run
         self._path = Path(target.path)
         self._streams = options.streams if options.streams is not None else target.cores
         self._seed = options.seed if options.seed is not None else secrets.randbits(62)
         self._mount: LibraryMount
         self._space: SpacePlan
         self._scratch: Scratch | None = None
+        self._presence = Presence()
+        self._watch: LoadWatch
         self._readable: list[StreamPlan] = []
         self._shared: dict[str, str] = {}
         """The file that streams share, by the operation that writes it."""
@@ -99,13 +113,13 @@ class LibraryTest:
 
     def _open(self) -> None:
         """Look at the directory and at what lies below."""
-        self._emit(LibraryBegun(streams=self._streams, **asdict(self._target)))
+        self._emit(LibraryBegun(streams=self._streams, **shared_fields(self._target, LibraryBegun)))
         self._mount, remarks = describe_library(self._target)
         self._emit(DeviceFound(device=self._mount.to_record()))
         for remark in remarks:
             self._emit(remark)
 
-    def _prepare(self) -> list[str]:
+    def _prepare(self) -> list[Op]:
         """Tidy up after earlier runs, plan sizes, find files to read; returns the phases to run."""
         for finding in tidied(self._target):
             self._emit(finding)
@@ -121,6 +135,9 @@ class LibraryTest:
             )
             self._scratch = self._make_scratch()
             self._emit(ScratchMade(path=str(self._scratch.directory)))
+        directory = self._scratch.directory if self._scratch else None
+        announce(self._presence, self._path, directory, run=self._run, token=secrets.token_hex(8))
+        self._watch = watch_over(self._mount, self._presence)
         return phases
 
     def _make_scratch(self) -> Scratch:
@@ -143,32 +160,34 @@ class LibraryTest:
         self._emit(kept_set_finding(len(self._readable), kept.directory, kept.bytes))
         return True
 
-    def _sweep(self, phases: list[str]) -> None:
-        rates: dict[str, list[tuple[int, float | None]]] = {}
+    def _sweep(self, phases: list[Op]) -> None:
+        rates: dict[Op, list[tuple[int, float | None]]] = {}
         for streams in sweep.counts(self._target.cores):
             for op in sweep.SWEPT:
                 if op in phases and not self._stop.is_set():
                     result = self._phase(op, streams)
-                    rates.setdefault(op, []).append((streams, result["rate_last_bytes_per_s"]))
+                    rates.setdefault(op, []).append((streams, result.rate_last_bytes_per_s))
         for op, points in rates.items():
-            self._emit(SweepDone(**sweep.summarise(op, points, self._target)))
+            self._emit(sweep.summarise(op, points, self._target))
 
-    def _phase(self, op: str, streams: int) -> dict[str, Any]:
+    def _phase(self, op: Op, streams: int) -> PhaseRecord:
         """Run one phase and emit its record."""
         plan = self._plan(op, streams)
-        used = figures.planned(
-            self._options,
-            streams=len(plan.streams),
-            seed=plan.seed,
-            file_bytes=max((stream.file_bytes for stream in plan.streams), default=None),
+        begun = PhaseBegun(
+            limit_s=plan.seconds,
+            limit_bytes=plan.bytes_per_stream,
+            op=op,
+            started=time.time(),
+            asked=figures.asked(self._options, self._streams),
+            used=figures.planned(
+                self._options,
+                streams=len(plan.streams),
+                seed=plan.seed,
+                file_bytes=max((stream.file_bytes for stream in plan.streams), default=None),
+            ),
         )
-        head: dict[str, Any] = {
-            "op": op,
-            "started": time.time(),
-            "asked": figures.asked(self._options, self._target),
-            "used": used,
-        }
-        self._emit(PhaseBegun(limit_s=plan.seconds, limit_bytes=plan.bytes_per_stream, **head))
+        self._emit(begun)
+        in_memory = self._held_by_host(op)
         driven = self._drive(op, plan)
         outcome = driven.outcome
         for stall in stalls_of(outcome):
@@ -177,25 +196,37 @@ class LibraryTest:
                     stall, library=self._target.library, op=op, streams=len(plan.streams), node=None
                 )
             )
-        record = (
-            head
-            | {"used": figures.used(used, outcome)}
-            | figures.phase_figures(
-                op,
-                outcome,
-                target=self._target,
-                memory_backed=self._mount.memory_backed,
-                steady=driven.steady,
-            )
-            | {"steady": asdict(driven.steady) if driven.steady else None}
+        record = figures.phase_record(
+            begun,
+            outcome,
+            cores=self._target.total_cores,
+            memory_backed=self._mount.memory_backed,
+            steady=driven.steady,
         )
+        record = with_fall(with_load(record, driven.load), plan.seconds, driven.history)
+        record = replace(record, cached=record.cached or in_memory)
         self._emit(PhaseDone(phase=record))
         self._after(op, plan, outcome, record)
         return record
 
+    def _held_by_host(self, op: str) -> bool:
+        """Whether host files of loop devices are in memory when a phase begins to read; tells of each."""
+        files = host_file.host_files(self._mount.device) if op in {"read", "mixed"} else []
+        found = list(host_file.measured(self._target.library, op, files))
+        for finding in found:
+            self._emit(finding)
+        return bool(found)
+
     def _drive(self, op: str, plan: PhasePlan) -> Driven:
         try:
-            return drive(plan, self._options, device=self._mount.device, live=self._live(op), stop=self._stop)
+            return drive(
+                plan,
+                self._options,
+                device=self._mount.device,
+                watch=self._watch,
+                live=self._live(op),
+                stop=self._stop,
+            )
         except Stalled as stalled:
             raise LibraryFailed(
                 Problem(
@@ -220,7 +251,7 @@ class LibraryTest:
 
         return tell
 
-    def _after(self, op: str, plan: PhasePlan, outcome: Outcome, record: dict[str, Any]) -> None:
+    def _after(self, op: str, plan: PhasePlan, outcome: Outcome, record: PhaseRecord) -> None:
         if outcome.failure:
             raise LibraryFailed(
                 failures.of_outcome(
@@ -232,8 +263,10 @@ class LibraryTest:
         if outcome.mismatch:
             self._emit(wrong_data(outcome.mismatch))
             raise WrongData
-        if record["cached"]:
-            self._emit(cached_finding(self._target.library, op, record["cached_fraction"]))
+        if record.cached and (record.cached_fraction or 0.0) > figures.CACHED_LIMIT:
+            self._emit(cached_finding(self._target.library, op, record.cached_fraction or 0.0))
+        for finding in falling_finding(self._target.library, record):
+            self._emit(finding)
         if op == "write":
             self._remember(plan, outcome)
 
@@ -288,6 +321,7 @@ class LibraryTest:
 
     def _close(self) -> None:
         """Keep the files if asked to and whole, else remove the scratch directory."""
+        self._presence.end(kept=self._options.keep)
         scratch, self._scratch = self._scratch, None
         if scratch is None:
             return

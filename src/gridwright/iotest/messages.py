@@ -16,6 +16,9 @@ from gridwright.iotest.outcome import Outcome
 from gridwright.iotest.scratch import FileSet
 from gridwright.iotest.space import Room
 from gridwright.messages import Messages
+from gridwright.runs.iotest_events import Progress
+from gridwright.runs.load_record import NodeLoad
+from gridwright.runs.samples import Measured
 
 # From the command to the worker of a library.
 
@@ -26,6 +29,8 @@ class LibraryRequest:
 
     target: LibraryTarget
     options: IotestOptions
+    run: str = ""
+    """What other runs on the same file system call this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,36 +43,6 @@ class RemoveStale:
 REQUESTS: Messages[LibraryRequest | RemoveStale] = Messages(
     "do", {"test": LibraryRequest, "tidy": RemoveStale}
 )
-
-
-# What is measured meanwhile.
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """What all streams of a node did within an interval, and the node as a whole; bytes and seconds."""
-
-    elapsed_s: float
-    interval_s: float
-    read_bytes: int
-    written_bytes: int
-    operations: int
-    cpu_percent: float
-    memory_used_bytes: int
-    device: str | None
-    device_read_bytes: int | None
-    device_written_bytes: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What has been done since the phase began."""
-
-    syncing: bool
-    elapsed_s: float
-    read_bytes: int
-    written_bytes: int
-    operations: int
 
 
 # From the coordinator to a node: heeded at once.
@@ -121,11 +96,15 @@ class Numbered:
 
 @dataclass(frozen=True, slots=True)
 class Open(Numbered):
-    """Look at a library: what lies below, its room, a kept set. `run` is the same on all nodes."""
+    """Look at a library: what lies below, its room, a kept set.
+
+    `run` is the same on all nodes; `name` is what other runs on the same file system call this one.
+    """
 
     target: LibraryTarget
     options: IotestOptions
     run: str
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +291,8 @@ class PhaseEnded(Answer):
     """The phase has ended."""
 
     outcome: Outcome
+    load: NodeLoad | None = None
+    """Of the node, meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
+from gridwright.runs.phase_record import Op
+from gridwright.runs.repeats import MAX_REPEATS
 
 EngineName = Literal["buffered", "direct", "null"]
 OnNodeFailure = Literal["continue", "stop"]
 
 ENGINES = ("buffered", "direct")
-PHASES = ("write", "read", "mixed", "metadata")
+PHASES: tuple[Op, ...] = get_args(Op)
 ON_NODE_FAILURE = ("continue", "stop")
 MIN_BLOCK = 4 * 1024
 MAX_BLOCK = 64 * 1024 * 1024
@@ -43,7 +45,8 @@ class IotestOptions:
 
     `streams` None means one per core. A phase ends by `size_bytes` per stream, by `seconds`, or,
     with `until_steady_s`, when the rate is steady, at the latest after that time. `pairs` lets each
-    node read what another one wrote; with `shared_file` all streams have parts of one file.
+    node read what another one wrote; with `shared_file` all streams have parts of one file. With
+    `allow_disturbed` phases are judged that something else disturbed. The whole test is run `repeat` times.
     """
 
     streams: int | None = None
@@ -53,14 +56,16 @@ class IotestOptions:
     block_bytes: int = DEFAULT_BLOCK
     engine: EngineName = "buffered"
     queue_depth: int | None = None
-    phases: tuple[str, ...] = ("write", "read")
+    phases: tuple[Op, ...] = ("write", "read")
     keep: bool = False
     verify: bool = False
     seed: int | None = None
     sweep: bool = False
+    repeat: int = 1
     pairs: bool = False
     shared_file: bool = False
     on_node_failure: OnNodeFailure = "continue"
+    allow_disturbed: bool = False
     null: NullVolume | None = None
     no_io_uring: bool = False
     sample_s: float = 1.0
@@ -158,6 +163,12 @@ def _problems(options: IotestOptions) -> list[Problem]:
         "--seed",
         "give a number from 0 to 2^63 - 1",
     )
+    check.that(
+        1 <= options.repeat <= MAX_REPEATS,
+        f"a test cannot be run {options.repeat} times",
+        "--repeat",
+        f"give a number from 1 to {MAX_REPEATS}; 5 tell a change of about 2.5 times the spread",
+    )
     _check_combinations(options, check)
     return check.problems
 
@@ -180,6 +191,18 @@ def _check_combinations(options: IotestOptions, check: _Check) -> None:
         "the parts of a shared file are not kept: a kept set has a file for each stream",
         "--keep",
         "leave out --shared-file or --keep",
+    )
+    check.that(
+        not (options.sweep and options.streams is not None),
+        "a sweep chooses its streams itself: 1, 2, 4 and so on, to 4 per core",
+        "--streams",
+        "leave out --streams or --sweep",
+    )
+    check.that(
+        not (options.sweep and options.repeat > 1),
+        "a sweep measures each number of streams once",
+        "--repeat",
+        "find the knee with --sweep first, then --streams KNEE --repeat N",
     )
     check.that(
         not (options.sweep and options.until_steady_s is not None),

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, fields
 from itertools import chain
 from typing import Any, Literal
 
+from gridwright.runs.phase_record import Latency
+
 Role = Literal["write", "read", "metadata"]
 Rule = Callable[[Iterable[Any]], Any]
 """Makes one value for all nodes out of those of each."""
@@ -24,17 +26,6 @@ def _joined(values: Iterable[Sequence[Any]]) -> list[Any]:
 def of_all(rule: Rule) -> Mapping[str, Rule]:
     """Marks a field whose value for all nodes comes of those of each."""
     return {_RULE: rule}
-
-
-@dataclass(frozen=True, slots=True)
-class Percentiles:
-    """Latency of one block, in microseconds."""
-
-    p50: float
-    p95: float
-    p99: float
-    p99_9: float
-    max: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +113,7 @@ class Outcome:
     wall_s: float | None
     fsync_s: float = field(metadata=of_all(max))
     synced: bool = field(metadata=of_all(all))
-    latency_us: Percentiles | None
+    latency_us: Latency | None
     latency_counts: list[tuple[int, int]]
     cpu_user_s: float = field(metadata=of_all(sum))
     cpu_system_s: float = field(metadata=of_all(sum))

@@ -52,7 +52,8 @@ class Scratch:
     def create(cls, library: Path, **owner: str) -> Scratch:
         """Make the directory and its marker, which also names its `owner`. Raises OSError."""
         directory = library / f"{PREFIX}{secrets.token_hex(6)}"
-        directory.mkdir(mode=0o700)
+        # Others may come in by a name that they know: that of the marker of a run.
+        directory.mkdir(mode=0o711)
         try:
             scratch = cls(directory, {"process": process_facts(), "kept": False, "files": None} | owner)
             scratch._write_marker()

@@ -29,12 +29,14 @@ class Session:
         logs: Path,
         stop: threading.Event,
         silenced: Collection[str] = (),
+        run: str = "",
     ) -> None:
         """Make a session; findings named in `silenced` are told to nobody, unless they are errors."""
         self._observers = observers
         self._logs = logs
         self._stop = stop
         self._silenced = silenced
+        self._run = run
 
     def run(self, targets: Sequence[LibraryTarget], options: IotestOptions) -> ExitStatus:
         """Test each library; returns the worst status, 0 if all could be tested.
@@ -52,7 +54,7 @@ class Session:
 
     def _library(self, target: LibraryTarget, options: IotestOptions) -> ExitStatus:
         done: LibraryDone | None = None
-        request = REQUESTS.plain(LibraryRequest(target, options))
+        request = REQUESTS.plain(LibraryRequest(target, options, self._run))
         log = self._logs / f"iotest-{target.library}.log"
         with WorkerProcess(_WORKER, request, log) as worker:
             for event in map(IOTEST_EVENTS.read, worker.events(self._stop)):

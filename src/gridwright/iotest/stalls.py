@@ -9,22 +9,11 @@ from pathlib import Path
 from gridwright.errors import Finding
 from gridwright.iotest.engine import Sample
 from gridwright.iotest.outcome import Outcome
+from gridwright.runs.phase_record import Stall
 
 UNUSUAL = 20
 """A request that took seconds is a stall if it took this many times as long as half of all requests did:
 blocks of 64 MiB take seconds on a slow disk, and nothing is wrong then."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stall:
-    """Streams of a node stood still at the same time.
-
-    From `start_s` after the start of the phase on, the longest of them for `seconds`.
-    """
-
-    start_s: float
-    seconds: float
-    streams: int
 
 
 def stalls_of(outcome: Outcome) -> list[Stall]:
@@ -33,7 +22,7 @@ def stalls_of(outcome: Outcome) -> list[Stall]:
     The engine notes requests of 3 s and more: a failing server takes longer to be replaced (measured: 6 s
     for a master of MooseFS that was down for 4 s), and a healthy one is far from it.
     """
-    usual = outcome.latency_us.p50 / 1e6 if outcome.latency_us else 0.0
+    usual = ((outcome.latency_us and outcome.latency_us.p50) or 0.0) / 1e6
     single = sorted(
         (stall.start_s, stall.seconds, number)
         for number, stream in enumerate(outcome.streams)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from gridwright.iotest import steady
 from gridwright.iotest.engine import Sample
+from gridwright.iotest.falling import rate_series
+from gridwright.runs.phase_record import Steady
 
 
 class Steadiness:
@@ -29,7 +31,7 @@ class Steadiness:
         self._next = elapsed + max(5 * history[0].elapsed_s, self._longest / 200)
         return steady.may_end(_levels(history[: self._used]), self._longest)
 
-    def result(self, history: Sequence[Sample]) -> steady.SteadyResult | None:
+    def result(self, history: Sequence[Sample]) -> Steady | None:
         """What was found, once the phase has ended."""
         if self._longest is None:
             return None
@@ -37,13 +39,4 @@ class Steadiness:
 
 
 def _levels(history: Sequence[Sample]) -> list[steady.Level]:
-    times, rates = [], []
-    before = Sample(0.0, 0, 0, 0)
-    for sample in history:
-        moved = sample.read_bytes + sample.written_bytes - before.read_bytes - before.written_bytes
-        span = sample.elapsed_s - before.elapsed_s
-        if span > 0:
-            times.append(sample.elapsed_s)
-            rates.append(moved / span)
-        before = sample
-    return steady.levels(times, rates)
+    return steady.levels(*rate_series(history))

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+from gridwright.runs.phase_record import Steady
+
 CHANGE = 0.10
 """A change of less than a tenth of the rate is noise."""
 MAX_POINTS = 600
@@ -115,19 +117,7 @@ def may_end(found: Sequence[Level], longest_s: float) -> bool:
     return drop and late and long and abs(last.drift) < CHANGE
 
 
-@dataclass(frozen=True, slots=True)
-class SteadyResult:
-    """What the levels say: rates in bytes/s, times in seconds."""
-
-    steady: bool
-    rule: str
-    peak_bytes_per_s: float
-    peak_lasted_s: float
-    steady_bytes_per_s: float | None
-    change_points_s: list[float]
-
-
-def judge(found: Sequence[Level], longest_s: float) -> SteadyResult | None:
+def judge(found: Sequence[Level], longest_s: float) -> Steady | None:
     """Name the peak, how long it lasted, and the steady rate; None without samples."""
     if not found:
         return None
@@ -135,7 +125,7 @@ def judge(found: Sequence[Level], longest_s: float) -> SteadyResult | None:
     last = found[-1]
     # A phase that ran to its longest time may end a sample short of it.
     steady = last.lasted_s >= 0.95 * hold_s(longest_s) and abs(last.drift) < CHANGE
-    return SteadyResult(
+    return Steady(
         steady=steady,
         rule=RULE,
         peak_bytes_per_s=peak.rate,

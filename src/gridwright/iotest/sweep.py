@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from gridwright.iotest.options import LibraryTarget
+from gridwright.runs.phase_record import Op, Sweep, SweepPoint
 
-SWEPT = ("write", "read")
+SWEPT: tuple[Op, ...] = ("write", "read")
 KNEE = 0.95
 """The knee is the smallest number of streams that reaches this part of the peak."""
 
@@ -30,20 +30,8 @@ def knee(points: Sequence[tuple[int, float | None]]) -> tuple[int | None, float 
     return min(streams for streams, rate in known if rate >= KNEE * peak), peak
 
 
-def summarise(op: str, points: Sequence[tuple[int, float | None]], target: LibraryTarget) -> dict[str, Any]:
-    """Build the record of a sweep, see `gridwright.runs.records.Sweep`."""
-    streams, peak = knee(points)
+def summarise(op: Op, points: Sequence[tuple[int, float | None]], target: LibraryTarget) -> Sweep:
+    """Build the record of a sweep."""
     cores = target.total_cores
-    return {
-        "op": op,
-        "points": [
-            {
-                "streams": streams,
-                "rate_bytes_per_s": rate,
-                "per_core_bytes_per_s": rate / cores if rate is not None else None,
-            }
-            for streams, rate in points
-        ],
-        "knee_streams": streams,
-        "peak_bytes_per_s": peak,
-    }
+    rows = [SweepPoint(streams, rate, rate / cores if rate is not None else None) for streams, rate in points]
+    return Sweep(op, rows, *knee(points))

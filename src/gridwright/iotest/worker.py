@@ -19,7 +19,6 @@ from gridwright.iotest.measure import LibraryFailed, LibraryTest, WrongData
 from gridwright.iotest.messages import REQUESTS, RemoveStale
 from gridwright.iotest.scratch import remove_stale
 from gridwright.iotest.space import NotEnoughSpace
-from gridwright.messages import encode
 from gridwright.runs.iotest_events import IOTEST_EVENTS, Ended, IotestEvent, LibraryDone
 
 
@@ -34,7 +33,7 @@ def main() -> None:
         return
     threading.Thread(target=_stop_at_end_of_input, args=(stop,), daemon=True).start()
     emit = _Emitter(stop)
-    test = LibraryTest(request.target, request.options, emit=emit, stop=stop)
+    test = LibraryTest(request.target, request.options, run=request.run, emit=emit, stop=stop)
     status: Ended = "complete"
     exit_status = ExitStatus.DONE
     try:
@@ -74,7 +73,7 @@ class _Emitter:
         self._stop = stop
 
     def __call__(self, event: IotestEvent) -> None:
-        line = memoryview(encode(IOTEST_EVENTS.plain(event)) + b"\n")
+        line = memoryview(IOTEST_EVENTS.encode(event) + b"\n")
         try:
             while line:
                 line = line[os.write(sys.stdout.fileno(), line) :]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from statistics import median
 
 from gridwright.errors import input_error
 from gridwright.filesystems.resources import OPERATIONS, Operation, Resource, Route, Use
 from gridwright.model.grid import GridModel
 from gridwright.runs.directory import LoadedRun
-from gridwright.runs.records import LibraryRecord, PhaseRecord
+from gridwright.runs.phase_record import PhaseRecord
+from gridwright.runs.records import LibraryRecord
 from gridwright.units import format_rate
 
 
@@ -44,9 +46,9 @@ def calibrated(model: GridModel, run: LoadedRun) -> GridModel:
 
 
 def node_rates(library: LibraryRecord) -> dict[Operation, float]:
-    """What one node got of a library, in bytes/s: the best complete figure of each direction that counts."""
+    """What one node got of a library, in bytes/s: the best complete figure, of repeats the median."""
     return {
-        operation: max(rates) * library.cores
+        operation: (median(rates) if library.repeats else max(rates)) * library.cores
         for operation in OPERATIONS
         if (
             rates := [
@@ -73,6 +75,8 @@ def _both_at_once(library: LibraryRecord) -> float:
         (phase.read_bytes_per_s or 0.0) + (phase.write_bytes_per_s or 0.0)
         for phase in _counting(library, "mixed")
     ]
+    if library.repeats and found:
+        return median(found) / library.nodes
     return max(found, default=0.0) / library.nodes
 
 

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from gridwright.filesystems.resources import OPERATIONS
+from gridwright.model.margins import margin_of
 from gridwright.model.prediction import Bound, LibraryPrediction, Prediction, Rates, Together
 from gridwright.units import HOURS_PER_MONTH
 
@@ -30,6 +31,7 @@ def prediction_document(prediction: Prediction) -> dict[str, Any]:
         "costs": [{"what": cost.what, "usd_per_hour": cost.usd_per_hour} for cost in prediction.costs],
         "findings": [asdict(finding) for finding in prediction.findings],
         "met": prediction.met,
+        "answer": prediction.answer,
     }
 
 
@@ -39,6 +41,7 @@ def _library(library: LibraryPrediction) -> dict[str, Any]:
         "filesystem": library.filesystem,
         "requires_bytes_per_s_per_core": library.requires_bytes_per_s_per_core,
         "met": library.met,
+        "answer": library.answer,
         **{operation: _rates(library.rates[operation]) for operation in OPERATIONS},
     }
 
@@ -49,6 +52,9 @@ def _rates(rates: Rates) -> dict[str, Any]:
         "bytes_per_s": rates.bytes_per_s,
         "bytes_per_s_per_node": rates.bytes_per_s_per_node,
         "bytes_per_s_per_core": rates.bytes_per_s_per_core,
+        "low_bytes_per_s_per_core": rates.per_core(rates.low_bytes_per_s),
+        "high_bytes_per_s_per_core": rates.per_core(rates.high_bytes_per_s),
+        "margin": asdict(rates.bound_by.margin),
         "bound_by": rates.bound_by.resource,
         "next_bound": _next(rates),
         "chain": [asdict(bound) for bound in rates.chain],
@@ -78,9 +84,12 @@ def _together(together: Together) -> dict[str, Any]:
         "required_share": together.required_share,
         "required_share_source": together.required_share_source,
         "met": together.met,
+        "answer": together.answer,
         **{
             operation: {
                 "share": together.share[operation],
+                "low": together.low.get(operation),
+                "high": together.high.get(operation),
                 "bound_by": bound.resource if (bound := together.bound_by[operation]) else None,
             }
             for operation in OPERATIONS
@@ -106,6 +115,7 @@ def workload_document(
         "cpu_real_ratio_min": prediction.ratio_min,
         "cpu_real_ratio_max": prediction.ratio_max,
         "cpu_real_ratio_of_sums": prediction.ratio_of_sums,
+        "cpu_real_ratio_margin": asdict(margin_of("workload")),
         "mean_concurrency": prediction.mean_concurrency,
         "bound_by": prediction.bound_by,
         "shares": dict(prediction.shares),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gridwright.catalog import Catalog, InstanceType, load_catalog
+from gridwright.catalog.basis import disagreement_findings, estimate_findings, price_basis
 from gridwright.errors import Finding
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.resources import Contribution, Cost, Operation, Route
@@ -21,7 +22,7 @@ class GridModel:
     """What `predict` works on. Rates are in bytes per second, memory and capacities in bytes.
 
     `routes` has no entry for a library of which nothing is known; `unknown` then says what is
-    missing. `costs` is the bill by line.
+    missing. `costs` is the bill by line. `doubts` says which of the facts are estimates or disputed.
     """
 
     spec: GridSpec
@@ -33,6 +34,7 @@ class GridModel:
     contributions: Mapping[str, Contribution]
     instance: InstanceType | None
     costs: tuple[Cost, ...]
+    doubts: tuple[Finding, ...] = ()
 
     @property
     def name(self) -> str:
@@ -111,7 +113,15 @@ def grid_model(spec: GridSpec, catalog: Catalog | None = None) -> GridModel:
         found,
         nodes.instance,
         costs,
+        _doubts(site, nodes.instance),
     )
+
+
+def _doubts(site: Site, instance: InstanceType | None) -> tuple[Finding, ...]:
+    if instance is None:
+        return ()
+    basis = price_basis(site.catalog, instance.provider, site.region, [instance])
+    return (*estimate_findings(basis, site.region), *disagreement_findings(instance))
 
 
 def _compute_nodes(site: Site) -> ComputeNodes | None:

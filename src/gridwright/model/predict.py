@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import resources
 
 from gridwright.errors import Finding, GridwrightError, Problem
 from gridwright.filesystems.resources import OPERATIONS, Operation, Resource, Route, Use
 from gridwright.model.grid import GridModel, price_findings
+from gridwright.model.margins import Margin, margin_of
 from gridwright.model.missed import missed
 from gridwright.model.prediction import (
+    Answer,
     Bound,
     Burst,
     LibraryPrediction,
@@ -20,6 +22,7 @@ from gridwright.model.prediction import (
     Rates,
     Together,
     reaches,
+    worst,
 )
 from gridwright.model.solver import Flow, solve
 from gridwright.spec.findings import unsilenced
@@ -46,6 +49,7 @@ def predict(model: GridModel, streams_per_node: int | None = None) -> Prediction
     together = all_together(model)
     short = tuple(missed(model))
     findings = tuple(unsilenced(_findings(model, short, together), model.spec.silence))
+    met = _met(model, libraries, short, together)
     return Prediction(
         model.name,
         model.nodes,
@@ -56,7 +60,8 @@ def predict(model: GridModel, streams_per_node: int | None = None) -> Prediction
         model.costs,
         model.usd_per_hour,
         findings,
-        _met(model, libraries, short, together),
+        met,
+        None if met is None else _answer(libraries, short, together),
     )
 
 
@@ -99,17 +104,27 @@ def _met(
     return all(answers) if answers else None
 
 
+def _answer(
+    libraries: tuple[LibraryPrediction, ...], short: tuple[Finding, ...], together: Together | None
+) -> Answer:
+    """The answer to all requirements; what is no rate has no margin."""
+    answers = [each.answer for each in libraries if each.answer is not None]
+    if together is not None:
+        answers.append(together.answer)
+    return "no" if short else worst(answers)
+
+
 def route_chain(model: GridModel, route: Route, streams_per_node: int, burst: bool = False) -> list[Bound]:
     """Every limit of a route for all nodes together, from the tightest on."""
     bounds = []
     for use in route.uses:
         resource = use.resource
         limit = _capacity(model, resource, burst) / use.coefficient
-        bounds.append(Bound(resource.name, resource.what, limit, resource.source))
+        bounds.append(Bound(resource.name, resource.what, limit, resource.source, resource.nature))
     if math.isfinite(route.stream_bytes_per_s):
         total = route.stream_bytes_per_s * streams_per_node * model.nodes
         what = f"{streams_per_node} streams on each node, each with {route.stream_limit}"
-        bounds.append(Bound("streams", what, total, ""))
+        bounds.append(Bound("streams", what, total, "", "server"))
     return sorted(bounds, key=lambda bound: bound.bytes_per_s)
 
 
@@ -171,22 +186,35 @@ def all_together(model: GridModel) -> Together | None:
     if len(demands) < 2:
         return None
     share: dict[Operation, float] = {}
+    low: dict[Operation, float] = {}
+    high: dict[Operation, float] = {}
     bound_by: dict[Operation, Bound | None] = {}
     for operation in OPERATIONS:
         routes: dict[str, Route] = {name: model.routes[name][operation] for name in demands}
         share[operation], bound_by[operation] = _shared(model, routes, demands)
+        low[operation], _ = _shared(model, routes, demands, Margin.low)
+        high[operation], _ = _shared(model, routes, demands, Margin.high)
     stated = model.spec.requirements.peak_factor if model.spec.requirements else None
     factor, source = (stated, "the grid spec") if stated is not None else peak_factor()
-    return Together(share, bound_by, factor, source)
+    return Together(share, bound_by, factor, source, low, high)
 
 
 def _shared(
-    model: GridModel, routes: Mapping[str, Route], demands: Mapping[str, float]
+    model: GridModel,
+    routes: Mapping[str, Route],
+    demands: Mapping[str, float],
+    margin: Callable[[Margin, float], float] = lambda _, rate: rate,
 ) -> tuple[float, Bound | None]:
-    """The smallest share of its demand that a library gets, and what binds it; None when all are served."""
+    """The smallest share of its demand that a library gets, and what binds it; None when all are served.
+
+    `margin` makes of the capacity of a resource what it may be.
+    """
     found = {use.resource.name: use.resource for route in routes.values() for use in route.uses}
     index = {name: number for number, name in enumerate(found)}
-    capacities = [_capacity(model, resource, burst=False) for resource in found.values()]
+    capacities = [
+        margin(margin_of(resource.nature), _capacity(model, resource, burst=False))
+        for resource in found.values()
+    ]
     flows = [
         Flow(
             tuple((index[use.resource.name], use.coefficient) for use in routes[name].uses),
@@ -202,11 +230,14 @@ def _shared(
     if binding is None:
         return shares[worst], None
     resource = list(found.values())[binding]
-    return shares[worst], Bound(resource.name, resource.what, capacities[binding], resource.source)
+    return shares[worst], Bound(
+        resource.name, resource.what, capacities[binding], resource.source, resource.nature
+    )
 
 
 def _findings(model: GridModel, short: tuple[Finding, ...], together: Together | None) -> Iterator[Finding]:
     yield from price_findings(model)
+    yield from model.doubts
     yield from short
     if together is not None and not together.met:
         worst = min(OPERATIONS, key=lambda operation: together.share[operation])

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
 
 from gridwright.errors import Finding
-from gridwright.filesystems.resources import Cost, Operation
+from gridwright.filesystems.resources import Cost, Nature, Operation
+from gridwright.model.margins import Margin, margin_of
+
+Answer = Literal["yes", "within the margin", "no"]
+"""Whether a requirement is met, and by more than the margin of error of what is predicted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +22,12 @@ class Bound:
     what: str
     bytes_per_s: float
     source: str
+    nature: Nature = "stated"
+
+    @property
+    def margin(self) -> Margin:
+        """How far predictions that such a limit binds were off."""
+        return margin_of(self.nature)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +63,33 @@ class Rates:
         """What would bind next, if the first were widened."""
         return self.chain[1] if len(self.chain) > 1 else None
 
+    @property
+    def low_bytes_per_s(self) -> float:
+        """The least that it may be: every limit is as far below its figure as its margin goes."""
+        return min(bound.margin.low(bound.bytes_per_s) for bound in self.chain)
+
+    @property
+    def high_bytes_per_s(self) -> float:
+        """The most that it may be."""
+        return min(bound.margin.high(bound.bytes_per_s) for bound in self.chain)
+
+    def per_core(self, bytes_per_s: float) -> float:
+        """What each core has of a rate of all nodes."""
+        cores = self.bytes_per_s / self.bytes_per_s_per_core if self.bytes_per_s_per_core else 1.0
+        return bytes_per_s / cores
+
+    def answer(self, required_per_core: float) -> Answer:
+        """Whether it gives each core what is required."""
+        low, high = self.per_core(self.low_bytes_per_s), self.per_core(self.high_bytes_per_s)
+        return answer_of(low, high, required_per_core)
+
 
 @dataclass(frozen=True, slots=True)
 class LibraryPrediction:
-    """A library that is used alone, as iotest measures it. `met` is None where nothing is required."""
+    """A library that is used alone, as iotest measures it.
+
+    `met` is whether the figures reach what is required, whatever their margin; None where nothing is.
+    """
 
     library: str
     filesystem: str
@@ -63,18 +97,37 @@ class LibraryPrediction:
     rates: Mapping[Operation, Rates]
     met: bool | None
 
+    @property
+    def answer(self) -> Answer | None:
+        """Whether its requirement is met, with the margin of error; None where nothing is required."""
+        required = self.requires_bytes_per_s_per_core
+        return None if required is None else worst(rates.answer(required) for rates in self.rates.values())
+
 
 @dataclass(frozen=True, slots=True)
 class Together:
     """All libraries at once: the part of its required rate that the worst-served of them gets.
 
-    `required_share` is the peak factor: libraries do not all peak together.
+    `required_share` is the peak factor: libraries do not all peak together. `low` and `high` are the shares
+    where every limit is as far below or above its figure as its margin goes.
     """
 
     share: Mapping[Operation, float]
     bound_by: Mapping[Operation, Bound | None]
     required_share: float
     required_share_source: str
+    low: Mapping[Operation, float] = field(default_factory=dict)
+    high: Mapping[Operation, float] = field(default_factory=dict)
+
+    @property
+    def answer(self) -> Answer:
+        """Whether both directions get their share, with the margin of error."""
+        return worst(self.answer_of(operation) for operation in self.share)
+
+    def answer_of(self, operation: Operation) -> Answer:
+        """Whether one direction gets its share."""
+        part = self.share[operation]
+        return answer_of(self.low.get(operation, part), self.high.get(operation, part), self.required_share)
 
     @property
     def met(self) -> bool:
@@ -84,7 +137,10 @@ class Together:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a grid is predicted to deliver. `met` is None where nothing is required of it."""
+    """What a grid is predicted to deliver. `met` and `answer` are None where nothing is required of it.
+
+    `met` is whether the figures reach what is required; `answer` heeds their margins of error, too.
+    """
 
     grid: str
     nodes: int
@@ -96,6 +152,20 @@ class Prediction:
     usd_per_hour: float | None
     findings: tuple[Finding, ...]
     met: bool | None
+    answer: Answer | None = None
+
+
+def answer_of(low: float, high: float, required: float) -> Answer:
+    """Whether what may be as little as `low` and as much as `high` reaches what is required."""
+    if reaches(low, required):
+        return "yes"
+    return "within the margin" if reaches(high, required) else "no"
+
+
+def worst(answers: Iterable[Answer]) -> Answer:
+    """The answer to all of several requirements."""
+    order: tuple[Answer, ...] = ("yes", "within the margin", "no")
+    return max(answers, key=order.index, default="yes")
 
 
 def reaches(value: float, required: float) -> bool:

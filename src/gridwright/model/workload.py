@@ -290,7 +290,7 @@ def _findings(
     profiles: Profiles,
     factor: float,
 ) -> Iterable[Finding]:
-    if profiles.streams > 1:
+    if profiles.streams > 1 and profiles.launch_streams is None:
         yield Finding(
             "warning",
             "profile-shared",

@@ -9,6 +9,8 @@ from itertools import product
 from typing import cast
 
 from gridwright.catalog import Catalog, InstanceType
+from gridwright.catalog.attachments import free_attachments
+from gridwright.catalog.basis import PriceBasis, price_basis
 from gridwright.catalog.instances import Provider
 from gridwright.errors import GridwrightError, nearest
 from gridwright.filesystems import all_kinds
@@ -59,12 +61,15 @@ class Market:
     """What the provider sells in the region, prepared for the search.
 
     `volume_sets` are those for nodes; `offers` are of all kinds of file systems, with the kind's name.
+    `without_price` are the provider's types without a price in the region, and `basis` what prices rest on.
     """
 
     instances: list[tuple[InstanceType, float]]
     volume_sets: list[VolumeSet]
     offers: list[tuple[str, Offer]]
     catalog: Catalog
+    without_price: tuple[InstanceType, ...] = ()
+    basis: PriceBasis | None = None
 
 
 def market(catalog: Catalog, needs: Needs) -> Market:
@@ -99,7 +104,12 @@ def market(catalog: Catalog, needs: Needs) -> Market:
     offers = [(name, offer) for name, kind in all_kinds() for offer in kind.offers(on_sale)]
     if not every and not offers:
         raise _no_storage(catalog, needs)
-    return Market(priced, for_nodes, offers, catalog)
+    sold = {one.name for one, _ in priced}
+    unpriced = tuple(
+        one for one in catalog.instances.values() if one.provider == provider and one.name not in sold
+    )
+    basis = price_basis(catalog, provider, region, (one for one, _ in priced))
+    return Market(priced, for_nodes, offers, catalog, unpriced, basis)
 
 
 def _no_storage(catalog: Catalog, needs: Needs) -> GridwrightError:
@@ -115,7 +125,7 @@ def _no_storage(catalog: Catalog, needs: Needs) -> GridwrightError:
             ("region",),
             f"no price of storage is known in {needs.region}",
             f"the nearest region with prices is {near}; or write those of {needs.region} into catalog.yaml "
-            "beside the grid spec (docs/catalogue.md says how)",
+            "beside the grid spec (gridwright help catalogue says how)",
         )
     )
 
@@ -135,7 +145,7 @@ class Search:
         self.market = on_sale
         self._shared: dict[tuple[float, int], list[SharedChoice]] = {}
         self._scratch: dict[tuple[float, int], SharedChoice | None] = {}
-        self._volumes: dict[tuple[float, float], VolumeSet | None] = {}
+        self._volumes: dict[tuple[float, float, int | None], VolumeSet | None] = {}
         self._cloud: dict[tuple[int, bool], float] = {}
 
     def candidates(self, instance: InstanceType, usd: float) -> Iterator[Candidate]:
@@ -200,9 +210,11 @@ class Search:
         rate = self.needs.rate(libraries) * instance.cores * level
         if instance.ebs is None or rate > (volume_limit(instance) or math.inf):
             return None
-        key = (rate, self.needs.capacity(libraries) / count)
+        free = free_attachments(instance.name)
+        key = (rate, self.needs.capacity(libraries) / count, free)
         if key not in self._volumes:
-            self._volumes[key] = cheapest(self.market.volume_sets, *key)
+            sets = [one for one in self.market.volume_sets if free is None or one.count <= free]
+            self._volumes[key] = cheapest(sets, rate, key[1])
         return self._volumes[key]
 
     def _scratch_choice(self, rate: float, capacity: int) -> SharedChoice | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from gridwright.catalog.basis import PriceBasis
+from gridwright.errors import Finding
 from gridwright.model.prediction import Prediction
 from gridwright.spec.model import GridSpec
 
@@ -75,7 +77,10 @@ class DesignExplanation:
 class Plan:
     """Ranked designs, cheapest first. `considered` counts the candidates that were costed.
 
-    Without a design, `impossible` names what binds and the nearest possible value.
+    Without a design, `impossible` names what binds and the nearest possible value. `prices_of` are the
+    months that prices of what the designs consist of were listed in, such as `2026-10`. `without_price` names
+    the types that could be nodes and are left out since no price of them is known; `findings` say what
+    to know of the prices, and `basis` from when all those searched are.
     """
 
     grid: str
@@ -86,3 +91,8 @@ class Plan:
     seconds: float = 0.0
     impossible: tuple[str, ...] = ()
     explanation: DesignExplanation | None = field(default=None)
+    region: str = ""
+    prices_of: str = ""
+    without_price: tuple[str, ...] = ()
+    basis: PriceBasis | None = None
+    findings: tuple[Finding, ...] = ()

@@ -15,9 +15,14 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     """The plan in plain values: bytes per second, USD per hour, seconds."""
     return {
         "grid": plan.grid,
+        "region": plan.region or None,
+        "prices_of": plan.prices_of or None,
         "readings": [asdict(reading) for reading in plan.readings],
         "considered": plan.considered,
         "search_seconds": plan.seconds,
+        "without_price": list(plan.without_price),
+        "prices": asdict(plan.basis) if plan.basis else None,
+        "findings": [asdict(finding) for finding in plan.findings],
         "designs": [_design(rank, design) for rank, design in enumerate(plan.designs, start=1)],
         "neighbours": [
             {
@@ -64,6 +69,7 @@ def _design(rank: int, design: Design) -> dict[str, Any]:
         "survives": design.survives,
         "front": design.front,
         "meets": design.prediction.met is not False,
+        "answer": design.prediction.answer,
         "findings": predicted["findings"],
         "spec": spec,
     }

@@ -18,6 +18,7 @@ class Found:
     suitable: list[tuple[InstanceType, float]]
     candidates: list[Candidate] = field(default_factory=list)
     seconds: float = 0.0
+    without_price: tuple[str, ...] = ()
 
 
 def title(candidate: Candidate) -> str:

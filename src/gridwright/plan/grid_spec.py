@@ -56,7 +56,7 @@ def _document(candidate: Candidate, needs: Needs) -> dict[str, Any]:
     document["nodes"] = {"compute": {"instance": candidate.instance.name, "count": candidate.count}}
     document["filesystems"] = _filesystems(candidate)
     document["libraries"] = {name: _library(name, candidate, given) for name in candidate.places}
-    for section in (spec.provider, "scheduler", "silence"):
+    for section in (spec.provider, "scheduler", "report", "silence"):
         if section in given:
             document[section] = given[section]
     return document

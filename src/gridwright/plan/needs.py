@@ -9,6 +9,7 @@ from gridwright.errors import input_error
 from gridwright.model.predict import peak_factor
 from gridwright.plan.design import RequirementReading
 from gridwright.spec.model import GridSpec
+from gridwright.spec.provider import PROVIDERS
 from gridwright.spec.requirements import Requirements
 from gridwright.units import format_rate
 
@@ -58,10 +59,15 @@ def read_needs(spec: GridSpec) -> Needs:
             remedy="Add requirements: {cores: 64}, and requires: to the libraries",
         )
     if not spec.is_cloud:
+        clouds = [
+            f"provider: {name}{' and a region' if kind.needs_region else ''}"
+            for name, kind in PROVIDERS.kinds()
+            if kind.is_cloud
+        ]
         raise input_error(
-            "provider local is this machine, and there is nothing to choose",
+            f"provider {spec.provider} sells no nodes, and there is nothing to choose",
             where=str(spec.file or "grid.yaml"),
-            remedy="Write provider: aws and a region, or provider: oci",
+            remedy=f"Write {', or '.join(clouds)}",
         )
     libraries = {
         str(name): Need(

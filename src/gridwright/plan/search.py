@@ -6,6 +6,9 @@ import time
 from collections.abc import Sequence
 
 from gridwright.catalog import Catalog, load_catalog
+from gridwright.catalog.basis import age_findings, estimate_findings
+from gridwright.errors import Finding
+from gridwright.filesystems.site import default_region
 from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
 from gridwright.plan.candidates import Candidate, Search, market
@@ -16,6 +19,8 @@ from gridwright.plan.found import Found, survives, title
 from gridwright.plan.grid_spec import design_spec
 from gridwright.plan.impossible import impossible
 from gridwright.plan.needs import Needs, read_needs, readings
+from gridwright.plan.price_dates import price_dates
+from gridwright.spec.findings import unsilenced
 from gridwright.spec.model import GridSpec
 
 CHEAPEST = 10
@@ -44,6 +49,7 @@ def plan(spec: GridSpec, catalog: Catalog | None = None, *, explain: str | None 
     on_front = {id(one) for one in front}
     ranked = sorted(chosen.values(), key=order)
     designs = tuple(_design(one, needs, catalog, front=id(one) in on_front) for one in ranked)
+    region = default_region(catalog, spec)
     return Plan(
         spec.name,
         readings(needs),
@@ -59,7 +65,21 @@ def plan(spec: GridSpec, catalog: Catalog | None = None, *, explain: str | None 
         )
         if explained
         else None,
+        region=region,
+        prices_of=price_dates(catalog, (one.instance.name for one in ranked), region),
+        without_price=found.without_price,
+        basis=found.market.basis,
+        findings=_price_findings(found),
     )
+
+
+def _price_findings(found: Found) -> tuple[Finding, ...]:
+    basis = found.market.basis
+    if basis is None:
+        return ()
+    region = default_region(found.market.catalog, found.needs.spec)
+    spec = found.needs.spec
+    return tuple(unsilenced((*age_findings(basis), *estimate_findings(basis, region)), spec.silence))
 
 
 def search(needs: Needs, catalog: Catalog) -> Found:
@@ -69,6 +89,9 @@ def search(needs: Needs, catalog: Catalog) -> Found:
     filters = list(node_filters(needs))
     suitable = [(one, usd) for one, usd in on_sale.instances if all(each.fits(one) for each in filters)]
     found = Found(needs, on_sale, suitable)
+    found.without_price = tuple(
+        one.name for one in on_sale.without_price if all(each.fits(one) for each in filters)
+    )
     engine = Search(needs, on_sale)
     for instance, usd in suitable:
         found.candidates.extend(engine.candidates(instance, usd))

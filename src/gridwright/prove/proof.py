@@ -8,22 +8,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gridwright.doctor.access import NodeAccess
+from gridwright.doctor.check import CheckResult
 from gridwright.doctor.examination import examine, faults
 from gridwright.errors import ExitStatus, input_error
-from gridwright.iotest.coordinator import Fleet
+from gridwright.iotest.coordinator.coordinator import Fleet
 from gridwright.iotest.options import IotestOptions
 from gridwright.iotest.recorded import judged as judged_iotest
 from gridwright.iotest.recorded import run_iotest, run_status
 from gridwright.iotest.targets import library_targets
-from gridwright.prove.check_event import check_event
 from gridwright.report.write import write_report
-from gridwright.runs.directory import Results, RunDirectory
+from gridwright.runs.directory import RunDirectory
 from gridwright.runs.iotest_events import IotestEvent
-from gridwright.runs.records import NodeCheck, Status
+from gridwright.runs.phase_record import Status
+from gridwright.runs.records import NodeCheck
+from gridwright.runs.results import Results
 from gridwright.runs.worker_process import Observer
 from gridwright.runs.workload_events import WorkloadEvent
 from gridwright.spec import GridSpec
-from gridwright.workload.options import LIBRARIES, WorkloadOptions, library_directories
+from gridwright.spec.hosts import fold_hosts
+from gridwright.workload.options import LIBRARIES, WorkloadOptions, library_directories, needs_of
 from gridwright.workload.session import OnGrid, run_workload
 from gridwright.workload.session import judged as judged_workload
 
@@ -64,6 +67,8 @@ class Proof:
     results: Results
     ended: Status
     status: ExitStatus
+    grade: str | None
+    not_shown: str | None
 
 
 def prove(
@@ -81,13 +86,11 @@ def prove(
     The workload runs also where iotest found a library too slow, but not where one failed.
     """
     libraries = _workload_libraries(spec, parts.workload)
-    run = RunDirectory.create(
+    run = RunDirectory.of_spec(
         runs,
-        spec.name,
+        spec,
         command=command,
         what=[name for name in ("doctor", "iotest", "workload") if getattr(parts, name)],
-        spec_path=str(spec.file) if spec.file else None,
-        spec_text=spec.source_text,
     )
     if parts.doctor:
         _examine(spec, run, displays.doctor, places.doctor)
@@ -111,9 +114,13 @@ def prove(
             stop=stop,
             silenced=spec.silence,
             grid=places.workload,
+            needs=needs_of(spec),
         )
     results = run.finish(run_status(max(ended.values(), default=ExitStatus.DONE)))
-    return Proof(run.path, write_report(run.path), results, run.record.status, _status(ended, results))
+    record = run.record
+    report = write_report(run.path)
+    status = _status(ended, results)
+    return Proof(run.path, report, results, record.status, status, record.grade, record.not_shown)
 
 
 def _examine(
@@ -149,3 +156,18 @@ def _status(ended: Mapping[str, ExitStatus], results: Results) -> ExitStatus:
     if "workload" in ended and results.workload is not None:
         found.append(judged_workload(ended["workload"], results.workload))
     return max([*found, *(status for status in ended.values() if status != ExitStatus.DONE)])
+
+
+def check_event(result: CheckResult) -> NodeCheck:
+    """The event of a check that failed; its text names the nodes folded, as `compute[1-16]`."""
+    where = f"{fold_hosts(result.nodes)}: " if result.nodes else ""
+    return NodeCheck(
+        level=result.level,
+        name=result.name,
+        text=f"{where}{result.found}; expected: {result.expected}. {result.reason}",
+        remedy=result.remedy,
+        nodes=list(result.nodes),
+        found=result.found,
+        expected=result.expected,
+        why=result.reason,
+    )

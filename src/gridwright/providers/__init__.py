@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from gridwright.providers.provider import Provider
+    from gridwright.providers.provider import GridHere, Provider
     from gridwright.schedulers.head_node import HeadNode
     from gridwright.spec.model import GridSpec
 
@@ -16,13 +15,11 @@ def provider_of(spec: GridSpec) -> Provider:
     return cast("Provider", spec.provider_kind)
 
 
-def grids_found_here() -> Iterator[tuple[Provider, str]]:
-    """Grids on this machine that a provider knows of without their specs: provider and name."""
+def grids_found_here() -> list[GridHere]:
+    """Grids on this machine that a provider knows of without their specs."""
     from gridwright.spec.provider import PROVIDERS
 
-    for _, kind in PROVIDERS.kinds():
-        provider = cast("Provider", kind)
-        yield from ((provider, name) for name in provider.found_here())
+    return [each for _, kind in PROVIDERS.kinds() for each in cast("Provider", kind).found_here()]
 
 
 def head_node(spec: GridSpec) -> HeadNode:

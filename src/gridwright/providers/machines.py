@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 from gridwright.errors import GridwrightError
 from gridwright.providers.controller import CONTROLLER
-from gridwright.schedulers.machines import USABLE_PART, GridMachines, NodeHardware, hardware_of_nodes
+from gridwright.schedulers.machines import (
+    USABLE_PART,
+    CgroupVersion,
+    GridMachines,
+    NodeHardware,
+    hardware_of_nodes,
+)
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 
-if TYPE_CHECKING:
-    from gridwright.providers.rendering import HostMachine
+
+@dataclass(frozen=True, slots=True)
+class HostMachine:
+    """The machine that Gridwright runs on: what it is as a node, and what its kernel has."""
+
+    hardware: NodeHardware
+    cgroups: CgroupVersion = CgroupVersion.V2
 
 
 def machines_of_types(spec: GridSpec, *, threads: bool = True) -> GridMachines:

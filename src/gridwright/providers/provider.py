@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol
 
@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from gridwright.filesystems.resources import Cost
     from gridwright.filesystems.site import Site
     from gridwright.providers.caller import Caller
+    from gridwright.providers.machines import HostMachine
     from gridwright.providers.read_me import Notes
-    from gridwright.providers.rendering import HostMachine, Rendering
+    from gridwright.providers.rendering import Rendering
     from gridwright.schedulers.head_node import HeadNode
     from gridwright.schedulers.machines import GridMachines
     from gridwright.schedulers.set_up import SchedulerSetup
@@ -57,6 +58,21 @@ class Removal:
     """Whether it takes so long that it tells how it goes, and can be interrupted between steps."""
 
 
+@dataclass(frozen=True, slots=True)
+class GridHere:
+    """A grid by name, and what can be done about it, with its spec or without."""
+
+    name: str
+    status: Callable[[], Status]
+    """How it stands. Raises GridwrightError."""
+    removal: Callable[[frozenset[str]], Removal]
+    """How to take it away, with the data of the file systems that are named. Raises GridwrightError."""
+    spec: Callable[[], GridSpec]
+    """The spec that it was made from. Raises GridwrightError."""
+    enter: Callable[[str, Sequence[str]], int] | None = None
+    """Runs a command on a node, see Grid.enter; None where ssh does. Raises GridwrightError."""
+
+
 class Provider(ProviderKind):
     """Makes the nodes of grids, tells how they stand, and takes them away.
 
@@ -79,12 +95,15 @@ class Provider(ProviderKind):
     def render(self, spec: GridSpec, machine: HostMachine, release: str | None) -> Rendering:
         """Every file of a grid that can be made before it exists; the same arguments give the same bytes.
 
-        `machine` is the one that Gridwright runs on. Raises GridwrightError (INPUT) for what cannot be
-        built as it is written.
+        `machine` is the one that Gridwright runs on; `release` is the one of the grid's scheduler, None for
+        the oldest that is known. Raises GridwrightError (INPUT) for what cannot be built as it is written.
         """
         from gridwright.providers.rendering import render_playbook
+        from gridwright.schedulers import kind_of
 
-        return render_playbook(self, spec, machine, release)
+        setup = kind_of(spec.scheduler).setup(spec, lambda: self.machines(spec, machine), release)
+        hosts = self.hosts(spec, machine.hardware.name)
+        return render_playbook(spec, setup, hosts, self.notes(spec, setup))
 
     def hosts(self, spec: GridSpec, machine: str) -> Hosts:
         """The nodes that the playbook sets up, by what they are there for; `machine` is the name of this one.
@@ -140,17 +159,17 @@ class Provider(ProviderKind):
     def report_not_offered(self, site: Site) -> None:
         """See gridwright.model.seller.Seller."""
 
-    def found_here(self) -> list[str]:
-        """Names of its grids on this machine, whether their specs are at hand or not."""
+    def processes_here(self, spec: GridSpec) -> Sequence[int]:
+        """Processes of this machine that a grid consists of, each with all below it."""
+        return ()
+
+    def found_here(self) -> list[GridHere]:
+        """Its grids on this machine, whether their specs are at hand or not."""
         return []
 
-    def status_of(self, name: str) -> Status:
-        """How a grid stands that `found_here` names. Raises GridwrightError."""
-        raise NotImplementedError(name)
-
-    def removal_of(self, name: str) -> Removal:
-        """How to take a grid away that `found_here` names. Raises GridwrightError."""
-        raise NotImplementedError(name)
+    def here(self, name: str) -> GridHere | None:
+        """One of its grids, up or not, as this machine knows it by its name; None where it knows none."""
+        return None
 
     def refuse(self, spec: GridSpec, verb: str) -> NoReturn:
         """Raise GridwrightError (INPUT): this provider can do nothing about a verb."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gridwright.report.figures import MB
+from gridwright.report.marks import Mark
 from gridwright.report.plot import (
     COLOURS,
     Chart,
@@ -16,7 +17,7 @@ from gridwright.report.plot import (
     rate_axis,
     safe,
 )
-from gridwright.report.verdict import LibraryVerdict, Mark, Score
+from gridwright.report.verdict import LibraryVerdict, Score
 from gridwright.runs.judge import JUDGED
 
 _BEYOND = 1.04
@@ -32,6 +33,7 @@ _BESIDE: dict[Mark, str] = {
     "failed": " · <b>failed</b>",
     "cached": " · cached",
     "partial": " · partial",
+    "untold": " · open",
 }
 """What stands beside a figure; there is room for one word."""
 

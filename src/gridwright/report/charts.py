@@ -18,7 +18,7 @@ from gridwright.report.plot import (
     safe,
 )
 from gridwright.report.timeline import Segment, Timeline
-from gridwright.runs.records import PhaseRecord, Sweep
+from gridwright.runs.phase_record import PhaseRecord, Sweep
 
 PERCENTILES = (("p50", "p50"), ("p95", "p95"), ("p99", "p99"), ("p99_9", "p99.9"), ("max", "max"))
 

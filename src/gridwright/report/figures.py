@@ -141,6 +141,23 @@ def duration(value: object) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
+def age(value: object) -> str:
+    """How old something is, in the largest whole unit: 45 s, 12 min, 5 h, 90 d."""
+    number = finite(value)
+    if number is None:
+        return ABSENT
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if number >= length:
+            return f"{number // length:.0f} {unit}"
+    return f"{max(0.0, number):.0f} s"
+
+
+def seconds_since(text: str | None, now: datetime) -> float | None:
+    """How long ago a time of a record was; None where it has none."""
+    then = moment(text)
+    return None if then is None else (now - then).total_seconds()
+
+
 def moment(text: str | None) -> datetime | None:
     """An ISO 8601 time, or None where it is absent or something else."""
     if not text:
@@ -179,7 +196,7 @@ def fact(key: str, value: object) -> str:
         return ", ".join(f"{_words(str(name))} {fact(str(name), inner)}" for name, inner in value.items())
     if isinstance(value, list | tuple | set):
         return ", ".join(fact("", inner) for inner in value) or ABSENT
-    return str(value)
+    return plain(value) if isinstance(value, float) else str(value)
 
 
 def _words(key: str) -> str:

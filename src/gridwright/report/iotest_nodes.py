@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from gridwright.messages import shared_fields
 from gridwright.report.figures import (
     ABSENT,
     MB,
@@ -19,10 +20,11 @@ from gridwright.report.figures import (
     share,
     volume,
 )
+from gridwright.report.marks import phase_of
 from gridwright.report.plot import COLOURS, Chart, axis_title, layout_of, plain_axis, rate_axis, safe
 from gridwright.report.tables import Cell, Table, table_of
-from gridwright.report.verdict import phase_of
-from gridwright.runs.records import LibraryRecord, NodePhaseRecord, PhaseRecord, RecordedNode
+from gridwright.runs.phase_record import NodePhaseRecord, PhaseFigures, PhaseRecord, RecordedNode
+from gridwright.runs.records import LibraryRecord
 
 MOST_NODES = 40
 """More bars than this nobody tells apart; those of the slowest nodes are drawn."""
@@ -167,31 +169,9 @@ def _together(phase: PhaseRecord) -> NodePhaseRecord:
     """The figures of all nodes as a row below those of each."""
     through = [node for node in phase.nodes if node.status != "failed"]
     name = "all" if len(through) == len(phase.nodes) else f"all but {len(phase.nodes) - len(through)}"
-    same = {key: getattr(phase, key) for key in _SAME}
-    return NodePhaseRecord.model_validate(
-        {
-            **same,
-            "latency_us": phase.latency_us.model_dump(),
-            "node": name,
-            "cores": sum(node.cores for node in through),
-            "streams": phase.used.streams,
-            "stalls": [],
-        }
-    )
-
-
-_SAME = (
-    "status",
-    "bytes",
-    "seconds_last",
-    "rate_first_bytes_per_s",
-    "rate_last_bytes_per_s",
-    "per_core_bytes_per_s",
-    "cpu_user_s",
-    "cpu_system_s",
-    "cached_fraction",
-    "ops_per_s",
-)
+    cores = sum(node.cores for node in through)
+    figures = shared_fields(phase, PhaseFigures)
+    return NodePhaseRecord(node=name, cores=cores, streams=phase.used.streams, **figures)
 
 
 def _cpu(node: NodePhaseRecord) -> str:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gridwright.runs.records import IotestRecord, LibraryRecord, PhaseRecord
+from gridwright.report.marks import phase_of
+from gridwright.runs.phase_record import PhaseRecord
+from gridwright.runs.records import IotestRecord, LibraryRecord
 
 MIB = 2**20
 _RULE = "*" * 79
@@ -53,6 +55,9 @@ def _line(name: str, value: str) -> str:
 
 
 def _phase(library: LibraryRecord, op: str) -> PhaseRecord | None:
+    """The last phase of an operation; of a test that was repeated, that of the median."""
+    if library.repeats:
+        return phase_of(library, op)
     return next((phase for phase in reversed(library.phases) if phase.op == op), None)
 
 

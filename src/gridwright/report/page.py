@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gridwright.errors import GRAVEST_FIRST
 from gridwright.report import bars, charts, iotest_nodes, tables
+from gridwright.report.contents import ContentsEntry, contents_of
 from gridwright.report.document import rendered
 from gridwright.report.figures import clock, count, duration, moment
+from gridwright.report.marks import phase_of
+from gridwright.report.next_step import next_step
 from gridwright.report.plot import Chart
+from gridwright.report.repeats import repeats_table
 from gridwright.report.tables import Table
 from gridwright.report.timeline import Timeline, timelines
-from gridwright.report.verdict import Verdict, judge
+from gridwright.report.verdict import JUDGED_KINDS, Verdict, judge
 from gridwright.report.workload.part import WorkloadPart, data_facts, workload_part
+from gridwright.runs.phase_record import PhaseRecord
 from gridwright.runs.records import FindingRecord, IotestRecord, LibraryRecord, RunRecord
+from gridwright.runs.samples import SampleRow
 from gridwright.runs.workload_record import WorkloadRecord
-
-_LEVELS = {"error": 0, "warning": 1, "info": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class ReportInput:
     """All that a report is made of; it reads no file and asks no machine.
 
-    `samples` are the rows of `samples.parquet`: time (Unix seconds), node, library, op,
-    elapsed_s, interval_s, read_bytes and written_bytes (moved in that interval), and, where
-    known, cpu_percent, memory_used_bytes, device_read_bytes and device_written_bytes. Those of the
-    mixed workload have the op `workload` and launches_running.
+    `samples` are the rows of `samples.parquet`.
     """
 
     run: RunRecord
     iotest: IotestRecord | None
-    samples: Sequence[Mapping[str, object]]
+    samples: Sequence[SampleRow]
     repeat_command: str
     workload: WorkloadRecord | None = None
 
@@ -58,10 +60,16 @@ def render_report(run: ReportInput) -> str:
     overview = bars.required_chart(verdict.libraries)
     shown = [*([overview] if overview else []), *(chart for section in sections for chart in section.charts)]
     shown += workload.charts if workload else ()
+    findings = _findings(run)
+    asked = tables.asked_and_used(run.iotest)
+    entries = _contents(verdict, sections, asked is not None, workload is not None)
     return rendered(
         "report.html.j2",
         shown,
-        title=f"{verdict.headline} – {run.run.name}",  # noqa: RUF001 - a dash as type has it
+        title=f"{verdict.headline} – {run.run.heading.get('title', run.run.name)}",  # noqa: RUF001 - a dash as type has it
+        heading=run.run.heading.get("title", ""),
+        next_step=next_step(verdict, findings, run.repeat_command, run.run.checks),
+        contents=entries,
         verdict=verdict,
         subject=_subject(bool(sections), workload),
         workload=workload,
@@ -69,14 +77,31 @@ def render_report(run: ReportInput) -> str:
         facts=_run_facts(run.run),
         overview=overview,
         sections=sections,
-        findings=_findings(run),
+        findings=findings,
         environment=_environment_facts(run),
         devices=_devices(run.iotest),
         nodes=iotest_nodes.facts_table(run.iotest.nodes) if run.iotest else None,
-        asked=tables.asked_and_used(run.iotest),
+        asked=asked,
         looked_for_steady=_looked_for_steady(run.iotest),
         repeat_command=run.repeat_command,
     )
+
+
+def _contents(
+    verdict: Verdict, sections: Sequence[PageSection], asked: bool, workload: bool
+) -> tuple[ContentsEntry, ...]:
+    """The parts of the page in its order."""
+    entries: list[ContentsEntry | None] = [
+        ContentsEntry("Findings", "findings-title"),
+        ContentsEntry("Libraries", "scores-title") if verdict.libraries else None,
+        *(ContentsEntry(section.name, section.anchor) for section in sections),
+        ContentsEntry("Mixed workload", "workload") if workload else None,
+        ContentsEntry("Environment", "environment-title"),
+        ContentsEntry("How the figures were obtained", "method-title"),
+        ContentsEntry("Asked and used", "asked-title") if asked else None,
+        ContentsEntry("Repeat this run", "repeat-title"),
+    ]
+    return contents_of(entries)
 
 
 def _looked_for_steady(iotest: IotestRecord | None) -> bool:
@@ -87,7 +112,7 @@ def _sections(run: ReportInput, verdict: Verdict) -> list[PageSection]:
     """The libraries in the order of the test, then those of which only samples are left."""
     lines = timelines(run.samples)
     records = run.iotest.libraries if run.iotest else []
-    judged = verdict.kind in ("met", "missed", "unproven")
+    judged = verdict.kind in JUDGED_KINDS
     sections = [
         _section(record, lines.get(record.library), f"library-{i}", judged)
         for i, record in enumerate(records)
@@ -108,11 +133,12 @@ def _section(record: LibraryRecord, line: Timeline | None, anchor: str, judged: 
     if line:
         wanted = required * record.total_cores if required else None
         drawn.append(charts.time_chart(line, wanted, record.phases, anchor))
-    drawn.append(charts.latency_chart(record.phases, anchor))
+    drawn.append(charts.latency_chart(_speaking(record), anchor))
     drawn.append(iotest_nodes.nodes_chart(record, anchor))
     drawn.append(charts.sweep_chart(record.sweeps, anchor))
     held = [
         tables.rates(record, judged),
+        repeats_table(record.repeats, "Operation"),
         iotest_nodes.nodes_table(record),
         tables.methods(record),
         tables.steady(record),
@@ -130,6 +156,13 @@ def _section(record: LibraryRecord, line: Timeline | None, anchor: str, judged: 
         tuple(chart for chart in drawn if chart),
         tuple(table for table in held if table),
     )
+
+
+def _speaking(record: LibraryRecord) -> list[PhaseRecord]:
+    """The phases of a library; of one that was repeated, of each operation the repeat of the median."""
+    if not record.repeats:
+        return record.phases
+    return [phase for each in record.repeats if (phase := phase_of(record, each.of or ""))]
 
 
 def _scale(record: LibraryRecord) -> str:
@@ -154,6 +187,8 @@ def _run_facts(run: RunRecord) -> list[tuple[str, str]]:
     started, finished = moment(run.started), moment(run.finished)
     took = duration((finished - started).total_seconds()) if started and finished else ""
     facts = [
+        ("Customer", run.heading.get("customer", "")),
+        ("Site", run.heading.get("site", "")),
         ("Run", run.name),
         ("Started", clock(run.started)),
         ("Took", took),
@@ -175,7 +210,7 @@ def _findings(run: ReportInput) -> list[FindingRecord]:
     parts = [part.findings for part in (run.iotest, run.workload) if part]
     all_of_them = [*run.run.findings, *(finding for findings in parts for finding in findings)]
     once = {(finding.name, finding.text): finding for finding in all_of_them}
-    return sorted(once.values(), key=lambda finding: _LEVELS[finding.level])
+    return sorted(once.values(), key=lambda finding: GRAVEST_FIRST[finding.level])
 
 
 def _environment_facts(run: ReportInput) -> list[tuple[str, tuple[tuple[str, str], ...]]]:

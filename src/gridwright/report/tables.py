@@ -26,9 +26,10 @@ from gridwright.report.figures import (
     share,
     volume,
 )
+from gridwright.report.marks import MARKS, Mark, mark_of
 from gridwright.report.timeline import Timeline, extremes
-from gridwright.report.verdict import MARKS, Mark, mark_of
-from gridwright.runs.records import IotestRecord, LibraryRecord, PhaseRecord
+from gridwright.runs.phase_record import Latency, PhaseRecord
+from gridwright.runs.records import IotestRecord, LibraryRecord
 
 Row = TypeVar("Row")
 
@@ -85,8 +86,9 @@ def _cell(value: str | Cell) -> Cell:
 
 def _named(phase: PhaseRecord) -> str:
     """The operation, and how it ended where it did not end well."""
-    state = STATES.get(phase.status)
-    return f"{phase.op} ({state})" if state else phase.op
+    state = STATES.get(phase.status) or ("disturbed" if phase.disturbed else None)
+    named = f"{phase.op} {phase.repeat}" if phase.repeat else phase.op
+    return f"{named} ({state})" if state else named
 
 
 def rates(library: LibraryRecord, judged: bool) -> Table | None:
@@ -105,6 +107,8 @@ def rates(library: LibraryRecord, judged: bool) -> Table | None:
 
     looked = any(phase.steady and phase.steady.steady_bytes_per_s for phase in phases)
     figure = "the steady rate per core is judged where there is one" if looked else "last-done is judged"
+    if library.repeats:
+        figure = "the median of the repeats is judged"
     return table_of(
         f"Rates in MB/s; {figure}",
         phases,
@@ -126,7 +130,7 @@ def rates(library: LibraryRecord, judged: bool) -> Table | None:
 
 def latencies(library: LibraryRecord) -> Table | None:
     """Latency percentiles of one block."""
-    phases = [phase for phase in library.phases if any(phase.latency_us.model_dump().values())]
+    phases = [phase for phase in library.phases if phase.latency_us != Latency()]
     if not phases:
         return None
     return table_of(
@@ -194,7 +198,11 @@ def mixed(library: LibraryRecord) -> Table | None:
 
 def metadata(library: LibraryRecord) -> Table | None:
     """Metadata operations by kind."""
-    rows = [item for phase in library.phases for item in (phase.operations or {}).items()]
+    rows = [
+        (f"{name} {phase.repeat}" if phase.repeat else name, operation)
+        for phase in library.phases
+        for name, operation in (phase.operations or {}).items()
+    ]
     if not rows:
         return None
     return table_of(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from gridwright.report.figures import finite
-
-Sample = Mapping[str, object]
+from gridwright.runs.samples import SampleRow
 
 WORKLOAD = "workload"
 """The `op` of samples that the mixed workload left."""
@@ -60,110 +59,112 @@ class Timeline:
         return self.segments[-1].end - self.start
 
 
-def timelines(samples: Iterable[Sample]) -> dict[str, Timeline]:
+def timelines(samples: Iterable[SampleRow]) -> dict[str, Timeline]:
     """One timeline per library, in the order in which they were measured.
 
     The mixed workload uses all libraries at once and has no phases: its samples are left out.
     """
-    rows: dict[str, list[Sample]] = defaultdict(list)
+    rows: dict[str, list[SampleRow]] = defaultdict(list)
     for row in samples:
-        if row.get("op") != WORKLOAD and finite(row.get("time")) is not None and row.get("library"):
-            rows[str(row["library"])].append(row)
+        if row.op != WORKLOAD and finite(row.time) is not None and row.library:
+            rows[row.library].append(row)
     lines = {}
     for library, own in rows.items():
         own.sort(key=_time)
         parts = _cut(own)
-        bin_s = math.ceil(len(own) / len({str(row.get("node")) for row in own}) / MAX_POINTS)
+        bin_s = math.ceil(len(own) / len({row.node for row in own}) / MAX_POINTS)
         segments = [_segment(op, part, bin_s) for op, part in parts]
-        nodes = len({str(row.get("node")) for row in own})
+        nodes = len({row.node for row in own})
         lines[library] = Timeline(library, tuple(segments), nodes, bin_s)
     return dict(sorted(lines.items(), key=lambda item: item[1].start))
 
 
-def _time(row: Sample) -> float:
-    return finite(row.get("time")) or 0.0
+def _time(row: SampleRow) -> float:
+    return finite(row.time) or 0.0
 
 
-def _cut(rows: Sequence[Sample]) -> list[tuple[str, list[Sample]]]:
+def _cut(rows: Sequence[SampleRow]) -> list[tuple[str, list[SampleRow]]]:
     """Consecutive rows of one operation."""
-    parts: list[tuple[str, list[Sample]]] = []
+    parts: list[tuple[str, list[SampleRow]]] = []
     for row in rows:
-        op = str(row.get("op") or "")
+        op = row.op or ""
         if not parts or parts[-1][0] != op:
             parts.append((op, []))
         parts[-1][1].append(row)
     return parts
 
 
-def _segment(op: str, rows: Sequence[Sample], bin_s: int) -> Segment:
+def _segment(op: str, rows: Sequence[SampleRow], bin_s: int) -> Segment:
     whole = _without_slivers(rows)
     return Segment(
         op,
         start=min(_time(row) - _interval(row) for row in rows),
         end=max(_time(row) for row in rows),
         points=tuple(_thin(_summed(whole), bin_s)),
-        cpu_percent=tuple(cpu for row in whole if (cpu := finite(row.get("cpu_percent"))) is not None),
+        cpu_percent=tuple(cpu for row in whole if (cpu := finite(row.cpu_percent)) is not None),
         device_read=_total(rows, "device_read_bytes"),
         device_written=_total(rows, "device_written_bytes"),
     )
 
 
-def _without_slivers(rows: Sequence[Sample]) -> list[Sample]:
+def _without_slivers(rows: Sequence[SampleRow]) -> list[SampleRow]:
     """The samples with each much shorter one merged into the one before it.
 
     A phase ends within a second; the rate of its last few milliseconds says nothing.
     """
-    whole: list[Sample] = []
-    latest: dict[str, int] = {}
+    whole: list[SampleRow] = []
+    latest: dict[str | None, int] = {}
     for row in rows:
-        node = str(row.get("node"))
-        before = whole[latest[node]] if node in latest else None
+        before = whole[latest[row.node]] if row.node in latest else None
         if before is not None and _interval(row) < 0.5 * _interval(before):
-            both = {key: _sum(before.get(key), row.get(key)) for key in ("read_bytes", "written_bytes")}
-            merged = {"time": row.get("time"), "interval_s": _interval(before) + _interval(row)}
-            whole[latest[node]] = {**before, **both, **merged}
+            whole[latest[row.node]] = replace(
+                before,
+                time=row.time,
+                interval_s=_interval(before) + _interval(row),
+                read_bytes=_sum(before.read_bytes, row.read_bytes),
+                written_bytes=_sum(before.written_bytes, row.written_bytes),
+            )
         else:
-            latest[node] = len(whole)
+            latest[row.node] = len(whole)
             whole.append(row)
     return whole
 
 
-def _sum(one: object, other: object) -> float | None:
-    first, second = finite(one), finite(other)
-    return None if first is None or second is None else first + second
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
 
 
-def _interval(row: Sample) -> float:
-    return finite(row.get("interval_s")) or 0.0
+def _interval(row: SampleRow) -> float:
+    return finite(row.interval_s) or 0.0
 
 
-def _middle(row: Sample) -> float:
+def _middle(row: SampleRow) -> float:
     return _time(row) - _interval(row) / 2
 
 
-def _total(rows: Sequence[Sample], key: str) -> float | None:
-    known = [value for row in rows if (value := finite(row.get(key))) is not None]
+def _total(rows: Sequence[SampleRow], key: str) -> float | None:
+    known = [value for row in rows if (value := finite(getattr(row, key))) is not None]
     return sum(known) if known else None
 
 
-def _rate(row: Sample, key: str) -> float | None:
-    amount, interval = finite(row.get(key)), finite(row.get("interval_s"))
+def _rate(row: SampleRow, key: str) -> float | None:
+    amount, interval = finite(getattr(row, key)), finite(row.interval_s)
     return amount / interval if amount is not None and interval else None
 
 
-def _summed(rows: Sequence[Sample]) -> list[Point]:
+def _summed(rows: Sequence[SampleRow]) -> list[Point]:
     """The rates of all nodes together.
 
     Nodes sample at their own moments. Each node's samples that fall into the same second of the phase are
     averaged first (two of one node in a second must not count twice), then nodes are added up. Nodes
     that start together sample in the middle of these seconds, not on both sides of an end.
     """
-    if len({str(row.get("node")) for row in rows}) == 1:
+    if len({row.node for row in rows}) == 1:
         return [Point(_middle(row), _rate(row, "read_bytes"), _rate(row, "written_bytes")) for row in rows]
     start = min(_time(row) - _interval(row) for row in rows)
-    by_second: dict[int, dict[str, list[Sample]]] = defaultdict(lambda: defaultdict(list))
+    by_second: dict[int, dict[str | None, list[SampleRow]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        by_second[math.floor(_middle(row) - start)][str(row.get("node"))].append(row)
+        by_second[math.floor(_middle(row) - start)][row.node].append(row)
     points = []
     for second, by_node in sorted(by_second.items()):
         both = []

@@ -8,35 +8,32 @@ from typing import Literal
 
 from gridwright.report import figures
 from gridwright.report.figures import against, listed, part_of
-from gridwright.report.workload.verdict import judged_sentence, unjudged_sentence, workload_met
+from gridwright.report.marks import MARKS, Mark, mark_of, mark_of_repeats, phase_of
+from gridwright.report.workload.verdict import judged_sentence, unjudged_sentence, unrequired, workload_met
+from gridwright.runs.disturbed import in_words
+from gridwright.runs.grade import Grade
 from gridwright.runs.judge import JUDGED
-from gridwright.runs.records import IotestRecord, LibraryRecord, PhaseRecord, RunRecord
+from gridwright.runs.records import IotestRecord, LibraryRecord, RunRecord
 from gridwright.runs.workload_record import WorkloadRecord
 
-Kind = Literal["met", "missed", "unproven", "interrupted", "failed", "running"]
-Mark = Literal["met", "missed", "failed", "cached", "partial", "unmeasured", "unjudged"]
+Kind = Literal["met", "missed", "unproven", "unrequired", "interrupted", "failed", "running"]
 
 HEADLINES: dict[Kind, str] = {
     "met": "Requirements met",
     "missed": "Requirements missed",
     "unproven": "Not proven",
+    "unrequired": "No requirement on the workload",
     "interrupted": "Interrupted: no verdict",
     "failed": "Failed: no verdict",
     "running": "Still running: no verdict",
 }
-MARKS: dict[Mark, str] = {
-    "met": "met",
-    "missed": "missed",
-    "failed": "failed",
-    "cached": "cached, does not count",
-    "partial": "nodes missing",
-    "unmeasured": "not measured",
-    "unjudged": "not judged",
-}
+JUDGED_KINDS: tuple[Kind, ...] = ("met", "missed", "unproven", "unrequired")
+"""Verdicts on a run that ended."""
 LIBRARY_WORDS: dict[Kind, str] = {
     "met": "met",
     "missed": "missed",
     "unproven": "not proven",
+    "unrequired": "no requirement",
     "interrupted": "no verdict",
     "failed": "no verdict",
     "running": "no verdict",
@@ -72,54 +69,29 @@ class LibraryVerdict:
     scores: tuple[Score, ...]
     failed: tuple[str, ...] = ()
     """Operations that failed, such as a read that brought back wrong data."""
+    disturbers: str = ""
+    """What disturbed the operations that are not judged for it, in words."""
+    repeats: int | None = None
+    """Of how many repeats each rate is the median, at the least; None where it was measured once."""
+    below: int = 0
+    """How many rates of single repeats are below the requirement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The whole run, in a headline and a sentence."""
+    """The whole run, in a headline and a sentence; `not_shown` says what its length leaves open."""
 
     kind: Kind
     headline: str
     sentence: str
     libraries: tuple[LibraryVerdict, ...]
+    grade: Grade | None = None
+    not_shown: str = ""
 
-
-def mark_of(phase: PhaseRecord | None, required: float | None, judged: bool) -> Mark:
-    """How one phase stands. Only a finished, uncached write or read is held against a requirement.
-
-    Where a node failed, it can be missed, but not met.
-    """
-    if phase is not None and phase.status == "failed":
-        return "failed"
-    if phase is None or phase.per_core_bytes_per_s is None:
-        return "unmeasured"
-    if phase.cached:
-        return "cached"
-    if required is None or not judged or phase.op not in JUDGED or phase.status != "complete":
-        return "unjudged"
-    if phase.per_core_bytes_per_s < required:
-        return "missed"
-    # Those that were left had the file system for themselves: what they reached proves nothing.
-    return "partial" if phase.failed_nodes else "met"
-
-
-def phase_of(library: LibraryRecord, op: str) -> PhaseRecord | None:
-    """The phase that speaks for an operation: a failed one, else the best that counts.
-
-    This is how `gridwright.runs.judge` judges. Without such a phase it is the last with a figure,
-    which says why none counts, or the last.
-    """
-    phases = [phase for phase in library.phases if phase.op == op]
-    failed = [phase for phase in phases if phase.status == "failed"]
-    measured = [phase for phase in phases if phase.per_core_bytes_per_s is not None]
-    counting = [phase for phase in measured if phase.status == "complete" and not phase.cached]
-    whole = [phase for phase in counting if not phase.failed_nodes]
-    if counting and not failed:
-        return max(whole or counting, key=lambda phase: phase.per_core_bytes_per_s or 0.0)
-    for choice in (failed, measured, phases):
-        if choice:
-            return choice[-1]
-    return None
+    @property
+    def look(self) -> str:
+        """The kind, for its colour: what a quick look meets is not shown as proven."""
+        return "glimpsed" if self.kind == "met" and self.grade == "quick look" else self.kind
 
 
 def kind_of(run: RunRecord, iotest: IotestRecord | None, workload: WorkloadRecord | None = None) -> Kind:
@@ -131,10 +103,16 @@ def kind_of(run: RunRecord, iotest: IotestRecord | None, workload: WorkloadRecor
         return "interrupted"
     if "running" in states:
         return "running"
-    answers = {run.met} if run.met is not None else _answers(iotest, workload)
-    if workload and workload_met(workload) is False:
-        answers = {False}
-    return _kind(False if False in answers else None if None in answers or not answers else True)
+    answers = _answers(iotest, workload)
+    if run.met is False or False in answers:
+        return "missed"
+    if workload and unrequired(workload):
+        if not (iotest and iotest.requires_something):
+            return "unrequired"
+        answers = {iotest.met}
+    elif run.met is not None:
+        answers = {run.met}
+    return _kind(True if answers == {True} else None)
 
 
 def _kind(met: bool | None) -> Kind:
@@ -147,13 +125,9 @@ def _answers(iotest: IotestRecord | None, workload: WorkloadRecord | None) -> se
     Beside a workload, a throughput test that nothing is required of has nothing to say.
     """
     answers = {workload_met(workload)} if workload else set()
-    if iotest and (iotest.met is not None or not workload or _requires(iotest)):
+    if iotest and (iotest.met is not None or not workload or iotest.requires_something):
         answers.add(iotest.met)
     return answers
-
-
-def _requires(iotest: IotestRecord) -> bool:
-    return any(record.requires_bytes_per_s_per_core is not None for record in iotest.libraries)
 
 
 def judge(run: RunRecord, iotest: IotestRecord | None, workload: WorkloadRecord | None = None) -> Verdict:
@@ -166,7 +140,34 @@ def judge(run: RunRecord, iotest: IotestRecord | None, workload: WorkloadRecord 
         sentence = _workload_sentence(kind, workload, run)
     else:
         sentence = _both_sentences(kind, libraries, iotest, workload)
-    return Verdict(kind, HEADLINES[kind], sentence, libraries)
+    sentence += _although(iotest)
+    headline = _headline(kind, workload)
+    if run.grade == "quick look":
+        headline = f"Quick look: {headline[0].lower()}{headline[1:]}"
+    return Verdict(kind, headline, sentence, libraries, run.grade, _not_shown(run))
+
+
+def _not_shown(run: RunRecord) -> str:
+    """What the run leaves open: its length, and what the host of a guest may hold in memory."""
+    said = run.not_shown or ""
+    if run.grade is None or run.host.hypervisor is None:
+        return said
+    host = f"What the host of this guest ({run.host.hypervisor}) held in memory is not known."
+    return f"{said} {host}".strip()
+
+
+def _headline(kind: Kind, workload: WorkloadRecord | None) -> str:
+    if kind == "met" and workload is not None and unrequired(workload):
+        return "Requirements of libraries met; no requirement on the workload"
+    return HEADLINES[kind]
+
+
+def _although(iotest: IotestRecord | None) -> str:
+    """What disturbed phases that are judged all the same; empty if nothing did."""
+    libraries = iotest.libraries if iotest else []
+    phases = [phase for library in libraries for phase in library.phases if not phase.doubtful]
+    said = in_words(each for phase in phases for each in phase.disturbances)
+    return f" Judged although disturbed: {said}." if said else ""
 
 
 def _workload_sentence(kind: Kind, workload: WorkloadRecord, run: RunRecord) -> str:
@@ -191,13 +192,17 @@ def _both_sentences(
 
 
 def _library(record: LibraryRecord, run_kind: Kind) -> LibraryVerdict:
-    judged = run_kind in ("met", "missed", "unproven")
+    judged = run_kind in JUDGED_KINDS
     required = record.requires_bytes_per_s_per_core
     scores = []
+    values: list[list[float]] = []
     for op in JUDGED:
         phase = phase_of(record, op)
         rate = phase.per_core_bytes_per_s if phase else None
         mark = mark_of(phase, required, judged)
+        if counted := [each for each in record.repeats if each.of == op]:
+            rate, mark = counted[0].median or rate, mark_of_repeats(record, op, judged)
+            values += [counted[0].values]
         scores.append(Score(op, mark, rate, against(rate, required), part_of(rate, required)))
     kind: Kind = run_kind
     word = LIBRARY_WORDS[run_kind]
@@ -213,6 +218,12 @@ def _library(record: LibraryRecord, run_kind: Kind) -> LibraryVerdict:
         required_text=figures.required(required),
         scores=tuple(scores),
         failed=tuple(dict.fromkeys(phase.op for phase in record.phases if phase.status == "failed")),
+        repeats=min(map(len, values), default=None),
+        below=sum(value < (required or 0.0) for each in values for value in each),
+        # The worst alone: a finding names the others.
+        disturbers=in_words(
+            (each for phase in record.phases if phase.doubtful for each in phase.disturbances), most=1
+        ),
     )
 
 
@@ -225,9 +236,16 @@ def _rates(library: LibraryVerdict, lead: bool = True) -> str:
     if not said:
         return f"{library.library} has no figure"
     measured = f"{library.library} {listed(said)} MB/s per core"
+    if library.repeats:
+        measured += f" in the median of {_counted(library.repeats)}"
     if library.required is None:
         return measured
-    return f"{measured} against the {library.required_text}{' it requires' if lead else ''}"
+    below = f" ({_counted(library.below)} stayed below)" if library.below and library.kind == "met" else ""
+    return f"{measured} against the {library.required_text}{' it requires' if lead else ''}{below}"
+
+
+def _counted(repeats: int) -> str:
+    return f"{repeats} repeat{'' if repeats == 1 else 's'}"
 
 
 def _together(libraries: list[LibraryVerdict]) -> str:
@@ -274,7 +292,14 @@ def _doubt(library: LibraryVerdict) -> str:
     cached = [score.op for score in library.scores if score.mark == "cached"]
     absent = [score.op for score in library.scores if score.mark == "unmeasured"]
     partial = [score.op for score in library.scores if score.mark == "partial"]
+    disturbed = [score.op for score in library.scores if score.mark == "disturbed"]
+    untold = [score.op for score in library.scores if score.mark == "untold"]
     reasons = []
+    if untold:
+        cannot = f"so few repeats of so much spread cannot tell the {listed(untold)} from that"
+        reasons.append(f"{_rates(library)}, but {cannot}")
+    if disturbed:
+        reasons.append(f"the {listed(disturbed)} of {library.library} was disturbed ({library.disturbers})")
     if cached:
         what = f"the {listed(cached)} of {library.library}"
         reasons.append(f"{what} came from the page cache and does not count")
@@ -314,6 +339,7 @@ _SENTENCES: dict[Kind, Callable[[tuple[LibraryVerdict, ...]], str]] = {
     "met": _met,
     "missed": _missed,
     "unproven": _unproven,
+    "unrequired": _unproven,
     "interrupted": lambda libraries: _until_then(libraries, _OPENINGS["interrupted"]),
     "failed": lambda libraries: _until_then(libraries, _OPENINGS["failed"]),
     "running": lambda libraries: _until_then(libraries, _OPENINGS["running"]),

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from gridwright.errors import environment_error
 from gridwright.report.page import ReportInput, render_report
+from gridwright.report.stream_sweep.page import sweep_page
 from gridwright.runs.atomic import write_atomically
-from gridwright.runs.directory import REPORT_FILE, load_run
+from gridwright.runs.directory import REPORT_FILE, LoadedRun, load_run
 
 
 def write_report(run: Path, out: Path | None = None) -> Path:
@@ -18,15 +19,7 @@ def write_report(run: Path, out: Path | None = None) -> Path:
     """
     loaded = load_run(run)
     path = out if out is not None else run / REPORT_FILE
-    page = render_report(
-        ReportInput(
-            run=loaded.run,
-            iotest=loaded.iotest,
-            samples=loaded.samples,
-            repeat_command=shlex.join(loaded.run.command),
-            workload=loaded.workload,
-        )
-    )
+    page = _page(loaded)
     try:
         write_atomically(path, page)
     except OSError as error:
@@ -36,3 +29,18 @@ def write_report(run: Path, out: Path | None = None) -> Path:
             remedy="give another place with --out FILE",
         ) from error
     return path
+
+
+def _page(loaded: LoadedRun) -> str:
+    command = shlex.join(loaded.run.command)
+    if loaded.sweep is not None:
+        return sweep_page(loaded.sweep, loaded.run, command)
+    return render_report(
+        ReportInput(
+            run=loaded.run,
+            iotest=loaded.iotest,
+            samples=loaded.samples,
+            repeat_command=command,
+            workload=loaded.workload,
+        )
+    )

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist, fmean, stdev
-from typing import Any
+from itertools import chain
+from statistics import NormalDist, fmean, median, stdev
 
 from gridwright.runs.directory import LoadedRun
-from gridwright.runs.records import PhaseRecord
-from gridwright.runs.workload_record import LaunchRecord
+from gridwright.runs.judge import counts
+from gridwright.runs.launch_record import LaunchRecord
+from gridwright.runs.phase_record import PhaseRecord
+from gridwright.runs.repeats import contrast
+from gridwright.runs.samples import SampleRow
+from gridwright.runs.workload_repeats import Repeat, counting_repeats, repeats_of
 
 _Z95 = NormalDist().inv_cdf(0.975)
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One figure of two runs. `ratio` is B/A.
+    """One figure of two runs, of repeats the median of those that count. `ratio` is B/A.
 
-    `noise` is half the width of the 95 % interval of the ratio, from the spread of the samples
-    per second in both runs (error propagation for a ratio of means); None without two samples
-    each. `differs` says whether the ratio lies outside it.
+    `noise` is half the width of the 95 % interval of the ratio: from the spread of the repeats in either run,
+    see `gridwright.runs.repeats`; without any, from that of the samples per second, or of launches, in both
+    (error propagation for a ratio of means); None without two of these each. `differs` says whether the
+    ratio lies outside it. `least_change` is the least change, as a part of A, that the repeats would tell in
+    four comparisons out of five; None without repeats.
     """
 
     library: str
@@ -32,6 +38,10 @@ class Comparison:
     ratio: float | None
     noise: float | None
     differs: bool | None
+    least_change: float | None = None
+    repeats_a: int = 1
+    repeats_b: int = 1
+    """How many repeats count in it."""
 
 
 def compare_runs(a: LoadedRun, b: LoadedRun) -> list[Comparison]:
@@ -41,14 +51,11 @@ def compare_runs(a: LoadedRun, b: LoadedRun) -> list[Comparison]:
     found = []
     for key in dict.fromkeys([*left, *right]):
         spreads = (noise_a.get(key), noise_b.get(key))
-        one, other = left.get(key), right.get(key)
         for figure, value in _FIGURES.items():
-            x = value(one) if one else None
-            y = value(other) if other else None
-            if x is None and y is None:
-                continue
+            one, other = (_known(map(value, side.get(key, []))) for side in (left, right))
             noise = _noise(spreads) if figure in _RATES else None
-            found.append(_comparison(key, figure, x, y, noise))
+            if one or other:
+                found.append(_comparison(key, figure, one, other, noise))
     return found + _compare_workloads(a, b)
 
 
@@ -59,35 +66,57 @@ def _compare_workloads(a: LoadedRun, b: LoadedRun) -> list[Comparison]:
     """
     if a.workload and b.workload and a.workload.scale != b.workload.scale:
         return []
-    left, right = _launches(a), _launches(b)
+    left, right = _repeats(a), _repeats(b)
+    sides = [_launches(side) for side in (left, right)]
     found = []
-    for name in dict.fromkeys([*left, *right]):
+    for name in dict.fromkeys([*sides[0], *sides[1]]):
         for figure, value in _LAUNCH_FIGURES.items():
-            one, other = (
-                [each for each in map(value, side.get(name, [])) if each is not None]
-                for side in (left, right)
-            )
+            # Of each repeat its launches.
+            own = [[_known(map(value, each)) for each in side.get(name, [])] for side in sides]
+            one, other = ([fmean(each) for each in repeats if each] for repeats in own)
             if not one and not other:
                 continue
-            noise = _noise((_error(one), _error(other)))
-            x, y = (fmean(values) if values else None for values in (one, other))
-            found.append(_comparison(("workload", name), figure, x, y, noise))
+            noise = _noise((_error([*chain(*own[0])]), _error([*chain(*own[1])])))
+            found.append(_comparison(("workload", name), figure, one, other, noise))
+    if max(len(left), len(right)) > 1:
+        one, other = (_known(each.wall_s for each in side) for side in (left, right))
+        found.append(_comparison(("workload", _ALL), "wall_s", one, other, None))
     return found
 
 
-def _launches(run: LoadedRun) -> dict[str, list[LaunchRecord]]:
-    """The launches that ran to their end, by test, and all of them."""
-    whole = [each for each in (run.workload.launches if run.workload else []) if each.ok]
-    groups: dict[str, list[LaunchRecord]] = defaultdict(list)
-    for launch in whole:
-        groups[launch.test].append(launch)
-    return {**groups, "all launches": whole} if whole else {}
+def _repeats(run: LoadedRun) -> list[Repeat]:
+    """The repeats of its workload that count; its only one in any case."""
+    if run.workload is None:
+        return []
+    launches = run.workload.launches
+    found = repeats_of(launches, max(Counter(each.repeat for each in launches).values(), default=0))
+    if len(found) < 2:
+        return found
+    return counting_repeats(found, allow_disturbed=run.workload.allow_disturbed)
 
 
+def _launches(repeats: Sequence[Repeat]) -> dict[str, list[list[LaunchRecord]]]:
+    """The launches of each repeat that ran to their end: by test, and all of them."""
+    groups: dict[str, list[list[LaunchRecord]]] = {}
+    for number, repeat in enumerate(repeats):
+        for launch in repeat.launches:
+            if launch.ok:
+                for name in (launch.test, _ALL):
+                    groups.setdefault(name, [[] for _ in repeats])[number].append(launch)
+    if _ALL in groups:
+        groups[_ALL] = groups.pop(_ALL)
+    return groups
+
+
+_ALL = "all launches"
 _LAUNCH_FIGURES: dict[str, Callable[[LaunchRecord], float | None]] = {
     "launch_real_s": lambda launch: launch.real_s,
     "launch_cpu_real_ratio": lambda launch: launch.cpu_real_ratio,
 }
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
 
 
 def _error(values: Sequence[float]) -> float | None:
@@ -102,7 +131,7 @@ def _cpu_per_gb(phase: PhaseRecord) -> float | None:
     return (phase.cpu_user_s + phase.cpu_system_s) / (phase.bytes / 1e9)
 
 
-_FIGURES: dict[str, Any] = {
+_FIGURES: dict[str, Callable[[PhaseRecord], float | None]] = {
     "rate_last_bytes_per_s": lambda phase: phase.rate_last_bytes_per_s,
     "per_core_bytes_per_s": lambda phase: phase.per_core_bytes_per_s,
     "latency_p50_us": lambda phase: phase.latency_us.p50,
@@ -113,24 +142,28 @@ _FIGURES: dict[str, Any] = {
 _RATES = frozenset({"rate_last_bytes_per_s", "per_core_bytes_per_s"})
 
 
-def _phases(run: LoadedRun) -> dict[tuple[str, str], PhaseRecord]:
-    """The last phase of each kind; a sweep has several."""
-    libraries = run.iotest.libraries if run.iotest else []
-    return {(lib.library, phase.op): phase for lib in libraries for phase in lib.phases}
+def _phases(run: LoadedRun) -> dict[tuple[str, str], list[PhaseRecord]]:
+    """The repeats of each phase that count, or its last one; a sweep has several."""
+    found: dict[tuple[str, str], list[PhaseRecord]] = {}
+    for library in run.iotest.libraries if run.iotest else []:
+        for phase in library.phases:
+            key = (library.library, phase.op)
+            if phase.repeat is None:
+                found[key] = [phase]
+            elif counts(phase):
+                found.setdefault(key, []).append(phase)
+    return found
 
 
-def _spread(samples: Sequence[dict[str, Any]]) -> dict[tuple[str, str], float]:
+def _spread(samples: Sequence[SampleRow]) -> dict[tuple[str, str], float]:
     """Relative standard error of the mean rate, by library and phase, over whole seconds."""
     rates: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in samples:
-        if row["library"] is not None and row["op"] != "workload" and row["interval_s"] > 0.5:
-            moved = row["read_bytes"] + row["written_bytes"]
-            rates[row["library"], row["op"]].append(moved / row["interval_s"])
-    return {
-        key: stdev(values) / len(values) ** 0.5 / fmean(values)
-        for key, values in rates.items()
-        if len(values) >= 2 and fmean(values) > 0
-    }
+        seconds = row.interval_s or 0.0
+        if row.library is not None and row.op not in (None, "workload") and seconds > 0.5:
+            rates[row.library, row.op].append(row.moved_bytes / seconds)
+    errors = {key: _error(values) for key, values in rates.items()}
+    return {key: error for key, error in errors.items() if error is not None}
 
 
 def _noise(spreads: tuple[float | None, float | None]) -> float | None:
@@ -139,9 +172,14 @@ def _noise(spreads: tuple[float | None, float | None]) -> float | None:
 
 
 def _comparison(
-    key: tuple[str, str], figure: str, a: float | None, b: float | None, noise: float | None
+    key: tuple[str, str], figure: str, a: Sequence[float], b: Sequence[float], noise: float | None
 ) -> Comparison:
-    ratio = b / a if a and b is not None else None
+    """Compare the values of the repeats of two runs; `noise` is what else is known of it, relative."""
+    x, y = (median(values) if values else None for values in (a, b))
+    ratio = y / x if x and y is not None else None
     width = noise * ratio if noise is not None and ratio is not None else None
     differs = abs(ratio - 1) > width if ratio is not None and width is not None else None
-    return Comparison(key[0], key[1], figure, a, b, ratio, width, differs)
+    least = None
+    if told := contrast(a, b):
+        width, differs, least = told.noise, told.differs, told.least_change
+    return Comparison(*key, figure, x, y, ratio, width, differs, least, len(a), len(b))

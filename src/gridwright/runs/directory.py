@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shutil
+import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -30,9 +33,15 @@ from gridwright.runs.iotest_events import (
 from gridwright.runs.iotest_record import IotestReducer
 from gridwright.runs.journal import Event, Journal, read_journal
 from gridwright.runs.launches import write_launches
+from gridwright.runs.phase_record import Status, Sweep
+from gridwright.runs.place import check_place
 from gridwright.runs.process import is_alive, process_facts
-from gridwright.runs.records import FindingRecord, IotestRecord, NodeCheck, Record, RunRecord, Status
-from gridwright.runs.samples import read_samples, with_node, write_samples
+from gridwright.runs.readable import is_readable, readable
+from gridwright.runs.records import IotestRecord, NodeCheck, Record, RunRecord
+from gridwright.runs.results import Results, results_of
+from gridwright.runs.samples import SampleRow, read_samples, with_node, write_samples
+from gridwright.runs.stream_sweep.file import load_sweep
+from gridwright.runs.stream_sweep.record import StreamSweepRecord
 from gridwright.runs.workload_events import (
     WORKLOAD_EVENTS,
     AgentAlive,
@@ -45,6 +54,9 @@ from gridwright.runs.workload_events import (
 )
 from gridwright.runs.workload_record import WorkloadRecord
 from gridwright.runs.workload_reducer import WorkloadReducer
+
+if TYPE_CHECKING:
+    from gridwright.spec.model import GridSpec
 
 RUN_FILE = "run.json"
 IOTEST_FILE = "iotest.json"
@@ -75,6 +87,26 @@ class RunDirectory:
         self.workload = WorkloadReducer()
         self.checks: list[NodeCheck] = []
         self._journal = Journal(path / JOURNAL_FILE)
+        # Where these are, so are all paths that are made of them, which events name.
+        self._is_readable = is_readable(*sys.argv, os.getcwd(), str(path))  # noqa: PTH109 - a text
+
+    @classmethod
+    def of_spec(
+        cls, runs: Path, spec: GridSpec, *, command: list[str], what: list[str], name: str | None = None
+    ) -> RunDirectory:
+        """Make one with what `spec` tells of its run, named after the grid unless `name` says otherwise.
+
+        Raises GridwrightError if that cannot be written to.
+        """
+        return cls.create(
+            runs,
+            name or spec.name,
+            command=command,
+            what=what,
+            spec_path=str(spec.file) if spec.file else None,
+            spec_text=spec.source_text,
+            heading=spec.report.lines(),
+        )
 
     @classmethod
     def create(
@@ -86,17 +118,20 @@ class RunDirectory:
         what: list[str],
         spec_path: str | None = None,
         spec_text: str | None = None,
+        heading: Mapping[str, str] | None = None,
     ) -> RunDirectory:
         """Make `RUNS/<utc time>-<name>/`. Raises GridwrightError if that cannot be written to."""
+        check_place(runs)
         now = datetime.now(UTC)
         record = RunRecord(
             name=name,
-            command=command,
+            command=readable(command),
             what=what,
             started=now.isoformat(timespec="seconds"),
             status="running",
-            spec_path=spec_path,
+            spec_path=readable(spec_path),
             spec_text=spec_text,
+            heading=dict(heading or {}),
             host=host_facts(),
             software=software_versions(),
             process=process_facts(),
@@ -113,6 +148,8 @@ class RunDirectory:
 
     def take(self, event: RunEvent) -> None:
         """Journal an event and account for it. Raises GridwrightError if it cannot be written."""
+        if not self._is_readable:
+            event = readable(event)
         _give(event, self.iotest, self.workload, self.checks)
         if isinstance(event, _UNSEEN):
             return
@@ -127,11 +164,14 @@ class RunDirectory:
 
     def finish(self, status: Status) -> Results:
         """Write the final files, then drop the journal. Raises GridwrightError."""
-        results = _results(self.path, status, self.iotest, self.workload, self.checks)
+        results = results_of(self.path, status, self.iotest, self.workload, self.checks)
+        graded = results.graded(self.record.host.memory_bytes)
         self.record = self.record.model_copy(
             update={
                 "status": status,
                 "met": results.met,
+                "grade": graded.grade if graded else None,
+                "not_shown": (graded.not_shown or None) if graded else None,
                 "finished": datetime.now(UTC).isoformat(timespec="seconds"),
                 "findings": results.findings,
                 "checks": results.checks,
@@ -157,35 +197,6 @@ class RunDirectory:
         return results
 
 
-@dataclass(frozen=True, slots=True)
-class Results:
-    """What a run measured; None where it holds no such part."""
-
-    iotest: IotestRecord | None
-    workload: WorkloadRecord | None
-    checks: list[NodeCheck] = field(default_factory=list)
-
-    @property
-    def met(self) -> bool | None:
-        """Whether all requirements are met: False if a part says so, None if a part cannot say."""
-        verdicts = [part.met for part in (self.iotest, self.workload) if part is not None]
-        if self.workload is not None and self.iotest is not None and _asks_nothing(self.iotest):
-            verdicts = [self.workload.met]
-        if False in verdicts or any(check.level == "error" for check in self.checks):
-            return False
-        return True if verdicts and None not in verdicts else None
-
-    @property
-    def findings(self) -> list[FindingRecord]:
-        """Those of all parts."""
-        parts = [part for part in (self.iotest, self.workload) if part is not None]
-        return [*self.checks, *(each for part in parts for each in part.findings)]
-
-
-def _asks_nothing(iotest: IotestRecord) -> bool:
-    return all(library.requires_bytes_per_s_per_core is None for library in iotest.libraries)
-
-
 def read_event(line: Event, *, workload: bool) -> RunEvent | None:
     """The event of a line of a journal; `workload` is whether that has begun, which comes after iotest.
 
@@ -203,22 +214,11 @@ def _line(event: RunEvent) -> Event:
     return WORKLOAD_EVENTS.plain(event) if isinstance(event, WorkloadStep) else IOTEST_EVENTS.plain(event)
 
 
-def _results(
-    path: Path, status: Status, iotest: IotestReducer, workload: WorkloadReducer, checks: list[NodeCheck]
-) -> Results:
-    measured = iotest.libraries or iotest.findings or not workload.begun
-    return Results(
-        iotest.record(str(path), status) if measured else None,
-        workload.record(str(path), status) if workload.begun else None,
-        checks,
-    )
-
-
 def _give(event: RunEvent, iotest: IotestReducer, workload: WorkloadReducer, checks: list[NodeCheck]) -> None:
     """Hand an event to the part of the run it belongs to: the workload comes after iotest."""
     if isinstance(event, NodeCheck):
         checks.append(event)
-    elif isinstance(event, IotestStep):
+    elif isinstance(event, IotestStep | Sweep):
         iotest.take(event)
     elif isinstance(event, WorkloadStep) or workload.begun:
         workload.take(event)
@@ -233,12 +233,18 @@ class LoadedRun:
     path: Path
     run: RunRecord
     iotest: IotestRecord | None
-    samples: list[dict[str, Any]] = field(default_factory=list)
+    samples: list[SampleRow] = field(default_factory=list)
     workload: WorkloadRecord | None = None
+    sweep: StreamSweepRecord | None = None
 
 
 def load_run(path: Path, *, with_samples: bool = True) -> LoadedRun:
     """Load a run, whole, going on or killed. Raises GridwrightError if it is none, or damaged."""
+    loaded = _load_parts(path, with_samples=with_samples)
+    return replace(loaded, sweep=load_sweep(path, loaded.run.status))
+
+
+def _load_parts(path: Path, *, with_samples: bool) -> LoadedRun:
     run = _load_record(path / RUN_FILE)
     if run.status != "running":
         return _load_finished(path, run, with_samples=with_samples)
@@ -292,7 +298,7 @@ def _load_journal(path: Path, run: RunRecord) -> LoadedRun | None:
             event = read_event(line, workload=workload.begun)
             if event is not None:
                 _give(event, iotest, workload, checks)
-        results = _results(path, status, iotest, workload, checks)
+        results = results_of(path, status, iotest, workload, checks)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -316,7 +322,11 @@ def _status(path: Path, run: RunRecord) -> Status:
 
 
 def list_runs(runs: Path) -> list[LoadedRun]:
-    """Load all runs in a directory, oldest first; what is damaged is left out."""
+    """Load all runs in a directory, oldest first; what is damaged is left out.
+
+    Raises GridwrightError (INPUT) for what is there and no directory.
+    """
+    check_place(runs)
     found = []
     for path in sorted(runs.glob("[!.]*/" + RUN_FILE)) if runs.is_dir() else []:
         try:

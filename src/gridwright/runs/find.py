@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gridwright.errors import input_error
 from gridwright.runs.directory import RUN_FILE
+from gridwright.runs.place import check_place
 
 
 def find_run(runs: Path, name: str) -> Path:
@@ -14,12 +15,13 @@ def find_run(runs: Path, name: str) -> Path:
 
     Raises GridwrightError with the nearest names if there is none, or more than one.
     """
-    if name != "last" and _is_run(Path(name)):
+    if name != "last" and name and _is_run(Path(name)):
         return Path(name).absolute()
+    check_place(runs)
     known = sorted(path.parent for path in runs.glob("[!.]*/" + RUN_FILE)) if runs.is_dir() else []
     if name == "last" and known:
         return known[-1].absolute()
-    matches = [path for path in known if path.name == name] or [p for p in known if name in p.name]
+    matches = [path for path in known if path.name == name] or [p for p in known if name and name in p.name]
     if len(matches) == 1:
         return matches[0].absolute()
     names = [path.name for path in (matches or known)]

@@ -13,6 +13,7 @@ import psutil
 from gridwright import __version__
 from gridwright.machine import physical_cores
 from gridwright.runs.records import HostFacts
+from gridwright.runs.virtualization import hypervisor
 
 
 def host_facts() -> HostFacts:
@@ -25,14 +26,14 @@ def host_facts() -> HostFacts:
         physical_cores=physical_cores(),
         logical_cpus=len(os.sched_getaffinity(0)),
         memory_bytes=psutil.virtual_memory().total,
-        hypervisor=_hypervisor(),
+        hypervisor=hypervisor(),
     )
 
 
 def software_versions() -> dict[str, str]:
     """Name the software that a result depends on, with versions."""
     versions = {"gridwright": __version__, "python": platform.python_version()}
-    for package in ("plotly", "pyarrow", "pydantic", "ruptures"):
+    for package in ("pyarrow", "pydantic", "ruptures"):
         try:
             versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
@@ -57,13 +58,3 @@ def _cpuinfo(key: str) -> str | None:
         if name.strip() == key:
             return value.strip()
     return None
-
-
-def _hypervisor() -> str | None:
-    """Name the hypervisor; its host may cache what a guest reads and writes."""
-    if "hypervisor" not in (_cpuinfo("flags") or "").split():
-        return None
-    try:
-        return Path("/sys/class/dmi/id/sys_vendor").read_text().strip() or "unknown"
-    except OSError:
-        return "unknown"

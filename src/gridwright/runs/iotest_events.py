@@ -1,58 +1,65 @@
-"""Declares the events of a test of libraries: a worker tells them, the journal and the display take them.
-
-Records among them are plain data, as `gridwright.runs.records` declares them: workers do without pydantic.
-"""
+"""Declares the events of a test of libraries: a worker tells them, the journal and the display take them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import islice
+from typing import Literal
 
 from gridwright.errors import ExitStatus, Finding, Problem
+from gridwright.messages import LEFT_OUT, Extensible
 from gridwright.runs.events import Events
-
-if TYPE_CHECKING:
-    from gridwright.runs.records import PhaseRecord
+from gridwright.runs.phase_record import Asked, LibraryUnderTest, Op, PhaseRecord, RecordedNode, Sweep, Used
+from gridwright.runs.samples import Measured
 
 Ended = Literal["complete", "interrupted", "failed"]
 """How the test of a library ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IotestStep:
-    """An event of iotest; `more` is what another release also says of it."""
-
-    more: dict[str, Any] = field(default_factory=dict)
+class IotestStep(Extensible):
+    """An event of iotest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesKnown(IotestStep):
-    """Which nodes take part, each a `RecordedNode`."""
+    """Which nodes take part."""
 
-    nodes: list[dict[str, Any]]
+    nodes: list[RecordedNode]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LibraryBegun(IotestStep):
-    """A library is to be tested; the fields are those of `LibraryRecord`."""
+class NodesAwaited(IotestStep):
+    """Nodes that have not come yet, and what is known of why; told every few seconds."""
 
-    streams: int
-    device: dict[str, Any] | None = None
-    library: str
-    path: str
-    filesystem: str | None
-    requires_bytes_per_s_per_core: float | None
-    cores: int
-    nodes: int
-    all_cores: int | None = None
-    """Left out where all nodes have as many."""
+    waiting: dict[str, str]
+
+    @property
+    def text(self) -> str:
+        """The first of them in words."""
+        shown = [f"{name} ({why})" if why else name for name, why in islice(self.waiting.items(), 3)]
+        more = len(self.waiting) - len(shown)
+        return f"waiting for {', '.join(shown)}{f' and {more} others' if more else ''}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepeatBegun(IotestStep):
+    """A repeat of the test of all libraries begins: which one, from 1, of how many."""
+
+    number: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryBegun(LibraryUnderTest, IotestStep):
+    """A library is to be tested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFound(IotestStep):
     """What lies below the library."""
 
-    device: dict[str, Any]
+    device: dict[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,29 +71,21 @@ class ScratchMade(IotestStep):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseBegun(IotestStep):
-    """A phase begins; `asked` and `used` are those of its `PhaseRecord`, the limits those of each stream."""
+    """A phase begins; the limits are those of each stream."""
 
     limit_s: float | None = None
     limit_bytes: int | None = None
-    op: str
+    op: Op
     started: float | None
     """Unix time."""
-    asked: dict[str, Any]
-    used: dict[str, Any]
-
-    @property
-    def streams(self) -> int:
-        """How many streams it has."""
-        return int(self.used["streams"])
+    asked: Asked
+    used: Used
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseProgress(IotestStep):
-    """What all streams have done since the phase began."""
+@dataclass(frozen=True, slots=True)
+class Progress(Extensible):
+    """What streams have done since the phase began."""
 
-    op: str
-    rate_bytes_per_s: float | None = None
-    """Of all nodes; left out on one, whose samples say it."""
     syncing: bool
     elapsed_s: float
     read_bytes: int
@@ -100,51 +99,29 @@ class PhaseProgress(IotestStep):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SampleTaken(IotestStep):
-    """What was done within an interval that ended at the Unix time `time`; null where it was not measured."""
+class PhaseProgress(Progress, IotestStep):
+    """What all streams have done since the phase began."""
+
+    op: str
+    rate_bytes_per_s: float | None = field(default=None, metadata=LEFT_OUT)
+    """Of all nodes; left out on one, whose samples say it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleTaken(Measured, IotestStep):
+    """What was done within an interval that ended at the Unix time `time`."""
 
     op: str
     time: float | None = None
-    node: str | None = None
+    node: str | None = field(default=None, metadata=LEFT_OUT)
     """Left out on one node."""
-    elapsed_s: float
-    interval_s: float
-    read_bytes: int
-    written_bytes: int
-    operations: int | None = None
-    cpu_percent: float | None = None
-    memory_used_bytes: int | None = None
-    device: str | None = None
-    device_read_bytes: int | None = None
-    device_written_bytes: int | None = None
-
-    @property
-    def moved_bytes(self) -> int:
-        """Read and written."""
-        return self.read_bytes + self.written_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseDone(IotestStep):
-    """A phase has ended; `phase` is its `PhaseRecord`."""
+    """A phase has ended."""
 
-    phase: dict[str, Any]
-
-    def record(self) -> PhaseRecord:
-        """The record of the phase. Raises ValueError if it is none."""
-        from gridwright.runs.records import PhaseRecord
-
-        return PhaseRecord.model_validate(self.phase)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepDone(IotestStep):
-    """All phases of a sweep have ended; the fields are those of `Sweep`."""
-
-    op: str
-    points: list[dict[str, Any]]
-    knee_streams: int | None
-    peak_bytes_per_s: float | None
+    phase: PhaseRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,10 +137,12 @@ class LibraryDone(IotestStep):
     exit: ExitStatus
 
 
-IotestEvent = IotestStep | Finding | Problem
+IotestEvent = IotestStep | Sweep | Finding | Problem
 IOTEST_EVENTS: Events[IotestEvent] = Events(
     {
         "nodes": NodesKnown,
+        "awaited": NodesAwaited,
+        "repeat": RepeatBegun,
         "library": LibraryBegun,
         "device": DeviceFound,
         "scratch": ScratchMade,
@@ -171,11 +150,10 @@ IOTEST_EVENTS: Events[IotestEvent] = Events(
         "progress": PhaseProgress,
         "sample": SampleTaken,
         "result": PhaseDone,
-        "sweep": SweepDone,
+        "sweep": Sweep,
         "removing": RemovalBegun,
         "finding": Finding,
         "problem": Problem,
         "done": LibraryDone,
-    },
-    absent=("all_cores", "rate_bytes_per_s", "node"),
+    }
 )

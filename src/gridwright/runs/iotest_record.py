@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 from gridwright.errors import Finding, Problem
+from gridwright.messages import shared_fields
+from gridwright.runs.disturbed import finding, in_words
 from gridwright.runs.events import recorded_finding
 from gridwright.runs.iotest_events import (
-    IOTEST_EVENTS,
     DeviceFound,
     IotestEvent,
     LibraryBegun,
@@ -16,20 +17,13 @@ from gridwright.runs.iotest_events import (
     NodesKnown,
     PhaseBegun,
     PhaseDone,
+    RepeatBegun,
     SampleTaken,
-    SweepDone,
 )
-from gridwright.runs.judge import judge_library, judge_run
-from gridwright.runs.records import (
-    FindingRecord,
-    IotestRecord,
-    LibraryRecord,
-    PhaseRecord,
-    RecordedNode,
-    Status,
-    Sweep,
-)
-from gridwright.runs.samples import SAMPLE_COLUMNS
+from gridwright.runs.judge import has_no_verdict, judge_library, judge_run, repeated_figures
+from gridwright.runs.phase_record import PhaseRecord, RecordedNode, Status, Sweep
+from gridwright.runs.records import FindingRecord, IotestRecord, LibraryRecord
+from gridwright.runs.samples import SampleRow
 
 
 @dataclass(slots=True)
@@ -38,21 +32,29 @@ class IotestReducer:
 
     libraries: list[LibraryRecord] = field(default_factory=list)
     findings: list[FindingRecord] = field(default_factory=list)
-    samples: list[dict[str, Any]] = field(default_factory=list)
+    samples: list[SampleRow] = field(default_factory=list)
     nodes: list[RecordedNode] = field(default_factory=list)
+    _repeat: int | None = None
+    _tested: int = -1
+    """The library that is being tested, by its place in the list."""
     _open: PhaseBegun | None = None
-    _moved: list[dict[str, Any]] = field(default_factory=list)
+    _moved: list[SampleRow] = field(default_factory=list)
 
     def take(self, event: IotestEvent) -> None:
         """Account for one event."""
         match event:
             case LibraryBegun():
                 self._close_open("interrupted")
-                self.libraries.append(LibraryRecord(**IOTEST_EVENTS.values(event), met=None))
+                self._begin(event)
+            case RepeatBegun():
+                self._close_open("interrupted")
+                self._repeat = event.number
             case NodesKnown():
-                self.nodes = [RecordedNode.model_validate(node) for node in event.nodes]
+                self.nodes = event.nodes
             case Finding() | Problem():
-                self.findings.append(recorded_finding(event, failure="library-failed"))
+                # What is wrong with a library is told in each repeat.
+                if (found := recorded_finding(event, failure="library-failed")) not in self.findings:
+                    self.findings.append(found)
             case PhaseBegun():
                 self._open, self._moved = event, []
             case SampleTaken():
@@ -60,31 +62,63 @@ class IotestReducer:
             case LibraryDone():
                 self._close_open(event.status)
             case DeviceFound() if self.libraries:
-                self.libraries[-1].device = event.device
+                library = self.libraries[self._tested]
+                self.libraries[self._tested] = replace(library, device=event.device)
             case PhaseDone() if self.libraries:
                 self._open = None
-                self.libraries[-1].phases.append(event.record())
-            case SweepDone() if self.libraries:
-                self.libraries[-1].sweeps.append(Sweep.model_validate(IOTEST_EVENTS.values(event)))
+                self.libraries[self._tested].phases.append(replace(event.phase, repeat=self._repeat))
+            case Sweep() if self.libraries:
+                self.libraries[self._tested].sweeps.append(event)
 
     def record(self, run: str, status: Status) -> IotestRecord:
         """Judge what was measured. `status` is that of the run."""
         if status != "running":
             self._close_open("interrupted")
-        for library in self.libraries:
-            library.met = judge_library(library)
+        unknown = has_no_verdict(status, self.findings)
+        for number, library in enumerate(self.libraries):
+            broken = unknown and any(phase.status == "failed" for phase in library.phases)
+            self.libraries[number] = replace(
+                library,
+                met=None if broken else judge_library(library),
+                repeats=repeated_figures(library.phases),
+            )
         return IotestRecord(
             run=run,
             status=status,
             libraries=self.libraries,
-            findings=self.findings,
-            met=judge_run(self.libraries),
+            findings=[*self.findings, *self._disturbed()],
+            met=None if unknown else judge_run(self.libraries),
             nodes=self.nodes,
         )
 
+    def _begin(self, event: LibraryBegun) -> None:
+        """Turn to a library: to that of the first repeat, where it is tested again."""
+        names = [library.library for library in self.libraries]
+        if self._repeat is not None and event.library in names:
+            self._tested = names.index(event.library)
+            return
+        self._tested = len(self.libraries)
+        self.libraries.append(LibraryRecord(**shared_fields(event, LibraryRecord), met=None, more=event.more))
+
+    def _disturbed(self) -> Iterator[FindingRecord]:
+        """What disturbed phases, all in one."""
+        phases = [(library.library, phase) for library in self.libraries for phase in library.phases]
+        found = [(name, phase) for name, phase in phases if phase.disturbances]
+        if not found:
+            return
+        ops: dict[str, list[str]] = {}
+        for name, phase in found:
+            ops.setdefault(name, []).append(phase.op)
+        which = ", ".join(f"{' and '.join(dict.fromkeys(each))} of {name}" for name, each in ops.items())
+        said = in_words(each for _, phase in found for each in phase.disturbances)
+        allowed = found[0][1].asked.allow_disturbed
+        text = f"{len(found)} of {len(phases)} phases were disturbed, {which}: {said}"
+        left_out = "" if allowed or self._repeat is None else "; those repeats do not count"
+        yield finding(f"{text}{left_out}", allowed=allowed)
+
     def _sample(self, event: SampleTaken) -> None:
-        library = self.libraries[-1].library if self.libraries else None
-        row = {key: getattr(event, key, None) for key in SAMPLE_COLUMNS} | {"library": library}
+        library = self.libraries[self._tested].library if self.libraries else None
+        row = SampleRow(**shared_fields(event, SampleRow), library=library)
         self.samples.append(row)
         self._moved.append(row)
 
@@ -93,16 +127,14 @@ class IotestReducer:
         event, self._open = self._open, None
         if event is None or not self.libraries:
             return
-        read = sum(row["read_bytes"] for row in self._moved)
-        written = sum(row["written_bytes"] for row in self._moved)
-        seconds = max((row["elapsed_s"] for row in self._moved), default=None)
-        self.libraries[-1].phases.append(
+        read = sum(row.read_bytes or 0 for row in self._moved)
+        written = sum(row.written_bytes or 0 for row in self._moved)
+        seconds = max((row.elapsed_s or 0.0 for row in self._moved), default=None)
+        self.libraries[self._tested].phases.append(
             PhaseRecord(
-                op=event.op,
+                **shared_fields(event, PhaseRecord),
+                repeat=self._repeat,
                 status="interrupted" if status == "complete" else status,
-                started=event.started,
-                asked=event.asked,
-                used=event.used,
                 bytes=read + written if self._moved else None,
                 read_bytes=read if self._moved else None,
                 written_bytes=written if self._moved else None,

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from gridwright.runs.records import LibraryRecord, PhaseRecord
+from gridwright.runs.answers import all_met
+from gridwright.runs.phase_record import PhaseRecord, Status
+from gridwright.runs.records import FindingRecord, LibraryRecord
+from gridwright.runs.repeats import RepeatedFigure, reaches, repeated
 
 JUDGED: tuple[Literal["write", "read"], ...] = ("write", "read")
 """The phases whose figures are held against a requirement."""
+WRONG_DATA = "wrong-data"
+"""The finding of bytes that are not those written."""
 
 
 def judge_library(library: LibraryRecord) -> bool | None:
@@ -18,7 +23,9 @@ def judge_library(library: LibraryRecord) -> bool | None:
     rate or, where it was looked for, the steady rate. One figure below the requirement, or wrong
     data, is a miss; a judged phase without a figure that counts (cached, interrupted) leaves it
     open. So does one from which a node is missing: the others had the file system for themselves, so that
-    they prove a miss, and nothing else. None where nothing is required or the answer is open.
+    they prove a miss, and nothing else. What something else disturbed proves neither. Where the test was
+    repeated, the median of the repeats that count is judged, and the answer is open where it reaches the
+    requirement by no more than chance can do. None where nothing is required or the answer is open.
     """
     if any(phase.status == "failed" for phase in library.phases):
         return False
@@ -30,24 +37,27 @@ def judge_library(library: LibraryRecord) -> bool | None:
         for op in JUDGED
         if any(phase.op == op for phase in library.phases)
     ]
-    return _all(answers) if answers else None
+    return all_met(answers)
 
 
 def judge_run(libraries: Iterable[LibraryRecord]) -> bool | None:
     """Say whether all libraries that require something get it; None if nothing does, or it is open."""
-    return _all(
+    return all_met(
         library.met
         for library in libraries
         if library.requires_bytes_per_s_per_core is not None or library.met is False
     )
 
 
+def has_no_verdict(status: Status, findings: Iterable[FindingRecord]) -> bool:
+    """Whether a run failed: then nobody knows what it would have shown. Wrong data are a verdict."""
+    return status == "failed" and not any(finding.name == WRONG_DATA for finding in findings)
+
+
 def _answer(phases: list[PhaseRecord], required: float) -> bool | None:
-    counted = [
-        (phase.per_core_bytes_per_s, not phase.failed_nodes)
-        for phase in phases
-        if phase.status == "complete" and not phase.cached and phase.per_core_bytes_per_s is not None
-    ]
+    if any(phase.repeat is not None for phase in phases):
+        return _answer_of_repeats(counting(phases), required)
+    counted = [(phase.per_core_bytes_per_s or 0.0, not phase.failed_nodes) for phase in counting(phases)]
     if not counted:
         return None
     if max(figure for figure, _ in counted) < required:
@@ -55,8 +65,31 @@ def _answer(phases: list[PhaseRecord], required: float) -> bool | None:
     return True if any(whole and figure >= required for figure, whole in counted) else None
 
 
-def _all(answers: Iterable[bool | None]) -> bool | None:
-    known = list(answers)
-    if False in known:
-        return False
-    return None if None in known or not known else True
+def _answer_of_repeats(counted: list[PhaseRecord], required: float) -> bool | None:
+    met = reaches([phase.per_core_bytes_per_s or 0.0 for phase in counted], required)
+    return None if met and any(phase.failed_nodes for phase in counted) else met
+
+
+def counting(phases: Iterable[PhaseRecord]) -> list[PhaseRecord]:
+    """The phases whose figures count: whole, not cached, and not disturbed."""
+    return [phase for phase in phases if counts(phase) and phase.per_core_bytes_per_s is not None]
+
+
+def counts(phase: PhaseRecord) -> bool:
+    """Whether figures of a phase count."""
+    return phase.status == "complete" and not phase.cached and not phase.doubtful
+
+
+def repeated_figures(phases: Iterable[PhaseRecord]) -> list[RepeatedFigure]:
+    """Each operation over its repeats: the rate per core, or operations per second; none without repeats."""
+    of: dict[str, list[PhaseRecord]] = {}
+    for phase in phases:
+        if phase.repeat is not None:
+            of.setdefault(phase.op, []).append(phase)
+    found = []
+    for op, each in of.items():
+        figure = "ops_per_s" if op == "metadata" else "per_core_bytes_per_s"
+        values = [getattr(phase, figure) for phase in each if counts(phase)]
+        known = [value for value in values if value is not None]
+        found.append(repeated(figure, known, ran=len(each), of=op))
+    return found

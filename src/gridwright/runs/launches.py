@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
+from dataclasses import is_dataclass
 from pathlib import Path
 from types import NoneType
-from typing import Any, get_args, get_origin
+from typing import Any, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel
-
+from gridwright.messages import Extensible, plain
 from gridwright.runs.atomic import write_atomically
-from gridwright.runs.workload_record import LaunchRecord, LibraryTraffic
+from gridwright.runs.launch_record import LaunchRecord, LibraryTraffic
 
 _LIBRARIES = ("data", "work", "util")
 _ARROW = {int: "int64", float: "float64", bool: "bool_"}
@@ -36,16 +36,16 @@ def _columns() -> Iterator[tuple[str, str]]:
         yield from ((f"{library}_{name}", kind) for name, kind in _scalars(LibraryTraffic))
 
 
-def _scalars(record: type[BaseModel]) -> Iterator[tuple[str, str]]:
-    for name, field in record.model_fields.items():
-        kinds = [kind for kind in get_args(field.annotation) or (field.annotation,) if kind is not NoneType]
-        if get_origin(field.annotation) not in (list, dict):
+def _scalars(record: type[Extensible]) -> Iterator[tuple[str, str]]:
+    for name, kind in get_type_hints(record).items():
+        kinds = [each for each in get_args(kind) or (kind,) if each is not NoneType]
+        if get_origin(kind) not in (list, dict) and not is_dataclass(kinds[0]):
             # A word out of a few is a text, too.
-            yield field.alias or name, _ARROW.get(kinds[0], "string")
+            yield name.rstrip("_"), _ARROW.get(kinds[0], "string")
 
 
 def _row(launch: LaunchRecord) -> dict[str, Any]:
-    row = launch.model_dump(by_alias=True)
+    row: dict[str, Any] = plain(launch)
     for library, traffic in row.pop("libraries").items():
         row |= {f"{library}_{name}": value for name, value in traffic.items()}
     return row

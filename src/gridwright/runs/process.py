@@ -9,13 +9,7 @@ from pathlib import Path
 
 import psutil
 
-
-def boot_id() -> str:
-    """Identify this boot of this kernel; empty where the kernel does not tell."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
+from gridwright.kernel_files import boot_id, text_of
 
 
 def machine() -> str:
@@ -23,10 +17,7 @@ def machine() -> str:
 
     /etc/machine-id is hashed, as machine-id(5) asks of whoever writes it down.
     """
-    try:
-        name = Path("/etc/machine-id").read_text().strip()
-    except OSError:
-        name = ""
+    name = text_of(Path("/etc/machine-id")) or ""
     try:
         namespace = str(Path("/proc/self/ns/pid").readlink())
     except OSError:

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gridwright.errors import GridwrightError, Problem, environment_error, input_error, nearest
 from gridwright.runs.atomic import write_atomically
+from gridwright.runs.launch_record import TestClass
 from gridwright.runs.records import HostFacts
-from gridwright.runs.workload_record import TestClass
 from gridwright.spec.model import LibraryName
 
 SCHEMA: Final = 1
@@ -25,6 +25,11 @@ _MAX_BYTES = 64 << 20
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Bytes = Annotated[int, Field(ge=0)]
+
+
+IoSource = Literal["devices", "calls", "estimated", "waiting"]
+"""What the I/O of an imported job rests on: bytes that devices moved, or that its calls asked for, an
+estimate from its wait; or a wait that what was counted does not explain."""
 
 
 class _Strict(BaseModel):
@@ -65,6 +70,8 @@ class LaunchProfile(_Strict):
     peak_memory_bytes: Bytes | None = None
     cached_fraction: Annotated[float, Field(ge=0, le=1)] | None = None
     """Of all bytes read, what the page cache served; None if that is not known."""
+    io: IoSource | None = None
+    """Of a job that was imported; None where its phases were measured."""
     phases: Annotated[list[PhaseProfile], Field(min_length=1)]
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
@@ -83,15 +90,18 @@ class Profiles(_Strict):
     recorded: str
     """When the run began, ISO 8601 in UTC."""
     run: str
-    matrix: str | None
-    scale: str | None
-    seed: int | None
+    matrix: str | None = None
+    scale: str | None = None
+    seed: int | None = None
+    """Imported jobs have none of these three."""
     streams: int
     """Streams of that run on its one node."""
     data_bytes: dict[str, int] = Field(default_factory=dict)
     """One copy of the data set at each scale, in bytes."""
     host: HostFacts
     software: dict[str, str]
+    launch_streams: list[list[str]] | None = None
+    """Of imported jobs: which followed each other, in streams that ran at once."""
     profiles: dict[str, LaunchProfile] = Field(min_length=1)
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
@@ -121,6 +131,26 @@ class Profiles(_Strict):
             where=where,
             remedy=f"{f'did you mean {near}? ' if near else ''}known: {', '.join(known) or 'none'}",
         )
+
+
+def streams_of(profiles: Profiles, count: int | None, *, where: str) -> tuple[tuple[str, ...], ...]:
+    """The launches of each stream as the jobs ran, or as many streams as are asked for.
+
+    With more streams they are repeated in turn; with fewer, those beyond go to the end of the first ones.
+    Raises GridwrightError if the profiles are not those of imported jobs.
+    """
+    streams = profiles.launch_streams
+    if not streams:
+        raise input_error(
+            "these profiles do not tell which launches follow each other: they are none of imported jobs",
+            where=where,
+            remedy="name a matrix, and these with --profile: --workload mixed-30 --profile FILE",
+        )
+    if count is None:
+        return tuple(map(tuple, streams))
+    if count >= len(streams):
+        return tuple(tuple(streams[number % len(streams)]) for number in range(count))
+    return tuple(tuple(name for one in streams[first::count] for name in one) for first in range(count))
 
 
 def _absent(test: str, known: Iterable[str], where: str) -> Problem:

@@ -4,55 +4,100 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import get_args, get_type_hints
 
-SAMPLE_COLUMNS = {
-    "time": "float64",
-    "node": "string",
-    "library": "string",
-    "op": "string",
-    "elapsed_s": "float64",
-    "interval_s": "float64",
-    "read_bytes": "int64",
-    "written_bytes": "int64",
-    "operations": "int64",
-    "cpu_percent": "float64",
-    "memory_used_bytes": "int64",
-    "device": "string",
-    "device_read_bytes": "int64",
-    "device_written_bytes": "int64",
-    "launches_running": "int64",
-}
-"""What a sample has, each with its type in Arrow; null where it was not measured."""
+from gridwright.messages import LEFT_OUT, Extensible
+
+_ARROW = {int: "int64", float: "float64", str: "string"}
 
 
-def with_node(rows: Iterable[dict[str, Any]], node: str) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured(Extensible):
+    """What was done within an interval of so many seconds; null where it was not measured."""
+
+    elapsed_s: float
+    interval_s: float
+    read_bytes: int
+    written_bytes: int
+    operations: int | None = field(default=None, metadata=LEFT_OUT)
+    cpu_percent: float | None = None
+    """Of the node as a whole, as memory and device are."""
+    memory_used_bytes: int | None = None
+    device: str | None = None
+    device_read_bytes: int | None = None
+    device_written_bytes: int | None = None
+
+    @property
+    def moved_bytes(self) -> int:
+        """Read and written."""
+        return self.read_bytes + self.written_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleRow:
+    """What was done within an interval that ended at the Unix time `time`; null where it was not measured."""
+
+    time: float | None = None
+    node: str | None = None
+    library: str | None = None
+    op: str | None = None
+    """A phase of iotest, or `workload`."""
+    elapsed_s: float | None = None
+    interval_s: float | None = None
+    read_bytes: int | None = None
+    written_bytes: int | None = None
+    operations: int | None = None
+    cpu_percent: float | None = None
+    memory_used_bytes: int | None = None
+    device: str | None = None
+    device_read_bytes: int | None = None
+    device_written_bytes: int | None = None
+    launches_running: int | None = None
+
+    @property
+    def moved_bytes(self) -> int:
+        """Read and written, as far as is known."""
+        return (self.read_bytes or 0) + (self.written_bytes or 0)
+
+
+_COLUMNS = tuple(each.name for each in fields(SampleRow))
+
+
+def with_node(rows: Iterable[SampleRow], node: str) -> list[SampleRow]:
     """The rows, each with its node: `node` where it names none."""
-    return [row | {"node": row.get("node") or node} for row in rows]
+    return [row if row.node else replace(row, node=node) for row in rows]
 
 
-def write_samples(path: Path, rows: list[dict[str, Any]], node: str) -> None:
+def write_samples(path: Path, rows: Iterable[SampleRow], node: str) -> None:
     """Write samples atomically; those that name no node are of `node`. Raises OSError."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from gridwright.runs.atomic import write_atomically
 
-    schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in SAMPLE_COLUMNS.items()])
-    table = pa.Table.from_pylist(with_node(rows, node), schema=schema)
+    whole = with_node(rows, node)
+    columns = {name: [getattr(row, name) for row in whole] for name in _COLUMNS}
+    kinds = get_type_hints(SampleRow)
+    schema = pa.schema([(name, getattr(pa, _ARROW[get_args(kinds[name])[0]])()) for name in _COLUMNS])
+    table = pa.table(columns, schema)
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd")
     write_atomically(path, buffer.getvalue())
 
 
-def read_samples(path: Path) -> list[dict[str, Any]]:
+def read_samples(path: Path) -> list[SampleRow]:
     """Read samples as rows. Raises OSError, and ValueError if the file is no such table."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+        # By name, Arrow would take UTF-8 only. Its threads would come back to the file of this interpreter
+        # while that ends, which aborts the process: it reads without them.
+        with path.open("rb") as file:
+            table = pq.read_table(file, use_threads=False, pre_buffer=False)
     except pa.ArrowInvalid as error:
         raise ValueError(str(error)) from error
-    return rows
+    known = [name for name in _COLUMNS if name in table.column_names]
+    return [SampleRow(**row) for row in table.select(known).to_pylist()]

@@ -6,6 +6,7 @@ without a worker that is silent for too long.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Protocol, Self, TypeVar
 
@@ -26,8 +27,11 @@ SILENCE_S = 45.0
 """A worker reports several times a second; one that is silent this long hangs on its mount."""
 GRACE_S = 15.0
 """How long a worker may take to tidy up once it was told to stop."""
+BEAT_S = 5.0
+"""Between two lines for a worker elsewhere."""
 _POLL_S = 0.1
-
+_HANGS = "the file system does not answer: its worker hangs"
+_SILENT_ELSEWHERE = "it does not answer"
 
 _Seen_contra = TypeVar("_Seen_contra", contravariant=True)
 
@@ -42,13 +46,19 @@ class Observer(Protocol[_Seen_contra]):
 class WorkerProcess:
     """A worker whose stdin is held open as long as we live; use it as a context."""
 
-    def __init__(self, module: str, request: object, log: Path) -> None:
-        """Describe a worker: the module to run, its request (a message), and the file for its stderr."""
+    def __init__(self, module: str, request: object, log: Path, elsewhere: Sequence[str] = ()) -> None:
+        """Describe a worker: the module to run, its request (a message), and the file for its stderr.
+
+        `elsewhere` is a command line that runs the module on another machine, with these streams: it is told
+        to stop by the end of its input, and given a line every few seconds until then.
+        """
         self.log = log
+        self._elsewhere = bool(elsewhere)
         self.end = "its worker ended without a word"
         """Why there was no last event."""
         self.hangs = False
-        self._command = [sys.executable, "-P", "-m", module]
+        self._beaten = time.monotonic()
+        self._command = list(elsewhere) or [sys.executable, "-P", "-m", module]
         self._request = request
 
     def __enter__(self) -> Self:
@@ -69,12 +79,14 @@ class WorkerProcess:
                 where=str(error.filename or self.log),
                 remedy="check free space there, and the limits of this user (`ulimit -a`)",
             ) from error
-        self._pipe(self._process.stdin).write(encode(self._request) + b"\n")
-        self._pipe(self._process.stdin).flush()
+        # One that has ended already says so by its output.
+        with contextlib.suppress(BrokenPipeError):
+            self._pipe(self._process.stdin).write(encode(self._request) + b"\n")
+            self._pipe(self._process.stdin).flush()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._pipe(self._process.stdin).close()
+        self._close_input()
         if kind is KeyboardInterrupt:
             # The user will not wait; the end of its input is the worker's order to tidy up.
             return
@@ -89,11 +101,34 @@ class WorkerProcess:
             raise RuntimeError("the worker was started without its pipes")
         return pipe
 
+    def _close_input(self) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            self._pipe(self._process.stdin).close()
+
+    def _tell_to_stop(self) -> None:
+        if self._elsewhere:
+            self._close_input()
+        else:
+            self._process.send_signal(signal.SIGTERM)
+
+    def _give_heartbeat(self) -> None:
+        """Let a worker elsewhere know that we are there: a connection may break without a word."""
+        stdin = self._pipe(self._process.stdin)
+        if self._elsewhere and not stdin.closed and time.monotonic() - self._beaten > BEAT_S:
+            self._beaten = time.monotonic()
+            os.set_blocking(stdin.fileno(), False)
+            with contextlib.suppress(BrokenPipeError, BlockingIOError):
+                os.write(stdin.fileno(), b"\n")
+
     def _wait(self, seconds: float) -> int | None:
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
+
+    def _last_words(self) -> str:
+        lines = self.log.read_text(errors="replace").strip().splitlines()
+        return f": {lines[-1]}" if lines else ""
 
     def events(self, stop: threading.Event) -> Iterator[Event]:
         """Yield events until the worker is done, is gone, or does not answer."""
@@ -107,11 +142,12 @@ class WorkerProcess:
             while True:
                 if stop.is_set() and not told:
                     told = True
-                    self._process.send_signal(signal.SIGTERM)
+                    self._tell_to_stop()
+                self._give_heartbeat()
                 if not selector.select(_POLL_S):
                     if time.monotonic() - heard > (GRACE_S if told else SILENCE_S):
                         self.hangs = True
-                        self.end = "the file system does not answer: its worker hangs"
+                        self.end = _SILENT_ELSEWHERE if self._elsewhere else _HANGS
                         return
                     continue
                 chunk = os.read(pipe, 1 << 16)
@@ -119,6 +155,8 @@ class WorkerProcess:
                     code = self._wait(1.0)
                     if code is not None and code < 0:
                         self.end = f"its worker was killed by {signal.Signals(-code).name}"
+                    elif code and self._elsewhere:
+                        self.end = f"it ended with exit status {code}{self._last_words()}"
                     return
                 heard = time.monotonic()
                 *lines, rest = (rest + chunk).split(b"\n")

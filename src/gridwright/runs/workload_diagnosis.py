@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from gridwright.runs.workload_record import LaunchRecord
+from gridwright.runs.launch_record import LaunchRecord
+from gridwright.runs.samples import SampleRow
 from gridwright.units import format_rate
 
 _LEADS = {
@@ -41,7 +41,7 @@ def causes(launches: Sequence[LaunchRecord]) -> dict[str, float]:
 
 
 def sentence(
-    launches: Sequence[LaunchRecord], shares: Mapping[str, float], samples: Sequence[Mapping[str, Any]]
+    launches: Sequence[LaunchRecord], shares: Mapping[str, float], samples: Sequence[SampleRow]
 ) -> str | None:
     """Say what held the cores back; None if nothing is known of it."""
     if not shares:
@@ -64,28 +64,28 @@ def _percent(share: float) -> str:
     return f"{share * 100:.0f} %"
 
 
-def _cores(samples: Sequence[Mapping[str, Any]]) -> str:
+def _cores(samples: Sequence[SampleRow]) -> str:
     """How busy the node's CPUs were on average."""
-    busy = {row["time"]: row["cpu_percent"] for row in samples if row.get("cpu_percent") is not None}
+    busy = {row.time: row.cpu_percent for row in samples if row.cpu_percent is not None}
     return f"; the CPUs were {sum(busy.values()) / len(busy):.0f} % busy" if busy else ""
 
 
-def _span(samples: Sequence[Mapping[str, Any]]) -> float:
+def _span(samples: Sequence[SampleRow]) -> float:
     """Seconds that the samples of several nodes span; 0 for one node, whose samples have no gap."""
-    if len({row.get("node") for row in samples}) < 2:
+    if len({row.node for row in samples}) < 2:
         return 0.0
-    begin = min(row["time"] - (row["interval_s"] or 0.0) for row in samples)
-    return float(max(row["time"] for row in samples) - begin)
+    begin = min((row.time or 0.0) - (row.interval_s or 0.0) for row in samples)
+    return max(row.time or 0.0 for row in samples) - begin
 
 
-def _rates(samples: Sequence[Mapping[str, Any]]) -> str:
+def _rates(samples: Sequence[SampleRow]) -> str:
     """The mean rate of each library that saw traffic, read and written together, over all nodes."""
     span = _span(samples)
-    moved: dict[str, list[float]] = {}
+    moved: dict[str | None, list[float]] = {}
     for row in samples:
-        sums = moved.setdefault(row["library"], [0.0, 0.0])
-        sums[0] += (row["read_bytes"] or 0) + (row["written_bytes"] or 0)
-        sums[1] += row["interval_s"] or 0.0
+        sums = moved.setdefault(row.library, [0.0, 0.0])
+        sums[0] += row.moved_bytes
+        sums[1] += row.interval_s or 0.0
     parts = [
         f"{format_rate(size / (span or seconds))} to and from {library}"
         for library, (size, seconds) in moved.items()

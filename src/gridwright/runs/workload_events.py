@@ -1,27 +1,22 @@
-"""Declares the events of the workload: agents and jobs tell them, the journal and the display take them.
-
-Records among them are plain data, as `gridwright.runs.workload_record` declares them: nodes do without
-pydantic.
-"""
+"""Declares the events of the workload: agents and jobs tell them, the journal and the display take them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from gridwright.errors import ExitStatus, Finding, Problem
+from gridwright.messages import LEFT_OUT, Extensible
 from gridwright.runs.events import Events
 from gridwright.runs.iotest_events import Ended
-
-if TYPE_CHECKING:
-    from gridwright.runs.workload_record import LaunchRecord
+from gridwright.runs.launch_record import LaunchRecord
+from gridwright.runs.samples import Measured
+from gridwright.runs.workload_judge import WorkloadNeeds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadStep:
-    """An event of the workload; `more` is what another release also says of it."""
-
-    more: dict[str, Any] = field(default_factory=dict)
+class WorkloadStep(Extensible):
+    """An event of the workload."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +28,27 @@ class WorkloadBegun(WorkloadStep):
     seed: int | None
     streams: int
     launches: int
-    copies: int | None = None
+    """Of all repeats."""
+    block_bytes: int | None = field(default=None, metadata=LEFT_OUT)
+    """What a call reads or writes of a file; left out where logs are imported."""
+    copies: int | None = field(default=None, metadata=LEFT_OUT)
     """Of the data; left out where logs are imported."""
-    nodes: list[str] | None = None
+    nodes: list[str] | None = field(default=None, metadata=LEFT_OUT)
     """Those of the grid; left out on one node."""
+    requires: WorkloadNeeds | None = field(default=None, metadata=LEFT_OUT)
+    """Left out where logs are imported."""
+    allow_disturbed: bool | None = field(default=None, metadata=LEFT_OUT)
+    """Whether launches that were disturbed are judged all the same; left out where they are not."""
+    repeat: int | None = field(default=None, metadata=LEFT_OUT)
+    """How many times it is run; left out where that is once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadRepeatBegun(WorkloadStep):
+    """A repeat of the workload begins: which one, from 1, of how many."""
+
+    number: int
+    of: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +64,8 @@ class DataProgress(WorkloadStep):
     """How many of the missing tables are made, where this run makes them."""
 
     state: Literal["waiting", "making"]
-    done: int | None = None
-    of: int | None = None
+    done: int | None = field(default=None, metadata=LEFT_OUT)
+    of: int | None = field(default=None, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +110,7 @@ class LaunchStarted(WorkloadStep):
     """A launch has started, at the Unix time `time`."""
 
     time: float
-    node: str | None = None
+    node: str | None = field(default=None, metadata=LEFT_OUT)
     """Left out on one node."""
     number: int
     label: str
@@ -117,46 +129,32 @@ class LaunchLost(WorkloadStep):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchEnded(WorkloadStep):
-    """A launch has ended; `launch` is its `LaunchRecord`."""
+    """A launch has ended."""
 
-    launch: dict[str, Any]
-    output: str | None = None
+    launch: LaunchRecord
+    output: str | None = field(default=None, metadata=LEFT_OUT)
     """What it printed; the log takes it, and the journal does without."""
-
-    def record(self) -> LaunchRecord:
-        """The record of the launch. Raises ValueError if it is none."""
-        from gridwright.runs.workload_record import LaunchRecord
-
-        return LaunchRecord.model_validate(self.launch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadSample(WorkloadStep):
-    """What was done on one library within an interval that ended at the Unix time `time`.
+class ImportRefused(WorkloadStep):
+    """A log that was to be imported could not be read, for this reason."""
 
-    What was not measured is null.
-    """
+    log: str
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadSample(Measured, WorkloadStep):
+    """What was done on one library within an interval that ended at the Unix time `time`."""
 
     op: Literal["workload"] = "workload"
     time: float
-    elapsed_s: float
-    interval_s: float
-    cpu_percent: float | None = None
-    memory_used_bytes: int | None = None
-    launches_running: int | None = None
     library: str
-    read_bytes: int
-    written_bytes: int
-    device: str | None = None
-    device_read_bytes: int | None = None
-    device_written_bytes: int | None = None
-    node: str | None = None
+    launches_running: int | None = None
+    node: str | None = field(default=None, metadata=LEFT_OUT)
     """Left out on one node."""
-
-    @property
-    def moved_bytes(self) -> int:
-        """Read and written."""
-        return self.read_bytes + self.written_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,11 +164,12 @@ class AgentAlive(WorkloadStep):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoreDone(WorkloadStep):
-    """What came of a chore that is no part of a run; the fields are those of `ChoreResult`."""
+    """What came of a chore that is no part of a run; `locked` where a run uses the data."""
 
     exit: ExitStatus
-    removed: list[str]
-    locked: bool
+    removed: list[str] = field(default_factory=list)
+    """Directories."""
+    locked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +184,7 @@ WorkloadEvent = WorkloadStep | Finding | Problem
 WORKLOAD_EVENTS: Events[WorkloadEvent] = Events(
     {
         "workload": WorkloadBegun,
+        "repeat": WorkloadRepeatBegun,
         "device": LibraryDevice,
         "data": DataProgress,
         "table": TableMade,
@@ -194,12 +194,12 @@ WORKLOAD_EVENTS: Events[WorkloadEvent] = Events(
         "launch-started": LaunchStarted,
         "launch-lost": LaunchLost,
         "launch": LaunchEnded,
+        "refused": ImportRefused,
         "sample": WorkloadSample,
         "progress": AgentAlive,
         "chore": ChoreDone,
         "finding": Finding,
         "problem": Problem,
         "done": WorkloadDone,
-    },
-    absent=("copies", "nodes", "done", "of", "output", "node"),
+    }
 )

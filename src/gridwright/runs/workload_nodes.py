@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
+from gridwright.runs.launch_record import LaunchRecord
+from gridwright.runs.samples import SampleRow
 from gridwright.runs.workload_diagnosis import causes
-from gridwright.runs.workload_record import LaunchRecord, NodeSummary
+from gridwright.runs.workload_record import NodeSummary
 
 
-def summarize_nodes(
-    launches: Sequence[LaunchRecord], samples: Sequence[Mapping[str, Any]]
-) -> list[NodeSummary]:
+def summarize_nodes(launches: Sequence[LaunchRecord], samples: Sequence[SampleRow]) -> list[NodeSummary]:
     """One row per node that ran, or was lost under, a launch, in the order of their names."""
     lost = [node for launch in launches for node in launch.lost_on]
     names = {launch.node for launch in launches} | set(lost)
@@ -32,13 +31,9 @@ def summarize_nodes(
     ]
 
 
-def _cpu(samples: Sequence[Mapping[str, Any]]) -> dict[tuple[str | None, float], float]:
+def _cpu(samples: Sequence[SampleRow]) -> dict[tuple[str | None, float | None], float]:
     """CPU use by node and second: the rows of all libraries carry the same."""
-    return {
-        (row.get("node"), row["time"]): row["cpu_percent"]
-        for row in samples
-        if row.get("cpu_percent") is not None
-    }
+    return {(row.node, row.time): row.cpu_percent for row in samples if row.cpu_percent is not None}
 
 
 def _node(name: str, launches: Sequence[LaunchRecord], cpu: Sequence[float] | None, lost: int) -> NodeSummary:
@@ -80,9 +75,9 @@ def between_launches(launches: Sequence[LaunchRecord]) -> Iterator[float]:
 
     One whose clock is behind may be seen to begin before: that counts as no time.
     """
-    streams: dict[int, list[LaunchRecord]] = {}
+    streams: dict[tuple[int | None, int], list[LaunchRecord]] = {}
     for launch in sorted(launches, key=lambda each: each.number):
-        streams.setdefault(launch.stream, []).append(launch)
+        streams.setdefault((launch.repeat, launch.stream), []).append(launch)
     for stream in streams.values():
         for before, after in itertools.pairwise(stream):
             if before.ended is not None and after.started is not None and not after.restarts:

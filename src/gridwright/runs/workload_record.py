@@ -5,128 +5,16 @@ Keys carry their unit. A figure that was not measured, or that a SAS log does no
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
-from gridwright.runs.records import SCHEMA, FindingRecord, Record, Status
-
-TestClass = Literal["io", "memory", "computation", "command"]
-Bound = Literal[
-    "cpu", "core", "data read", "data write", "work read", "work write", "util", "memory", "other"
-]
-"""What held a launch: its own computing, waiting for a core, waiting for one library, reclaim of
-memory, or something that could not be told (a sleep, a licence, a network)."""
-
-
-class LibraryTraffic(Record):
-    """What a launch moved to and from one library, as the test declares it, and how long it waited.
-
-    `read_wait_s` and `write_wait_s` leave out the time in which the calls used or awaited a core.
-    """
-
-    read_bytes: int = 0
-    written_bytes: int = 0
-    read_wait_s: float = 0.0
-    write_wait_s: float = 0.0
-
-
-class StepRecord(Record):
-    """One step of a SAS log: a procedure or a DATA step."""
-
-    procedure: str
-    real_s: float | None = None
-    user_s: float | None = None
-    system_s: float | None = None
-    peak_memory_bytes: int | None = None
-    line: int
-    """Line of the log, from 1, on which the note of the step begins."""
-
-
-class LaunchPhase(Record):
-    """A part of a launch in which it did the same kinds of work side by side, in order of time.
-
-    Times in seconds; what is 0 may be left out of the document. The phases of a launch add up to its
-    real time and its CPU time.
-    """
-
-    seconds: float
-    cpu_s: float
-    core_wait_s: float = 0.0
-    io_wait_s: float = 0.0
-    """Waiting for the libraries, counted when a call ends."""
-    data_read_bytes: int = 0
-    data_written_bytes: int = 0
-    work_read_bytes: int = 0
-    work_written_bytes: int = 0
-    util_read_bytes: int = 0
-    util_written_bytes: int = 0
-    other_read_bytes: int = 0
-    other_written_bytes: int = 0
-    """Of a command, which does not say to which library its bytes go."""
-    device_read_bytes: int = 0
-    """Of what was read, that part which did not come out of the page cache."""
-
-
-class LaunchRecord(Record):
-    """One run of one test: times in seconds, `started` and `ended` in Unix time."""
-
-    number: int
-    """From 1, in the order of the matrix."""
-    test: str
-    class_: TestClass = Field(alias="class")
-    stream: int
-    """From 1."""
-    node: str
-    copy_: int = Field(default=0, alias="copy")
-    """Which copy of the data it read, from 0."""
-    cores: int = 1
-    started: float | None = None
-    ended: float | None = None
-    real_s: float | None = None
-    user_s: float | None = None
-    system_s: float | None = None
-    memory_limit_bytes: int | None = None
-    peak_memory_bytes: int | None = None
-    read_bytes: int | None = None
-    written_bytes: int | None = None
-    """As the program saw them: all of its reads and writes, cached or not."""
-    device_read_bytes: int | None = None
-    device_written_bytes: int | None = None
-    """As the block layer saw them."""
-    libraries: dict[str, LibraryTraffic] = Field(default_factory=dict)
-    core_wait_s: float | None = None
-    """Runnable, without a core."""
-    io_wait_s: float | None = None
-    """Neither computing nor runnable."""
-    memory_wait_s: float | None = None
-    """Stalled on memory: reclaim, refaults, swap."""
-    cpu_real_ratio: float | None = None
-    bound_by: Bound | None = None
-    bound_share: float | None = None
-    """Part of the real time that `bound_by` took, 0 to 1."""
-    shares: dict[str, float] = Field(default_factory=dict)
-    """The real time by cause, each 0 to 1, for every cause in `Bound` that took any."""
-    exit_status: int | None = None
-    signal: str | None = None
-    ok: bool
-    reason: str | None = None
-    """Why it failed."""
-    log: str | None = None
-    """Its step log, relative to the run directory."""
-    phases: list[LaunchPhase] = Field(default_factory=list)
-    """What it did in which order, sampled ten times a second, in at most 12 parts."""
-    steps: list[StepRecord] = Field(default_factory=list)
-    job: str | None = None
-    """Its job, as the scheduler names it; null where it was none."""
-    submitted: float | None = None
-    """When its job was handed in (Unix time, of the machine that did)."""
-    restarts: int = 0
-    """How often it was started again, since its node was lost; all figures are of the last start."""
-    lost_on: list[str] = Field(default_factory=list)
-    """The nodes that were lost under it."""
-
-    model_config = ConfigDict(extra="allow", populate_by_name=True)
+from gridwright.runs.launch_record import Bound, LaunchRecord, TestClass
+from gridwright.runs.phase_record import Status
+from gridwright.runs.records import SCHEMA, FindingRecord, Record
+from gridwright.runs.repeats import RepeatedFigure
+from gridwright.runs.workload_events import ImportRefused
+from gridwright.runs.workload_judge import JudgedRequirement
 
 
 class NodeSummary(Record):
@@ -172,7 +60,8 @@ class WorkloadSummary(Record):
     """All launches: sums of times and memory, and the CPU/real ratio per launch.
 
     The published test beds print the mean, the standard deviation and the range of the ratio of
-    single launches; `ratio_of_sums` is all CPU time over all real time, which is another figure.
+    single launches; `ratio_of_sums` is all CPU time over all real time, which is another figure. Of a
+    workload that was repeated, launches and sums are those of all repeats, times and concurrency medians.
     """
 
     launches: int
@@ -196,6 +85,8 @@ class WorkloadSummary(Record):
     wall_s: float | None
     read_bytes: int | None
     written_bytes: int | None
+    cached_read_bytes: int | None = None
+    """Of what was read of libraries, that which came out of the page cache; null where that is not known."""
     bound_by: Bound | None
     bound_share: float | None
     shares: dict[str, float] = Field(default_factory=dict)
@@ -219,6 +110,8 @@ class WorkloadRecord(Record):
     matrix: str | None
     scale: str | None
     seed: int | None
+    block_bytes: int | None = None
+    """What a call of a test read or wrote of a file; null where that is not known."""
     streams: int
     data: dict[str, object] | None = None
     """The data set: its directory, hashes, bytes, and how long it took to make."""
@@ -226,11 +119,39 @@ class WorkloadRecord(Record):
     """What lies below each library, as in `iotest.json`."""
     tests: list[TestSummary]
     launches: list[LaunchRecord]
+    refused: list[ImportRefused] = Field(default_factory=list)
+    """Logs that could not be imported."""
     nodes: list[NodeSummary] = Field(default_factory=list)
     """Side by side, by name."""
     summary: WorkloadSummary
+    requirements: list[JudgedRequirement] = Field(default_factory=list)
+    """What is required of the workload, and libraries that held it back, with what was measured."""
     findings: list[FindingRecord]
     met: bool | None
-    """True if all launches are ok."""
+    """False if a launch failed or a requirement is missed; null if nothing is required, or this is open,
+    as where launches were disturbed."""
+    allow_disturbed: bool = False
+    """Whether launches that were disturbed are judged all the same."""
+    repeats: list[RepeatedFigure] = Field(default_factory=list)
+    """The workload in all, then each test, over all repeats; left out where it was not repeated."""
 
     model_config = ConfigDict(extra="allow", populate_by_name=True)
+
+    @property
+    def requires_something(self) -> bool:
+        """Whether anything is required of it, so that it can be met."""
+        return any(each.figure != "bytes_per_s_per_core" for each in self.requirements)
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether launches were disturbed, and may not be judged: of repeats, all but one at the most."""
+        disturbed = {each.repeat for each in self.launches if each.disturbed}
+        quiet = {each.repeat for each in self.launches} - disturbed
+        return not self.allow_disturbed and bool(disturbed) and len(quiet) < 2
+
+    @model_serializer(mode="wrap")
+    def _without_no_repeats(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        document: dict[str, Any] = handler(self)
+        if not document.get("repeats"):
+            document.pop("repeats", None)
+        return document

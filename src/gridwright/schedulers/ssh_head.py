@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import atexit
-import contextlib
 import os
 import shlex
-import shutil
 import socket
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gridwright.commands import CommandOutput, run_bounded
-from gridwright.errors import GridwrightError
 from gridwright.schedulers.head_node import HeadNodeUnreachable
+from gridwright.schedulers.remote_shell import for_remote_shell
+from gridwright.schedulers.ssh_connection import SharedConnection
+from gridwright.schedulers.ssh_words import why_no_ssh
 
 CONNECT_S = 10
 UNREACHABLE = 255
 """Exit status of ssh where it could not connect (ssh(1), EXIT STATUS)."""
-_KEEP_S = 60
-"""For the shared connection to outlive its last user, where this process is killed."""
-_LEAVE_S = 5.0
-_LONGEST_PLACE = 56
-"""Bytes of the path of the temporary directory: that of a socket has at most 107 (unix(7)), of which our
-names take 31, and ssh 17 more while it makes the socket."""
 _SENT = ("LC_", "LANG", "SLURM_CONF", "TZ")
 _OPTIONS = (
     "-oBatchMode=yes",
@@ -42,19 +34,26 @@ class SshHead:
     sees_state = False
 
     def __init__(
-        self, name: str, address: str, *, through: str | None = None, user: str | None = None
+        self,
+        name: str,
+        address: str,
+        *,
+        through: str | None = None,
+        user: str | None = None,
+        keys: str | None = None,
     ) -> None:
         """`address` is where ssh finds the machine called `name`; `through` is the login node before it.
 
         Nodes are reached through the login node, or where there is none through the head node, by the names
-        that they have there. `user` logs in everywhere; by default whoever ssh takes.
+        that they have there. `user` logs in everywhere; by default whoever ssh takes. `keys` names the file
+        that keeps the host keys of machines behind the login node: other grids have others of the same name.
         """
         self.name = name
         self._address = address
         self._through = through
         self._user = user
-        self._shared: Path | None = None
-        self._connected = False
+        self._keys = keys
+        self._shared = SharedConnection(["ssh", *self._common], self._first)
 
     def run(
         self,
@@ -77,7 +76,7 @@ class SshHead:
 
     def argv(self, command: Sequence[str]) -> list[str]:
         """The ssh that runs a command there from here."""
-        return ["ssh", *self._options(self._through), "--", self._address, shlex.join(command)]
+        return ["ssh", *self._options(self._through), "--", self._address, for_remote_shell(command)]
 
     def ssh(self, words: Sequence[str], port: int | None = None) -> list[str]:
         """The ssh that reaches nodes through the login node, with a way back to a port of this machine."""
@@ -89,59 +88,54 @@ class SshHead:
         """Listen on this machine alone: each node has the port as its own, by the way back of its ssh."""
         return socket.create_server(("127.0.0.1", 0), backlog=1024), "127.0.0.1"
 
+    @property
+    def _first(self) -> str:
+        """The machine that is reached from here."""
+        return self._through or self._address
+
+    @property
+    def _common(self) -> list[str]:
+        return [*_OPTIONS, *([f"-oUser={self._user}"] if self._user else [])]
+
     def _options(self, through: str | None) -> list[str]:
-        options = [*_OPTIONS, *([f"-oUser={self._user}"] if self._user else [])]
         if through is None:
-            return [*options, *self._sharing()]
+            return [*self._common, *self._shared.options]
         # In place of -J, whose ssh has none of these options.
-        jump = shlex.join(["ssh", *options, *self._sharing(), "-W", "[%h]:%p", "--", through])
-        # Machines behind the first one have the same names in every grid, and new keys each time it is made:
-        # their keys are learnt for this command alone.
-        return [*options, f"-oUserKnownHostsFile={self._place()}/known_hosts", f"-oProxyCommand={jump}"]
+        jump = shlex.join(["ssh", *self._common, *self._shared.options, "-W", "[%h]:%p", "--", through])
+        return [*self._common, f"-oUserKnownHostsFile={self._host_keys()}", f"-oProxyCommand={jump}"]
 
-    def _sharing(self) -> list[str]:
-        """One connection to the first machine for all: sshd takes few new ones at a time (MaxStartups)."""
-        return [
-            "-oControlMaster=auto",
-            f"-oControlPath={self._place()}/shared",
-            f"-oControlPersist={_KEEP_S}",
-        ]
-
-    def _place(self) -> Path:
-        """A directory of its own for the time of this command."""
-        if self._shared is None:
-            usual = tempfile.gettempdir()
-            place = usual if len(os.fsencode(usual)) <= _LONGEST_PLACE else "/tmp"  # noqa: S108 - mkdtemp
-            self._shared = Path(tempfile.mkdtemp(prefix="gridwright-ssh-", dir=place))
-            atexit.register(self._part)
-        return self._shared
+    def _host_keys(self) -> Path:
+        """The file of the grid's host keys; one for this command where none can be kept."""
+        kept = host_keys_file(self._keys) if self._keys else None
+        if kept is not None:
+            try:
+                kept.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            except OSError:
+                kept = None
+        return kept or self._shared.place / "known_hosts"
 
     def _connect(self) -> None:
-        """Make the shared connection, before many would. Raises GridwrightError where nobody answers."""
-        if not self._connected:
-            first = self._through or self._address
-            command = ["ssh", *self._options(None), "--", first, "true"]
-            # What stays of it keeps our pipes open.
-            self._check(run_bounded(command, timeout_s=2.0 * CONNECT_S, leaves_daemon=True), first)
-            self._connected = True
+        """Have the shared connection, before many need it. Raises GridwrightError where nobody answers."""
+        why = self._shared.open()
+        if why is not None:
+            raise self._unreachable(self._first, why)
 
     def _check(self, answer: CommandOutput, machine: str) -> CommandOutput:
         """Raise GridwrightError where an ssh did not get there."""
         if answer.status == UNREACHABLE:
-            said = answer.stderr.decode(errors="replace").strip().splitlines()
-            raise HeadNodeUnreachable(
-                f"ssh does not reach {machine}: {said[-1] if said else 'no message'}",
-                self.name,
-                f"try it by hand: ssh {f'{self._user}@' if self._user else ''}"
-                f"{self._through or self._address}; the key has to be one that ssh finds, or in an agent",
-            )
+            raise self._unreachable(machine, answer.stderr.decode(errors="replace"))
         return answer
 
-    def _part(self) -> None:
-        """End the shared connection, and take away its socket."""
-        if self._shared is None:
-            return
-        leave = ["ssh", *self._options(None), "-O", "exit", "--", self._through or self._address]
-        with contextlib.suppress(GridwrightError):
-            run_bounded(leave, timeout_s=_LEAVE_S)
-        shutil.rmtree(self._shared, ignore_errors=True)
+    def _unreachable(self, machine: str, said: str) -> HeadNodeUnreachable:
+        return HeadNodeUnreachable(
+            f"ssh does not reach {machine}: {why_no_ssh(said) or 'no message'}",
+            self.name,
+            f"try it by hand: ssh {f'{self._user}@' if self._user else ''}{self._first}; "
+            "the key has to be one that ssh finds, or in an agent",
+        )
+
+
+def host_keys_file(name: str) -> Path:
+    """Where the host keys of a grid's machines are kept, for each user."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "gridwright" / "host-keys" / name

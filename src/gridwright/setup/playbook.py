@@ -15,7 +15,7 @@ from gridwright.filesystems import all_kinds, kind_of
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.setup.scratch_spec import scratch_configuration
-from gridwright.setup.tuning import tuning_rows, tuning_text
+from gridwright.setup.tuning import refuse_broken_tables, tuning_rows, tuning_text
 from gridwright.spec.model import GridSpec
 
 GROUPS = ("compute", "storage", "head")
@@ -83,9 +83,13 @@ _PROVIDED = "    # ROLES OF THE PROVIDER\n"
 def playbook_files(
     spec: GridSpec, hosts: Hosts, scheduler: SchedulerSetup | None = None, provided: Provided = _NOTHING
 ) -> dict[str, str | bytes]:
-    """Every file of the playbook by its path; the same arguments give the same bytes."""
+    """Every file of the playbook by its path; the same arguments give the same bytes.
+
+    Raises GridwrightError (status ENVIRONMENT) where an extension's tuning table cannot be used.
+    """
     from gridwright.node_programs.scratch_program import build_zipapp, unit_file
 
+    refuse_broken_tables(spec)
     files: dict[str, str | bytes] = {
         "inventory.yml": inventory(hosts),
         "group_vars/all.yml": variables(spec, scheduler, provided),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import shlex
 import signal
@@ -20,6 +21,7 @@ from pathlib import Path
 from gridwright.errors import environment_error
 from gridwright.setup.outcome import NodeSetup, last_task, read_report
 
+_LOG = logging.getLogger("gridwright.setup")
 LONGEST_S = 3 * 3600.0
 """Whole run: two file systems on large disks, whose blocks mkfs discards first, and packages."""
 LONGEST_CHECK_S = 1200.0
@@ -146,9 +148,11 @@ def _run(
     report.touch()
     (place / "home" / "tmp").mkdir(parents=True)
     longest = LONGEST_CHECK_S if request.check else LONGEST_S
+    command = command_line(request, place)
+    _LOG.info("starting %s", shlex.join(command))
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command_line(request, place),
+            command,
             cwd=place / "playbook",
             env=environment(request, place),
             stdin=subprocess.DEVNULL,

@@ -98,7 +98,7 @@ def cross_problems(data: Any) -> Iterator[tuple[Path, FieldError | str]]:  # noq
     for name in _mapping(data, "silence"):
         if name not in KNOWN and name not in (known := known_findings()):
             near = nearest(name, known)
-            hint = f"did you mean {near}?" if near else "see docs/grid-spec.md for all findings"
+            hint = f"did you mean {near}?" if near else "all findings: gridwright help grid-spec"
             yield ("silence", name, KEY), FieldError(f"there is no finding {show(name)}", hint)
 
 

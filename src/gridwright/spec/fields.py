@@ -26,7 +26,7 @@ from gridwright.units import (
     Rate,
     UnitError,
 )
-from gridwright.yamltext.fields import FieldError
+from gridwright.yamltext.fields import FieldError, Written, matching
 from gridwright.yamltext.source import show
 from gridwright.yamltext.structure import Section
 
@@ -138,12 +138,6 @@ def _path_text(value: object, example: str) -> str:
     return text
 
 
-def _host_name(value: object) -> str:
-    if isinstance(value, str) and re.fullmatch(HOST_PATTERN, value, re.ASCII):
-        return value
-    raise FieldError(f"{show(value)} is not a host name or an address", "write one, such as nfs1 or 10.0.0.1")
-
-
 def _reason(value: object) -> str:
     if isinstance(value, str) and value.strip():
         return value.strip()
@@ -156,20 +150,10 @@ def _reason(value: object) -> str:
 Name = Annotated[str, AfterValidator(check_name), WithJsonSchema({"type": "string", "pattern": NAME_PATTERN})]
 """Name of a grid, a node group or a file system."""
 
-CoreRate = Annotated[
-    Rate,
-    PlainValidator(_core_rate),
-    PlainSerializer(str, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": CORE_RATE_PATTERN, "examples": ["100 MB/s/core"]}),
-]
+CoreRate = Annotated[Rate, Written(_core_rate, CORE_RATE_PATTERN, "100 MB/s/core")]
 """A Rate per physical core."""
 
-Budget = Annotated[
-    float,
-    PlainValidator(_budget),
-    PlainSerializer(lambda usd: f"{usd:.12g} USD/h", return_type=str),
-    WithJsonSchema({"type": "string", "pattern": f"^{_BUDGET}$", "examples": ["40 USD/h"]}),
-]
+Budget = Annotated[float, Written(_budget, f"^{_BUDGET}$", "40 USD/h", lambda usd: f"{usd:.12g} USD/h")]
 """USD per hour, above 0."""
 
 Directory = Annotated[
@@ -188,7 +172,7 @@ Subdirectory = Annotated[
 """A path below that of a file system."""
 
 HostName = Annotated[
-    str, PlainValidator(_host_name), WithJsonSchema({"type": "string", "pattern": HOST_PATTERN})
+    str, matching(HOST_PATTERN, "a host name or an address", "one, such as nfs1 or 10.0.0.1")
 ]
 """A host name or an address."""
 

@@ -9,12 +9,15 @@ from importlib import resources
 from gridwright.errors import Finding
 
 
-def _read() -> dict[str, str]:
+def _read() -> list[dict[str, str]]:
     text = resources.files("gridwright.spec").joinpath("data/findings.csv").read_text("utf-8")
-    return {row["name"]: row["meaning"] for row in csv.DictReader(text.splitlines())}
+    return list(csv.DictReader(text.splitlines()))
 
 
-KNOWN: Mapping[str, str] = _read()
+_ROWS = _read()
+OF_NODES = frozenset(row["name"] for row in _ROWS if row["room"] == "nodes")
+"""Those that the doctor's checks have."""
+KNOWN: Mapping[str, str] = {row["name"]: row["meaning"] for row in _ROWS}
 """Finding name to meaning. A file, no registry, since the rooms that make findings import this one."""
 
 

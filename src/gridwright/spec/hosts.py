@@ -6,10 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Annotated
 
-from pydantic import PlainValidator, WithJsonSchema
-
 from gridwright.spec.fields import HOST_PATTERN
-from gridwright.yamltext.fields import FieldError
+from gridwright.yamltext.fields import FieldError, Written
 from gridwright.yamltext.source import show
 
 MOST_HOSTS = 10_000
@@ -70,9 +68,5 @@ def _host_set(value: object) -> str:
     return text
 
 
-HostSet = Annotated[
-    str,
-    PlainValidator(_host_set),
-    WithJsonSchema({"type": "string", "pattern": f"^{_ALLOWED}$", "examples": ["node[001-016]"]}),
-]
+HostSet = Annotated[str, Written(_host_set, f"^{_ALLOWED}$", "node[001-016]")]
 """A folded set of host names, each once."""

@@ -20,8 +20,8 @@ from gridwright.yamltext.structure import Model
 
 K = TypeVar("K")
 
-EXTENDED = ("gridwright.filesystems", "gridwright.providers", "gridwright.schedulers")
-"""Groups of entry points by which a site's own packages add kinds."""
+_GROUPS: list[str] = []
+"""Groups of entry points of all registries that were made; no extension runs without its registry."""
 
 
 class KindRegistry(Generic[K]):
@@ -39,6 +39,7 @@ class KindRegistry(Generic[K]):
         self.answers = answers
         self._loaded: dict[str, K] = {}
         self._extensions: Mapping[str, EntryPoint] | None = None
+        _GROUPS.append(group)
 
     def names(self) -> list[str]:
         """All names, those built in first; nothing is imported for it."""
@@ -55,6 +56,11 @@ class KindRegistry(Generic[K]):
         if name not in self._loaded:
             self._loaded[name] = self._load(name)
         return self._loaded[name]
+
+    def extension(self, name: str) -> str | None:
+        """The name of the site's package that adds a kind; None for one that is built in."""
+        entry = None if name in self._built_in() else self._extended().get(name)
+        return entry.dist.name if entry is not None and entry.dist is not None else None
 
     def kinds(self) -> Iterator[tuple[str, K]]:
         """Every kind that can be imported, with its name; see `broken` for the others."""
@@ -127,7 +133,7 @@ def extension_at_fault(error: BaseException) -> Problem | None:
     """The extension whose code raised, or was running when something raised; None where none was."""
     modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
     packages = {name.partition(".")[0] for name in modules}
-    for entry in (each for group in EXTENDED for each in entry_points(group=group)):
+    for entry in (each for group in _GROUPS for each in entry_points(group=group)):
         if entry.module.partition(".")[0] in packages:
             package = _package(entry)
             return Problem(

@@ -25,9 +25,11 @@ from gridwright.spec.filesystem import AnyFileSystem, FileSystem
 from gridwright.spec.findings import known_findings
 from gridwright.spec.hosts import HostSet, expand_hosts
 from gridwright.spec.provider import PROVIDERS, ProviderKind
+from gridwright.spec.report_heading import ReportHeading
 from gridwright.spec.requirements import Requirements
 from gridwright.spec.scheduler import AnyScheduler, default_scheduler
 from gridwright.spec.sections import with_sections
+from gridwright.spec.workload import Workload
 from gridwright.yamltext.fields import Size
 from gridwright.yamltext.structure import Model
 from gridwright.yamltext.together import validated_with
@@ -169,6 +171,15 @@ class GridSpec(SpecModel):
         description="The libraries data (permanent, shared), work (temporary tables) and util (spill of "
         "sorts and joins). By default all three, on the only file system, without requirements.",
     )
+    workload: Annotated[Workload | None, Update(Change.LIVE, "only proofs read it")] = Field(
+        default=None,
+        description="What the mixed workload must reach, such as {requires: {ratio: 0.9}}. "
+        "Without it nothing is proven of the workload.",
+    )
+    report: Annotated[ReportHeading, Update(Change.LIVE, "only reports print it")] = Field(
+        default_factory=ReportHeading,
+        description="What stands above reports, such as {title: Proof of the new grid, site: Karlsruhe}.",
+    )
     scheduler: Annotated[AnyScheduler, Update(Change.REBUILD, "queued jobs are lost")] = Field(
         default_factory=default_scheduler, description="What starts jobs on nodes."
     )
@@ -177,8 +188,8 @@ class GridSpec(SpecModel):
     ] = Field(
         default=None,
         description="The directory for queued jobs, their logs and records, at the same place on all nodes. "
-        "By default ~/.local/state/gridwright/NAME, and .gridwright on the file system of library data "
-        "where there are several nodes.",
+        "By default ~/.local/state/gridwright/NAME-MARK, where MARK stands for the directory of the grid "
+        "spec, and .gridwright on the file system of library data where there are several nodes.",
     )
     silence: Annotated[Mapping[str, Reason], Update(Change.LIVE, "only checks read it")] = Field(
         default_factory=dict,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic_core import PydanticUndefined
 
-from gridwright.spec.findings import KNOWN
+from gridwright.spec.findings import KNOWN, OF_NODES
 from gridwright.spec.structure import FieldPlace, all_fields
 
 BEGIN = "<!-- generated: {} -->"
@@ -28,8 +28,14 @@ def fields_table() -> str:
 def findings_table() -> str:
     """The table of all findings that can be silenced."""
     rows = ["| finding | means |", "|---|---|"]
-    rows += [f"| `{name}` | {meaning} |" for name, meaning in sorted(KNOWN.items())]
+    rows += [f"| [{name}]({_explained(name)}) | {meaning} |" for name, meaning in sorted(KNOWN.items())]
     return "\n".join(rows)
+
+
+def _explained(name: str) -> str:
+    """Where the documents say what causes a finding, and how to mend it."""
+    page = "doctor.md" if name in OF_NODES and name != "tuning-drift" else "bad-result.md"
+    return f"{page}#{name}"
 
 
 def refreshed(text: str) -> str:

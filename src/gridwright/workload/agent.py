@@ -11,19 +11,22 @@ from __future__ import annotations
 
 import os
 import resource
+import secrets
 import selectors
 import signal
 from pathlib import Path
 
+from gridwright.disturbance.herald import announcement
+from gridwright.disturbance.presence import Presence
 from gridwright.errors import ExitStatus, Finding, Problem
-from gridwright.messages import decode, encode
+from gridwright.messages import decode
 from gridwright.runs.iotest_events import Ended
 from gridwright.runs.workload_events import WORKLOAD_EVENTS, WorkloadDone, WorkloadEvent
 from gridwright.schedulers.process_tree import adopt_orphans, descendants, kill_all
-from gridwright.workload.control_group import ControlGroup, remove_stale_groups
 from gridwright.workload.data_preparation import DataPreparation
 from gridwright.workload.data_set import DataSet
-from gridwright.workload.guard import GONE_S, GRACE_S
+from gridwright.workload.launches.control_group import ControlGroup, remove_stale_groups
+from gridwright.workload.launches.guard import GONE_S, GRACE_S
 from gridwright.workload.messages import RunRequest
 from gridwright.workload.private_directories import PrivateDirectories, remove_stale
 from gridwright.workload.running import Running
@@ -75,7 +78,7 @@ class Agent:
 
     def say(self, event: WorkloadEvent) -> None:
         """Write an event; a reader that is gone is an order to stop."""
-        line = memoryview(encode(WORKLOAD_EVENTS.plain(event)) + b"\n")
+        line = memoryview(WORKLOAD_EVENTS.encode(event) + b"\n")
         try:
             while line:
                 line = line[os.write(1, line) :]
@@ -141,8 +144,15 @@ class Agent:
             self._libraries["work"], self._libraries["util"], keep=self._request.keep
         )
         groups = ControlGroup.for_run()
-        running = Running(self._request, directories, groups, self._selector, self.say)
+        presence = Presence()
+        presence.begin(
+            announcement(secrets.token_hex(8), self._request.run, "workload"),
+            scratch=[directories.work, directories.util],
+            libraries=list(self._libraries.values()),
+        )
         try:
+            presence.wait()
+            running = Running(self._request, directories, groups, self._selector, self.say, presence)
             running.begin()
             while not running.ended and not self._stop:
                 self._turn()
@@ -151,6 +161,7 @@ class Agent:
                 running.stop(self._turn, _LAST_WORDS_S)
             running.close()
         finally:
+            presence.end(kept=self._request.keep)
             kill_all(descendants(os.getpid()), signal.SIGKILL)
             directories.remove()
             if groups is not None:

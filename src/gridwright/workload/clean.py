@@ -39,14 +39,13 @@ def _remove(directory: Path) -> list[str]:
 
 def _remove_on_node(place: OnGrid, libraries: dict[str, Path], stop: threading.Event) -> list[str]:
     """The same by a job on a node: this machine may not see the library."""
-    from gridwright.runs.worker_process import WorkerProcess
     from gridwright.runs.workload_events import WORKLOAD_EVENTS, ChoreDone
 
     problems: list[Problem] = []
     done: ChoreDone | None = None
     with tempfile.TemporaryDirectory() as scratch:
         log = Path(scratch) / "log"
-        with WorkerProcess(place.agent, place.request(libraries), log) as agent:
+        with place.worker(place.request(libraries), log) as agent:
             for event in map(WORKLOAD_EVENTS.read, agent.events(stop)):
                 if isinstance(event, Problem):
                     problems.append(event)

@@ -10,6 +10,9 @@ from typing import Annotated, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, Strict, model_validator
 
 from gridwright.errors import input_error, nearest
+from gridwright.runs.stream_sweep.rotation import rotations
+from gridwright.units import Bytes
+from gridwright.workload.counted_file import BLOCK_BYTES
 from gridwright.workload.programs import registry
 from gridwright.yamltext.fields import Duration, FieldError, Size
 from gridwright.yamltext.format import FileFormat
@@ -22,9 +25,11 @@ MAX_STREAMS = 4096
 MATRIX = FileFormat(
     name="matrix",
     levels="six",
-    beginning="Begin with name: and streams:, as in docs/workload.md",
-    instead_of_nothing="Begin with name: and streams:, as in docs/workload.md",
+    beginning="Begin with name: and streams:, as in gridwright help workload",
+    instead_of_nothing="Begin with name: and streams:, as in gridwright help workload",
 )
+MIN_BLOCK, MAX_BLOCK = 4096, 64 << 20
+BLOCKS = "give a multiple of 4 KiB from 4 KiB to 64 MiB, such as 64KiB"
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 _NAMES = "letters, digits, dots, - and _, at most 63"
 
@@ -42,6 +47,18 @@ def _some(value: tuple[_Item, ...]) -> tuple[_Item, ...]:
     if not value:
         raise FieldError("the list is empty", "give it an entry, or remove it")
     return value
+
+
+def wrong_block(size: int) -> str:
+    """What is wrong with a block size in bytes; nothing if it is right."""
+    right = MIN_BLOCK <= size <= MAX_BLOCK and size % MIN_BLOCK == 0
+    return "" if right else f"{int(size)} bytes is no block size for the workload"
+
+
+def _block(size: Bytes) -> Bytes:
+    if wrong := wrong_block(size):
+        raise FieldError(wrong, BLOCKS)
+    return size
 
 
 class MatrixEntry(Section):
@@ -83,7 +100,7 @@ class MatrixEntry(Section):
     @property
     def label(self) -> str:
         """The name of the test, or of the command."""
-        return self.test or self.name or Path((self.command or ("command",))[0]).name
+        return self.name or self.test or Path((self.command or ("command",))[0]).name
 
 
 def _entry(value: object) -> object:
@@ -96,13 +113,17 @@ Launches = Annotated[_List[Annotated[MatrixEntry, BeforeValidator(_entry)]], Aft
 class Matrix(Section):
     """Streams of launches that run back to back; streams run at once.
 
-    `copies` is how many copies of the data there are: stream n reads copy n modulo that.
+    `copies` is how many copies of the data there are: stream n reads copy n modulo that. `block` is
+    what a call reads or writes of a file, in bytes.
     """
 
     name: str = Field(pattern=_NAME, description=f"The name of the matrix: {_NAMES}.")
     description: str = Field(default="", description="What it is for.")
     source: str = Field(default="", description="Where it comes from.")
     copies: int = Field(default=1, ge=1, le=64, description="How many copies of the data there are.")
+    block: Annotated[Size, AfterValidator(_block)] = Field(
+        default=Bytes(BLOCK_BYTES), description="What a call reads or writes of the data, such as 64 KiB."
+    )
     streams: Annotated[_List[Launches], AfterValidator(_some), Field(max_length=MAX_STREAMS)] = Field(
         description="Lists of launches that run back to back; the lists run at once."
     )
@@ -122,6 +143,16 @@ class Matrix(Section):
                 for first in range(count)
             )
         return self.model_copy(update={"streams": streams})
+
+    def swept(self, count: int) -> Matrix:
+        """So many streams that each run all launches of the matrix, for a step of a sweep."""
+        launches = [entry for stream in self.streams for entry in stream]
+        return self.model_copy(update={"streams": rotations(launches, count)})
+
+    @property
+    def has_tests(self) -> bool:
+        """Whether a test is among its launches, and not only commands."""
+        return any(entry.test is not None for stream in self.streams for entry in stream)
 
     @property
     def launches(self) -> int:

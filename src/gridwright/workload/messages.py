@@ -2,7 +2,7 @@
 
 The command asks the agent of a node, or that of a grid; an agent asks the process that prepares the data,
 which asks those that write tables; a grid's agent asks jobs on nodes. What a guard asks of a test is in
-`gridwright.workload.program_request`. Meanwhile they tell events, see `gridwright.workload.agent`.
+`gridwright.workload.launches.program_request`. Meanwhile they tell events, see `gridwright.workload.agent`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from gridwright.errors import ExitStatus
+from gridwright.runs.launch_record import LaunchRecord, TestClass
+from gridwright.workload.counted_file import BLOCK_BYTES
+from gridwright.workload.replays.work import ReplayWork
 from gridwright.workload.scales import Scale
 
 # From the command to an agent.
@@ -24,7 +26,7 @@ class PlannedLaunch:
     number: int
     test: str | None
     label: str
-    class_: str
+    class_: TestClass
     command: list[str]
     tables: list[str]
     stream: int
@@ -32,6 +34,10 @@ class PlannedLaunch:
     cores: int
     memory_bytes: int
     time_limit_s: float
+    replay: ReplayWork = field(default_factory=ReplayWork)
+    """What the launch of a profile does."""
+    block_bytes: int = BLOCK_BYTES
+    """What a call reads or writes of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,8 @@ class RunRequest:
     streams: list[list[PlannedLaunch]]
     keep: bool
     workers: int
+    run: str = ""
+    """What other runs on the same file system call this one."""
 
     @property
     def needs_data(self) -> bool:
@@ -61,12 +69,14 @@ class GridRequest:
     """Run the streams on the nodes of a grid; without a `run`, remove all its data sets.
 
     `state` is the grid's state directory, `grid` what the module of the agent needs to open its scheduler.
+    With `heartbeats` a line comes on stdin every few seconds: the agent stops without them.
     """
 
     state: str
     grid: Mapping[str, Any]
     libraries: dict[str, str]
     run: RunRequest | None = None
+    heartbeats: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +85,8 @@ class GridSource:
 
     spec_text: str
     spec_file: str | None
+    on_head: bool = False
+    """Whether the agent runs on the grid's head node, and the command elsewhere."""
 
 
 # From an agent to the process that prepares the data, and from that to its writers.
@@ -136,13 +148,14 @@ class LaunchRequest:
     scale: Scale
     seed: int
     keep: bool
+    run: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchResult:
-    """What came of it: its record as `LaunchRecord` has it, what it printed, directories that are left."""
+    """What came of it: its record, what it printed, directories that are left."""
 
-    launch: dict[str, Any]
+    launch: LaunchRecord
     output: str
     left: list[str]
 
@@ -154,15 +167,6 @@ class ChoreRequest:
     chore: Chore
     libraries: dict[str, str]
     run: RunRequest | None
-
-
-@dataclass(frozen=True, slots=True)
-class ChoreResult:
-    """How it ended, and the directories that were removed; `locked` where a run uses the data."""
-
-    exit: ExitStatus
-    removed: list[str] = field(default_factory=list)
-    locked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

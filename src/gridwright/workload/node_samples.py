@@ -9,7 +9,7 @@ from typing import TypedDict
 import psutil
 
 from gridwright.runs.workload_events import WorkloadSample
-from gridwright.workload.traffic import LIBRARIES, LaunchTraffic
+from gridwright.workload.launches.traffic import LIBRARIES, LaunchTraffic
 
 
 class _Device(TypedDict):

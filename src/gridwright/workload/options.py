@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gridwright.errors import GridwrightError, Problem
 from gridwright.machine import physical_cores
+from gridwright.runs.repeats import MAX_REPEATS
+from gridwright.runs.workload_judge import WorkloadNeeds
 from gridwright.spec import GridSpec
 from gridwright.spec.model import LibraryName
-from gridwright.workload.matrix import MAX_STREAMS, Matrix, MatrixEntry
+from gridwright.spec.workload import WorkloadRequires
+from gridwright.workload.matrix import BLOCKS, MAX_STREAMS, Matrix, MatrixEntry, wrong_block
 from gridwright.workload.messages import PlannedLaunch, RunRequest
 from gridwright.workload.programs import registry
+from gridwright.workload.replays.work import NOTHING, ReplayWork
 from gridwright.workload.scales import Scale
 
 DEFAULT_SEED = 1
@@ -32,7 +37,18 @@ class WorkloadOptions:
     memory_bytes: int | None = None
     time_limit_s: float | None = None
     threads: int | None = None
+    block_bytes: int | None = None
     keep: bool = False
+    allow_disturbed: bool = False
+    repeat: int = 1
+    """How many times the whole matrix is run."""
+    replayed: Mapping[str, ReplayWork] = field(default_factory=dict)
+    """What launches of profiles do, by their names."""
+
+    @property
+    def block(self) -> int:
+        """Bytes of a block: as the user says, else as the matrix has it."""
+        return self.block_bytes or self.matrix.block
 
 
 def check_options(
@@ -42,6 +58,8 @@ def check_options(
     memory_bytes: int | None,
     time_limit_s: float | None,
     threads: int | None,
+    block_bytes: int | None = None,
+    repeat: int = 1,
 ) -> list[Problem]:
     """All that is wrong with the figures."""
     checks = [
@@ -50,8 +68,12 @@ def check_options(
         (memory_bytes, 64 << 20, 1 << 50, "--memory"),
         (time_limit_s, 1, 30 * 86400, "--time-limit"),
         (threads, 1, 1024, "--threads"),
+        (repeat, 1, MAX_REPEATS, "--repeat"),
     ]
-    return [
+    blocks = []
+    if block_bytes is not None and (wrong := wrong_block(block_bytes)):
+        blocks = [Problem(what=wrong, where="--block", remedy=BLOCKS)]
+    return blocks + [
         Problem(
             what=f"{value:g} is out of range" if isinstance(value, float) else f"{value} is out of range",
             where=flag,
@@ -62,8 +84,29 @@ def check_options(
     ]
 
 
+def check_cores(matrix: Matrix, cores: int, where: str) -> list[Problem]:
+    """Launches that ask for more cores than any node has; `where` is what the user called the matrix."""
+    asked: dict[tuple[str, int], str] = {}
+    for stream, entries in enumerate(matrix.streams):
+        for number, entry in enumerate(entries):
+            if entry.cores is not None and entry.cores > cores:
+                asked.setdefault((entry.label, entry.cores), f"streams.{stream}.{number}.cores")
+    return [
+        Problem(
+            what=f"launch {label} asks for {many} cores, and no node has more than {cores}",
+            where=where,
+            field=field,
+            remedy=f"write cores: {cores}, or fewer",
+        )
+        for (label, many), field in asked.items()
+    ]
+
+
 def library_directories(spec: GridSpec) -> dict[str, Path]:
-    """The directories of the three libraries. Raises GridwrightError if the spec lacks one."""
+    """The directories of the three libraries.
+
+    Raises GridwrightError if the spec lacks one, or engines cannot open one by its name.
+    """
     lacking = [name for name in LIBRARIES if name not in spec.libraries]
     if lacking:
         where = str(spec.file) if spec.file else None
@@ -78,21 +121,70 @@ def library_directories(spec: GridSpec) -> dict[str, Path]:
                 for name in lacking
             )
         )
-    return {name: spec.library_directory(name) for name in LIBRARIES}
+    directories: dict[str, Path] = {name: spec.library_directory(name) for name in LIBRARIES}
+    if problem := _no_names(directories):
+        raise GridwrightError(problem)
+    return directories
+
+
+def _no_names(directories: Mapping[str, Path]) -> Problem | None:
+    """What is wrong with the names of directories for engines, which take them in UTF-8 alone."""
+    wrong = {name: path for name, path in directories.items() if os.fsencode(path) != _utf8(path)}
+    if not wrong:
+        return None
+    first = next(iter(wrong.values()))
+    try:
+        os.fsencode(first).decode()
+        remedy = "run it with LC_ALL=C.UTF-8"
+    except UnicodeDecodeError:
+        remedy = "put libraries in directories whose names are UTF-8; gridwright iotest takes any name"
+    what = (
+        f"library {', '.join(wrong)}: engines of the tests take names in UTF-8, and in this locale it is none"
+    )
+    return Problem(what, where=str(first), remedy=remedy)
+
+
+def _utf8(path: Path) -> bytes:
+    return str(path).encode("utf-8", "replace")
+
+
+def needs_of(spec: GridSpec) -> WorkloadNeeds:
+    """What the grid spec requires of the workload, and of the libraries below it."""
+    requires = (spec.workload.requires if spec.workload else None) or WorkloadRequires()
+    return WorkloadNeeds(
+        ratio=requires.ratio,
+        tests=dict(requires.tests),
+        real_s=requires.real_time,
+        libraries={
+            name: library.requires.bytes_per_s
+            for name, library in spec.libraries.items()
+            if library.requires is not None
+        },
+    )
+
+
+def copies_of(matrix: Matrix) -> int:
+    """How many copies of the data its streams read."""
+    return min(matrix.copies, len(matrix.streams))
 
 
 def plan_request(
-    options: WorkloadOptions, libraries: Mapping[str, Path], *, node: str, cores: int | None = None
+    options: WorkloadOptions,
+    libraries: Mapping[str, Path],
+    *,
+    node: str,
+    cores: int | None = None,
+    repeat: int = 1,
 ) -> RunRequest:
-    """The request of an agent: every launch of every stream with its limits.
+    """The request of an agent: every launch of every stream with its limits, for the `repeat`-th time.
 
     `cores` are those of the smallest node, by default of this one. Tests read the copy of the data of
     their stream's number; stream n, copy n modulo copies.
     """
     matrix = options.matrix
     cores = cores or physical_cores()
-    copies = min(matrix.copies, len(matrix.streams))
-    number = 0
+    copies = copies_of(matrix)
+    number = (repeat - 1) * matrix.launches
     streams = []
     for stream, entries in enumerate(matrix.streams):
         planned = []
@@ -122,7 +214,7 @@ def _launch(
         number=number,
         test=entry.test,
         label=entry.label,
-        class_=program.class_ if program else "command",
+        class_=program.class_ if program and entry.test != registry.REPLAY else "command",
         command=list(entry.command or ()),
         tables=list(program.tables) if program else [],
         stream=stream + 1,
@@ -130,4 +222,6 @@ def _launch(
         cores=entry.cores or (threads if threaded else 1),
         memory_bytes=entry.memory or options.memory_bytes or options.scale.memory_bytes,
         time_limit_s=entry.time_limit or options.time_limit_s or options.scale.time_limit_s,
+        replay=options.replayed.get(entry.label, NOTHING),
+        block_bytes=options.block,
     )

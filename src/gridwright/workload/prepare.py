@@ -220,7 +220,7 @@ def _fail(error: GridwrightError) -> None:
 
 
 def _say(event: WorkloadEvent) -> None:
-    os.write(sys.stdout.fileno(), encode(WORKLOAD_EVENTS.plain(event)) + b"\n")
+    os.write(sys.stdout.fileno(), WORKLOAD_EVENTS.encode(event) + b"\n")
 
 
 if __name__ == "__main__":

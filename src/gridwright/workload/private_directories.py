@@ -49,7 +49,8 @@ class PrivateDirectories:
         try:
             for library in (work, util):
                 directory = library / f"{name}{secrets.token_hex(6)}"
-                directory.mkdir(mode=0o700)
+                # Others may come in by a name that they know, such as that of the marker of a run.
+                directory.mkdir(mode=0o711)
                 made.append(directory)
                 write_atomically(directory / MARKER, json.dumps(marker, indent=1) + "\n")
         except BaseException:

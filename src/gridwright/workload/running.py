@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import selectors
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from gridwright.disturbance.presence import Presence
+from gridwright.disturbance.watch import LoadWatch
 from gridwright.errors import Finding
-from gridwright.filesystems.mounts import describe_mount
+from gridwright.filesystems.mounts import LibraryMount, describe_mount
 from gridwright.runs.workload_events import (
     LaunchEnded,
     LaunchStarted,
@@ -16,9 +19,9 @@ from gridwright.runs.workload_events import (
     StreamsBegun,
     WorkloadEvent,
 )
-from gridwright.workload.control_group import ControlGroup
 from gridwright.workload.data_set import DataSet
-from gridwright.workload.launcher import EndedLaunch, Launcher, Surroundings
+from gridwright.workload.launches.control_group import ControlGroup
+from gridwright.workload.launches.launcher import EndedLaunch, Launcher, Surroundings
 from gridwright.workload.messages import RunRequest
 from gridwright.workload.node_samples import NodeSampler
 from gridwright.workload.private_directories import PrivateDirectories
@@ -37,6 +40,7 @@ class Running:
         groups: ControlGroup | None,
         selector: selectors.BaseSelector,
         say: Callable[[WorkloadEvent], None],
+        presence: Presence,
     ) -> None:
         self._request = request
         self._say = say
@@ -51,8 +55,18 @@ class Running:
             tables={copy: data.facts(copy) for copy in range(request.copies)},
             keep=request.keep,
         )
-        self._launcher = Launcher(surroundings, directories, groups, selector, self._finish)
-        self._sampler = NodeSampler(self._devices())
+        mounts = self._mounts()
+        self._watch = LoadWatch(
+            # The command that started this agent works for the run, too.
+            roots=[os.getpid(), os.getppid()],
+            devices=[mount.device for mount in mounts.values() if mount.device is not None],
+            fuse=any(mount.is_fuse for mount in mounts.values()),
+            others=presence.others,
+        )
+        self._launcher = Launcher(surroundings, directories, groups, selector, self._watch, self._finish)
+        if presence.pid is not None:
+            self._launcher.spared.add(presence.pid)
+        self._sampler = NodeSampler({name: mount.device for name, mount in mounts.items()})
         self._sampled = time.monotonic()
 
     @property
@@ -68,6 +82,7 @@ class Running:
 
     def tick(self) -> None:
         """Sample, once a second."""
+        self._watch.tick()
         if time.monotonic() - self._sampled >= _SAMPLE_S:
             self._sample()
 
@@ -86,11 +101,10 @@ class Running:
         for row in self._sampler.sample([each.traffic for each in live], len(live)):
             self._say(row)
 
-    def _devices(self) -> dict[str, str | None]:
-        found: dict[str, str | None] = {}
+    def _mounts(self) -> dict[str, LibraryMount]:
+        found = {}
         for name, path in self._request.libraries.items():
-            mount = describe_mount(Path(path))
-            found[name] = mount.device
+            mount = found[name] = describe_mount(Path(path))
             self._say(LibraryDevice(library=name, device=mount.to_record()))
         return found
 

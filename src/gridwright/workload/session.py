@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gridwright.errors import ExitStatus, Problem, environment_error
+from gridwright.machine import physical_cores
 from gridwright.messages import MessageError, plain
 from gridwright.runs.directory import LOGS, RunDirectory
 from gridwright.runs.events import is_silenced
@@ -21,14 +22,16 @@ from gridwright.runs.workload_events import (
     WorkloadBegun,
     WorkloadDone,
     WorkloadEvent,
+    WorkloadRepeatBegun,
 )
+from gridwright.runs.workload_judge import WorkloadNeeds
 from gridwright.runs.workload_record import WorkloadRecord
 from gridwright.workload.messages import GridRequest, RunRequest
-from gridwright.workload.options import WorkloadOptions, plan_request
+from gridwright.workload.options import WorkloadOptions, copies_of, plan_request
 from gridwright.workload.step_log import write_step_log
 
 _AGENT = "gridwright.workload.agent"
-_GRID_AGENT = "gridwright.workload.grid_process"
+GRID_AGENT = "gridwright.workload.on_grid.process"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +46,21 @@ class OnGrid:
     """Names of the nodes that are up."""
     cores: int
     """Of the smallest of them."""
-    agent: str = _GRID_AGENT
+    most_cores: int | None = None
+    """Of the largest of them, where they are not alike."""
+    agent: str = GRID_AGENT
     """The module of its agent, a `GridAgent` with the scheduler of the grid."""
+    elsewhere: Sequence[str] = ()
+    """The command line that runs it on the head node, where the state directory is out of sight here."""
 
     def request(self, libraries: Mapping[str, Path], run: RunRequest | None = None) -> GridRequest:
         """What its agent is asked: a run, or to remove all data sets."""
-        return GridRequest(
-            self.state, plain(self.facts), {n: str(path) for n, path in libraries.items()}, run
-        )
+        paths = {name: str(path) for name, path in libraries.items()}
+        return GridRequest(self.state, plain(self.facts), paths, run, heartbeats=bool(self.elsewhere))
+
+    def worker(self, request: GridRequest, log: Path) -> WorkerProcess:
+        """The process that does what is asked."""
+        return WorkerProcess(self.agent, request, log, self.elsewhere)
 
 
 def run_workload(
@@ -62,21 +72,45 @@ def run_workload(
     stop: threading.Event,
     silenced: Collection[str] = (),
     grid: OnGrid | None = None,
+    needs: WorkloadNeeds | None = None,
 ) -> ExitStatus:
     """Run the workload and journal every event; returns how that ended, without a judgement.
 
-    Without `grid` all of it runs on this node. `stop` may be set at any time from a signal handler.
+    One that is to be repeated ends with the first repeat that does not end well. Without `grid` all of it
+    runs on this node. `needs` is what is required of it. `stop` may be set at any time from a signal handler.
     Raises GridwrightError if the run directory cannot be written to, or the agent cannot be started.
     """
-    asked = plan_request(options, libraries, node=socket.gethostname(), cores=grid.cores if grid else None)
-    request: RunRequest | GridRequest = asked
-    if grid is not None:
-        request = grid.request(libraries, asked)
     told = [run, *observers]
-    _tell(told, _header(options, asked.copies, grid))
+    _tell(told, _header(options, grid, needs or WorkloadNeeds()))
+    ended = ExitStatus.DONE
+    for number in range(1, options.repeat + 1):
+        if options.repeat > 1:
+            _tell(told, WorkloadRepeatBegun(number=number, of=options.repeat))
+        cores = grid.cores if grid else None
+        asked = plan_request(options, libraries, node=socket.gethostname(), cores=cores, repeat=number)
+        ended = _run_once(run, replace(asked, run=run.path.name), libraries, told, stop, silenced, grid)
+        if ended != ExitStatus.DONE:
+            break
+    return ended
+
+
+def _run_once(
+    run: RunDirectory,
+    asked: RunRequest,
+    libraries: Mapping[str, Path],
+    told: Sequence[Observer[WorkloadEvent]],
+    stop: threading.Event,
+    silenced: Collection[str],
+    grid: OnGrid | None,
+) -> ExitStatus:
     logs = run.path / LOGS
+    log = logs / "workload.log"
+    if grid is not None:
+        worker = grid.worker(grid.request(libraries, asked), log)
+    else:
+        worker = WorkerProcess(_AGENT, asked, log)
     done: WorkloadDone | None = None
-    with WorkerProcess(grid.agent if grid else _AGENT, request, logs / "workload.log") as agent:
+    with worker as agent:
         for event in _agreed(agent.events(stop)):
             if is_silenced(event, silenced):
                 continue
@@ -92,21 +126,28 @@ def run_workload(
 
 
 def judged(ended: ExitStatus, result: WorkloadRecord) -> ExitStatus:
-    """The exit status of a workload: missed where a launch failed."""
+    """The exit status of a workload: missed where a launch failed, and where what is required is open."""
     if ended != ExitStatus.DONE:
         return ended
-    return ExitStatus.DONE if result.met else ExitStatus.MISSED
+    judged_at_all = result.requires_something or (result.doubtful and bool(result.requirements))
+    open_ = judged_at_all and result.met is None
+    missed = result.met is False or open_ or bool(result.refused) or not result.launches
+    return ExitStatus.MISSED if missed else ExitStatus.DONE
 
 
-def _header(options: WorkloadOptions, copies: int, grid: OnGrid | None) -> WorkloadBegun:
+def _header(options: WorkloadOptions, grid: OnGrid | None, needs: WorkloadNeeds) -> WorkloadBegun:
     return WorkloadBegun(
         matrix=options.matrix.name,
         scale=options.scale.name,
         seed=options.seed,
         streams=len(options.matrix.streams),
-        launches=options.matrix.launches,
-        copies=copies,
+        launches=options.matrix.launches * options.repeat,
+        block_bytes=options.block,
+        copies=copies_of(options.matrix),
         nodes=list(grid.nodes) if grid is not None else None,
+        requires=replace(needs, cores=grid.cores * len(grid.nodes) if grid else physical_cores()),
+        allow_disturbed=options.allow_disturbed or None,
+        repeat=options.repeat if options.repeat > 1 else None,
     )
 
 
@@ -125,10 +166,10 @@ def _agreed(events: Iterable[Event]) -> Iterator[WorkloadEvent]:
 
 def _with_log(event: LaunchEnded, logs: Path) -> LaunchEnded:
     """Write the launch's log and name it in its record; a log that cannot be written loses nothing else."""
-    log = {}
+    log = None
     with contextlib.suppress(OSError):
-        log["log"] = f"{LOGS}/{write_step_log(logs, event.record(), event.output or '').name}"
-    return replace(event, launch=event.launch | log, output=None)
+        log = f"{LOGS}/{write_step_log(logs, event.launch, event.output or '').name}"
+    return replace(event, launch=replace(event.launch, log=log), output=None)
 
 
 def _lost(agent: WorkerProcess, libraries: Mapping[str, Path], grid: OnGrid | None) -> Problem:

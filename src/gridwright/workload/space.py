@@ -11,7 +11,7 @@ from gridwright.errors import ExitStatus, GridwrightError, Problem
 from gridwright.units import format_bytes
 from gridwright.workload.datasets.catalogue import TABLES
 from gridwright.workload.programs import registry
-from gridwright.workload.scales import Scale
+from gridwright.workload.scales import NAMES, Scale, scale
 
 _RESERVE = 0.01
 """Part of a file system that stays free: a full one harms everyone on it."""
@@ -97,3 +97,8 @@ def check_space(libraries: Mapping[str, Path], needed: SpaceNeeds) -> None:
             )
     if problems:
         raise GridwrightError(*problems, status=ExitStatus.ENVIRONMENT)
+
+
+def data_bytes() -> dict[str, int]:
+    """Bytes of all tables of one copy, by scale, from their rows and columns; needs no engine."""
+    return {name: sum(table_bytes(table, scale(name)) for table in TABLES) for name in NAMES}

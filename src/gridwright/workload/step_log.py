@@ -8,7 +8,10 @@ from pathlib import Path
 
 from gridwright import __version__
 from gridwright.runs.atomic import write_atomically
-from gridwright.runs.workload_record import LaunchRecord
+from gridwright.runs.launch_record import LaunchRecord
+
+_BLOCK_BYTES = 512
+"""What Linux counts as a block of a process (getrusage(2), ru_inblock)."""
 
 
 def write_step_log(directory: Path, launch: LaunchRecord, output: str) -> Path:
@@ -25,7 +28,7 @@ def step_log(launch: LaunchRecord, output: str) -> str:
         f"NOTE: Gridwright {__version__}, launch {launch.number} of test {_line(launch.test)} "
         f"({launch.class_}), stream {launch.stream}, node {launch.node}.",
         f"NOTE: {launch.cores} cores, memory limit {_kilobytes(launch.memory_limit_bytes)}, "
-        f"copy {launch.copy_} of the data.",
+        f"copy {launch.copy} of the data.",
         "",
         # A line of the program must not pass for one of ours when the log is read back.
         *(f"+ {line}" for line in output.splitlines()),
@@ -37,6 +40,11 @@ def step_log(launch: LaunchRecord, output: str) -> str:
         lines.append(
             f"NOTE: {library}: {moved.read_bytes} bytes read, {moved.written_bytes} bytes written, "
             f"waited {moved.read_wait_s:.2f} s to read and {moved.write_wait_s:.2f} s to write."
+        )
+    if launch.unwaited_counted:
+        lines.append(
+            f"NOTE: {launch.unwaited_cpu_s:.2f} s of the CPU time are of processes that nobody waited for "
+            f"({launch.unwaited_counted})."
         )
     if launch.bound_by:
         share = f" ({launch.bound_share * 100:.0f} % of the real time)" if launch.bound_share else ""
@@ -62,6 +70,9 @@ def _figures(launch: LaunchRecord) -> list[str]:
     if launch.ended is not None:
         stamp = datetime.fromtimestamp(launch.ended)  # noqa: DTZ006 - a SAS log has local time
         rows.append(("Timestamp", f"{stamp:%m/%d/%Y %I:%M:%S %p}"))
+    for name, moved in (("Input", launch.device_read_bytes), ("Output", launch.device_written_bytes)):
+        if moved is not None:
+            rows.append((f"Block {name} Operations", f"         {moved // _BLOCK_BYTES}"))
     return [f"      {name:<20}{text}" for name, text in rows]
 
 

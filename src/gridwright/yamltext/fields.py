@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 from gridwright.units import (
     DURATION_PATTERN,
@@ -25,6 +29,42 @@ class FieldError(ValueError):
         super().__init__(f"{text}; {remedy}")
         self.text = text
         self.remedy = remedy
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Metadata of a field: how its value is read from what people write, and written again as text."""
+
+    read: Callable[[Any], object]
+    """Raises FieldError or UnitError for what it does not take."""
+    pattern: str
+    example: str | None = None
+    write: Callable[[Any], str] = str
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Read in validation, write in serialization."""
+        text = core_schema.plain_serializer_function_ser_schema(
+            self.write, return_schema=core_schema.str_schema()
+        )
+        return core_schema.no_info_plain_validator_function(self.read, serialization=text)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """A text of this pattern."""
+        shown = {"examples": [self.example]} if self.example else {}
+        return {"type": "string", "pattern": self.pattern, **shown}
+
+
+def matching(pattern: str, what: str, instead: str, example: str | None = None) -> Written:
+    """Metadata of a field of text that matches a pattern; what does not is not `what`: write `instead`."""
+
+    def read(value: object) -> str:
+        if isinstance(value, str) and re.fullmatch(pattern, value, re.ASCII):
+            return value
+        raise FieldError(f"{show(value)} is not {what}", f"write {instead}")
+
+    return Written(read, pattern, example)
 
 
 def read_total_rate(value: object) -> Rate:
@@ -51,26 +91,11 @@ def read_duration(value: object) -> float:
     return seconds
 
 
-TotalRate = Annotated[
-    Rate,
-    PlainValidator(read_total_rate),
-    PlainSerializer(str, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": RATE_PATTERN, "examples": ["500 MB/s"]}),
-]
+TotalRate = Annotated[Rate, Written(read_total_rate, RATE_PATTERN, "500 MB/s")]
 """A Rate in all, above 0."""
-
-Size = Annotated[
-    Bytes,
-    PlainValidator(read_size),
-    PlainSerializer(str, return_type=str),
-    WithJsonSchema({"type": ["string", "integer"], "pattern": SIZE_PATTERN, "examples": ["12 TiB"]}),
-]
+Size = Annotated[Bytes, Written(read_size, SIZE_PATTERN, "12 TiB")]
 """A size above 0 bytes."""
-
 Duration = Annotated[
-    float,
-    PlainValidator(read_duration),
-    PlainSerializer(lambda seconds: f"{seconds:.12g}s", return_type=str),
-    WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN, "examples": ["8h"]}),
+    float, Written(read_duration, DURATION_PATTERN, "8h", lambda seconds: f"{seconds:.12g}s")
 ]
 """Seconds above 0."""

@@ -14,6 +14,7 @@ from gridwright.filesystems.kind import FileSystemKind
 from gridwright.filesystems.mount_entry import MountEntry
 from gridwright.filesystems.ports import ServerPorts
 from gridwright.filesystems.resources import OPERATIONS, Contribution, Resource, Route, Use
+from gridwright.filesystems.tuning_kind import TuningKind
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.services.ports import Ports
 from gridwright.spec.fields import Change, Update
@@ -25,6 +26,16 @@ if TYPE_CHECKING:
 
 BROKEN_MARK = ".toyfs-broken"
 """A file that the toy server leaves where it lost a disk."""
+
+
+TUNING_KIND = TuningKind(
+    name="toyfs",
+    words="toyctl",
+    command=lambda key: ["toyctl", "get", key],
+    value=lambda printed, key: printed.removeprefix(f"{key} ").strip() or None,
+    role="toyfs_client",
+)
+"""Settings of the toy client: `toyctl get read-ahead` prints `read-ahead 16`."""
 
 
 class ToyFileSystem(FileSystem):
@@ -74,8 +85,12 @@ class ToyKind(FileSystemKind[ToyFileSystem]):
         )
 
     def tuning_table(self) -> str:
-        """Its mount options."""
+        """Its mount options, and settings of its client."""
         return resources.files("gridwright_toy").joinpath("tuning.yaml").read_text("utf-8")
+
+    def tuning_kinds(self) -> Sequence[TuningKind]:
+        """Settings of its client."""
+        return (TUNING_KIND,)
 
     def playbook_roles(self) -> Sequence[PlaybookRole]:
         """The toy client."""

@@ -198,3 +198,50 @@ def test_flexible_shapes_come_in_sizes(catalog: Catalog) -> None:
     found = catalog.instance("VM.Standard3.Flex(8)")
     assert (found.cores, found.memory_bytes, found.family) == (8, 128 * 2**30, "VM.Standard3")
     assert found.network.baseline_bytes_per_s == 8 * GBIT
+
+
+@pytest.mark.parametrize(("name", "adapter"), [("hpc7a.96xlarge", 300), ("hpc7g.16xlarge", 200)])
+def test_the_rate_of_an_adapter_is_no_rate_over_tcp(catalog: Catalog, name: str, adapter: float) -> None:
+    network = catalog.instance(name).network
+    assert network.baseline_bytes_per_s == network.peak_bytes_per_s == 25 * GBIT
+    assert network.adapter_bytes_per_s == adapter * GBIT
+    assert network.over_tcp
+    assert catalog.instance("m5n.24xlarge").network.adapter_bytes_per_s is None
+
+
+def test_both_figures_are_kept_where_two_sources_disagree(catalog: Catalog) -> None:
+    from gridwright.catalog.basis import disagreement_findings
+    from gridwright.catalog.disagreements import TOLERANCE, networks_elsewhere
+
+    for name, other in networks_elsewhere().items():
+        here = catalog.instance(name).network.baseline_bytes_per_s
+        assert abs(other.bytes_per_s / here - 1) > TOLERANCE, name
+    (finding,) = disagreement_findings(catalog.instance("i7ie.48xlarge"))
+    assert "25 GB/s says" in finding.text
+    assert "12.5 GB/s says" in finding.text
+    assert disagreement_findings(catalog.instance("m5n.8xlarge")) == []
+
+
+def test_most_types_say_how_many_volumes_they_take(catalog: Catalog) -> None:
+    from gridwright.catalog.attachments import attachment_limits, free_attachments
+
+    names = {name for name, each in catalog.instances.items() if each.provider == "aws"}
+    assert attachment_limits().keys() <= names
+    assert len(attachment_limits()) > 0.95 * len(names)
+    assert free_attachments("m5n.8xlarge") == 26
+    assert free_attachments("VM.DenseIO2.24") is None
+
+
+def test_managed_offers_have_limits_with_a_source_in_one_unit(catalog: Catalog) -> None:
+    assert {each.provider for each in catalog.offers.values()} == {"aws", "azure", "google", "oci"}
+    for name, each in catalog.offers.items():
+        for fact in each.facts.values():
+            assert fact.value > 0, name
+            assert re.match(r"20\d\d", fact.source.date), name
+    netapp = catalog.offer("azure-netapp-files-ultra")
+    assert netapp.figure("read") == 4500 * 2**20
+    assert netapp.figure("by_capacity") == pytest.approx(128 * 2**20 / 2**40)
+    assert netapp.figure("nconnect") == 8
+    assert netapp.figure("client") is None
+    assert catalog.offer("google-managed-lustre-125").figure("capacity_min") == 72e12
+    assert catalog.offer_prices[catalog.offer("oci-lustre-250").price_item].of("storage", "").usd == 0.086

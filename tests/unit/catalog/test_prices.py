@@ -20,6 +20,8 @@ def catalog() -> Catalog:
         ("m5n.8xlarge", "eu-central-1", 2.256),
         ("BM.Standard2.52", "us-ashburn-1", 52 * 0.0638),
         ("VM.DenseIO2.24", "ap-tokyo-1", 24 * 0.1275),
+        ("VM.DenseIO.E5.Flex(8)", "", 8 * 0.03 + 96 * 0.002 + 6.8 * 0.0612),
+        ("VM.Standard.A2.Flex(8)", "", 8 * 0.014 + 128 * 0.002),
         ("VM.Standard3.Flex(8)", "uk-london-1", 8 * 0.04 + 128 * 0.0015),
         ("VM.Standard3.Flex(8)", "", 8 * 0.04 + 128 * 0.0015),
     ],
@@ -31,12 +33,47 @@ def test_known_prices(catalog: Catalog, name: str, region: str, usd: float) -> N
 def test_a_price_says_who_says_so(catalog: Catalog) -> None:
     price = catalog.instance_price("m5n.8xlarge", "us-east-1")
     assert price
-    assert price.source.date == "2025-05"
+    assert price.source.date == "2026-07"
+    assert not price.estimate
 
 
-@pytest.mark.parametrize(
-    ("name", "region"), [("c9g.large", "us-east-1"), ("m5n.8xlarge", "af-south-1"), ("BM.HPC2.36", "")]
-)
+def test_of_two_lists_the_newer_one_counts(catalog: Catalog) -> None:
+    price = catalog.instance_price("p5.48xlarge", "us-east-1")
+    assert price
+    assert price.usd == pytest.approx(55.04)
+    gov = catalog.instance_price("m5.large", "us-gov-west-1")
+    assert gov
+    assert gov.source.date == "2026-08"
+
+
+def test_a_type_newer_than_the_list_of_its_region_is_estimated(catalog: Catalog) -> None:
+    home = catalog.instance_price("m8i.8xlarge", "us-east-1")
+    there = catalog.instance_price("m8i.8xlarge", "eu-west-1")
+    assert home
+    assert there
+    assert there.estimate
+    assert not home.estimate
+    ratio = catalog.prices.regional_ratio("eu-west-1")
+    assert ratio
+    assert 1.05 < ratio < 1.2
+    assert there.usd == pytest.approx(home.usd * ratio)
+    assert "estimate" in there.source.text
+
+
+def test_nothing_is_estimated_where_no_list_has_the_region(catalog: Catalog) -> None:
+    assert catalog.prices.regional_ratio("xy-west-1") is None
+    assert catalog.volume("gp3").prices.known("capacity", "xy-west-1") is None
+
+
+def test_nearly_all_current_types_and_all_shapes_have_a_price(catalog: Catalog) -> None:
+    current = [one for one in catalog.instances.values() if one.provider == "aws" and one.current]
+    priced = [one for one in current if catalog.instance_price(one.name, "us-east-1")]
+    assert len(priced) / len(current) > 0.95
+    shapes = [one.name for one in catalog.instances.values() if one.provider == "oci"]
+    assert [name for name in shapes if catalog.instance_price(name, "") is None] == []
+
+
+@pytest.mark.parametrize(("name", "region"), [("r9g.large", "us-east-1"), ("m5n.8xlarge", "af-south-1")])
 def test_no_price_is_none_and_no_error(catalog: Catalog, name: str, region: str) -> None:
     assert catalog.instance_usd_per_hour(name, region) is None
 

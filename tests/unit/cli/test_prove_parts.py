@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gridwright.cli.prove.prove import ProveFlags, read_parts
+from gridwright.cli.prove.prove import ProveFlags, places_of, read_parts
 from gridwright.errors import GridwrightError
+from gridwright.grid.grid import Grid
+from gridwright.spec import parse_spec
 from gridwright.workload import engines
 
 
@@ -21,7 +23,9 @@ def test_a_skipped_workload_needs_no_engines() -> None:
 
 
 def test_else_what_is_not_installed_is_named_with_what_to_do() -> None:
+    grid = Grid.open(parse_spec("filesystems: {disk: {type: local, path: /disk}}\nlibraries: {data: {}}\n"))
+    parts = read_parts(ProveFlags(seconds="1s", skip=["doctor", "iotest"]))
     with pytest.raises(GridwrightError) as caught:
-        read_parts(ProveFlags(seconds="1s"))
+        places_of(grid, parts)
     assert "duckdb" in str(caught.value)
     assert "pip install" in str(caught.value)

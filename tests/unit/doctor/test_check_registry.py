@@ -34,8 +34,8 @@ def two(**changes: Any) -> Observation:
     return grid(machine("compute1"), machine("compute2", **changes), spec=MACHINES)
 
 
-def data(**changes: object) -> Observation:
-    return two(libraries={"data": ON_LUSTRE.model_copy(update=changes)})
+def data(**changes: Any) -> Observation:
+    return two(libraries={"data": replace(ON_LUSTRE, **changes)})
 
 
 def work(**changes: object) -> Observation:
@@ -242,16 +242,7 @@ def test_a_check_passes_on_a_sound_grid(check: Check) -> None:
 
 @pytest.mark.parametrize("check", all_checks(), ids=named)
 def test_a_check_has_a_result_where_nothing_is_known(check: Check) -> None:
-    bare = NodeFacts.model_validate(
-        {
-            "hostname": "compute1",
-            "version": "0",
-            "time": 0.0,
-            "cpus": 1,
-            "memory_bytes": 64 * GIB,
-            "libraries": {},
-        }
-    )
+    bare = NodeFacts("compute1", "0", time=0.0, cpus=1, memory_bytes=64 * GIB, libraries={})
     for seen in (Observation(None, {"compute1": bare}, {}, {}), Observation(MACHINES, {}, {}, {})):
         found = results_of(seen, [check])
         assert len(found) >= 1

@@ -9,7 +9,9 @@ import pytest
 
 from gridwright.commands import CommandOutput
 from gridwright.doctor.examination import examine, observation_of
-from gridwright.doctor.facts.gather import gather_library
+from gridwright.doctor.facts.gather import gather
+from gridwright.doctor.messages import FactsRequest
+from gridwright.messages import encode, plain
 from gridwright.spec import parse_spec
 from tests.support.doctor_grid import GIB, MACHINES, SPEC, grid, machine, node, results, sound, wrong
 
@@ -151,9 +153,16 @@ def test_cores_are_held_against_the_spec_where_nodes_are_machines() -> None:
     ],
 )
 def test_clocks_are_judged_beyond_the_time_of_the_answer(time: float, name: str | None) -> None:
-    answer = CommandOutput(0, node("compute1", time=time).model_dump_json().encode(), b"")
+    answer = CommandOutput(0, encode(node("compute1", time=time)), b"")
     seen = observation_of(SPEC, {"compute1": answer}, before=1000.0, after=1010.0)
     assert [each.name for each in wrong(seen)] == ([name] if name else [])
+
+
+def test_facts_of_another_release_are_read_as_far_as_they_are_known() -> None:
+    newer = plain(node("compute1", version="99.0")) | {"weather": "fine"}
+    newer["libraries"]["data"]["colour"] = "red"
+    (fault,) = wrong(observation_of(SPEC, {"compute1": CommandOutput(0, encode(newer), b"")}, 0.0, 2000.0))
+    assert (fault.name, fault.nodes) == ("version-differs", ("compute1",))
 
 
 @pytest.mark.parametrize(
@@ -165,7 +174,8 @@ def test_clocks_are_judged_beyond_the_time_of_the_answer(time: float, name: str 
             "No route to host",
         ),
         (CommandOutput(1, b"", b""), "exit status 1 and no facts"),
-        (CommandOutput(0, b"Welcome to compute1!\n", b""), "exit status 0 and no facts"),
+        (CommandOutput(0, b"Welcome to compute1!\n", b""), "exit status 0 and no facts (it is no JSON)"),
+        (CommandOutput(0, b'{"hostname": 7}', b""), "no facts ("),
     ],
 )
 def test_a_node_that_does_not_answer_is_a_fault(answer: CommandOutput | None, found: str) -> None:
@@ -185,7 +195,9 @@ def test_this_machine_is_looked_at_where_there_is_no_other(tmp_path: Path) -> No
 
 def test_a_file_in_the_place_of_a_library(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("no directory")
-    assert gather_library(tmp_path / "data")["missing"] == "Not a directory"
+    assert (
+        gather(FactsRequest({"data": str(tmp_path / "data")})).libraries["data"].missing == "Not a directory"
+    )
 
 
 def test_what_the_spec_silences_is_told_with_the_reason_and_counts_for_nothing() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,19 +14,21 @@ from gridwright.commands import CommandOutput
 from gridwright.doctor.access import NodeAccess
 from gridwright.doctor.check import CheckResult
 from gridwright.doctor.examination import FACTS, TUNING_DRIFT, examine, faults
-from gridwright.doctor.facts.node_facts import NodeFacts, node_facts
+from gridwright.doctor.facts.gather import gather
+from gridwright.doctor.facts.node_facts import NodeFacts
 from gridwright.doctor.file_system_health import health_of_filesystems
 from gridwright.doctor.messages import FactsRequest
 from gridwright.doctor.observation import Observation
 from gridwright.errors import environment_error
-from gridwright.prove.check_event import check_event
+from gridwright.messages import decode, encode
+from gridwright.prove.proof import check_event
 from tests.fixtures.lustre_node import printed
 from tests.support.doctor_grid import MACHINES, SPEC, node, sound
 from tests.support.lustre_files import Lfs
 
 
 def facts_of(*nodes: NodeFacts) -> dict[str, CommandOutput | None]:
-    return {each.hostname: CommandOutput(0, each.model_dump_json().encode(), b"") for each in nodes}
+    return {each.hostname: CommandOutput(0, encode(each), b"") for each in nodes}
 
 
 class Grid:
@@ -98,8 +101,8 @@ def test_the_event_of_a_finding_names_nodes_folded() -> None:
 
 def test_facts_survive_the_way_from_a_node(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    facts = node_facts(FactsRequest({"data": str(tmp_path / "data"), "work": str(tmp_path / "work")}))
-    assert NodeFacts.model_validate_json(facts.model_dump_json()) == facts
+    facts = gather(FactsRequest({"data": str(tmp_path / "data"), "work": str(tmp_path / "work")}))
+    assert decode(encode(facts), NodeFacts) == facts
     assert facts.libraries["data"].refused is None
     assert facts.libraries["work"].missing == "No such file or directory"
 
@@ -113,9 +116,10 @@ def test_answers_that_are_no_facts_are_silence(text: bytes) -> None:
 
 def test_a_proof_has_one_line_for_all_settings_that_drifted() -> None:
     spec = SPEC.model_copy(update={"provider": "local"})
-    drifted = now("compute1").model_copy(
-        update={"settings": {"sysctl": {"vm.swappiness": "60", "net.core.somaxconn": "128"}}}
-    )
+    settings: dict[str, dict[str, str | None]] = {
+        "sysctl": {"vm.swappiness": "60", "net.core.somaxconn": "128"}
+    }
+    drifted = replace(now("compute1"), settings=settings)
     found = examine(spec, Grid(facts_of(drifted)).access())
     assert len([each for each in found if each.name.startswith("sysctl-") and not each.ok]) == 2
     told = faults(found)

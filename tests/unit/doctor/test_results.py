@@ -72,7 +72,7 @@ def test_a_node_that_cannot_ask_a_file_system_is_named_unless_its_library_hangs(
 def test_a_file_system_is_looked_at_as_the_spec_describes_it() -> None:
     described = asked_of_nodes(MACHINES)
     assert set(described) == {"shared", "disk"}
-    names = {each["name"] for each in health(described["shared"] | {"path": "/no/such/mount"})}
+    names = {each.name for each in health(described["shared"] | {"path": "/no/such/mount"})}
     assert names == set()
     assert set(asked_of_nodes(SPEC)) == set()
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from gridwright.doctor.check import CheckResult
 from gridwright.doctor.checks import all_checks
-from gridwright.doctor.checks.tuning import settings_asked
+from gridwright.doctor.checks.tuning import commands_asked, settings_asked
 from gridwright.doctor.facts.disks import _QUEUE
 from gridwright.doctor.observation import Observation
 from gridwright.doctor.results import results_of
 from gridwright.setup.ansible.tuned_values import is_right
-from gridwright.setup.tuning import Compare, NodeSize, TuningRow, Value, tuning_rows, wanted
+from gridwright.setup.tuning import Compare, NodeSize, TuningRow, Value, brought_kinds, tuning_rows, wanted
 from tests.support.doctor_grid import GIB, MACHINES, SPEC, grid, machine, mount, sound
 
 SIZE = NodeSize(40 * GIB, 4, 8)
@@ -39,10 +39,10 @@ def rows(*kinds: str) -> list[TuningRow]:
 
 
 def asked_rows() -> list[TuningRow]:
-    """Rows that a compute node looks up by their keys."""
+    """Rows that a compute node looks up by their keys, or by a command for each."""
     return [
         row
-        for row in rows("sysctl", "sysfs", "limit", "lustre-client", "scale", "service")
+        for row in rows("sysctl", "sysfs", "limit", "service", *brought_kinds())
         if "compute" in row.roles and row.key not in ("time-sync", "host-name")
     ]
 
@@ -62,8 +62,14 @@ def right_value(row: TuningRow) -> str:
     return str(value[0] if isinstance(value, list) else value)
 
 
+PRINTED = {"lctl": "a.{key}={value}\nb.{key}={value}\n", "mmlsconfig": "{key} {value}\n"}
+"""What commands print of a setting, by their name."""
+
+
 def seen_with(row: TuningRow, value: str) -> CheckResult:
-    changes: dict[str, Any] = settings(row.kind, row.key, value)
+    kind = brought_kinds().get(row.kind)
+    shown = PRINTED[kind.command(row.key)[0].rpartition("/")[2]] if kind else "{value}"
+    changes: dict[str, Any] = settings(row.kind, row.key, shown.format(key=row.key, value=value))
     if row.filesystems:
         changes["mounts"] = [mount("/mnt/x", type=row.filesystems[0], local=False)]
     system = {"kernel": "4.18.0" if row.until else "6.12.0", "architecture": "x86_64"}
@@ -171,6 +177,22 @@ def test_a_disk_tells_all_that_the_table_asks_of_disks() -> None:
     asked = {row.key for row in rows("block")} | {row.bounded_by for row in rows("block") if row.bounded_by}
     assert asked <= set(_QUEUE)
     assert "vm.swappiness" in settings_asked()["sysctl"]
+
+
+def test_nodes_are_asked_for_every_row_that_they_do_not_tell_of_anyway() -> None:
+    asked = {kind: set(keys) for kind, keys in [*settings_asked().items(), *commands_asked().items()]}
+    for row in tuning_rows():
+        told = row.kind in ("block", "mount", "tuned") or row.key in ("time-sync", "host-name")
+        assert told or row.key in asked[row.kind], row.name
+    assert commands_asked()["scale"]["pagepool"][-1] == "pagepool"
+
+
+def test_what_a_command_did_not_tell_is_no_setting_and_not_judged() -> None:
+    (row,) = [each for each in rows("scale") if each.key == "pagepool" and "compute" in each.roles]
+    for printed in (None, "", "mmlsconfig: no cluster\n", "pagepool2 1\n"):
+        found = result(row.name, settings={"scale": {"pagepool": printed}})
+        assert (found.ok, found.applies) == (True, False), printed
+    assert "does not answer" in result(row.name, **settings("scale", "pagepool", "?it does not answer")).found
 
 
 @pytest.mark.parametrize(

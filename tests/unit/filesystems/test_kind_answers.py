@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +17,12 @@ from gridwright.filesystems.builtin import BUILT_IN
 from gridwright.filesystems.health import Health
 from gridwright.filesystems.in_lab import StorageNodes
 from gridwright.filesystems.kind import FileSystemKind
+from gridwright.filesystems.layout import FileLayout
 from gridwright.filesystems.offers import OnSale
 from gridwright.filesystems.resources import Contribution
 from gridwright.filesystems.site import ComputeNodes, Site
 from gridwright.filesystems.volume_sets import all_volume_sets, worthwhile
+from gridwright.model.grid import grid_model
 from gridwright.providers.aws.provider import AWS
 from gridwright.spec import json_schema, parse_spec
 from gridwright.spec.filesystem import FileSystem
@@ -153,6 +157,28 @@ def test_health_is_asked_without_a_traceback(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
+def test_counters_and_layouts_are_asked_without_a_traceback(name: str) -> None:
+    kind, filesystem, _ = asked(name)
+
+    def layout() -> FileLayout | None:
+        return kind.layout(filesystem, unreachable, "/grid/data")
+
+    # What cannot be asked says so when it is read, not when a monitor begins.
+    for ask in (
+        kind.counters(filesystem, unreachable, "/grid"),
+        kind.server_counters(filesystem, unreachable),
+        layout,
+    ):
+        if ask is not None:
+            with contextlib.suppress(GridwrightError):
+                found = ask()
+                assert not found or isinstance(found, Mapping)
+    for row_kind in kind.tuning_kinds():
+        assert row_kind.command("key")
+        assert row_kind.value("", "key") is None
+
+
+@pytest.mark.parametrize("name", KINDS)
 def test_providers_are_told_what_to_make_and_to_let_through(name: str) -> None:
     kind, filesystem, _ = asked(name)
     servers = kind.lustre_servers(filesystem)
@@ -188,3 +214,15 @@ def test_a_spec_can_silence_what_a_kind_of_a_sites_own_finds(monkeypatch: pytest
     monkeypatch.setattr(KINDS["local"], "finding_names", {"toyfs-slow": "a toy is slow"})
     assert parse_spec(described).silence == {"toyfs-slow": "it is a toy"}
     assert "toyfs-slow" in json_schema()["properties"]["silence"]["propertyNames"]["enum"]
+
+
+def test_more_volumes_than_a_machine_takes_are_refused_with_what_it_does() -> None:
+    text = (
+        "name: g\nprovider: aws\nregion: us-east-1\nnodes: {compute: {instance: m5n.8xlarge, count: 1}}\n"
+        "filesystems: {w: {type: local, path: /w, disks: {type: gp3, count: COUNT, size: 100 GiB}}}\n"
+        "libraries: {work: {filesystem: w}}\n"
+    )
+    grid_model(parse_spec(text.replace("COUNT", "26"), base=Path("/")))
+    with pytest.raises(GridwrightError, match=r"m5n\.8xlarge takes 26 volumes") as refused:
+        grid_model(parse_spec(text.replace("COUNT", "27"), base=Path("/")))
+    assert "27 are asked for" in str(refused.value)

@@ -29,6 +29,7 @@ NAMES_OF_OTHERS = {
         "filesystems/mounts.py": "the kernel's name of it, among all that Linux reads over a network",
         "filesystems/lustre_client/client.py": "the kernel's name of it, for mount(8)",
         "filesystems/lustre_client/health.py": "the kernel's name of it, in /proc/mounts",
+        "filesystems/lustre_client/mounts.py": "the kernel's name of it, in /proc/mounts",
         "providers/aws/roles/lustre_server/files/lustre_health.py": "a name below /proc, on servers",
         "providers/aws/claim/this_machine.py": "the kernel's name of it, for mount(8); no spec is there",
     },
@@ -194,4 +195,4 @@ def test_kinds_are_imported_when_they_are_asked_for() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     loaded = {name for name in done.stdout.split() if "." in name.removeprefix("gridwright.filesystems.")}
-    assert loaded == {f"gridwright.filesystems.local.{part}" for part in ("fields", "kind", "model")}
+    assert loaded == {f"gridwright.filesystems.local.{part}" for part in ("kind", "model")}

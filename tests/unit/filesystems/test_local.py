@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from gridwright.commands import CommandOutput, run_here
 from gridwright.errors import environment_error
 from gridwright.filesystems import kind_of
+from gridwright.filesystems.counters import traffic
 from gridwright.filesystems.health import Condition, Health
-from gridwright.filesystems.local.counters import disk_traffic, parse_diskstats, read_counts
+from gridwright.filesystems.local.counters import parse_diskstats, read_counts_below
 from gridwright.filesystems.local.devices import below, local_mount
 from gridwright.filesystems.local.health import health, what_is_below
 from gridwright.filesystems.local.model import LocalFileSystem
@@ -207,22 +208,31 @@ def test_disks_moved_what_was_written_and_read() -> None:
         parse_diskstats(printed(f"{name}-n-diskstats"), at)
         for name, at in (("310-before", 0.0), ("330-after-write", 8.0), ("350-after-read", 18.0))
     )
-    first = {each.traffic.target: each for each in disk_traffic(before, written)}
+    first = {each.target: each for each in traffic(before, written)}
     # 100 MiB each, and what the file system adds.
     for disk in ("vdd", "vde"):
-        assert 100 * 2**20 <= first[disk].traffic.written_bytes < 105 * 2**20
-        assert first[disk].traffic.seconds == 8.0
-    assert first["nvme0n1"].traffic.written_bytes == 0
+        assert 100 * 2**20 <= first[disk].written_bytes < 105 * 2**20
+        assert first[disk].seconds == 8.0
+        assert 0 < (first[disk].busy or 0) < 1
+        assert (first[disk].in_flight or 0) > 0
+    assert first["nvme0n1"].written_bytes == 0
     assert first["nvme0n1"].busy == 0
-    second = {each.traffic.target: each for each in disk_traffic(written, read)}
-    assert second["vdd"].traffic.written_bytes < 5 * 2**20
-    assert disk_traffic(written, before) == [], "time went back"
+    second = {each.target: each for each in traffic(written, read)}
+    assert second["vdd"].written_bytes < 5 * 2**20
+    assert traffic(written, before) == [], "time went back"
 
 
 def test_counts_that_began_anew_give_no_figure() -> None:
     old = parse_diskstats("8 0 sda 100 0 800 5 100 0 800 5 0 10 10\n8 16 sdb 1 0 8 1 1 0 8 1 0 1 1\n", 0.0)
     new = parse_diskstats("8 0 sda 1 0 8 1 1 0 8 1 0 1 1\n8 32 sdc 1 0 8 1 1 0 8 1 0 1 1\n", 1.0)
-    assert disk_traffic(old, new) == []
+    assert traffic(old, new) == []
+
+
+def test_of_an_array_the_array_is_counted_and_not_its_disks(root: Path) -> None:
+    rows = "".join(f"259 0 {name} 1 0 8 1 1 0 8 1 0 1 1\n" for name in ("md0", *DISKS, "vda"))
+    put(root, "proc/diskstats", rows)
+    assert list(read_counts_below("/mnt/nvme/work", root)) == ["md0"]
+    assert read_counts_below("/proc", root) == {}
 
 
 def test_this_machine_can_be_asked(tmp_path: Path) -> None:
@@ -231,7 +241,9 @@ def test_this_machine_can_be_asked(tmp_path: Path) -> None:
     assert found is not None
     status = os.statvfs(tmp_path)
     assert found.capacity_bytes == status.f_blocks * status.f_frsize
-    assert read_counts().at_s > 0
+    read = kind_of(spec).counters(spec, run_here, str(tmp_path))
+    assert read is not None
+    assert all(each.at_s > 0 and name == each.target for name, each in read().items())
 
 
 @given(
@@ -241,4 +253,4 @@ def test_this_machine_can_be_asked(tmp_path: Path) -> None:
 )
 def test_garbled_counts_never_break_the_parser(text: str, at: int, put_in: str) -> None:
     reading = parse_diskstats(text[:at] + put_in + text[at:], 1.0)
-    assert all(each.read_bytes >= 0 for each in reading.of.values())
+    assert all(each.read_bytes >= 0 for each in reading.values())

@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 
 from gridwright.commands import CommandOutput
 from gridwright.errors import GridwrightError
+from gridwright.filesystems import kind_of
+from gridwright.filesystems.counters import Counts, traffic
+from gridwright.filesystems.lustre.model import LustreFileSystem
 from gridwright.filesystems.lustre_client.counters import (
-    Reading,
     read_client_counters,
     read_connection_counters,
     read_job_counters,
     read_own_counters,
     read_target_counters,
-    traffic,
 )
 from gridwright.filesystems.lustre_client.parameters import parse_parameters
 from gridwright.filesystems.lustre_client.stats import parse_job_stats, parse_stats
@@ -35,7 +36,7 @@ def prints(name: str, *, root: bool = True) -> Callable[..., CommandOutput]:
     return run
 
 
-def moved(reader: Callable[..., Reading], before: str, after: str) -> dict[str, tuple[int, int]]:
+def moved(reader: Callable[..., Counts], before: str, after: str) -> dict[str, tuple[int, int]]:
     found = traffic(reader(prints(before), "scratch"), reader(prints(after), "scratch"))
     return {each.target or each.client: (each.written_bytes, each.read_bytes) for each in found}
 
@@ -56,19 +57,62 @@ def test_the_client_sees_the_same_and_not_what_the_metadata_server_does() -> Non
     assert list(own.values()) == [(200 * MIB, 0)]
 
 
+class RecordedClient:
+    """A client whose mounts and statistics were recorded."""
+
+    def __init__(self) -> None:
+        self.shows = "310-before-c-osc-stats"
+        self.asked: list[list[str]] = []
+
+    def __call__(self, command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
+        self.asked.append(list(command))
+        if list(command) == ["cat", "/proc/mounts"]:
+            return CommandOutput(0, printed("005-proc-mounts").encode(), b"")
+        return prints(self.shows)(command)
+
+
+def test_a_monitor_reads_the_counters_of_a_mount_again_and_again() -> None:
+    scratch = LustreFileSystem.model_validate(
+        {"type": "lustre", "path": "/mnt/scratch", "source": "10.0.0.1@tcp:/scratch"}
+    )
+    client, elsewhere = RecordedClient(), RecordedClient()
+    read = kind_of(scratch).counters(scratch, client, "/mnt/scratch")
+    assert read is not None
+    assert client.asked == [], "nothing is looked at before the first reading"
+    before = read()
+    client.shows = "330-after-write-c-osc-stats"
+    found = {each.target: each.written_bytes for each in traffic(before, read())}
+    assert found == {"scratch-OST0000": 100 * MIB, "scratch-OST0001": 100 * MIB}
+    assert client.asked.count(["cat", "/proc/mounts"]) == 1
+    nothing = kind_of(scratch).counters(scratch, elsewhere, "/srv")
+    assert nothing is not None
+    with pytest.raises(GridwrightError, match="no Lustre is mounted at /srv"):
+        nothing()
+
+
+@pytest.mark.parametrize("fields", [{"source": "10.0.0.1@tcp:/scratch"}, {}])
+def test_a_server_tells_what_its_targets_moved_for_all_clients(fields: dict[str, str]) -> None:
+    built = {"oss": {"instance": "m5.large", "disks": {"type": "gp3", "size": "1 TiB"}}}
+    scratch = LustreFileSystem.model_validate({"type": "lustre", "path": "/l", **(fields or built)})
+    readings = []
+    for name in ("310-before-b-obdfilter-stats", "330-after-write-b-obdfilter-stats"):
+        read = kind_of(scratch).server_counters(scratch, prints(name))
+        assert read is not None
+        readings.append(read())
+    assert [each.written_bytes for each in traffic(*readings)] == [100 * MIB] * 2
+
+
 def test_the_time_is_that_of_the_snapshots() -> None:
     before = read_target_counters(prints("310-before-b-obdfilter-stats"), "scratch")
     after = read_target_counters(prints("330-after-write-b-obdfilter-stats"), "scratch")
-    first = next(iter(after.of.values())).stats.snapshot_s
-    start = next(iter(before.of.values())).stats.snapshot_s
-    assert first is not None
-    assert start is not None
+    first, start = (next(iter(each.values())).at_s for each in (after, before))
+    assert start == pytest.approx(1795228680, abs=3600)
     assert traffic(before, after)[0].seconds == pytest.approx(first - start)
     assert traffic(before, after)[0].writes == 25
 
 
 def test_a_client_that_had_read_nothing_before_is_counted_from_zero() -> None:
-    def only(name: str) -> Reading:
+    def only(name: str) -> Counts:
         return read_own_counters(prints(name), "scratch")
 
     found = traffic(only("client-19-stats-zero"), only("client-22-stats-after"))
@@ -78,8 +122,8 @@ def test_a_client_that_had_read_nothing_before_is_counted_from_zero() -> None:
 
 
 def test_clients_are_told_apart_on_the_server() -> None:
-    found = read_client_counters(prints("two-02-exports-stats"), "scratch").of.values()
-    assert {(each.target, each.client): each.stats.total("write_bytes") for each in found} == {
+    found = read_client_counters(prints("two-02-exports-stats"), "scratch").values()
+    assert {(each.target, each.client): each.written_bytes for each in found} == {
         ("scratch-OST0000", "0@lo"): 0,
         ("scratch-OST0000", "192.168.77.2@tcp"): 85983232,
         ("scratch-OST0001", "0@lo"): 0,
@@ -88,7 +132,7 @@ def test_clients_are_told_apart_on_the_server() -> None:
 
 
 def test_a_job_that_began_meanwhile_is_counted_from_its_beginning() -> None:
-    def jobs(name: str) -> Reading:
+    def jobs(name: str) -> Counts:
         return read_job_counters(prints(name), "scratch")
 
     found = traffic(jobs("310-before-i-job_stats-ost"), jobs("330-after-write-i-job_stats-ost"))
@@ -97,12 +141,12 @@ def test_a_job_that_began_meanwhile_is_counted_from_its_beginning() -> None:
 
 
 def test_targets_clients_and_jobs_tell_of_the_same_bytes() -> None:
-    by_target = read_target_counters(prints("two-07-obdfilter-stats"), "scratch").of.values()
-    by_client = read_client_counters(prints("two-02-exports-stats"), "scratch").of.values()
-    by_job = read_job_counters(prints("two-06-job_stats"), "scratch").of.values()
+    by_target = read_target_counters(prints("two-07-obdfilter-stats"), "scratch").values()
+    by_client = read_client_counters(prints("two-02-exports-stats"), "scratch").values()
+    by_job = read_job_counters(prints("two-06-job_stats"), "scratch").values()
     for name in ("scratch-OST0000", "scratch-OST0001"):
         sums = [
-            sum(each.stats.total("write_bytes") for each in counted if each.target == name)
+            sum(each.written_bytes for each in counted if each.target == name)
             for counted in (by_target, by_client, by_job)
         ]
         assert sums == [85983232] * 3
@@ -110,7 +154,7 @@ def test_targets_clients_and_jobs_tell_of_the_same_bytes() -> None:
 
 
 def test_no_job_at_all_is_no_error() -> None:
-    assert read_job_counters(prints("382-job_stats-clear"), "scratch").of == {}
+    assert read_job_counters(prints("382-job_stats-clear"), "scratch") == {}
 
 
 def test_counters_that_were_cleared_give_no_figure() -> None:

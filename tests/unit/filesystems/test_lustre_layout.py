@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from gridwright.commands import CommandOutput
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.filesystems import kind_of
+from gridwright.filesystems.layout import Component, FileLayout
 from gridwright.filesystems.local.model import LocalFileSystem
 from gridwright.filesystems.lustre.model import LustreFileSystem
-from gridwright.filesystems.lustre_client.layout import Component, FileLayout, parse_layout, read_layout
+from gridwright.filesystems.lustre_client.layout import parse_layout, read_layout
 from gridwright.filesystems.lustre_client.layout_command import (
     ADVISED,
     apply_layout,
@@ -203,6 +204,14 @@ def test_libraries_of_lustre_are_looked_through_and_others_are_not() -> None:
     ]
     local = LocalFileSystem.model_validate({"type": "local", "path": Path("/s")})
     assert kind_of(local).library_findings(local, run, "/s") == []
+
+
+def test_a_kind_of_lustre_tells_the_layout_of_a_path_and_others_have_none() -> None:
+    lustre = LustreFileSystem.model_validate({"type": "lustre", "path": Path("/l"), "source": "h@tcp:/l"})
+    run = Lfs(layouts={"/l/a": ONE})
+    assert kind_of(lustre).layout(lustre, run, "/l/a") == read_layout(run, "/l/a")
+    local = LocalFileSystem.model_validate({"type": "local", "path": Path("/s")})
+    assert kind_of(local).layout(local, run, "/l/a") is None
 
 
 TEXTS = [printed(name) for name in ("208-getstripe-pfl", "212-getstripe-yaml-pfl", "246-lfs-mirror-create")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from gridwright.commands import CommandOutput
 from gridwright.errors import environment_error
+from gridwright.filesystems.counters import Counts, traffic
 from gridwright.filesystems.health import Condition, Health
 from gridwright.filesystems.nfs.health import health
 from gridwright.filesystems.nfs.kind import KIND
 from gridwright.filesystems.nfs.model import NfsFileSystem
-from gridwright.filesystems.nfs.mountstats import MountStats, parse_mountstats, stats_of, traffic
+from gridwright.filesystems.nfs.mountstats import MountCounter, MountStats, parse_mountstats, stats_of
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "nfs"
 MIB = 2**20
@@ -72,27 +73,52 @@ def test_a_mount_that_is_well_has_nothing_to_say() -> None:
     assert [(each.name, each.up) for each in found.servers] == [("10.90.0.1", True)]
 
 
+def count(name: str, at_s: float, counter: MountCounter | None = None) -> Counts:
+    counter = counter or MountCounter(Client(), "/data")
+    return {"/data": counter.count(stats(f"mountstats-v4.2-{name}"), at_s)}
+
+
 def test_what_was_written_and_read_is_counted_to_the_byte() -> None:
-    idle, written, read = (stats(f"mountstats-v4.2-{name}") for name in ("idle", "written", "read"))
-    first = traffic(idle, written, seconds=0.8)
-    assert first is not None
-    assert (first.written_bytes, first.read_bytes, first.writes, first.seconds) == (100 * MIB, 0, 100, 0.8)
-    second = traffic(written, read)
-    assert second is not None
+    counter = MountCounter(Client(), "/data")
+    began = float(stats("mountstats-v4.2-idle").age_s or 0)
+    idle, written, read = (
+        count(name, began + at, counter) for name, at in (("idle", 0.4), ("written", 1.2), ("read", 2.2))
+    )
+    (first,) = traffic(idle, written)
+    assert (first.written_bytes, first.read_bytes, first.writes) == (100 * MIB, 0, 100)
+    assert first.seconds == pytest.approx(0.8)
+    (second,) = traffic(written, read)
     assert (second.written_bytes, second.read_bytes, second.reads) == (10 * MIB, 100 * MIB, 100)
-    assert (second.server, second.target, second.seconds) == ("10.90.0.1", "/data", 1.0)
+    assert (second.server, second.target) == ("10.90.0.1", "/data")
+    assert second.in_flight is not None and second.in_flight > 0
 
 
 def test_a_mount_that_was_made_anew_gives_no_figure() -> None:
-    assert traffic(stats("mountstats-v4.2-read"), stats("mountstats-v4.2-idle")) is None
-    same = stats("mountstats-v4.2-read")
-    assert traffic(same, same) is None
+    counter = MountCounter(Client(), "/data")
+    read = count("read", 100.0, counter)
+    assert traffic(read, count("idle", 101.0, counter)) == []
+    assert traffic(read, read) == []
+    # Even if it has moved more since than the one before had in all.
+    young = replace(stats("mountstats-v4.2-read"), age_s=1)
+    assert traffic(count("idle", 100.0, counter), {"/data": counter.count(young, 110.0)}) == []
+
+
+def test_the_counters_of_a_mount_are_read_again_and_again() -> None:
+    nfs = filesystem()
+    client = Client(mountstats=printed("mountstats-v4.2-idle"))
+    read = KIND.counters(nfs, client, "/data/grid")
+    assert client.asked == []
+    before = read()
+    client.mountstats = printed("mountstats-v4.2-written")
+    assert [each.written_bytes for each in traffic(before, read())] == [100 * MIB]
+    client.mounts = "/dev/vda / ext4 rw 0 0\n"
+    assert read() == {}
 
 
 def test_every_connection_of_a_mount_is_seen() -> None:
     assert [each.sends for each in stats("mountstats-v4.2-read").transports] == [134, 124]
     third = stats("mountstats-v3-read")
-    assert (third.version, len(third.transports), third.option_bytes("rsize")) == ("3", 1, MIB)
+    assert (third.version, len(third.transports), third.options["rsize"]) == ("3", 1, str(MIB))
     assert third.calls["COMMIT"].execute_s == pytest.approx(0.521)
     assert third.events["vfs_write_pages"] == 8
 

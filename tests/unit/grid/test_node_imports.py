@@ -11,9 +11,9 @@ import pytest
 PARTS = (
     "gridwright.doctor.facts.gather",
     "gridwright.doctor.probes.node",
-    "gridwright.iotest.node_worker",
-    "gridwright.workload.chore_job",
-    "gridwright.workload.launch_job",
+    "gridwright.iotest.node.worker",
+    "gridwright.workload.node_jobs.chore",
+    "gridwright.workload.node_jobs.launch",
 )
 """The programs that Gridwright starts on nodes."""
 BROUGHT_ALONG = {"gridwright", "psutil", "tenacity"}

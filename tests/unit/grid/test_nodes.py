@@ -11,7 +11,7 @@ from gridwright.cli.prove.iotest import IotestFlags, run_iotest
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.grid.grid import Grid
 from gridwright.grid.nodes import nodes_for_test, nodes_of_spec
-from gridwright.iotest.fleet import fleet_of
+from gridwright.iotest.coordinator.fleet import fleet_of
 from gridwright.schedulers.job import NodeState
 from gridwright.spec import parse_spec
 

@@ -9,9 +9,9 @@ import pytest
 from gridwright.iotest import figures
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.outcome import Outcome
-from gridwright.iotest.steady import SteadyResult
 from gridwright.messages import typed
-from gridwright.runs.records import PhaseRecord
+from gridwright.runs.iotest_events import PhaseBegun
+from gridwright.runs.phase_record import Op, PhaseRecord, Steady
 
 TARGET = LibraryTarget("data", "/data", "disk", 100e6, cores=4, nodes=2)
 METHOD = {
@@ -77,19 +77,17 @@ def outcome(*streams: dict[str, Any], **own: Any) -> Outcome:
     return typed(told | own, Outcome)
 
 
-def of(
-    op: str, measured: Outcome, *, memory: bool = False, steady: SteadyResult | None = None
-) -> PhaseRecord:
+def of(op: Op, measured: Outcome, *, memory: bool = False, steady: Steady | None = None) -> PhaseRecord:
     options = IotestOptions(seconds=5)
-    plan = figures.planned(options, streams=len(measured.streams), seed=7, file_bytes=4096)
-    record = {
-        "op": op,
-        "started": 1.0,
-        "asked": figures.asked(options, TARGET),
-        "used": figures.used(plan, measured),
-        "steady": None,
-    } | figures.phase_figures(op, measured, target=TARGET, memory_backed=memory, steady=steady)
-    return PhaseRecord.model_validate(record)
+    begun = PhaseBegun(
+        op=op,
+        started=1.0,
+        asked=figures.asked(options, 4),
+        used=figures.planned(options, streams=len(measured.streams), seed=7, file_bytes=4096),
+    )
+    return figures.phase_record(
+        begun, measured, cores=TARGET.total_cores, memory_backed=memory, steady=steady
+    )
 
 
 def test_rates_are_bytes_over_the_time_of_the_slowest_stream() -> None:
@@ -209,26 +207,37 @@ def test_metadata_is_counted_in_operations_not_in_bytes() -> None:
     assert phase.per_stream_bytes_per_s == []
 
 
+def a_steady(rate: float | None) -> Steady:
+    return Steady(
+        steady=rate is not None,
+        rule="rule",
+        peak_bytes_per_s=500e6,
+        peak_lasted_s=30.0,
+        steady_bytes_per_s=rate,
+        change_points_s=[30.0],
+    )
+
+
 def test_the_steady_rate_is_what_is_judged() -> None:
-    steady = SteadyResult(True, "rule", 500e6, 30.0, 200e6, [30.0])
+    steady = a_steady(200e6)
     phase = of("write", outcome(stream("write", 1_600_000_000, 4.0)), steady=steady)
     assert phase.rate_last_bytes_per_s == pytest.approx(400e6)
     assert phase.per_core_bytes_per_s == pytest.approx(200e6 / 8)
-    unsteady = SteadyResult(False, "rule", 500e6, 30.0, None, [])
+    unsteady = a_steady(None)
     phase = of("write", outcome(stream("write", 1_600_000_000, 4.0)), steady=unsteady)
     assert phase.per_core_bytes_per_s == pytest.approx(400e6 / 8)
 
 
 def test_asked_and_used_stand_side_by_side() -> None:
     options = IotestOptions(engine="direct", queue_depth=16, streams=3, size_bytes=1 << 20)
-    asked = figures.asked(options, TARGET)
-    assert (asked["engine"], asked["queue_depth"], asked["streams"]) == ("direct", 16, 3)
+    asked = figures.asked(options, 3)
+    assert (asked.engine, asked.queue_depth, asked.streams) == ("direct", 16, 3)
     refused = outcome(
         stream("write", 1 << 20, 1.0),
         method=METHOD | {"direct": True, "queue_depth": 16, "note": "io_uring is refused here: EPERM"},
     )
-    used = figures.used(figures.planned(options, streams=1, seed=1, file_bytes=1 << 20), refused)
-    assert used["note"] == "io_uring is refused here: EPERM"
-    assert used["io_uring"] is False
-    assert used["streams"] == 1
-    assert figures.asked(IotestOptions(), TARGET)["streams"] == 4
+    used = figures.used(figures.planned(options, streams=1, seed=1, file_bytes=1 << 20), refused.method)
+    assert used.note == "io_uring is refused here: EPERM"
+    assert used.io_uring is False
+    assert (used.direct, used.queue_depth, used.method) == (True, 16, "pread/pwrite")
+    assert (used.streams, used.seed, used.file_bytes) == (1, 1, 1 << 20)

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from gridwright.grid.nodes import GridNode
-from gridwright.iotest import coordinator
-from gridwright.iotest.coordinator import Coordinator, Fleet, Limits
+from gridwright.iotest.coordinator import coordinator
+from gridwright.iotest.coordinator.coordinator import Coordinator, Fleet, Limits
+from gridwright.runs.iotest_events import IotestEvent, NodesAwaited
 
 
 class NobodyComes:
@@ -28,7 +29,7 @@ class NobodyComes:
         return {}
 
     def waiting(self) -> dict[str, str]:
-        return {}
+        return {"node1": "its job 7 waits: Resources"}
 
     def stop(self) -> None:
         """Stop nothing."""
@@ -38,6 +39,8 @@ def test_silent_strangers_take_no_more_than_so_many_files_and_are_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coordinator, "_MOST_GREETING", 4)
+    monkeypatch.setattr(coordinator, "_TELL_S", 1.0)
+    told: list[IotestEvent] = []
     listener = socket.create_server(("127.0.0.1", 0), backlog=64)
     fleet = Fleet(
         [GridNode("node1")],
@@ -46,7 +49,7 @@ def test_silent_strangers_take_no_more_than_so_many_files_and_are_told_of(
         secrets=None,
         limits=Limits(gather_s=3.0, greet_s=1.0),
     )
-    test = Coordinator(fleet, threading.Event(), tmp_path, lambda _: None)
+    test = Coordinator(fleet, threading.Event(), tmp_path, told.append)
     greeted: list[int] = []
 
     async def look() -> None:
@@ -65,3 +68,5 @@ def test_silent_strangers_take_no_more_than_so_many_files_and_are_told_of(
         asyncio.run(gather())
     assert max(greeted) == 4
     assert (test.nodes["node1"].failure or "").endswith("a connection was refused: it was silent")
+    awaited = [each.text for each in told if isinstance(each, NodesAwaited)]
+    assert set(awaited) == {"waiting for node1 (its job 7 waits: Resources)"}

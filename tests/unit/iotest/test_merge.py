@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gridwright.iotest.coordinator.merge import Part, merged, moved_by, percentiles
 from gridwright.iotest.engine import Phase, PhasePlan, Sample, StreamPlan
-from gridwright.iotest.merge import Part, merged, moved_by, percentiles
 from gridwright.iotest.options import IotestOptions, NullVolume
 from gridwright.iotest.outcome import Method, OperationOutcome
 from gridwright.messages import typed
@@ -64,6 +64,7 @@ def test_latencies_are_merged_count_by_count(nodes: list[list[tuple[int, int]]])
         below = sum(value < at - 1e-6 for value in every)
         assert not_above >= quantile * len(every) - 1e-9
         assert below < quantile * len(every) + 1e-9
+    assert found.max is not None
     assert found.max * 1000 == pytest.approx(every[-1])
 
 

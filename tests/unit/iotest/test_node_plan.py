@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gridwright.iotest.coordinator.plan import NodePlans, NodeShare, ring, space_of, streams_of, target_of
 from gridwright.iotest.engine import StreamPlan
-from gridwright.iotest.node_plan import NodePlans, NodeShare, ring, space_of, streams_of, target_of
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.space import NotEnoughSpace, Room
 from gridwright.iotest.stream_plan import readable

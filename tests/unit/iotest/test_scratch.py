@@ -46,7 +46,7 @@ def test_it_is_fresh_private_and_marked(library: Path) -> None:
     assert one.directory != other.directory
     assert one.directory.parent == library
     assert one.directory.name.startswith(PREFIX)
-    assert one.directory.stat().st_mode & 0o777 == 0o700
+    assert one.directory.stat().st_mode & 0o777 == 0o711, "nobody else can list it"
     assert json.loads((one.directory / MARKER).read_text())["process"]["pid"] == os.getpid()
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from gridwright.iotest import stalls
 from gridwright.iotest.engine import Sample
 from gridwright.iotest.outcome import Outcome
-from gridwright.iotest.stalls import UNUSUAL, Stall, StallWatch, stall_finding, stalls_of
+from gridwright.iotest.stalls import UNUSUAL, StallWatch, stall_finding, stalls_of
+from gridwright.runs.phase_record import Stall
 from tests.unit.iotest.test_figures import LATENCY, outcome, stream
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gridwright.iotest.options import LibraryTarget
 from gridwright.iotest.sweep import counts, knee, summarise
+from gridwright.runs.phase_record import Sweep, SweepPoint
 
 TARGET = LibraryTarget("data", "/data", None, None, cores=4)
 
@@ -66,8 +67,4 @@ def test_the_knee_reaches_95_percent_and_none_before_it_does(rates: list[float])
 
 def test_rates_per_core_are_of_all_cores_however_many_streams() -> None:
     record = summarise("write", [(1, 100.0), (2, None)], TARGET)
-    assert record["points"] == [
-        {"streams": 1, "rate_bytes_per_s": 100.0, "per_core_bytes_per_s": 25.0},
-        {"streams": 2, "rate_bytes_per_s": None, "per_core_bytes_per_s": None},
-    ]
-    assert (record["knee_streams"], record["peak_bytes_per_s"]) == (1, 100.0)
+    assert record == Sweep("write", [SweepPoint(1, 100.0, 25.0), SweepPoint(2, None, None)], 1, 100.0)

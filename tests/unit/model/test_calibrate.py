@@ -8,7 +8,7 @@ import pytest
 
 from gridwright.catalog import load_catalog
 from gridwright.errors import GridwrightError
-from gridwright.model.calibrate import calibrated
+from gridwright.model.calibrate import calibrated, node_rates
 from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
 from gridwright.model.solver import Flow, solve
@@ -56,6 +56,17 @@ def test_measured_rates_are_predicted_for_the_same_node(tmp_path: Path) -> None:
     assert rates["work"]["read"].bytes_per_s == pytest.approx(300e6)
     assert prediction.cores == cores
     assert rates["data"]["write"].bound_by.source.startswith("run ")
+
+
+def test_one_lucky_repeat_is_not_predicted(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path, "repeated", command=["gridwright", "iotest"], what=["iotest"])
+    for number, per_core in enumerate((80e6, 82e6, 500e6), start=1):
+        take(run, {"event": "repeat", "number": number, "of": 3})
+        take(run, library_event())
+        take(run, result_event("write", per_core=per_core))
+    run.finish("complete")
+    (library,) = found.libraries if (found := load_run(run.path).iotest) else []
+    assert node_rates(library) == {"write": 2 * 82e6}
 
 
 def test_libraries_on_one_file_system_share_what_was_measured(tmp_path: Path) -> None:

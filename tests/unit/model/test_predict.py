@@ -247,7 +247,7 @@ def test_the_bill_has_every_part() -> None:
 
 
 def test_a_missing_price_is_a_finding_and_no_cost() -> None:
-    prediction = predicted(region="ap-southeast-1")
+    prediction = predicted(region="af-south-1")
     assert prediction.usd_per_hour is None
     assert "no-price" in {finding.name for finding in prediction.findings}
     assert prediction.met is True, "a price that is not known is no requirement missed"

@@ -202,7 +202,10 @@ def test_it_can_be_interrupted() -> None:
         time.sleep(1.0)
         long.send_signal(signal.SIGINT)
         told = time.monotonic()
-        output, errors = long.communicate(timeout=30)
+        try:
+            output, errors = long.communicate(timeout=30)
+        finally:
+            long.kill()
     assert time.monotonic() - told < 10
     assert output == b""
     assert b"KeyboardInterrupt" in errors

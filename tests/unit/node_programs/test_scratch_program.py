@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import configparser
 import json
 import re
 import subprocess
@@ -19,8 +17,13 @@ from gridwright.node_programs.scratch_program import PROGRAM, build_zipapp, unit
 from gridwright.setup.scratch_spec import array_name, scratch_configuration
 from gridwright.spec.load import parse_spec
 from tests.support.oldest_python import beyond_python_3_9
+from tests.support.one_file_program import (
+    OWN_MOUNT_NAME_SPACE,
+    complaints_of_systemd,
+    imports_beyond_python,
+    sections_of_unit,
+)
 from tests.support.scratch_world import World, disk
-from tests.support.skips import needs
 
 SOURCE = Path(__file__).parents[3] / "src" / "gridwright" / "node_programs" / "scratch"
 MODULES = sorted(SOURCE.glob("*.py"))
@@ -50,32 +53,18 @@ def test_python_3_9_has_all_that_it_uses(tmp_path: Path) -> None:
 
 
 def test_each_module_imports_the_standard_library_only() -> None:
-    for module in MODULES:
-        tree = ast.parse(module.read_text())
-        names = [
-            alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
-        ]
-        names += [str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-        for name in names:
-            ours = name.startswith("gridwright.node_programs.scratch.")
-            assert ours or name.split(".")[0] in sys.stdlib_module_names, f"{module}: {name}"
-        # Annotations are not evaluated; what is evaluated must be there in 3.9.
-        assert module.name == "__init__.py" or "from __future__ import annotations" in module.read_text()
+    beyond = {
+        module: imports_beyond_python(module, ("gridwright.node_programs.scratch.",)) for module in MODULES
+    }
+    assert {module: names for module, names in beyond.items() if names} == {}
 
 
 def test_the_modules_are_found() -> None:
     assert len(MODULES) > 12
 
 
-def unit() -> configparser.ConfigParser:
-    parsed = configparser.ConfigParser(strict=False, delimiters=("=",), interpolation=None)
-    parsed.optionxform = str  # type: ignore[assignment,method-assign]
-    parsed.read_string(unit_file())
-    return parsed
-
-
 def test_the_unit_starts_the_program_and_gives_it_time_for_two_arrays() -> None:
-    service = unit()["Service"]
+    service = sections_of_unit(unit_file())["Service"]
     assert service["ExecStart"].split()[:2] == ["/usr/bin/python3", str(PROGRAM)]
     found = re.fullmatch(r"(\d+)min", service["TimeoutStartSec"])
     assert found is not None
@@ -90,22 +79,11 @@ def test_the_unit_starts_the_program_and_gives_it_time_for_two_arrays() -> None:
 
 
 def test_the_unit_keeps_the_mount_name_space_of_the_machine() -> None:
-    """Each of these gives a service a name space of its own: nobody else would see what it mounts."""
-    own = {
-        "PrivateTmp", "PrivateDevices", "PrivateMounts", "ProtectSystem", "ProtectHome", "ReadWritePaths",
-        "ProtectKernelTunables", "ProtectKernelModules", "ProtectControlGroups", "TemporaryFileSystem",
-    }  # fmt: skip
-    assert not own & set(unit()["Service"])
+    assert not OWN_MOUNT_NAME_SPACE & set(sections_of_unit(unit_file())["Service"])
 
 
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
-    needs("systemd-analyze")
-    file = tmp_path / "gridwright-scratch.service"
-    file.write_text(unit_file().replace(f"/usr/bin/python3 {PROGRAM}", "/bin/true"))
-    done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", str(file)], capture_output=True, text=True, check=False
-    )
-    assert "gridwright-scratch" not in done.stderr, done.stderr
+    assert complaints_of_systemd(unit_file(), PROGRAM, tmp_path) == ""
 
 
 SPEC = """

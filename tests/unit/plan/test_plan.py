@@ -140,10 +140,11 @@ def test_the_impossible_is_answered_with_what_binds(
     ("sections", "says"),
     [
         ({"region": "us-esat-1"}, "us-esat-1"),
-        ({"provider": "local"}, "nothing to choose"),
+        ({"provider": "local"}, "provider local sells no nodes"),
+        ({"provider": "lab", "scheduler": {"type": "slurm"}}, "provider lab sells no nodes"),
         ({"requirements": {"families": {"forbid": ["m5nn"]}}}, "Did you mean m5n?"),
         ({"requirements": {"families": {"allow": ["m5n"], "forbid": ["m5n"]}}}, "allowed and forbidden"),
-        ({"region": "ap-southeast-1"}, "nearest region with prices is us-east-1"),
+        ({"region": "ap-suotheast-1"}, "ap-southeast-1"),
         ({"provider": "oci", "region": "us-east-1"}, "oci region"),
         ({"libraries": {name: {} for name in ("data", "work", "util")}}, "requires a rate"),
     ],
@@ -241,3 +242,36 @@ def test_every_candidate_meets_whatever_is_required(
         prediction = predict(grid_model(design_spec(candidate, needs), CATALOG))
         assert prediction.met is True, (candidate, prediction.findings)
         assert prediction.cores >= cores
+
+
+def test_a_plan_says_from_when_its_prices_are_and_what_it_left_out() -> None:
+    from gridwright.plan.document import plan_document
+    from gridwright.report.terminal.plan import plan_text
+
+    result = plan(spec(), CATALOG)
+    assert result.basis
+    assert result.basis.instances == ("2026-07", "2026-07")
+    assert "r9g.8xlarge" in result.without_price
+    assert all(CATALOG.instance_price(name, "us-east-1") is None for name in result.without_price)
+    assert not [name for name in result.without_price if CATALOG.instance(name).accelerators]
+    assert [finding.name for finding in result.findings] == ["old-prices"]
+    document = plan_document(result)
+    assert document["without_price"] == list(result.without_price)
+    assert document["prices"]["storage"][0] == "2024"
+    text = " ".join(plan_text(result).split())
+    assert f"left out, since no price is known: {len(result.without_price)} types that could be nodes" in text
+    assert "prices: instances 2026-07, storage 2024" in text
+
+
+def test_a_region_of_estimates_is_planned_and_says_so() -> None:
+    result = plan(spec(region="eu-west-1"), CATALOG)
+    assert result.designs
+    assert "estimated-prices" in [finding.name for finding in result.findings]
+
+
+def test_no_machine_gets_more_volumes_than_it_takes(found: list[Candidate]) -> None:
+    from gridwright.catalog.attachments import free_attachments
+
+    for one in found:
+        if one.volumes:
+            assert one.volumes.count <= (free_attachments(one.instance.name) or one.volumes.count)

@@ -18,8 +18,8 @@ from gridwright.model.seller import seller_of
 from gridwright.providers import provider_of
 from gridwright.providers.builtin import BUILT_IN
 from gridwright.providers.caller import Caller
+from gridwright.providers.machines import HostMachine
 from gridwright.providers.provider import Provider
-from gridwright.providers.rendering import render
 from gridwright.schedulers.machines import NodeHardware
 from gridwright.spec import GridSpec, init_text, parse_spec
 from gridwright.spec.fields import Update
@@ -215,7 +215,8 @@ def test_it_answers_what_the_model_asks(spec: GridSpec) -> None:
 
 
 def test_it_is_rendered_the_same_each_time(spec: GridSpec) -> None:
-    first, second = render(spec, MACHINE), render(spec, MACHINE)
+    host = HostMachine(MACHINE)
+    first, second = (provider_of(spec).render(spec, host, None) for _ in range(2))
     assert first.files == second.files
     assert {"README.md", "site.yml", "inventory.yml"} <= set(first.files)
     assert first.hosts.names()

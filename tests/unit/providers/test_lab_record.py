@@ -7,19 +7,26 @@ import stat
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from gridwright.cli.build.lab import chosen_lab
 from gridwright.errors import ExitStatus, GridwrightError
+from gridwright.kernel_files import boot_id
+from gridwright.providers.caller import Caller
 from gridwright.providers.lab import places, record
 from gridwright.providers.lab.cgroups import MemberGroups
 from gridwright.providers.lab.layout import layout_of
+from gridwright.providers.lab.owner import record_for
 from gridwright.providers.lab.processes import ProcessId, identify, kill
-from gridwright.providers.lab.record import LabRecord, NodeRecord, boot_id, locked, read, write
+from gridwright.providers.lab.provider import LAB
+from gridwright.providers.lab.record import LabRecord, NodeRecord, locked, read, write
 from gridwright.providers.lab.spec_copy import differences, digest, keep_copy
+from gridwright.providers.lab.up import up
+from gridwright.spec.load import load_spec
 from gridwright.spec.model import GridSpec
 from tests.unit.providers.lab_specs import spec
 
@@ -167,3 +174,73 @@ def test_what_differs_from_the_spec_of_a_lab_is_named_by_field() -> None:
     count, lab = differences(whole, other)
     assert count == "nodes.compute.count is 3 in the lab and 4 in the spec"
     assert lab.startswith('lab is null in the lab and {"network": "10.80.0.0/24"')
+
+
+GRID = """\
+name: one
+provider: lab
+nodes: {compute: {count: 1}}
+filesystems: {disk: {type: local, path: /mnt/a}}
+scheduler: {type: ssh}
+"""
+
+
+def spec_in(directory: Path, name: str = "grid.yaml") -> GridSpec:
+    directory.mkdir(exist_ok=True)
+    (directory / name).write_text(GRID)
+    return load_spec(directory / name)
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> GridSpec:
+    """A spec, with the record of a lab that was made from it."""
+    first = spec_in(tmp_path / "first")
+    write(made(first, spec_file=str(first.file)))
+    return first
+
+
+def test_a_lab_of_another_directory_s_spec_is_refused_by_all_that_would_use_it(
+    first: GridSpec, tmp_path: Path
+) -> None:
+    second = spec_in(tmp_path / "second")
+    uses: list[Callable[[], object]] = [
+        lambda: up(second, Caller()),
+        lambda: LAB.removal(second),
+        lambda: LAB.status(second),
+        lambda: LAB.head_node(second),
+        lambda: chosen_lab(second.file),
+    ]
+    for use in uses:
+        with pytest.raises(GridwrightError) as caught:
+            use()
+        (problem,) = caught.value.problems
+        assert problem.what.endswith(f"it was made from {first.file}")
+        assert problem.where == str(second.file)
+        assert str(problem.remedy).endswith(f"gridwright down {first.file}")
+    assert read("one") is not None
+
+
+def test_a_lab_stays_its_own_by_another_path_and_in_a_copy_beside_it(first: GridSpec, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "first")
+    for same in (first, spec_in(tmp_path / "link"), spec_in(tmp_path / "first", "copy.yaml")):
+        assert record_for(same) is not None
+
+
+@pytest.mark.parametrize("change", ["gone", "renamed"])
+def test_a_lab_whose_spec_went_or_names_another_one_is_not_lost(
+    change: str, first: GridSpec, tmp_path: Path
+) -> None:
+    second = spec_in(tmp_path / "second")
+    assert first.file is not None
+    first.file.write_text(GRID.replace("one", "two"))
+    if change == "gone":
+        first.file.unlink()
+    assert record_for(second) is not None
+
+
+def test_a_spec_that_cannot_be_read_still_has_its_lab(first: GridSpec, tmp_path: Path) -> None:
+    second = spec_in(tmp_path / "second")
+    assert first.file is not None
+    first.file.write_text("name: [")
+    with pytest.raises(GridwrightError):
+        record_for(second)

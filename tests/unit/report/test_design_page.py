@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -66,9 +67,20 @@ def test_a_prediction_says_first_whether_requirements_are_met(pages: dict[str, s
 
 def test_all_libraries_that_fall_short_are_named() -> None:
     prediction = sample_designs.fsx()
-    short = tuple(replace(each, met=False) for each in prediction.libraries[:2])
-    page = prediction_page(replace(prediction, libraries=(*short, prediction.libraries[2]), met=False))
+    short = tuple(replace(each, requires_bytes_per_s_per_core=1e12) for each in prediction.libraries[:2])
+    page = prediction_page(replace(prediction, libraries=(*short, prediction.libraries[2]), answer="no"))
     assert "data and work fall short, bound by fsx.throughput." in text(page)
+
+
+def test_what_is_met_by_less_than_its_margin_is_not_called_met() -> None:
+    prediction = sample_designs.fsx()
+    data = prediction.libraries[0]
+    rate = min(rates.bytes_per_s_per_core for rates in data.rates.values())
+    close = replace(data, requires_bytes_per_s_per_core=rate / 1.01)
+    page = text(prediction_page(replace(prediction, libraries=(close,), answer="within the margin")))
+    assert "Within the margin of error: neither met nor missed" in page
+    assert "Requirements met" not in page
+    assert "not exceeded on nine in ten of 3 published figures" in page
 
 
 def test_every_limit_and_cost_stands_on_the_page_with_its_source(pages: dict[str, str]) -> None:
@@ -103,6 +115,15 @@ def test_a_plan_has_readings_designs_neighbours_and_the_explanation(pages: dict[
         assert f"{rank}. {design.title}" in words
     assert pages["plan"].count('<figure class="chain"') == sum(
         len(chain_pictures(design.prediction)) for design in plan.designs[:DESIGNS_DRAWN]
+    )
+
+
+def test_the_head_of_a_plan_has_region_and_date_of_its_prices() -> None:
+    sold = dataclasses.replace(sample_designs.plan(), region="eu-central-1", prices_of="2026-02 to 2026-10")
+    words = text(plan_page(sold, {"title": "New grid", "customer": "Example Bank"}))
+    assert (
+        "plan New grid Customer Example Bank Grid demo Region eu-central-1 Prices of 2026-02 to 2026-10"
+        in words
     )
 
 

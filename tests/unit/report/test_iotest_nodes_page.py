@@ -8,19 +8,22 @@ from typing import Any
 
 import pytest
 
+from gridwright.messages import typed
 from gridwright.report import render_report
 from gridwright.report.iotest_nodes import MOST_NODES, facts_table, node_phases, nodes_chart, nodes_table
+from gridwright.report.marks import mark_of
 from gridwright.report.terminal.run import iotest_text
-from gridwright.report.verdict import judge, mark_of
+from gridwright.report.verdict import judge
 from gridwright.runs.judge import judge_library
-from gridwright.runs.records import IotestRecord, LibraryRecord, RecordedNode
+from gridwright.runs.phase_record import RecordedNode
+from gridwright.runs.records import IotestRecord, LibraryRecord
 from tests.fixtures.runs import built_runs
 
 NAMES = ["compute1", "compute2", "compute3"]
 
 
 def library(names: list[str] = NAMES, *, lost: bool = False) -> LibraryRecord:
-    return LibraryRecord.model_validate(built_runs.nodes_library(names, lost=lost))
+    return typed(built_runs.nodes_library(names, lost=lost), LibraryRecord)
 
 
 def bars(found: LibraryRecord) -> dict[str, dict[str, float | None]]:
@@ -72,7 +75,7 @@ def test_the_table_has_a_row_for_each_node_and_one_for_all() -> None:
 
 
 def test_one_node_alone_has_neither_chart_nor_table() -> None:
-    alone = LibraryRecord.model_validate(built_runs.missed_libraries()[0])
+    alone = typed(built_runs.missed_libraries()[0], LibraryRecord)
     assert node_phases(alone) == []
     assert nodes_chart(alone, "library-0") is None
     assert nodes_table(alone) is None
@@ -80,7 +83,7 @@ def test_one_node_alone_has_neither_chart_nor_table() -> None:
 
 
 def test_facts_of_nodes_are_told() -> None:
-    facts = [RecordedNode.model_validate(each) for each in built_runs.node_facts(NAMES)]
+    facts = [typed(each, RecordedNode) for each in built_runs.node_facts(NAMES)]
     table = facts_table(facts)
     assert table is not None
     assert rows(table)[0] == ["compute1", "compute1", "4", "32 GiB", "Linux 6.1.0", "0.1.0", "+0.7 ms"]

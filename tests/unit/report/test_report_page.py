@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import json
 import re
 from html.parser import HTMLParser
+from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 
 from gridwright.report import render_report
 from gridwright.report.figures import ABSENT
+from gridwright.runs.records import FindingRecord
 from tests.fixtures.runs import built_runs
 from tests.unit.report import workload_runs
 
@@ -96,10 +99,90 @@ def test_the_policy_names_exactly_the_scripts_of_the_page(pages: dict[str, str],
 @EVERY
 def test_plotly_is_inlined_once_and_only_where_a_chart_is(pages: dict[str, str], name: str) -> None:
     own = page(pages, name)
-    libraries = sum("plotly.js v" in text[:200] for text in own.inside["script"])
+    libraries = sum("* plotly.js (basic" in text[:200] for text in own.inside["script"])
     assert libraries == (1 if own.charts else 0)
     drawn = {attributes["id"] for attributes in own.of("div") if attributes.get("role") == "img"}
     assert drawn == {f"chart-{chart}" for chart in own.charts}
+
+
+@EVERY
+def test_a_report_can_be_sent_by_mail(pages: dict[str, str], name: str) -> None:
+    assert len(pages[name].encode()) < (1_900_000 if name == "workload-large" else 1_500_000)
+
+
+@EVERY
+def test_links_of_the_contents_lead_somewhere(pages: dict[str, str], name: str) -> None:
+    own = page(pages, name)
+    ids = {attributes.get("id") for _, attributes in own.elements}
+    links = [attributes["href"] or "" for attributes in own.of("a")]
+    assert len(links) > 4
+    assert {link[1:] for link in links} <= ids
+    headings = [attributes.get("id") for tag, attributes in own.elements if tag == "h2"]
+    assert [link[1:] for link in links if link != "#verdict"][: len(headings)] == headings
+
+
+RAW = re.compile(r"\d\.\d{4,}|\d[eE][-+]\d+|\b0\d\d\.[a-z]\w*\.\w+")
+"""A figure as a computer has it, and a code by which we keep a fact."""
+
+
+@EVERY
+def test_figures_are_for_people_and_codes_stay_inside(pages: dict[str, str], name: str) -> None:
+    own = page(pages, name)
+    labels = [attributes.get("aria-label") or "" for _, attributes in own.elements]
+    assert RAW.findall(" ".join([own.text, *labels])) == []
+    hovers = [
+        text for chart in own.charts.values() for each in chart["data"] for text in each.get("hovertext", ())
+    ]
+    assert RAW.findall(" ".join(hovers)) == []
+
+
+def test_a_raw_figure_of_a_device_is_rounded() -> None:
+    run = built_runs.missed_run()
+    assert run.iotest is not None
+    assert run.iotest.libraries[0].device is not None
+    run.iotest.libraries[0].device["clock_ghz"] = 2.4999999999999996
+    text = Page(render_report(run)).text
+    assert "2.50" in text
+    assert not RAW.search(text)
+
+
+def test_the_head_has_title_site_and_customer_of_the_spec() -> None:
+    run = built_runs.missed_run()
+    heading = {"title": "Proof of <the> grid", "site": "Hall 2", "customer": "Example Bank"}
+    named = dataclasses.replace(run, run=run.run.model_copy(update={"heading": heading}))
+    made = render_report(named)
+    assert "<title>Requirements missed – Proof of &lt;the&gt; grid</title>" in made  # noqa: RUF001
+    text = Page(made).text
+    assert text.index("Proof of <the> grid") < text.index("Customer Example Bank Site Hall 2")
+    assert text.index("Customer Example Bank") < text.rindex("Requirements missed")
+
+
+def test_the_banner_says_why_a_run_failed_and_what_to_do_next(pages: dict[str, str]) -> None:
+    def banner(name: str) -> str:
+        text = page(pages, name).text
+        return text[text.index("To the verdict") : text.index("Contents")]
+
+    failed = built_runs.RUNS["failed"]()
+    told = {
+        "name": "target-lost",
+        "text": "the disk went away while work was written.",
+        "remedy": "see its log",
+    }
+    lost = failed.run.model_copy(update={"findings": [FindingRecord(level="error", **told)]})
+    said = Page(render_report(dataclasses.replace(failed, run=lost))).text
+    assert "Reason: The disk went away while work was written. Next: See its log Contents" in said
+    assert "Next: Run it again: gridwright" in banner("failed")
+    assert "Next: Run it again: gridwright" in banner("interrupted")
+    assert "Next:" not in banner("met")
+
+
+def test_charts_are_held_against_the_schema_of_the_library_that_draws_them() -> None:
+    from plotly.offline import get_plotlyjs_version
+
+    bundle = files("gridwright.report").joinpath("plotly")
+    head = bundle.joinpath("plotly-basic.min.js").read_text(encoding="utf-8")[:300]
+    assert f"plotly.js (basic - minified) v{get_plotlyjs_version()}" in head
+    assert "MIT License" in bundle.joinpath("LICENSE").read_text(encoding="utf-8")
 
 
 @EVERY
@@ -165,11 +248,11 @@ def test_the_title_says_the_verdict(pages: dict[str, str], name: str, title: str
 def test_the_verdict_comes_first_and_the_rest_in_order(pages: dict[str, str]) -> None:
     text = page(pages, "missed").text
     order = [
-        "Requirements missed", "Libraries", "Throughput over time", "Rates in MB/s", "Mixed phase",
-        "Metadata operations", "Findings", "Environment", "Grid spec", "How the figures were obtained",
-        "Asked and used", "Repeat this run",
+        "Requirements missed", "Contents", "What to do:", "Measured against required", "Throughput over time",
+        "Rates in MB/s", "Mixed phase", "Metadata operations", "Hostname", "Grid spec", "First-done",
+        "Asked and used, where", "Copy",
     ]  # fmt: skip
-    places = [text.rindex(words) if words == "Libraries" else text.index(words) for words in order]
+    places = [text.rindex(words) if words == "First-done" else text.index(words) for words in order]
     assert places == sorted(places)
 
 

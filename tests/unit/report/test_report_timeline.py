@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gridwright.report.timeline import MAX_POINTS, extremes, timelines
+from gridwright.runs.samples import SampleRow
 
 
-def row(time: float, op: str = "write", node: str = "a", **own: object) -> dict[str, object]:
-    fixed = {"time": time, "node": node, "library": "data", "op": op, "interval_s": 1.0}
-    return {**fixed, "read_bytes": 0, "written_bytes": 100, **own}
+def row(time: float, op: str = "write", node: str = "a", **own: object) -> SampleRow:
+    fixed: dict[str, Any] = {"time": time, "node": node, "library": "data", "op": op, "interval_s": 1.0}
+    return SampleRow(**{**fixed, "read_bytes": 0, "written_bytes": 100, **own})
 
 
 def test_phases_are_cut_apart_in_order_of_time() -> None:
@@ -43,7 +46,7 @@ def test_what_the_device_moved_is_absent_where_no_sample_knows_it() -> None:
 
 
 def test_rows_without_a_time_or_a_library_are_left_out() -> None:
-    assert timelines([row(1, library=None), {"library": "data"}]) == {}
+    assert timelines([row(1, library=None), SampleRow(library="data")]) == {}
 
 
 def test_the_last_milliseconds_of_a_phase_are_no_rate_of_their_own() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from gridwright.messages import plain, typed
 from gridwright.report.verdict import Verdict, judge
-from gridwright.runs.judge import judge_library, judge_run
+from gridwright.runs.judge import judge_library, judge_run, repeated_figures
 from gridwright.runs.records import LibraryRecord
 from tests.fixtures.runs import built_runs
 
@@ -19,11 +21,10 @@ def verdict_of(name: str) -> Verdict:
 
 def judged(*libraries: dict[str, Any]) -> Verdict:
     """The verdict of a finished run, with `met` as the judge finds it."""
-    records = [LibraryRecord.model_validate(library) for library in libraries]
-    for record in records:
-        record.met = judge_library(record)
+    given = [typed(library, LibraryRecord) for library in libraries]
+    records = [replace(library, met=judge_library(library)) for library in given]
     met = judge_run(records)
-    iotest = built_runs.iotest_record([record.model_dump() for record in records], met)
+    iotest = built_runs.iotest_record(list(map(plain, records)), met)
     return judge(built_runs.run_record(met=met), iotest)
 
 
@@ -136,3 +137,53 @@ def test_another_check_that_failed_is_not_blamed_on_a_library() -> None:
     verdict = judge(built_runs.run_record(met=False), built_runs.iotest_record(libraries, True))
     assert verdict.kind == "missed"
     assert verdict.sentence.startswith("No library misses its requirement, but another check")
+
+
+def test_a_quick_look_is_no_green_banner_and_says_what_it_did_not_show() -> None:
+    phases = [built_runs.phase("write", 140), built_runs.phase("read", 140)]
+    iotest = built_runs.iotest_record([built_runs.library("data", 100, True, phases)], True)
+    run = built_runs.run_record(met=True)
+    assert judge(run, iotest).look == "met"
+    glance = run.model_copy(
+        update={"grade": "quick look", "not_shown": "Not shown: rates that last, of data."}
+    )
+    verdict = judge(glance, iotest)
+    assert (verdict.kind, verdict.look) == ("met", "glimpsed")
+    assert verdict.headline == "Quick look: requirements met"
+    assert verdict.not_shown == "Not shown: rates that last, of data."
+
+
+def test_what_repeats_cannot_tell_is_said_and_not_green() -> None:
+    rates = (99.0, 101.0, 107.0)
+    writes = [built_runs.phase("write", rate) | {"repeat": n} for n, rate in enumerate(rates, start=1)]
+    record = typed(built_runs.library("data", 100.0, None, writes), LibraryRecord)
+    found = judged(plain(replace(record, repeats=repeated_figures(record.phases))))
+    assert (found.kind, found.libraries[0].scores[0].mark) == ("unproven", "untold")
+    median = "data writes 101 MB/s per core in the median of 3 repeats against the 100 it requires"
+    assert found.sentence.startswith(median)
+    assert "so few repeats of so much spread cannot tell the write from that" in found.sentence
+
+
+def test_a_median_that_is_told_from_the_requirement_is_met_and_says_what_stayed_below() -> None:
+    rates = {"write": (99.0, 140.0, 141.0, 142.0, 143.0, 144.0, 145.0), "read": (150.0, 151.0, 152.0)}
+    phases = [
+        built_runs.phase(op, rate) | {"repeat": number}
+        for op, each in rates.items()
+        for number, rate in enumerate(each, start=1)
+    ]
+    record = typed(built_runs.library("data", 100.0, None, phases), LibraryRecord)
+    found = judged(plain(replace(record, repeats=repeated_figures(record.phases))))
+    assert found.kind == "met"
+    assert "(1 repeat stayed below)" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("hypervisor", "grade", "named"), [("kvm", "proof", True), ("kvm", None, False), (None, "proof", False)]
+)
+def test_a_guest_s_host_may_flatter_and_is_named(hypervisor: str | None, grade: Any, named: bool) -> None:
+    run = built_runs.run_record(met=True)
+    run = run.model_copy(
+        update={"grade": grade, "host": run.host.model_copy(update={"hypervisor": hypervisor})}
+    )
+    iotest = built_runs.iotest_record([built_runs.library("data", 100, True, two(140, 160))], True)
+    assert ("the host of this guest (kvm)" in judge(run, iotest).not_shown) is named

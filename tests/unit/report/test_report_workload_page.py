@@ -10,7 +10,7 @@ import pytest
 from gridwright.report import ReportInput, render_report
 from gridwright.report.figures import ABSENT
 from tests.fixtures.runs import built_runs
-from tests.support.records import launch_record, workload_record, workload_sample
+from tests.support.records import launch_record, workload_record, workload_row
 from tests.unit.report import workload_runs
 from tests.unit.report.test_report_page import Page
 
@@ -27,10 +27,9 @@ def pages() -> dict[str, Page]:
 def test_the_parts_stand_in_order(pages: dict[str, Page]) -> None:
     text = pages["workload-failing"].text
     order = [
-        "Requirements missed", "Mixed workload", "The cores waited for work", "Matrix mixed", "In all",
+        "Requirements missed", "Findings", "The cores waited for work", "Matrix mixed", "In all",
         "Published, for comparison", "CPU/real ratio of single launches", "Throughput of the libraries",
         "Launches at once and CPU", "Launches by stream", "Tests: means", "Failed launches", "All launches",
-        "Findings",
     ]  # fmt: skip
     places = [text.index(words) for words in order]
     assert places == sorted(places)
@@ -38,7 +37,7 @@ def test_the_parts_stand_in_order(pages: dict[str, Page]) -> None:
 
 def test_all_charts_of_a_workload_are_drawn(pages: dict[str, Page]) -> None:
     assert set(pages["workload"].charts) == {
-        "workload-ratios", "workload-rates", "workload-running", "workload-launches",
+        "workload-shares", "workload-ratios", "workload-rates", "workload-running", "workload-launches",
     }  # fmt: skip
 
 
@@ -69,9 +68,9 @@ def test_a_run_of_both_shows_both(pages: dict[str, Page]) -> None:
 def test_in_all_has_the_shape_of_the_published_tables(pages: dict[str, Page]) -> None:
     text = pages["workload-one"].text
     assert "This run 1 0.333 1.50 0.233 0.067 0.90 – 0.90 to 0.90 0.00 0.90" in text  # noqa: RUF001
-    assert "Lustre 000.res.lustre whole grid 101 1,493 192.6 1,094 434 0.95 0.354 2.79 1.02" in text
-    assert "local ext4, single SMP host 000.res.ext4 one host 101 1,481 92.42 1,750 275 1.15" in text
-    assert "003.res.3node each node 77 620 – 719 78 1.10 – – 1.29" in text  # noqa: RUF001
+    assert "Lustre whole grid 101 1,493 192.6 1,094 434 0.95 0.354 2.79 1.02" in text
+    assert "local ext4, single SMP host one host 101 1,481 92.42 1,750 275 1.15" in text
+    assert "3 nodes each node 77 620 – 719 78 1.10 – – 1.29" in text  # noqa: RUF001
     assert "003: Oracle Cloud with IBM Spectrum Scale, 2020" in text
 
 
@@ -111,8 +110,10 @@ def test_thousands_of_launches_stay_light_and_low(pages: dict[str, Page]) -> Non
     # No test's name is drawn; it stands in the hover only.
     assert "annotations" not in own.charts["workload-launches"]["layout"]
     folded = [name for name, _ in own.elements if name == "details"]
-    assert len(folded) == 1
-    assert "All launches 2000 rows" in own.text
+    assert len(folded) == 2
+    assert "Launches 500 rows" in own.text
+    listed = own.text[own.text.index("Launches 500 rows") :]
+    assert listed.count(" failed") >= int(own.text.split(" of 2,000 launches failed")[0].split()[-1])
 
 
 def test_axes_of_time_agree(pages: dict[str, Page]) -> None:
@@ -203,6 +204,6 @@ def test_findings_of_the_workload_are_shown_once() -> None:
 )
 def test_one_odd_launch_among_others_still_renders(own: dict[str, Any]) -> None:
     launches = [launch_record(1), launch_record(2, **own)]
-    page = page_of(workload_runs.report_of(workload_record(launches), [workload_sample(1)]))
+    page = page_of(workload_runs.report_of(workload_record(launches), [workload_row(1)]))
     assert "All launches" in page.text
     assert all(0 < chart["height"] < 700 for chart in page.charts.values())

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.report.timeline import MAX_POINTS, timelines
 from gridwright.report.workload.series import Series, Span, own_samples, series_of, span_of, tail_of
-from gridwright.runs.workload_record import LaunchRecord
-from tests.support.records import WORKLOAD_START, launch_record, workload_sample
+from gridwright.runs.launch_record import LaunchRecord
+from gridwright.runs.samples import SampleRow
+from tests.support.records import WORKLOAD_START, launch_record, workload_row
 
 
-def series(rows: list[dict[str, Any]], launches: list[LaunchRecord] | None = None) -> Series:
+def series(rows: list[SampleRow], launches: list[LaunchRecord] | None = None) -> Series:
     own = own_samples(rows)
     span = span_of(own, launches or [])
     assert span is not None
@@ -26,22 +25,22 @@ def launch(begin: float, end: float, stream: int = 1) -> LaunchRecord:
 
 
 def test_the_timelines_of_iotest_leave_the_workload_out() -> None:
-    assert timelines([workload_sample(1), workload_sample(2)]) == {}
+    assert timelines([workload_row(1), workload_row(2)]) == {}
 
 
 def test_samples_of_iotest_are_left_out() -> None:
-    assert own_samples([workload_sample(1, op="read"), workload_sample(2, time=None)]) == []
+    assert own_samples([workload_row(1, op="read"), workload_row(2, time=None)]) == []
 
 
 def test_a_rate_is_what_was_moved_in_a_second() -> None:
-    own = series([workload_sample(1), workload_sample(2, read_bytes=100_000_000)])
+    own = series([workload_row(1), workload_row(2, read_bytes=100_000_000)])
     assert own.libraries["work"]["read_bytes"] == pytest.approx((300e6, 100e6))
     assert own.libraries["work"]["device_read_bytes"] == (None, None)
 
 
 def test_rates_of_nodes_add_up_and_cpu_is_their_mean() -> None:
     rows = [
-        workload_sample(s, node=node, cpu_percent=cpu) for s in (1, 2) for node, cpu in (("a", 20), ("b", 60))
+        workload_row(s, node=node, cpu_percent=cpu) for s in (1, 2) for node, cpu in (("a", 20), ("b", 60))
     ]
     own = series(rows)
     assert own.libraries["work"]["read_bytes"] == pytest.approx((600e6, 600e6))
@@ -52,7 +51,7 @@ def test_rates_of_nodes_add_up_and_cpu_is_their_mean() -> None:
 
 def test_nodes_that_sample_at_their_own_moments_make_no_dips() -> None:
     rows = [
-        workload_sample(0, node=node, time=WORKLOAD_START + second + shift)
+        workload_row(0, node=node, time=WORKLOAD_START + second + shift)
         for node, shift in (("a", 0.0), ("b", 0.45))
         for second in range(1, 20)
     ]
@@ -62,15 +61,15 @@ def test_nodes_that_sample_at_their_own_moments_make_no_dips() -> None:
 
 def test_the_last_milliseconds_are_no_rate_of_their_own() -> None:
     rows = [
-        workload_sample(1),
-        workload_sample(2),
-        workload_sample(0, time=WORKLOAD_START + 2.01, interval_s=0.01),
+        workload_row(1),
+        workload_row(2),
+        workload_row(0, time=WORKLOAD_START + 2.01, interval_s=0.01),
     ]
     assert len(series(rows).running) == 2
 
 
 def test_a_long_workload_is_drawn_as_means() -> None:
-    own = series([workload_sample(second) for second in range(1, 2 * MAX_POINTS + 1)])
+    own = series([workload_row(second) for second in range(1, 2 * MAX_POINTS + 1)])
     assert own.span.bin_s == 2
     assert len(own.running) == len(own.span.middles) == MAX_POINTS
 

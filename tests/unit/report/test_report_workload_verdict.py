@@ -7,11 +7,15 @@ from typing import Any
 import pytest
 
 from gridwright.report.verdict import judge
+from gridwright.runs.workload_judge import JudgedRequirement
 from gridwright.runs.workload_record import WorkloadRecord
 from tests.fixtures.runs import built_runs
 from tests.support.records import launch_record, workload_record
 from tests.unit.report import workload_runs
 
+UNREQUIRED = (
+    "All 3 launches ended with right answers. No requirement on the workload; its CPU/real ratio was 0.900."
+)
 FAILED: dict[str, Any] = {"ok": False, "reason": "exit status 1."}
 
 
@@ -28,10 +32,22 @@ def iotest(met: bool | None, required: float | None = 100, rate: float = 140) ->
 @pytest.mark.parametrize(
     ("name", "kind", "sentence"),
     [
-        ("workload", "met", "All 101 launches ended with right answers."),
-        ("workload-one", "met", "The only launch ended with the right answer."),
+        (
+            "workload",
+            "unrequired",
+            "All 101 launches ended with right answers. No requirement on the workload",
+        ),
+        (
+            "workload-one",
+            "unrequired",
+            "The only launch ended with the right answer. No requirement on the workload",
+        ),
         ("workload-empty", "unproven", "No test was launched, so there is no workload to judge."),
-        ("workload-imported", "met", "All 21 launches ended without an error."),
+        (
+            "workload-imported",
+            "unrequired",
+            "All 21 launches ended without an error. No requirement on the workload",
+        ),
         (
             "workload-failing",
             "missed",
@@ -49,7 +65,8 @@ def iotest(met: bool | None, required: float | None = 100, rate: float = 140) ->
 def test_a_workload_alone(name: str, kind: str, sentence: str) -> None:
     run = workload_runs.RUNS[name]()
     verdict = judge(run.run, run.iotest, run.workload)
-    assert (verdict.kind, verdict.sentence) == (kind, sentence)
+    assert verdict.kind == kind
+    assert verdict.sentence.startswith(sentence)
 
 
 def test_the_first_failure_is_the_one_that_ended_first() -> None:
@@ -80,9 +97,9 @@ def test_both_met_reports_both() -> None:
     verdict = judge(built_runs.run_record(met=True), iotest(True), record())
     assert verdict.kind == "met"
     assert verdict.sentence == (
-        "data writes 140 and reads 140 MB/s per core against the 100 it requires. "
-        "All 3 launches ended with right answers."
+        f"data writes 140 and reads 140 MB/s per core against the 100 it requires. {UNREQUIRED}"
     )
+    assert verdict.headline == "Requirements of libraries met; no requirement on the workload"
 
 
 def test_a_missed_workload_does_not_blame_a_library() -> None:
@@ -99,7 +116,7 @@ def test_a_missed_library_leaves_the_workload_its_due() -> None:
     verdict = judge(built_runs.run_record(met=False), iotest(False, rate=90), record())
     assert verdict.kind == "missed"
     assert verdict.sentence.startswith("data writes 90.0 and reads 90.0 MB/s per core against the 100")
-    assert verdict.sentence.endswith("All 3 launches ended with right answers.")
+    assert verdict.sentence.endswith(UNREQUIRED)
 
 
 def test_a_library_that_is_not_proven_leaves_the_whole_unproven() -> None:
@@ -108,7 +125,7 @@ def test_a_library_that_is_not_proven_leaves_the_whole_unproven() -> None:
 
 def test_a_throughput_test_without_requirements_has_no_say() -> None:
     verdict = judge(built_runs.run_record(), iotest(None, required=None), record())
-    assert verdict.kind == "met"
+    assert verdict.kind == "unrequired"
     assert "there is nothing to judge. All 3 launches" in verdict.sentence
 
 
@@ -130,7 +147,49 @@ def test_an_interrupted_run_of_both_says_how_far_each_came() -> None:
 
 def test_a_test_that_found_no_library_is_not_spoken_of() -> None:
     nothing = built_runs.iotest_record([], None)
-    assert (
-        judge(built_runs.run_record(), nothing, record()).sentence
-        == "All 3 launches ended with right answers."
+    assert judge(built_runs.run_record(), nothing, record()).sentence == UNREQUIRED
+
+
+def needed(figure: str, met: bool | None, **own: Any) -> JudgedRequirement:
+    values: dict[str, Any] = {"figure": figure, "required": 0.9, "measured": 0.16, "met": met} | own
+    return JudgedRequirement(**values)
+
+
+def test_a_workload_that_waits_is_missed_though_its_answers_are_right() -> None:
+    waits = needed("bytes_per_s_per_core", False, of="data", required=100e6, measured=10e6, waited_share=0.84)
+    slow = record(met=False, requirements=[needed("ratio", False), waits])
+    verdict = judge(built_runs.run_record(met=False), iotest(True), slow)
+    assert verdict.kind == "missed"
+    assert verdict.sentence.endswith(
+        "All 3 launches ended with right answers. The CPU/real ratio was 0.160 where 0.900 is required. "
+        "Launches waited for data 84 % of their time, which delivered 10.0 MB/s per core and requires 100."
     )
+    alone = record(met=False, requirements=[waits])
+    assert judge(built_runs.run_record(met=False), None, alone).kind == "missed"
+
+
+def test_requirements_that_are_met_are_said_with_their_figures() -> None:
+    fast = record(
+        met=True,
+        requirements=[
+            needed("ratio", True, measured=0.95),
+            needed("real_s", True, required=7200, measured=60),
+        ],
+    )
+    verdict = judge(built_runs.run_record(met=True), None, fast)
+    assert (verdict.kind, verdict.headline) == ("met", "Requirements met")
+    assert (
+        "The CPU/real ratio was 0.950 where 0.900 is required. It took 1 min 0 s where at most"
+        in verdict.sentence
+    )
+
+
+def test_a_test_that_was_not_launched_leaves_its_requirement_open() -> None:
+    absent = record(met=None, requirements=[needed("ratio", None, of="regression", measured=None)])
+    verdict = judge(built_runs.run_record(), None, absent)
+    assert verdict.kind == "unproven"
+    assert "The CPU/real ratio of regression was not measured" in verdict.sentence
+
+
+def test_a_run_of_an_earlier_release_proves_nothing_of_the_workload() -> None:
+    assert judge(built_runs.run_record(met=True), None, record(met=True)).kind == "unrequired"

@@ -142,7 +142,7 @@ def test_libraries_of_which_the_same_is_said_are_explained_once(capsys: pytest.C
 def test_findings_come_with_their_remedies(capsys: pytest.CaptureFixture[str]) -> None:
     finding = Finding("warning", "no-price", "no price is known for [x]", "add the price")
     out = printed(replace(sample_designs.fsx(), findings=(finding,)), capsys)
-    assert "warning: no price is known for [x]" in out
+    assert "warning no-price: no price is known for [x]" in out
     assert "add the price" in out
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import random
 from typing import Any
 
 from gridwright.report import ReportInput
-from gridwright.runs.workload_record import LaunchRecord, WorkloadRecord
+from gridwright.runs.launch_record import LaunchRecord
+from gridwright.runs.samples import SampleRow
+from gridwright.runs.workload_record import WorkloadRecord
 from tests.fixtures.runs import built_runs
-from tests.support.records import WORKLOAD_START, launch_record, workload_record, workload_sample
+from tests.support.records import WORKLOAD_START, launch_record, workload_record, workload_row
 
 TESTS = (
     ("io_sort", "io", "work read", 0.62), ("io_merge", "io", "data read", 0.71),
@@ -23,6 +26,12 @@ DIAGNOSIS = (
     "work gave 1,140 MB/s where its device gave 1,210 in the throughput test."
 )
 COMMAND = "gridwright workload grid.yaml --matrix mixed --scale small --streams 16 --seed 7"
+
+
+def shares_of(bound: str, held: float) -> dict[str, float]:
+    """Where the time of a launch went that `bound` held for this part of it."""
+    others = [cause for cause in ("cpu", "core", "data read", "work write") if cause != bound]
+    return {bound: held, **dict.fromkeys(others, (1 - held) / len(others))}
 
 
 def launches(number: int, streams: int, seed: int = 5, failing: float = 0.0) -> list[LaunchRecord]:
@@ -40,7 +49,8 @@ def launches(number: int, streams: int, seed: int = 5, failing: float = 0.0) -> 
             launch_record(
                 i + 1, name, **{"class": class_}, stream=stream + 1, started=free[stream],
                 ended=free[stream] + real, real_s=real, user_s=busy * 0.8, system_s=busy * 0.2,
-                bound_by=bound, bound_share=dice.uniform(0.3, 0.8), ok=ok, exit_status=0 if ok else 1,
+                bound_by=bound, bound_share=(held := dice.uniform(0.4, 0.8)), shares=shares_of(bound, held),
+                ok=ok, exit_status=0 if ok else 1,
                 reason=None if ok else "the answer is wrong: 1,204,112 rows where 1,204,113 are right.",
                 log=None if ok else f"logs/{i + 1:04d}-{name}.log",
             )
@@ -49,7 +59,7 @@ def launches(number: int, streams: int, seed: int = 5, failing: float = 0.0) -> 
     return made
 
 
-def samples(record: WorkloadRecord, nodes: int = 1) -> list[dict[str, Any]]:
+def samples(record: WorkloadRecord, nodes: int = 1) -> list[SampleRow]:
     """A row per node, second and library, until the last launch has ended."""
     dice = random.Random(3)  # noqa: S311 - noise in a picture
     ends = [launch.ended or 0.0 for launch in record.launches]
@@ -64,7 +74,7 @@ def samples(record: WorkloadRecord, nodes: int = 1) -> list[dict[str, Any]]:
                 read = int(scale * running * dice.uniform(0.3, 1.2) * (0.2 if second % 60 < 12 else 1))
                 written = int(scale * 0.5 * running * dice.uniform(0.2, 1.1)) if library != "data" else 0
                 rows.append(
-                    workload_sample(
+                    workload_row(
                         second, library, f"grid-{node + 1:02d}", time=now + dice.uniform(-0.01, 0.01),
                         read_bytes=read, written_bytes=written, cpu_percent=cpu, launches_running=running,
                         device_read_bytes=int(read * 0.6) if library != "data" else None,
@@ -74,7 +84,7 @@ def samples(record: WorkloadRecord, nodes: int = 1) -> list[dict[str, Any]]:
     return rows
 
 
-def report_of(record: WorkloadRecord, rows: list[dict[str, Any]] | None = None, **own: Any) -> ReportInput:
+def report_of(record: WorkloadRecord, rows: list[SampleRow] | None = None, **own: Any) -> ReportInput:
     """The report of a run of a workload alone."""
     status = own.pop("status", record.status)
     met = own.pop("met", record.met if status == "complete" else None)
@@ -155,10 +165,10 @@ def imported_run() -> ReportInput:
 def absent_run() -> ReportInput:
     """Nothing that may be null is known."""
     fields: dict[str, Any] = dict.fromkeys(
-        name for name, field in LaunchRecord.model_fields.items() if field.default is None
+        field.name for field in dataclasses.fields(LaunchRecord) if field.default is None
     )
     record = workload_record([launch_record(i + 1, **fields) for i in range(3)], matrix=None, scale=None)
-    return report_of(record, [workload_sample(1, read_bytes=None, written_bytes=None, cpu_percent=None)])
+    return report_of(record, [workload_row(1, read_bytes=None, written_bytes=None, cpu_percent=None)])
 
 
 def hostile_run() -> ReportInput:
@@ -175,7 +185,7 @@ def hostile_run() -> ReportInput:
         made, matrix=evil, scale=evil, data={evil: evil}, summary={"diagnosis": evil},
         findings=[{"level": "error", "name": evil, "text": evil, "remedy": evil}],
     )  # fmt: skip
-    return report_of(record, [workload_sample(second, evil, evil) for second in range(1, 20)])
+    return report_of(record, [workload_row(second, evil, evil) for second in range(1, 20)])
 
 
 RUNS = {

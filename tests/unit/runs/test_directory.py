@@ -52,7 +52,7 @@ def test_a_finished_run_is_loaded_as_it_was_measured(tmp_path: Path) -> None:
     assert loaded.iotest is not None
     assert [phase.op for phase in loaded.iotest.libraries[0].phases] == ["write", "read"]
     assert len(loaded.samples) == 10
-    assert {row["node"] for row in loaded.samples} == {loaded.run.host.hostname}
+    assert {row.node for row in loaded.samples} == {loaded.run.host.hostname}
     assert not (path / JOURNAL_FILE).exists()
 
 

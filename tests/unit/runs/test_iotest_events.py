@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gridwright.errors import ExitStatus, Finding, Problem
-from gridwright.messages import MessageError
+from gridwright.messages import MessageError, plain
 from gridwright.runs.events import is_silenced
 from gridwright.runs.iotest_events import (
     IOTEST_EVENTS,
@@ -21,31 +21,34 @@ from gridwright.runs.iotest_events import (
     RemovalBegun,
     SampleTaken,
 )
-from tests.support.records import library_event, phase_event, phase_fields, result_event, sample_event
+from gridwright.runs.phase_record import RecordedNode
+from tests.support.records import USED, library_event, phase_event, phase_record, result_event, sample_event
 
 FINDING = Finding("warning", "slow", "it is slow", "make it fast")
-LINES = [
-    {"event": "nodes", "nodes": [{"node": "n1", "cores": 2, "of tomorrow": 1}]},
-    library_event(),
-    library_event() | {"all_cores": 6},
-    {"event": "device", "device": {"mount_point": "/srv"}},
-    {"event": "scratch", "path": "/srv/.scratch"},
-    phase_event("write") | {"limit_s": 1.0, "limit_bytes": None},
-    sample_event("write", 1, written=5),
-    sample_event("write", 1, written=5) | {"node": "n1"},
-    result_event("write"),
-    {"event": "sweep", "op": "read", "points": [], "knee_streams": None, "peak_bytes_per_s": None},
-    {"event": "removing"},
-    {"event": "finding", "level": "info", "name": "x", "text": "y", "remedy": "z"},
-    {"event": "problem", "what": "x", "where": None, "field": None, "remedy": "z", "source": None},
-    {"event": "done", "status": "failed", "exit": 3},
-]
 
 
 def known(line: dict[str, Any]) -> IotestEvent:
     event = IOTEST_EVENTS.read(line)
     assert event is not None
     return event
+
+
+LINES = [
+    {"event": "nodes", "nodes": [plain(RecordedNode(node="n1", cores=2)) | {"of tomorrow": 1}]},
+    library_event(),
+    library_event() | {"all_cores": 6},
+    {"event": "device", "device": {"mount_point": "/srv"}},
+    {"event": "scratch", "path": "/srv/.scratch"},
+    plain(known(phase_event("write"))) | {"event": "phase", "limit_s": 1.0},
+    sample_event("write", 1, written=5),
+    sample_event("write", 1, written=5) | {"node": "n1"},
+    {"event": "result", "phase": plain(phase_record("write")) | {"of tomorrow": 1}},
+    {"event": "sweep", "op": "read", "points": [], "knee_streams": None, "peak_bytes_per_s": None},
+    {"event": "removing"},
+    {"event": "finding", "level": "info", "name": "x", "text": "y", "remedy": "z"},
+    {"event": "problem", "what": "x", "where": None, "field": None, "remedy": "z", "source": None},
+    {"event": "done", "status": "failed", "exit": 3},
+]
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line["event"])
@@ -92,10 +95,11 @@ def test_a_sample_of_an_earlier_release_may_lack_what_was_not_measured() -> None
 
 
 def test_a_result_has_the_record_of_its_phase() -> None:
-    event = PhaseDone(phase=phase_fields("read", per_core=50e6))
-    assert event.record().per_core_bytes_per_s == 50e6
-    with pytest.raises(ValueError, match="op"):
-        PhaseDone(phase={}).record()
+    event = known(result_event("read", per_core=50e6))
+    assert isinstance(event, PhaseDone)
+    assert event.phase.per_core_bytes_per_s == 50e6
+    with pytest.raises(MessageError, match=r"phase.used.direct: 1 is not true or false"):
+        known(result_event("read", used=USED | {"direct": 1}))
 
 
 def test_only_findings_that_are_no_errors_are_silenced() -> None:

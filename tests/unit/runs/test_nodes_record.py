@@ -9,11 +9,12 @@ import pytest
 
 from gridwright.runs.directory import load_run
 from gridwright.runs.judge import judge_library
-from gridwright.runs.records import IotestRecord, PhaseRecord
+from gridwright.runs.records import IotestRecord
 from tests.support.records import (
     library_event,
     library_record,
     measured_run,
+    phase_event,
     phase_fields,
     phase_record,
     take,
@@ -74,15 +75,15 @@ def test_nodes_come_back_as_they_were_written(tmp_path: Path) -> None:
 
 def test_a_sample_is_of_the_node_it_names_or_of_the_run(tmp_path: Path) -> None:
     run = measured_run(tmp_path)
-    take(run, {"event": "phase", "op": "read", "started": 1.0, "asked": {}, "used": {}})
+    take(run, phase_event("read"))
     sample = {"event": "sample", "op": "read", "time": 2.0, "elapsed_s": 1.0, "interval_s": 1.0}
     moved = {"read_bytes": 5, "written_bytes": 0, "operations": 0}
     take(run, sample | moved | {"node": "n7"})
     take(run, {"event": "result", "phase": phase_fields("read")})
     run.finish("complete")
-    named = {row["node"] for row in load_run(run.path).samples}
+    named = {row.node for row in load_run(run.path).samples}
     assert named == {run.record.host.hostname, "n7"}
 
 
 def test_a_phase_of_one_node_has_no_failed_ones() -> None:
-    assert PhaseRecord.model_validate(phase_fields("write")).failed_nodes == []
+    assert phase_record("write").failed_nodes == []

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
 from gridwright.runs.host import host_facts
+from gridwright.runs.launch_record import LaunchRecord
 from gridwright.runs.profile_record import profiles_of
 from gridwright.runs.profiles import Profiles, load_profiles, parse_profiles, save_profiles
 from gridwright.runs.records import RunRecord
-from gridwright.runs.workload_record import LaunchRecord
 from tests.support.moved import moved_bytes
 from tests.support.records import launch_record, workload_record
 
@@ -80,7 +80,7 @@ def test_a_run_with_several_streams_is_warned_of() -> None:
 @pytest.mark.parametrize(
     ("launches", "why"),
     [
-        ([launch_record(1, "sort")], "a SAS log does not tell them"),
+        ([launch_record(1, "sort")], "it is a run of an older release"),
         ([launch(1, "sort", phase(1.0, 1.0), ok=False, reason="no")], "no launch ran to its end"),
         ([], "no launch ran to its end"),
     ],

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from gridwright.errors import ExitStatus, Problem
-from gridwright.messages import MessageError, encode
+from gridwright.messages import MessageError, encode, plain
 from gridwright.runs.workload_events import WORKLOAD_EVENTS, DataFailed, LaunchEnded, WorkloadEvent
 from tests.support.records import launch_record, workload_sample
 
 BEGUN = {"event": "workload", "matrix": "own", "scale": "tiny", "seed": 1, "streams": 2, "launches": 4}
-LAUNCH: dict[str, Any] = {"event": "launch", "launch": launch_record(1, "sort").model_dump(by_alias=True)}
+LAUNCH: dict[str, Any] = {"event": "launch", "launch": plain(launch_record(1, "sort"))}
 STARTED = {"event": "launch-started", "time": 1.0, "number": 1, "label": "sort", "stream": 1}
 LINES: list[dict[str, Any]] = [
     BEGUN,
@@ -66,9 +66,9 @@ def test_what_is_no_event_of_its_kind_is_refused(line: dict[str, Any]) -> None:
 
 
 def test_a_launch_has_its_record() -> None:
-    assert LaunchEnded(launch=LAUNCH["launch"]).record() == launch_record(1, "sort")
-    with pytest.raises(ValueError, match="number"):
-        LaunchEnded(launch={}).record()
+    assert known(LAUNCH) == LaunchEnded(launch=launch_record(1, "sort"))
+    with pytest.raises(MessageError, match=r"launch.bound_by: 'magic' is none of 'cpu'"):
+        known(LAUNCH | {"launch": LAUNCH["launch"] | {"bound_by": "magic"}})
 
 
 def test_what_is_wrong_with_the_data_keeps_its_exit_status_on_the_way_to_the_agent() -> None:
@@ -77,5 +77,5 @@ def test_what_is_wrong_with_the_data_keeps_its_exit_status_on_the_way_to_the_age
 
 
 def test_a_node_needs_no_pydantic_to_tell() -> None:
-    program = "import sys, gridwright.workload.launch_job; sys.exit('pydantic' in sys.modules)"
+    program = "import sys, gridwright.workload.node_jobs.launch; sys.exit('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], timeout=30, check=False).returncode == 0

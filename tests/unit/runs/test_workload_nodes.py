@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from gridwright.runs.launch_record import LaunchRecord
 from gridwright.runs.workload_events import WorkloadBegun, WorkloadSample
 from gridwright.runs.workload_nodes import between_launches, queued, summarize_nodes
-from gridwright.runs.workload_record import LaunchRecord
 from gridwright.runs.workload_reducer import WorkloadReducer, summarize
-from tests.support.records import WORKLOAD_START, launch_record, workload_sample
+from tests.support.records import WORKLOAD_START, launch_record, workload_row
 
 
 def job(number: int, stream: int, begin: float, end: float, node: str, **own: Any) -> LaunchRecord:
@@ -40,8 +41,8 @@ def four() -> list[LaunchRecord]:
 
 
 def test_each_node_has_its_sums() -> None:
-    samples: list[dict[str, Any]] = [
-        workload_sample(second, library, node, cpu_percent=cpu)
+    samples = [
+        workload_row(second, library, node, cpu_percent=cpu)
         for second, node, cpu in ((1, "compute10", 40.0), (2, "compute10", 60.0), (1, "compute2", 90.0))
         for library in ("data", "work", "util")
     ]
@@ -59,8 +60,7 @@ def test_each_node_has_its_sums() -> None:
 
 
 def test_a_workload_on_one_node_has_one() -> None:
-    samples: list[dict[str, Any]] = [workload_sample(1, cpu_percent=30.0)]
-    del samples[0]["node"]
+    samples = [replace(workload_row(1, cpu_percent=30.0), node=None)]
     (node,) = summarize_nodes([launch_record(1, node="here")], samples)
     assert (node.node, node.launches, node.cpu_percent_mean) == ("here", 1, 30.0)
 
@@ -85,7 +85,7 @@ def test_the_tail_of_a_grid_begins_when_a_stream_ends_wherever_it_ran() -> None:
 
 def test_rates_of_nodes_add_up_in_the_diagnosis() -> None:
     samples = [
-        workload_sample(second, "data", node, read_bytes=5_000_000, written_bytes=0, interval_s=1.0)
+        workload_row(second, "data", node, read_bytes=5_000_000, written_bytes=0, interval_s=1.0)
         for second in (1, 2)
         for node in ("a", "b")
     ]
@@ -100,5 +100,5 @@ def test_samples_of_events_keep_their_node() -> None:
     for node in ("compute1", None):
         figures: dict[str, Any] = {"elapsed_s": 1.0, "interval_s": 1.0, "read_bytes": 0, "written_bytes": 0}
         reducer.take(WorkloadSample(time=1.0, library="data", node=node, **figures))
-    assert reducer.samples[0]["node"] == "compute1"
-    assert reducer.samples[1]["node"] is None, "the run's own node stands in for it"
+    assert reducer.samples[0].node == "compute1"
+    assert reducer.samples[1].node is None, "the run's own node stands in for it"

@@ -18,7 +18,7 @@ from gridwright.schedulers.kind import SchedulerKind
 from gridwright.schedulers.machines import GridMachines, NodeHardware
 from gridwright.schedulers.scheduler import Scheduler
 from gridwright.schedulers.state_directory import state_directory
-from gridwright.spec import SCHEDULERS, GridSpec, json_schema, parse_spec
+from gridwright.spec import SCHEDULERS, GridSpec, json_schema, load_spec, parse_spec
 from gridwright.spec.scheduler import SchedulerSection
 from tests.support.source_names import IMPORTS, MODULES, STRINGS, imported_in
 
@@ -195,3 +195,22 @@ def test_a_comparison_would_be_found() -> None:
         assert list(names_compared(ast.parse(text), "slurm")) == [1], text
     assert list(names_compared(ast.parse('match scheduler.type:\n case "slurm": pass'), "slurm")) == [1]
     assert list(names_compared(ast.parse('filesystem.type == "local"'), "local")) == []
+
+
+def test_grids_of_one_name_in_two_directories_have_a_queue_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "grid.yaml").write_text(
+            "name: demo\nfilesystems:\n  disk: {type: local, path: ./disk}\n"
+        )
+    (tmp_path / "by-another-path").symlink_to("a")
+    first, second, again = (
+        state_directory(load_spec(tmp_path / name / "grid.yaml")) for name in ("a", "b", "by-another-path")
+    )
+    assert first != second
+    assert first == again
+    assert first.parent == tmp_path / "state" / "gridwright"
+    assert first.name.startswith("demo-")

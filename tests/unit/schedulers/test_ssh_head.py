@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import psutil
 import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError
+from gridwright.schedulers import ssh_connection
 from gridwright.schedulers.ssh_head import SshHead
+from gridwright.schedulers.ssh_words import why_no_ssh
 
 SSH = """\
 #!{python}
@@ -52,12 +56,15 @@ def test_a_command_reaches_the_head_node_word_for_word_through_the_login_node(ss
     answer = head.run(["printf", "%s|", "a b", "$(reboot);'\""], stdin=b"")
     assert (answer.status, answer.stdout) == (0, b"a b|$(reboot);'\"|")
     opening, asked = called(ssh)
-    assert opening[-2:] == ["198.51.100.7", "true"], "the shared connection comes first"
+    assert opening[-2] == "198.51.100.7", "the shared connection comes first"
+    assert "-oControlMaster=yes" in opening
     assert asked[-3:-1] == ["--", "10.0.0.9"]
     assert {"-oBatchMode=yes", "-oUser=admin"} <= set(asked)
     (proxy,) = [word.removeprefix("-oProxyCommand=") for word in asked if word.startswith("-oProxyCommand=")]
     assert shlex.split(proxy)[-2:] == ["--", "198.51.100.7"]
-    assert {"-oBatchMode=yes", "-oControlMaster=auto", "[%h]:%p"} <= set(shlex.split(proxy))
+    assert {"-oBatchMode=yes", "[%h]:%p"} <= set(shlex.split(proxy))
+    (shared,) = [word for word in opening if word.startswith("-oControlPath=")]
+    assert {"-oControlMaster=no", shared} <= set(shlex.split(proxy)), "one that is there is taken"
 
 
 def test_of_an_environment_only_what_changes_words_goes_to_another_machine(ssh: Path) -> None:
@@ -91,32 +98,109 @@ def test_a_login_node_that_is_out_of_reach_is_said_once_with_its_name(ssh: Path)
         assert "ssh admin@198.51.100.7" in (raised.value.problems[0].remedy or "")
 
 
-def test_keys_of_machines_that_have_the_same_name_in_every_grid_are_learnt_for_one_command(ssh: Path) -> None:
-    head = SshHead("controller", "controller", through="198.51.100.7")
-    head.run(["true"])
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [("exit 7", "it runs no command (exit status 7)"), ("sleep 60", "no answer within 0 s")],
+)
+def test_a_machine_that_lets_nobody_run_a_command_is_told(
+    ssh: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
+) -> None:
+    (ssh / "bin" / "ssh").write_text(f"#!/bin/sh\necho Welcome\n{script}\n")
+    monkeypatch.setattr(ssh_connection, "OPEN_S", 0.4)
+    with pytest.raises(GridwrightError, match=re.escape(f"ssh does not reach b: {why}")):
+        SshHead("a", "a", through="b").run(["true"])
+
+
+def host_keys(words: list[str]) -> str:
+    (own,) = [word for word in words if word.startswith("-oUserKnownHostsFile=")]
+    return own.partition("=")[2]
+
+
+def test_keys_of_machines_are_kept_for_each_grid(ssh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(ssh / "state"))
+    first, second = (
+        SshHead("controller", "controller", through="198.51.100.7", keys=keys) for keys in ("one-1", "two-2")
+    )
+    first.run(["true"])
     opening, asked = called(ssh)
-    (own,) = [word for word in asked if word.startswith("-oUserKnownHostsFile=")]
-    assert own in head.ssh(["--", "compute1", "hostname"])
-    assert "gridwright-ssh-" in own
+    own = host_keys(asked)
+    assert own == host_keys(first.ssh(["--", "compute1", "hostname"])) != host_keys(second.ssh([]))
+    assert own == str(ssh / "state/gridwright/host-keys/one-1")
+    assert Path(own).parent.stat().st_mode & 0o777 == 0o700
     (proxy,) = [word for word in asked if word.startswith("-oProxyCommand=")]
-    assert "UserKnownHostsFile" not in proxy + " ".join(opening), "that of the login node is kept"
+    assert "UserKnownHostsFile" not in proxy + " ".join(opening), "that of the login node is the user's own"
 
 
+def test_keys_are_learnt_for_one_command_where_none_can_be_kept(
+    ssh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (ssh / "state").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(ssh / "state"))
+    assert "gridwright-ssh-" in host_keys(SshHead("a", "a", through="b", keys="one").ssh([]))
+    assert "gridwright-ssh-" in host_keys(SshHead("a", "a", through="b").ssh([]))
+
+
+def test_a_changed_host_key_is_no_riddle() -> None:
+    said = """\
+@@@@@@@@@@@@@@@@@@@@@@@
+@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @
+Offending ED25519 key in /home/ann/.local/state/gridwright/host-keys/demo-1:3
+Host key for compute1 has changed and you have requested strict checking.
+Host key verification failed.
+"""
+    why = why_no_ssh(said)
+    assert why.endswith(
+        "if it was replaced, remove line 3 of /home/ann/.local/state/gridwright/host-keys/demo-1"
+    )
+    assert why_no_ssh("Warning: slow\nssh: connect to host a port 22: No route to host\n").endswith("to host")
+    assert why_no_ssh("") == ""
+
+
+def test_a_shared_connection_that_has_ended_is_opened_again(ssh: Path) -> None:
+    others = psutil.Process().children()
+    head = SshHead("controller", "198.51.100.7")
+    for _ in range(2):
+        head.run(["true"])
+    assert [words[-1] == "true" for words in called(ssh)] == [False, True, True]
+    (keeper,) = [each for each in psutil.Process().children() if each not in others]
+    keeper.kill()
+    psutil.wait_procs([keeper], timeout=10)
+    head.run(["true"])
+    assert [words[-1] == "true" for words in called(ssh)] == [False, True, True, False, True]
+
+
+PROGRAM = """\
+import sys
+from gridwright.schedulers.ssh_head import SshHead
+print(*SshHead("a", "b").ssh([]), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("end", ["end", "kill"])
 @pytest.mark.parametrize("long", [False, True])
-def test_nothing_is_left_of_the_shared_connection(ssh: Path, long: bool) -> None:
-    program = "from gridwright.schedulers.ssh_head import SshHead; print(*SshHead('a', 'b').ssh([]))"
-    with tempfile.TemporaryDirectory(dir="/tmp", prefix="x" * (60 if long else 1)) as temporary:
-        done = subprocess.run(
-            [sys.executable, "-c", program],
+def test_nothing_is_left_of_the_shared_connection(ssh: Path, long: bool, end: str) -> None:
+    with (
+        tempfile.TemporaryDirectory(dir="/tmp", prefix="x" * (60 if long else 1)) as temporary,
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM],
             env=os.environ | {"TMPDIR": temporary},
-            capture_output=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             text=True,
-            timeout=60,
-            check=True,
-        )
-    (path,) = [word for word in done.stdout.split() if word.startswith("-oControlPath=")]
+        ) as process,
+    ):
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        (keeper,) = psutil.Process(process.pid).children()
+        if end == "kill":
+            process.kill()
+        process.communicate(timeout=20)
+        gone, _ = psutil.wait_procs([keeper], timeout=20)
+        assert gone == [keeper], "what is shared ends with the command, even if that is killed"
+    (path,) = [word for word in said.split() if word.startswith("-oControlPath=")]
     socket = Path(path.partition("=")[2])
     assert len(str(socket)) + 17 <= 107, "ssh takes no longer one"
     assert (temporary in path) is not long
-    assert not socket.parent.exists()
-    assert called(ssh)[-1][-3:] == ["exit", "--", "b"]
+    if end == "end":
+        assert not socket.parent.exists()

@@ -196,9 +196,9 @@ def test_a_disk_is_not_asked_for_more_than_it_can(most: str, told: bool) -> None
 def test_parameters_of_lustre_count_where_they_are_too_small() -> None:
     rows = [row(kind="lustre-client", key="osc.*.max_dirty_mb", wanted=256, compare="at-least")]
     text = "osc.scratch-OST0000-osc-ffff8e.max_dirty_mb 64\nosc.scratch-OST0001-osc-ffff8e.max_dirty_mb 490\n"
-    assert [each["found"] for each in FILTERS.lustre_drift(rows, text)] == ["64"]
-    assert FILTERS.lustre_drift(rows, text.replace(" 64", " 490")) == []
-    assert FILTERS.lustre_drift(rows, "") == []
+    assert [each["found"] for each in FILTERS.printed_drift(rows, text)] == ["64"]
+    assert FILTERS.printed_drift(rows, text.replace(" 64", " 490")) == []
+    assert FILTERS.printed_drift(rows, "") == []
 
 
 def test_settings_of_spectrum_scale_are_compared_in_bytes() -> None:
@@ -207,7 +207,21 @@ def test_settings_of_spectrum_scale_are_compared_in_bytes() -> None:
         row(kind="scale", key="pagepool", wanted=1 << 30, compare="at-least"),
     ]
     text = "=== mmdiag: config ===\n   maxblocksize 4194304\n ! pagepool 4294967296\n"
-    assert [each["setting"] for each in FILTERS.scale_drift(rows, text)] == ["maxblocksize"]
+    assert [each["setting"] for each in FILTERS.printed_drift(rows, text)] == ["maxblocksize"]
+
+
+def test_what_is_printed_is_judged_by_its_whole_name_and_only_where_it_is_a_number() -> None:
+    number, word = row(kind="toy", key="cache", wanted="64"), row(kind="toy", key="mode", wanted="fast")
+    text = "cache_other 1\ncache default\nmode slow\nmode: 7\nmode slow down\n"
+    assert [each["found"] for each in FILTERS.printed_drift([number, word], text)] == ["slow"]
+    assert FILTERS.printed_drift([number, word], "cache 64\nmode fast\n") == []
+    assert FILTERS.printed_drift([number], "cache 32K\ncache 64\n")[0]["found"] == "32K"
+
+
+def test_a_kind_whose_rows_are_all_for_other_nodes_has_an_empty_list() -> None:
+    found = FILTERS.tuning_rows(TABLE, ["compute"], SIZE)
+    assert set(found) == {each.kind for each in tuning_rows()}
+    assert found["lustre-server"] == []
 
 
 def test_mounts_and_lines_of_fstab_are_told_apart() -> None:

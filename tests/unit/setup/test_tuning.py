@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.setup.tuning import NodeSize, TuningRow, not_set, tuning_rows, wanted
+from gridwright.errors import GridwrightError
+from gridwright.filesystems import all_kinds
+from gridwright.filesystems.tuning_kind import TuningKind
+from gridwright.setup import tuning
+from gridwright.setup.tuning import (
+    KIND_WORDS,
+    NodeSize,
+    TuningRow,
+    brought_kinds,
+    not_set,
+    refuse_broken_tables,
+    tuning_rows,
+    tuning_text,
+    wanted,
+)
+from gridwright.spec.model import GridSpec
 
 GIB = 1 << 30
 
@@ -108,3 +125,95 @@ def test_ports_of_commands_are_not_given_out_as_others() -> None:
     """The kernel hands out ports up to 60999 for outgoing connections (ip_local_port_range)."""
     low, high = str(ROWS["scale-command-ports"].value).split("-")
     assert 60999 < int(low) < int(high) < 65536
+
+
+def test_every_kind_of_rows_is_set_by_the_role_that_it_names() -> None:
+    roles = {path.name: path for path in Path(tuning.__file__).parents[1].rglob("roles/*") if path.is_dir()}
+    used = {row.kind for row in tuning_rows()}
+    assert used == {*KIND_WORDS, *brought_kinds()}
+    for kind in brought_kinds().values():
+        files = [each.read_text() for each in roles[kind.role].rglob("*") if each.is_file()]
+        assert any(f"base_rows['{kind.name}']" in text for text in files), kind.name
+        assert kind.words
+
+
+@pytest.fixture
+def tables_read_anew() -> Iterator[None]:
+    def forget() -> None:
+        for each in (tuning._tables, tuning_rows):
+            each.cache_clear()
+
+    forget()
+    yield
+    forget()
+
+
+def spec_with(kind: str) -> GridSpec:
+    fields = {"nfs": {"server": "nfs1", "export": "/x"}}.get(kind, {})
+    return GridSpec.model_validate({"filesystems": {"one": {"type": kind, "path": "/grid", **fields}}})
+
+
+ROW = (
+    "  - {{name: {name}, kind: {kind}, key: k, value: 1, roles: [compute], reason: So it is., source: us}}\n"
+)
+
+
+def row_kind(name: str) -> TuningKind:
+    return TuningKind(name=name, words="toy", command=lambda key: [key], value=lambda *_: None, role="toy")
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds", "said"),
+    [
+        (
+            ROW.format(name="toy-a", kind="toyish"),
+            (),
+            ["row toy-a: toyish is no kind of rows", "sysctl, sysfs"],
+        ),
+        (ROW.format(name="sysctl-swappiness", kind="mount"), (), ["there is a row of that name already"]),
+        (ROW.format(name="toy-a", kind="mount") * 2, (), ["row toy-a: there is a row of that name already"]),
+        (ROW.format(name="toy-a", kind="sysctl"), ("sysctl",), ["there is a kind of rows sysctl already"]),
+        (ROW.format(name="toy-a", kind="scale"), ("scale",), ["there is a kind of rows scale already"]),
+        (
+            "  - {name: toy-a, kind: mount, roles: [head, tail]}\n  - 7\n",
+            (),
+            ["row toy-a: key: ", "row toy-a: roles.1: ", "row 7: Input"],
+        ),
+        ("", (), ["no line gridwright_tuning:"]),
+        ("  - {", (), ["Error"]),
+    ],
+)
+def test_a_table_that_is_wrong_hurts_only_specs_of_its_kind(
+    text: str,
+    kinds: tuple[str, ...],
+    said: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tables_read_anew: None,
+) -> None:
+    before, nfs = tuning_rows(), dict(all_kinds())["nfs"]
+    tuning._tables.cache_clear()
+    tuning_rows.cache_clear()
+    monkeypatch.setattr(nfs, "tuning_table", lambda: f"gridwright_tuning:\n{text}")
+    monkeypatch.setattr(nfs, "tuning_kinds", lambda: [row_kind(each) for each in kinds])
+    assert {row.name for row in before} - {row.name for row in tuning_rows()} == {
+        row.name for row in before if set(row.filesystems or ()) & {"nfs", "nfs4"}
+    }
+    assert "toy-a" not in tuning_text()
+    refuse_broken_tables(spec_with("local"))
+    with pytest.raises(GridwrightError) as refused:
+        refuse_broken_tables(spec_with("nfs"))
+    told = "\n".join(map(str, refused.value.problems))
+    assert all(each in told for each in (*said, "file system type nfs")), told
+
+
+def test_rows_of_a_kind_of_ones_own_are_read_whatever_their_indentation(
+    monkeypatch: pytest.MonkeyPatch, tables_read_anew: None
+) -> None:
+    nfs = dict(all_kinds())["nfs"]
+    monkeypatch.setattr(
+        nfs, "tuning_table", lambda: "gridwright_tuning:\n" + ROW.format(name="toy-a", kind="toyish").strip()
+    )
+    monkeypatch.setattr(nfs, "tuning_kinds", lambda: [row_kind("toyish")])
+    refuse_broken_tables(spec_with("nfs"))
+    assert "\n  - {name: toy-a, kind: toyish" in tuning_text()
+    assert [row.name for row in tuning_rows() if row.kind == "toyish"] == ["toy-a"]

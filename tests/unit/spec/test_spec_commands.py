@@ -45,10 +45,16 @@ def test_init_keeps_an_existing_file() -> None:
     done = run("init")
     assert isinstance(done.exception, GridwrightError)
     assert done.exception.status is ExitStatus.INPUT
-    assert (
-        str(done.exception) == "grid.yaml: the file exists\n  Name another file, or replace it with --force"
+    assert str(done.exception) == (
+        "grid.yaml: the file exists: no grid spec\n  Write grid-2.yaml, or replace it with --force"
     )
     assert Path("grid.yaml").read_text() == "mine"
+    assert run("init", "grid-2.yaml").exit_code == 0
+    again = run("init", "grid-2.yaml")
+    assert "the file exists: the spec of grid demo, provider local\n  Write grid-3.yaml" in str(
+        again.exception
+    )
+    Path("grid-2.yaml").unlink()
     assert run("init", "--force").exit_code == 0
     assert Path("grid.yaml").read_text() != "mine"
     assert os.listdir() == ["grid.yaml"]  # noqa: PTH208
@@ -136,7 +142,7 @@ def test_schema_prints_one_document() -> None:
 def test_importing_the_commands_is_cheap() -> None:
     code = (
         "import sys, gridwright.cli.plan.init, gridwright.cli.plan.check, gridwright.cli.plan.schema; "
-        "heavy = ('pydantic', 'ruamel.yaml', 'gridwright.spec', 'gridwright.errors'); "
+        "heavy = ('pydantic', 'ruamel.yaml', 'gridwright.spec'); "
         "print([m for m in heavy if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from gridwright.workload.datasets.catalogue import TABLES
 from gridwright.workload.datasets.generate import write_table
-from gridwright.workload.launch import Launch
+from gridwright.workload.launches.launch import Launch
+from gridwright.workload.launches.traffic import LaunchTraffic
 from gridwright.workload.messages import Made
 from gridwright.workload.table_facts import TableFacts
-from gridwright.workload.traffic import LaunchTraffic
 
 UNITS = {
     "transactions": 30_000,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gridwright.runs.process import machine, process_facts
-from gridwright.workload import control_group
-from gridwright.workload.control_group import ControlGroup, remove_stale_groups
+from gridwright.workload.launches import control_group
+from gridwright.workload.launches.control_group import ControlGroup, remove_stale_groups
 
 
 def test_only_groups_of_dead_processes_of_this_namespace_are_ended(

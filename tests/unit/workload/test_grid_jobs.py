@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from gridwright.errors import ExitStatus, Finding, GridwrightError, environment_error, input_error
-from gridwright.runs.workload_events import WorkloadEvent
+from gridwright.runs.workload_events import ChoreDone, WorkloadEvent
 from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, NodeState
-from gridwright.workload import grid_jobs as module
 from gridwright.workload.exchange import EVENTS, RESULT, STARTED, ExchangeDirectory
-from gridwright.workload.grid_job import GridJob
-from gridwright.workload.grid_jobs import GridJobs
-from gridwright.workload.messages import ChoreResult, JobStart
-from gridwright.workload.scheduler_calls import SchedulerCalls
+from gridwright.workload.messages import JobStart
+from gridwright.workload.on_grid import jobs as module
+from gridwright.workload.on_grid.job import GridJob
+from gridwright.workload.on_grid.jobs import GridJobs
+from gridwright.workload.on_grid.scheduler_calls import SchedulerCalls
 
-DONE = ChoreResult(ExitStatus.DONE, ["x"])
+DONE = ChoreDone(exit=ExitStatus.DONE, removed=["x"])
 
 
 class Scripted:
@@ -88,11 +88,11 @@ class Bench:
         if isinstance(event, Finding):
             self.findings.append(event)
 
-    def add(self, name: str, quiet_s: float = 100.0) -> GridJob[ChoreResult]:
-        job: GridJob[ChoreResult] = GridJob(
+    def add(self, name: str, quiet_s: float = 100.0) -> GridJob[ChoreDone]:
+        job: GridJob[ChoreDone] = GridJob(
             name,
             JobRequest(command=["true"], directory="/", environment={}),
-            leaves=ChoreResult,
+            leaves=ChoreDone,
             quiet_s=quiet_s,
             begun=lambda _: None,
             ended=lambda job: self.ended.append(job.name),
@@ -101,7 +101,7 @@ class Bench:
         self.jobs.add(job)
         return job
 
-    def begin(self, job: GridJob[ChoreResult], node: str) -> None:
+    def begin(self, job: GridJob[ChoreDone], node: str) -> None:
         self.exchange.append(job.name, STARTED, JobStart(node, 1.0, 7))
 
     def until(self, look: Callable[[], object], seconds: float = 5.0) -> None:
@@ -116,7 +116,7 @@ class Bench:
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     monkeypatch.setattr(module, "_POLL_S", (0.01, 0.02))
     monkeypatch.setattr(module, "_VISIBLE_S", 0.05)
-    monkeypatch.setattr("gridwright.workload.scheduler_calls._RETRY_S", 0.01)
+    monkeypatch.setattr("gridwright.workload.on_grid.scheduler_calls._RETRY_S", 0.01)
     return Bench(tmp_path)
 
 
@@ -163,9 +163,9 @@ def test_a_job_without_a_result_ends_with_the_reason_of_its_scheduler(
 def test_a_result_of_another_release_is_named_with_its_job(bench: Bench) -> None:
     bench.add("0001")
     bench.until(lambda: bench.scheduler.known)
-    bench.exchange.write("0001", RESULT, {"exit": 0, "erased": []})
+    bench.exchange.write("0001", RESULT, {"exit": 0, "removed": "x"})
     with pytest.raises(
-        GridwrightError, match="the job 0001 left what is not as agreed: erased: it is not known"
+        GridwrightError, match="the job 0001 left what is not as agreed: removed: it is no list"
     ):
         bench.until(lambda: bench.ended)
 

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.workload.launched import Ended, run
+from gridwright.workload.launches.process import Ended, run
 from gridwright.workload.programs import registry
+from gridwright.workload.programs.sampling import sample_step
+from gridwright.workload.scales import NAMES as NAMES_OF_SCALES
+from gridwright.workload.scales import scale
 from gridwright.workload.table_facts import TableFacts
 from tests.unit.workload.io_data import launch, make_tables
 
@@ -122,8 +125,23 @@ def test_the_classes_are_those_of_the_published_workload() -> None:
     }
 
 
-def test_the_document_says_what_each_test_is() -> None:
+def test_the_document_says_how_large_samples_are() -> None:
     text = (Path(__file__).parents[3] / "docs" / "workload.md").read_text()
+    part = text.split("### Tests that fit models on samples")[1].split("## ")[0]
+    rows = {line.split("|")[1].strip(" `"): line for line in part.splitlines() if line.startswith("| `")}
+    limits = {name for each in NAMES_OF_SCALES for name in scale(each).settings if name.endswith("_rows")}
+    assert set(rows) == {name.removesuffix("_rows") for name in limits}
+    for test, line in rows.items():
+        for name, said in zip(NAMES_OF_SCALES, line.split("|")[3:7], strict=True):
+            rows_in_all = scale(name).units["observations"]
+            kept = len(range(0, rows_in_all, sample_step(rows_in_all, scale(name).settings[f"{test}_rows"])))
+            assert kept <= scale(name).settings[f"{test}_rows"]
+            assert said.strip() == f"{kept:,} ({100 * kept / rows_in_all:.3g} %)", (test, name)
+
+
+def test_the_document_says_what_each_test_is() -> None:
+    whole = (Path(__file__).parents[3] / "docs" / "workload.md").read_text()
+    text = whole.split("## The 19 tests")[1].split("## ")[0]
     rows = {line.split("|")[1].strip(" `"): line for line in text.splitlines() if line.startswith("| `")}
     for name in registry.NAMES:
         found = registry.program(name)

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridwright.workload.launch_series import MOST_PHASES, LaunchSeries
-from gridwright.workload.phase_merge import FIELDS, Interval, merged, misplaced, weight
-from gridwright.workload.traffic import LIBRARIES, Moved
+from gridwright.runs.launch_record import LaunchPhase, LibraryTraffic
+from gridwright.workload.launches.phase_merge import FIELDS, Interval, merged, misplaced, weight
+from gridwright.workload.launches.series import MOST_PHASES, LaunchSeries
+from gridwright.workload.launches.traffic import LIBRARIES
 
 MB = 1_000_000
 
@@ -58,10 +59,10 @@ def test_what_differs_most_stays_apart() -> None:
     assert misplaced(reading, computing) == pytest.approx(0.1)
 
 
-def moved(**values: int) -> dict[str, Moved]:
+def moved(**values: int) -> dict[str, LibraryTraffic]:
     """Traffic by `library_way`; waits are a second per call counted."""
     return {
-        name: Moved(values.get(f"{name}_read", 0), values.get(f"{name}_written", 0), 0.0, 0.0)
+        name: LibraryTraffic(values.get(f"{name}_read", 0), values.get(f"{name}_written", 0), 0.0, 0.0)
         for name in LIBRARIES
     }
 
@@ -73,11 +74,11 @@ def test_cpu_time_of_a_process_and_its_children_is_seen_while_they_run() -> None
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         series.look(0.7, 0.0, [process.pid], moved())
     (phase,) = series.phases(0.9)
-    assert phase["cpu_s"] == pytest.approx(0.9)
-    assert phase["seconds"] == pytest.approx(0.7)
+    assert phase.cpu_s == pytest.approx(0.9)
+    assert phase.seconds == pytest.approx(0.7)
     idle = LaunchSeries(declared=True)
     idle.look(1.0, 0.0, [], moved())
-    assert idle.phases(0.9) == [{"seconds": 1.0, "cpu_s": 0.0}]
+    assert idle.phases(0.9) == [LaunchPhase(seconds=1.0, cpu_s=0.0)]
 
 
 def test_a_spill_is_placed_where_the_process_moved_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,27 +87,27 @@ def test_a_spill_is_placed_where_the_process_moved_it(monkeypatch: pytest.Monkey
     series = LaunchSeries(declared=True)
     for number, (read, written) in enumerate(looks, start=1):
         io = (read * MB, written * MB, 0)
-        monkeypatch.setattr("gridwright.workload.launch_series._io", lambda _, io=io: io)
+        monkeypatch.setattr("gridwright.workload.launches.series._io", lambda _, io=io: io)
         series.look(float(number), 0.0, [1], moved(data_read=1))
     counted = {
-        "util": Moved(60 * MB, 60 * MB, 2.0, 0.0),
-        "data": Moved(1, 0, 0, 0),
-        "work": Moved(0, 0, 0, 0),
+        "util": LibraryTraffic(60 * MB, 60 * MB, 2.0, 0.0),
+        "data": LibraryTraffic(1, 0, 0, 0),
+        "work": LibraryTraffic(0, 0, 0, 0),
     }
     series.look(6.0, 0.0, [1], counted)
     phases = series.phases(0.0)
-    assert sum(each.get("util_written_bytes", 0) for each in phases) == 60 * MB
-    assert sum(each.get("util_read_bytes", 0) for each in phases) == 60 * MB
-    assert sum(each.get("io_wait_s", 0.0) for each in phases) == pytest.approx(2.0)
-    writing = [number for number, each in enumerate(phases) if each.get("util_written_bytes")]
-    reading = [number for number, each in enumerate(phases) if each.get("util_read_bytes")]
+    assert sum(each.util_written_bytes for each in phases) == 60 * MB
+    assert sum(each.util_read_bytes for each in phases) == 60 * MB
+    assert sum(each.io_wait_s for each in phases) == pytest.approx(2.0)
+    writing = [number for number, each in enumerate(phases) if each.util_written_bytes]
+    reading = [number for number, each in enumerate(phases) if each.util_read_bytes]
     assert max(writing) < min(reading)
-    assert all("other_read_bytes" not in each for each in phases)
+    assert all(each.other_read_bytes == 0 for each in phases)
 
 
 @pytest.mark.parametrize("seconds", [5, 60, 600])
 def test_the_phases_stay_few_however_long_the_launch(monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
-    monkeypatch.setattr("gridwright.workload.launch_series._io", lambda _: (0, 0, 0))
+    monkeypatch.setattr("gridwright.workload.launches.series._io", lambda _: (0, 0, 0))
     series = LaunchSeries(declared=True)
     data = work = 0
     for look in range(1, seconds * 10 + 1):
@@ -116,23 +117,23 @@ def test_the_phases_stay_few_however_long_the_launch(monkeypatch: pytest.MonkeyP
     phases = series.phases(seconds * 0.8)
     assert 1 <= len(phases) <= MOST_PHASES
     assert len(phases) > 1 or seconds == 600, "what takes a tenth of the launch is a phase of its own"
-    assert sum(each["seconds"] for each in phases) == pytest.approx(seconds, abs=0.01)
-    assert sum(each.get("data_read_bytes", 0) for each in phases) == data
-    assert sum(each.get("work_written_bytes", 0) for each in phases) == work
+    assert sum(each.seconds for each in phases) == pytest.approx(seconds, abs=0.01)
+    assert sum(each.data_read_bytes for each in phases) == data
+    assert sum(each.work_written_bytes for each in phases) == work
 
 
 def test_a_command_keeps_what_it_moved_as_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gridwright.workload.launch_series._io", lambda _: (9 * MB, 4 * MB, 2 * MB))
+    monkeypatch.setattr("gridwright.workload.launches.series._io", lambda _: (9 * MB, 4 * MB, 2 * MB))
     series = LaunchSeries(declared=False)
     series.look(1.0, 0.0, [1], moved())
     assert series.phases(0.0) == [
-        {
-            "seconds": 1.0,
-            "cpu_s": 0.0,
-            "other_read_bytes": 9 * MB,
-            "other_written_bytes": 4 * MB,
-            "device_read_bytes": 2 * MB,
-        }
+        LaunchPhase(
+            seconds=1.0,
+            cpu_s=0.0,
+            other_read_bytes=9 * MB,
+            other_written_bytes=4 * MB,
+            device_read_bytes=2 * MB,
+        )
     ]
 
 
@@ -142,8 +143,8 @@ def test_the_start_of_a_test_is_a_phase_of_its_own() -> None:
         read = 0 if number <= 4 else (number - 4) * 100 * MB
         series.look(number * 0.1, 0.0, [], moved(data_read=read))
     start, reading = series.phases(0.0)
-    assert start == {"seconds": 0.4, "cpu_s": 0.0}
-    assert reading["data_read_bytes"] == 5500 * MB
+    assert start == LaunchPhase(seconds=0.4, cpu_s=0.0)
+    assert reading.data_read_bytes == 5500 * MB
 
 
 def test_intervals_are_in_order_of_time() -> None:
@@ -152,5 +153,5 @@ def test_intervals_are_in_order_of_time() -> None:
         series.look(number * 0.1, number * 0.01, [], moved(data_read=number**2))
     starts = [0.0]
     for phase in series.phases(0.0):
-        starts.append(starts[-1] + phase["seconds"])
+        starts.append(starts[-1] + phase.seconds)
     assert all(before < after for before, after in pairwise(starts))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
 from gridwright.workload.matrix import BUILT_IN, MATRIX, Matrix, MatrixEntry, load_matrix, parse_matrix
+from gridwright.workload.options import check_cores
 from gridwright.workload.programs import registry
 
 GOOD = "name: own\nstreams:\n  - [sort]\n"
@@ -119,6 +120,8 @@ WRONG = [
     (f"{OWN} []\n", "2:10: ", "the list is empty"),
     (f"{OWN} [[]]\n", "2:11: ", "the list is empty"),
     (f"{OWN} [[sort]]\ncopies: 0\n", "3:9: "),
+    (f"{OWN} [[sort]]\nblock: 5000 B\n", "3:8: ", "5000 bytes is no block size", "a multiple of 4 KiB"),
+    (f"{OWN} [[sort]]\nblock: 128MiB\n", "3:8: ", "from 4 KiB to 64 MiB"),
     ("name: -x/\nstreams: [[sort]]\n", "1:7: ", "at most 63"),
     ("streams: [[sort]]\n", "1:1: ", "name is missing"),
     ("name: own\n", "1:1: ", "streams is missing"),
@@ -182,3 +185,13 @@ def test_a_good_file_is_loaded(tmp_path: Path) -> None:
     file = tmp_path / "own.yaml"
     file.write_text(GOOD)
     assert load_matrix(str(file)) == parse_matrix(GOOD, "own.yaml")
+
+
+def test_a_launch_that_no_node_has_the_cores_for_is_named_once() -> None:
+    text = "name: wide\nstreams:\n  - [sort]\n  - [sort, {command: [x], name: score, cores: 1000}]\n"
+    matrix = parse_matrix(text, "wide.yaml").with_streams(4)
+    (problem,) = check_cores(matrix, 8, "wide.yaml")
+    assert problem.what == "launch score asks for 1000 cores, and no node has more than 8"
+    assert (problem.where, problem.field) == ("wide.yaml", "streams.1.1.cores")
+    assert problem.remedy == "write cores: 8, or fewer"
+    assert check_cores(matrix, 1000, "wide.yaml") == []

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.workload.node_clocks import NodeClocks
+from gridwright.workload.on_grid.clocks import NodeClocks
+from tests.support.records import launch_record
 
 Launch = tuple[float, float, float]
 """Seconds in the queue, of the launch, and until its result is seen."""
@@ -18,9 +17,9 @@ def seen(launches: list[Launch], offset: float) -> NodeClocks:
     clocks = NodeClocks()
     now = 1.7e9
     for queued, real, late in launches:
-        record: dict[str, Any] = {"node": "n1", "started": now + queued + offset, "restarts": 0}
-        record["ended"] = record["started"] + real
-        clocks.see(record, submitted=now, seen=now + queued + real + late)
+        started = now + queued + offset
+        launch = launch_record(node="n1", submitted=now, started=started, ended=started + real)
+        clocks.see(launch, seen=now + queued + real + late)
         now += queued + real + late
     return clocks
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from gridwright.workload import node_watch as module
 from gridwright.workload.exchange import SAMPLES, ExchangeDirectory
-from gridwright.workload.node_watch import NodeWatch
-from gridwright.workload.traffic import LaunchTraffic
+from gridwright.workload.launches.traffic import LaunchTraffic
+from gridwright.workload.node_jobs import watch as module
+from gridwright.workload.node_jobs.watch import NodeWatch
 
 
 class Job:
@@ -24,7 +24,9 @@ class Job:
         self.fd = LaunchTraffic.create()
         self.traffic = LaunchTraffic(self.fd)
         libraries = dict.fromkeys(("data", "work", "util"), str(place))
-        self.watch = NodeWatch(exchange, node, libraries, self.selector, self._first)
+        self.watch = NodeWatch(
+            exchange, node, libraries, self.selector, first=self._first, leads=lambda: None
+        )
         self.watch.join(self.traffic, self.fd)
 
     def _first(self) -> None:

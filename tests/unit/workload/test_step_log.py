@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gridwright.runs.workload_record import LaunchRecord
+from gridwright.runs.launch_record import LaunchRecord
 from gridwright.workload.sas_log.launch import read_sas_log
 from gridwright.workload.step_log import write_step_log
 from tests.support.records import launch_record

@@ -8,15 +8,17 @@ import subprocess
 import sys
 import time
 
-from gridwright.workload.traffic import LaunchTraffic, Moved, blocked_time
+from gridwright.runs.launch_record import LibraryTraffic
+from gridwright.workload.launches.traffic import LaunchTraffic, blocked_time
 
 COUNTS = """
 import sys, time
-from gridwright.workload.traffic import LaunchTraffic
+from gridwright.runs.launch_record import LibraryTraffic
+from gridwright.workload.launches.traffic import LaunchTraffic
 traffic = LaunchTraffic(int(sys.argv[1]))
 traffic.add("data", "read", 1 << 40, 1_500_000_000)
 traffic.add("work", "write", 7, 0)
-traffic.add("work", "write", 5, 250_000_000)
+traffic.add("work", "write", 5, 250_000_000, 4)
 traffic.add("util", "read", 3, -20)
 print("counted", flush=True)
 time.sleep(60)
@@ -26,7 +28,7 @@ time.sleep(60)
 def test_counts_are_seen_by_another_process_also_after_it_is_killed() -> None:
     fd = LaunchTraffic.create()
     seen = LaunchTraffic(fd)
-    nothing = Moved(0, 0, 0.0, 0.0)
+    nothing = LibraryTraffic(0, 0, 0.0, 0.0)
     assert seen.totals() == {"data": nothing, "work": nothing, "util": nothing}
     with subprocess.Popen(
         [sys.executable, "-c", COUNTS, str(fd)], stdout=subprocess.PIPE, pass_fds=[fd]
@@ -38,9 +40,9 @@ def test_counts_are_seen_by_another_process_also_after_it_is_killed() -> None:
     assert process.returncode == -signal.SIGKILL
     assert live == seen.totals()
     assert live == {
-        "data": Moved(1 << 40, 0, 1.5, 0.0),
-        "work": Moved(0, 12, 0.0, 0.25),
-        "util": Moved(3, 0, 0.0, 0.0),
+        "data": LibraryTraffic(1 << 40, 0, 1.5, 0.0, 1, 0),
+        "work": LibraryTraffic(0, 12, 0.0, 0.25, 0, 5),
+        "util": LibraryTraffic(3, 0, 0.0, 0.0, 1, 0),
     }
     assert seen.waited_ns() == 1_750_000_000
     seen.close()

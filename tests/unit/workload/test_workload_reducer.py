@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gridwright.messages import plain, typed
 from gridwright.runs.directory import RunDirectory, load_run, read_event
-from gridwright.runs.workload_events import WORKLOAD_EVENTS, WorkloadEvent, WorkloadStep
-from gridwright.runs.workload_record import LaunchRecord
+from gridwright.runs.launch_record import LaunchRecord
+from gridwright.runs.workload_events import (
+    WORKLOAD_EVENTS,
+    LaunchEnded,
+    WorkloadBegun,
+    WorkloadEvent,
+    WorkloadRepeatBegun,
+    WorkloadStep,
+)
 from gridwright.runs.workload_reducer import WorkloadReducer, summarize, summarize_tests
 from tests.support.records import WORKLOAD_START, launch_record, take, workload_sample
 
@@ -76,7 +85,7 @@ def test_a_summary_of_nothing_and_of_one() -> None:
 
 def test_a_row_per_test_in_the_order_of_their_first_launch() -> None:
     first, second, third, fourth = four()
-    rows = summarize_tests([first.model_copy(update={"test": "merge"}), second, third, fourth])
+    rows = summarize_tests([replace(first, test="merge"), second, third, fourth])
     assert [(row.test, row.launches, row.failed) for row in rows] == [("merge", 1, 0), ("sort", 3, 1)]
     assert rows[1].real_s_mean == 7.0
     assert rows[1].ratio_mean == pytest.approx(0.625)
@@ -101,7 +110,7 @@ def events(launches: list[LaunchRecord]) -> list[dict[str, Any]]:
                 "stream": each.stream,
             },
             {"event": "sample"} | workload_sample(each.number),
-            {"event": "launch", "launch": each.model_dump(by_alias=True)},
+            {"event": "launch", "launch": plain(each)},
         ]
     return found
 
@@ -125,9 +134,9 @@ def test_the_journal_of_a_killed_run_tells_the_same_as_a_whole_run(tmp_path: Pat
     assert broken.workload.launches == finished.workload.launches == four()[:held]
     assert broken.workload.summary == finished.workload.summary
     assert broken.workload.tests == finished.workload.tests
-    assert [row["time"] for row in broken.samples] == [row["time"] for row in finished.samples]
+    assert [row.time for row in broken.samples] == [row.time for row in finished.samples]
     assert broken.workload.met is None or broken.run.status == "running"
-    assert finished.workload.met is (None if held == 0 else held < 4)
+    assert finished.workload.met is (False if held == 4 else None)
 
 
 def test_the_order_in_which_launches_end_does_not_matter() -> None:
@@ -149,3 +158,41 @@ def test_an_event_that_is_not_known_changes_nothing() -> None:
     reducer.take(WorkloadStep())
     assert reducer.record("r", "running") == before
     assert before.met is None
+
+
+def repeated_workload(ratios: list[float], required: float, **own: Any) -> WorkloadReducer:
+    """A launch of 10 s in each repeat, minutes apart, with these CPU/real ratios; `disturbed` is a repeat."""
+    reducer = WorkloadReducer()
+    header = {"matrix": "own", "scale": "tiny", "seed": 1, "streams": 1, "launches": len(ratios)}
+    needs = {"ratio": required, "real_s": 11.0}
+    reducer.take(typed(header | {"repeat": len(ratios), "requires": needs}, WorkloadBegun))
+    for number, ratio in enumerate(ratios, start=1):
+        reducer.take(WorkloadRepeatBegun(number=number, of=len(ratios)))
+        begin, disturbed = 300.0 * number, own.get("disturbed") == number
+        record = launch(number, 1, begin, begin + 10, user_s=10 * ratio, disturbed=disturbed)
+        reducer.take(LaunchEnded(launch=record))
+    return reducer
+
+
+@pytest.mark.parametrize(
+    ("ratios", "met"),
+    [([0.95, 0.96, 0.97], True), ([0.89, 0.91, 0.99], None), ([0.5, 0.89, 1.0], False)],
+)
+def test_of_repeats_the_median_ratio_is_judged(ratios: list[float], met: bool | None) -> None:
+    found = repeated_workload(ratios, 0.9).record("r", "complete")
+    ratio, real = found.requirements
+    assert ratio.measured == pytest.approx(sorted(ratios)[1])
+    assert (ratio.met, ratio.repeats) == (met, 3)
+    # Each repeat took 10 s; from the first start to the last end there are ten minutes.
+    assert (real.measured, real.met, found.summary.wall_s) == (10.0, True, 10.0)
+    assert found.met is met
+    assert [each.repeat for each in found.launches] == [1, 2, 3]
+
+
+def test_a_disturbed_repeat_of_the_workload_does_not_count() -> None:
+    found = repeated_workload([0.95, 0.96, 0.97, 0.1], 0.9, disturbed=4).record("r", "complete")
+    assert found.met is True
+    assert found.doubtful is False
+    assert found.repeats[1].values == pytest.approx([0.95, 0.96, 0.97])
+    rest = repeated_workload([0.95, 0.1], 0.9, disturbed=2).record("r", "complete")
+    assert (rest.met, rest.doubtful) == (None, True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,30 +10,27 @@ from gridwright.cli.arguments import DEFAULT_SPEC
 from gridwright.errors import input_error
 
 if TYPE_CHECKING:
-    from gridwright.providers.provider import Provider
+    from gridwright.providers.provider import GridHere
     from gridwright.spec.model import GridSpec
 
 
-@dataclass(frozen=True, slots=True)
-class AskedGrid:
-    """A grid and its provider."""
-
-    provider: Provider
-    name: str
-    spec: GridSpec | None = None
-    """None where no spec is named, and the provider found it."""
-
-
-def asked_grid(file: Path | None) -> AskedGrid:
+def asked_grid(file: Path | None) -> GridHere:
     """The grid of a spec, of ./grid.yaml where its nodes are made, or the only one found here.
 
     Raises GridwrightError.
     """
     from gridwright.providers import grids_found_here, provider_of
+    from gridwright.providers.provider import GridHere
 
     if (spec := asked_spec(file)) is not None:
-        return AskedGrid(provider_of(spec), spec.name, spec)
-    found = [AskedGrid(provider, name) for provider, name in grids_found_here()]
+        provider = provider_of(spec)
+        return GridHere(
+            spec.name,
+            lambda: provider.status(spec),
+            lambda names: provider.removal(spec, delete_data=names),
+            lambda: spec,
+        )
+    found = grids_found_here()
     return found[only([each.name for each in found])]
 
 
@@ -51,13 +47,15 @@ def asked_spec(file: Path | None) -> GridSpec | None:
     return None if file is None and not spec.provider_kind.makes_grids else spec
 
 
-def only(names: Sequence[str]) -> int:
-    """The index of the only grid of those found here. Raises GridwrightError (INPUT) for none, or several."""
+def only(names: Sequence[str], what: str = "grid") -> int:
+    """The index of the only grid, or lab, found here. Raises GridwrightError (INPUT) for none, or several."""
     if len(names) == 1:
         return 0
     if not names:
-        raise input_error("there is no lab here", remedy="run gridwright up FILE with the grid spec of one")
+        raise input_error(
+            f"there is no {what} here", remedy="run gridwright up FILE with the grid spec of one"
+        )
     raise input_error(
-        f"there are {len(names)} labs here, {', '.join(names)}, and none is named",
+        f"there are {len(names)} {what}s here, {', '.join(names)}, and none is named",
         remedy="name the grid spec of the one that is meant",
     )

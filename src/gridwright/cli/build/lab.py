@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from gridwright.cli.arguments import read_path
 from gridwright.cli.output import Output
 from gridwright.cli.verbs import plain_app
 from gridwright.errors import input_error
@@ -16,11 +18,13 @@ Grid = Annotated[
     typer.Option(
         "--grid",
         metavar="FILE",
+        parser=read_path,
         help="The grid spec of the lab.  [default: grid.yaml where that is a lab's, else the only lab]",
     ),
 ]
 NodeName = Annotated[str, typer.Argument(metavar="NODE", help="A node, such as compute1.")]
 
+NAME = "lab"
 lab = plain_app("Run commands on nodes of a lab, and make faults on purpose.", no_args_is_help=True)
 
 
@@ -37,15 +41,14 @@ def exec_(
 
     Example: gridwright lab exec compute1 -- df -h /mnt/grid
     """
-    from gridwright.providers.lab.attach import attach
-    from gridwright.providers.lab.faults import record_of
-    from gridwright.providers.lab.node import node_of
+    from gridwright.grid.grid import Grid
+    from gridwright.providers.lab.provider import LAB
 
     # The -- that ends our options stands between node and command.
     words = command[1:] if command[:1] == ["--"] else command
     if not words:
         raise typer.BadParameter("a command is wanted after the node", param_hint="COMMAND")
-    raise typer.Exit(attach(node_of(record_of(chosen_lab(grid)), node), words))
+    raise typer.Exit(Grid.found(LAB.here(chosen_lab(grid))).enter(node, words))
 
 
 @lab.command("power-off")
@@ -118,6 +121,9 @@ def chosen_lab(file: Path | None) -> str:
 
     spec = asked_spec(file)
     if spec is not None and is_lab(spec):
+        from gridwright.providers.lab.owner import record_for
+
+        record_for(spec)
         return spec.name
     if spec is not None and file is not None:
         raise input_error(
@@ -126,4 +132,12 @@ def chosen_lab(file: Path | None) -> str:
             remedy="name the spec of a lab",
         )
     names = labs()
-    return names[only(names)]
+    return names[only(names, "lab")]
+
+
+def nodes_as_it_runs(file: Path | None) -> Iterator[tuple[str, str]]:
+    """Names and roles of the nodes of a lab; see chosen_lab."""
+    from gridwright.providers.lab.faults import record_of
+
+    for node in record_of(chosen_lab(file)).nodes:
+        yield node.plan.name, node.plan.role

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gridwright.cli.arguments import Json
+from gridwright.cli.arguments import Json, read_path
 from gridwright.cli.verbs import plain_app
 
 node = plain_app("Look after the node that the command is run on.", no_args_is_help=True)
@@ -18,7 +18,10 @@ def claim(
     config: Annotated[
         Path | None,
         typer.Option(
-            "--config", metavar="FILE", help="The claim file.  [default: /etc/gridwright/claim.json]"
+            "--config",
+            metavar="FILE",
+            parser=read_path,
+            help="The claim file.  [default: /etc/gridwright/claim.json]",
         ),
     ] = None,
     name_only: Annotated[
@@ -47,7 +50,10 @@ def scratch(
     config: Annotated[
         Path | None,
         typer.Option(
-            "--config", metavar="FILE", help="The configuration.  [default: /etc/gridwright/scratch.json]"
+            "--config",
+            metavar="FILE",
+            parser=read_path,
+            help="The configuration.  [default: /etc/gridwright/scratch.json]",
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, and do nothing.")] = False,

@@ -8,10 +8,12 @@ from typing import Annotated
 
 import typer
 
-from gridwright.cli.arguments import Json, SpecFile
+from gridwright.cli.arguments import Json, SpecFile, read_path
 from gridwright.cli.output import LazyResult, Output
 
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="The directory to write them to.")]
+Out = Annotated[
+    Path, typer.Option("--out", metavar="DIR", parser=read_path, help="The directory to write them to.")
+]
 Slurm = Annotated[
     str, typer.Option(metavar="RELEASE", help="The release of Slurm that they are for: 22.05 to 24.11.")
 ]

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gridwright.cli.arguments import DEFAULT_SPEC, Json, Reader, SpecFile
+from gridwright.cli.arguments import DEFAULT_SPEC, Json, Reader, SpecFile, read_path
 from gridwright.cli.build.render import Slurm
 from gridwright.cli.flags import verb
 from gridwright.cli.output import LazyResult, Output
+from gridwright.cli.verbosity import say
 from gridwright.errors import ExitStatus, environment_error, input_error, nearest
 
 if TYPE_CHECKING:
@@ -54,14 +55,19 @@ class SetupFlags:
         str | None, typer.Option(metavar="NAME", help="The account on the nodes, which may sudo.")
     ] = None
     private_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The key that ssh logs in with.")
+        Path | None, typer.Option(metavar="FILE", parser=read_path, help="The key that ssh logs in with.")
     ] = None
     inventory: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="An inventory of Ansible, instead of the grid's own.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", parser=read_path, help="An inventory of Ansible, instead of the grid's own."
+        ),
     ] = None
     variables: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="What the site chooses: variables of the roles, in YAML."),
+        typer.Option(
+            metavar="FILE", parser=read_path, help="What the site chooses: variables of the roles, in YAML."
+        ),
     ] = None
     slurm: Slurm = "22.05"
     json: Json = False
@@ -225,7 +231,7 @@ def _chosen(flags: SetupFlags, hosts: Hosts) -> Sequence[str]:
 
 
 def _say(line: str) -> None:
-    typer.echo(line, err=True)
+    say(line)
 
 
 def _document(spec: GridSpec, result: SetupResult, *, check: bool) -> dict[str, Any]:

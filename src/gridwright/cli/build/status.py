@@ -13,14 +13,13 @@ def status(file: SpecFile = None, json: Json = False) -> None:
     Without FILE and without a ./grid.yaml, the only lab there is. Exit status 3 where it is up and
     something of it does not serve.
 
-    Example: gridwright status examples/lab.yaml --json
+    Example: gridwright status lab.yaml --json
     """
     from gridwright.cli.build.found_grid import asked_grid
     from gridwright.cli.output import Output
     from gridwright.errors import ExitStatus
 
-    grid = asked_grid(file)
-    found = grid.provider.status(grid.spec) if grid.spec else grid.provider.status_of(grid.name)
+    found = asked_grid(file).status()
     Output("status", json).show(found)
     if found.state != "not-up" and not found.whole:
         raise typer.Exit(int(ExitStatus.ENVIRONMENT))

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from gridwright.cli.arguments import Json, SpecFile
+from gridwright.cli.verbosity import say
 
 
 def up(
@@ -29,9 +30,10 @@ def up(
 
     On AWS, make the grid's two stacks, or change them to what the spec says: what would change is shown
     first, and what holds data is not replaced unless --replace names it. A command that was interrupted is
-    continued by the next one; what is left of a stack that could not be made, down removes. See docs/aws.md.
+    continued by the next one; what is left of a stack that could not be made, down removes.
+    gridwright help aws has more.
 
-    Example: gridwright up examples/lab.yaml
+    Example: gridwright up lab.yaml
     """
     from gridwright.cli.interrupt import stop_on_signals
     from gridwright.cli.output import Output
@@ -41,6 +43,6 @@ def up(
 
     spec = load_placed(file)
     with stop_on_signals() as stop:
-        caller = Caller(lambda text: typer.echo(text, err=True), stop, str(file or ""))
+        caller = Caller(say, stop, str(file or ""))
         result = provider_of(spec).up(spec, caller, replace=frozenset(replace or ()))
     Output("up", json).show(result)

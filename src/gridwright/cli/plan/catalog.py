@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gridwright.cli.arguments import Json
+from gridwright.cli.arguments import Json, read_path
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.verbs import plain_app
 
@@ -21,6 +21,7 @@ Beside = Annotated[
     typer.Option(
         "--beside",
         metavar="DIR",
+        parser=read_path,
         help="Directory of the grid spec: catalog.yaml and catalog.csv there go before packaged facts.",
     ),
 ]
@@ -32,14 +33,19 @@ def list_(
     family: Annotated[
         str | None, typer.Option(metavar="FAMILY", help="Only this family, such as m5n.")
     ] = None,
-    provider: Annotated[str | None, typer.Option(metavar="aws|oci", help="Only this provider.")] = None,
+    provider: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROVIDER", help="Only this provider: aws, oci; azure and google have managed offers."
+        ),
+    ] = None,
     region: Annotated[
         str | None, typer.Option(metavar="REGION", help="Only what has a price in this region.")
     ] = None,
     beside: Beside = HERE,
     json: Json = False,
 ) -> None:
-    """List instance types with cores, memory, network, volumes, disks and price.
+    """List instance types with cores, memory, network, volumes, disks and price; volumes and managed offers.
 
     Examples: gridwright catalog list --family m5n --region us-west-2; gridwright catalog list --provider oci
     """
@@ -69,7 +75,9 @@ def show(
 def qualify(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE", help="A grid spec whose requirements are the thresholds."),
+        typer.Argument(
+            metavar="FILE", parser=read_path, help="A grid spec whose requirements are the thresholds."
+        ),
     ] = None,
     network: Annotated[
         str | None,
@@ -101,7 +109,10 @@ def qualify(
 @catalog.command()
 def refresh(
     out: Annotated[
-        Path, typer.Option(metavar="FILE", help="The file to write; catalog.csv beside a spec is read.")
+        Path,
+        typer.Option(
+            metavar="FILE", parser=read_path, help="The file to write; catalog.csv beside a spec is read."
+        ),
     ],
     region: Annotated[
         list[str] | None,

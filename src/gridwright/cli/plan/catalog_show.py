@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import cast
 
 from rich.console import Console
 
@@ -14,12 +15,15 @@ from gridwright.catalog.describe import (
     FactLine,
     describe_instance,
     describe_managed,
+    describe_offer,
     describe_service,
     describe_volume,
     price_line,
 )
-from gridwright.catalog.instances import PROVIDERS
+from gridwright.catalog.instances import PROVIDERS, Provider
+from gridwright.catalog.prices import Price
 from gridwright.cli.output import LazyResult, Output
+from gridwright.cli.plan.catalog_storage import storage_entries
 from gridwright.errors import input_error
 from gridwright.report.figures import ABSENT, megabytes, plain
 from gridwright.report.terminal.frame import framed_table, printed
@@ -34,7 +38,7 @@ def show_list(
     """List instance types that fit the filters, and the names of what else there is."""
     catalog = load_catalog(beside)
     found = _chosen(catalog, family, provider, region)
-    prices = {each.name: _usd(catalog, each, region) for each in found}
+    prices = {each.name: catalog.prices.price(each, _place(each, region)) for each in found}
     if region:
         found = [each for each in found if prices[each.name] is not None]
 
@@ -42,18 +46,16 @@ def show_list(
         return {
             "region": region,
             "instances": [_entry(each, prices[each.name], region) for each in found],
-            "volumes": sorted(catalog.volumes),
-            "managed": sorted(catalog.managed),
+            **storage_entries(catalog, provider, region),
             "services": sorted(catalog.services.units),
         }
 
     def text() -> str:
-        others = {
-            "volumes": catalog.volumes,
-            "managed file systems": catalog.managed,
-            "other prices": catalog.services.units,
-        }
-        lines = [f"{what}: {', '.join(names)}\n" for what, names in others.items() if family is None]
+        of_storage = storage_entries(catalog, provider, region)
+        titles = {"volumes": "volumes", "managed": "managed file systems", "offers": "managed offers"}
+        others = {title: [str(one["name"]) for one in of_storage[kind]] for kind, title in titles.items()}
+        others["other prices"] = list(catalog.services.units)
+        lines = [f"{what}: {', '.join(names)}\n" for what, names in others.items() if names and not family]
         return "".join([_list_text(found, prices, region), *lines])
 
     Output("catalog list", json=json).show(LazyResult(document=document, text=text))
@@ -62,17 +64,19 @@ def show_list(
 def _chosen(
     catalog: Catalog, family: str | None, provider: str | None, region: str | None
 ) -> list[InstanceType]:
-    if provider is not None and provider not in PROVIDERS:
-        raise unknown("provider", provider, PROVIDERS, show_all=True)
+    selling = tuple(dict.fromkeys((*PROVIDERS, *(offer.provider for offer in catalog.offers.values()))))
+    if provider is not None and provider not in selling:
+        raise unknown("provider", provider, selling, show_all=True)
     if region is not None:
         known = [each for each in PROVIDERS if region in (*catalog.regions(each), *catalog.prices.own)]
         if not known:
             raise unknown("region with prices", region, catalog.regions("aws") + catalog.regions("oci"))
         if provider is not None and provider not in known:
+            theirs = ", ".join(catalog.regions(cast("Provider", provider)))
             raise input_error(
                 f"{region} is no region of {provider}",
                 where="--region",
-                remedy=f"leave --provider out, or choose one of {', '.join(catalog.regions(provider))}",
+                remedy=f"leave --provider out, or choose one of {theirs}",
             )
     of_provider = [each for each in catalog.instances.values() if provider in (None, each.provider)]
     if family is None:
@@ -83,23 +87,25 @@ def _chosen(
     return sorted(found, key=lambda each: (each.cores, each.name))
 
 
-def _usd(catalog: Catalog, instance: InstanceType, region: str | None) -> float | None:
-    price = catalog.prices.price(instance, region or DEFAULT_REGION[instance.provider])
-    return price.usd if price else None
+def _place(instance: InstanceType, region: str | None) -> str:
+    return region or DEFAULT_REGION[instance.provider]
 
 
-def _entry(instance: InstanceType, usd: float | None, region: str | None) -> dict[str, object]:
+def _entry(instance: InstanceType, price: Price | None, region: str | None) -> dict[str, object]:
     described = asdict(instance)
-    described["usd_per_hour"] = usd
-    described["price_region"] = region or DEFAULT_REGION[instance.provider]
+    described["usd_per_hour"] = price.usd if price else None
+    described["price_region"] = _place(instance, region)
+    described["price_source"] = asdict(price.source) if price else None
+    described["price_is_estimate"] = price.estimate if price else None
     return described
 
 
 @printed
 def _list_text(
-    console: Console, found: Sequence[InstanceType], prices: dict[str, float | None], region: str | None
+    console: Console, found: Sequence[InstanceType], prices: dict[str, Price | None], region: str | None
 ) -> None:
     where = region or "us-east-1 (AWS) and all of OCI"
+    where += " (~ is an estimate)" if any(price and price.estimate for price in prices.values()) else ""
     table = framed_table(
         f"{len(found)} instance types; prices of {where}, on demand, Linux",
         ["type"],
@@ -107,6 +113,7 @@ def _list_text(
     )
     for each in found:
         store, usd = each.instance_store, prices[each.name]
+        mark = "~" if usd and usd.estimate else ""
         table.add_row(
             each.name,
             str(each.cores),
@@ -115,7 +122,7 @@ def _list_text(
             megabytes(each.network_bytes_per_s_per_core),
             megabytes(each.ebs.baseline_bytes_per_s) if each.ebs else ABSENT,
             plain(store.total_bytes / 1e12) if store else ABSENT,
-            f"{usd:.4g}" if usd is not None else ABSENT,
+            f"{mark}{usd.usd:.4g}" if usd else ABSENT,
         )
     console.print(table)
 
@@ -145,10 +152,16 @@ def _described(catalog: Catalog, name: str) -> tuple[str, list[FactLine]]:
         return "volume type", describe_volume(catalog.volumes[name])
     if name in catalog.managed:
         return "managed file system", describe_managed(catalog.managed[name])
+    if name in catalog.offers:
+        offer = catalog.offers[name]
+        return f"managed offer of {offer.provider}", describe_offer(
+            offer, catalog.offer_prices[offer.price_item]
+        )
     if name in catalog.services.units:
         return "price", describe_service(catalog.services, name)
     if name not in catalog.instances:
-        names = [*catalog.volumes, *catalog.managed, *catalog.services.units, *catalog.instances]
+        names = [*catalog.volumes, *catalog.managed, *catalog.offers, *catalog.services.units]
+        names += catalog.instances
         raise unknown("instance type, volume type or managed file system", name, names)
     instance = catalog.instances[name]
     lines = describe_instance(instance)

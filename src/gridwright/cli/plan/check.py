@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gridwright.cli.arguments import read_path
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def check(
-    file: Annotated[Path, typer.Argument(help="The grid spec.")] = Path("grid.yaml"),
+    file: Annotated[Path, typer.Argument(parser=read_path, help="The grid spec.")] = Path("grid.yaml"),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Validate a grid spec, and warn of what will hurt.

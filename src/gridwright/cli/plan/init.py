@@ -1,13 +1,22 @@
 """`gridwright init`: writes a commented grid spec."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gridwright.cli.arguments import read_path
+
+if TYPE_CHECKING:
+    from gridwright.errors import GridwrightError
+
 
 def init(
-    file: Annotated[Path, typer.Argument(help="The file to write.", show_default=True)] = Path("grid.yaml"),
+    file: Annotated[
+        Path, typer.Argument(parser=read_path, help="The file to write.", show_default=True)
+    ] = Path("grid.yaml"),
     provider: Annotated[str, typer.Option("--provider", help="Who provides the nodes.")] = "local",
     force: Annotated[bool, typer.Option("--force", help="Replace the file when it exists.")] = False,
 ) -> None:
@@ -31,15 +40,12 @@ def _write(file: Path, text: str, force: bool) -> None:
 
     from gridwright.errors import environment_error, input_error
 
-    exists = input_error(
-        "the file exists", where=str(file), remedy="Name another file, or replace it with --force"
-    )
     if file.is_dir():
         raise input_error(
             "a directory, and a file is needed", where=str(file), remedy=f"Write {file / 'grid.yaml'}"
         )
     if file.exists() and not force:
-        raise exists
+        raise _exists(file)
     if not file.parent.is_dir():
         raise input_error("no such directory", where=str(file.parent), remedy=f"Run mkdir -p {file.parent}")
     temporary: str | None = None
@@ -59,7 +65,7 @@ def _write(file: Path, text: str, force: bool) -> None:
             # A link fails where a rename would replace a file that appeared meanwhile.
             os.link(temporary, file)
     except FileExistsError:
-        raise exists from None
+        raise _exists(file) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         remedy = "Name a file in a directory that you can write to"
@@ -67,3 +73,14 @@ def _write(file: Path, text: str, force: bool) -> None:
     finally:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
+
+
+def _exists(file: Path) -> GridwrightError:
+    from gridwright.cli.output_file import next_name, what_is_there
+    from gridwright.errors import input_error
+
+    return input_error(
+        f"the file exists: {what_is_there(file)}",
+        where=str(file),
+        remedy=f"Write {next_name(file)}, or replace it with --force",
+    )

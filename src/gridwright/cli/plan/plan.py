@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridwright.cli.arguments import Json, Reader, SpecFile
+from gridwright.cli.arguments import Json, Reader, SpecFile, read_path
 from gridwright.cli.flags import verb
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.output_file import check_output, write_output
+from gridwright.cli.verbosity import say
 from gridwright.errors import ExitStatus, input_error
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ class PlanFlags:
     """The flags of `gridwright plan`, as they were typed."""
 
     file: SpecFile = None
-    write: Annotated[Path | None, typer.Option(metavar="OUT", help="Save a design as a grid spec.")] = None
+    write: Annotated[
+        Path | None, typer.Option(metavar="OUT", parser=read_path, help="Save a design as a grid spec.")
+    ] = None
     choose: Annotated[
         int,
         typer.Option(min=1, metavar="RANK", help="With --write: which design, by its rank.  [default: 1]"),
@@ -37,7 +40,9 @@ class PlanFlags:
     explain: Annotated[
         str | None, typer.Option(metavar="TYPE", help="Hold an instance type against every requirement.")
     ] = None
-    html: Annotated[Path | None, typer.Option(metavar="OUT", help="Write a page with charts, too.")] = None
+    html: Annotated[
+        Path | None, typer.Option(metavar="OUT", parser=read_path, help="Write a page with charts, too.")
+    ] = None
     json: Json = False
 
 
@@ -65,7 +70,7 @@ def run_plan(flags: PlanFlags) -> ExitStatus:
     if flags.html is not None:
         from gridwright.report.designs.page import plan_page
 
-        write_output(flags.html, plan_page(found))
+        write_output(flags.html, plan_page(found, spec.report.lines()))
     output = Output("plan", json=flags.json)
     output.show(LazyResult(document=lambda: plan_document(found), text=lambda: _text(flags, found)))
     if chosen is not None and spec.file is not None:
@@ -118,4 +123,4 @@ def _write(flags: PlanFlags, chosen: Design, spec_file: Path, output: Output) ->
     own = [spec_file.parent / name for name in OWN_CATALOGUES if (spec_file.parent / name).is_file()]
     if own and spec_file.parent != flags.write.parent.resolve():
         names = ", ".join(str(each) for each in own)
-        typer.echo(f"note: copy {names} beside it: prices and types of its own came from there", err=True)
+        say(f"note: copy {names} beside it: prices and types of its own came from there")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridwright.cli.arguments import DEFAULT_RUNS, Json, Reader, RunsDirectory, SpecFile
+from gridwright.cli.arguments import DEFAULT_RUNS, Json, Reader, RunsDirectory, SpecFile, read_path
 from gridwright.cli.flags import verb
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.output_file import check_output, write_output
@@ -17,6 +17,7 @@ from gridwright.errors import ExitStatus, input_error
 if TYPE_CHECKING:
     from gridwright.model.grid import GridModel
     from gridwright.model.workload import WorkloadMatrix
+    from gridwright.runs.profiles import Profiles
 
 EVERY_NODE = frozenset({"mixed-20"})
 """Matrices whose streams run on every node: 003.wl.concurrent counts 20 streams on each."""
@@ -40,16 +41,32 @@ class PredictFlags:
         bool, typer.Option("--explain", help="Show every limit on the way, with its source.")
     ] = False
     workload: Annotated[
-        str | None, typer.Option(metavar="MATRIX", help="Simulate the mixed workload, such as mixed-30.")
+        str | None,
+        typer.Option(
+            metavar="MATRIX|PROFILES",
+            help="Simulate the mixed workload, such as mixed-30, or own jobs by their profiles (*.json).",
+        ),
     ] = None
     profile: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Launch profiles of `gridwright workload --profile`.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", parser=read_path, help="Launch profiles of `gridwright workload --profile`."
+        ),
     ] = None
     scale: Annotated[
         str | None,
         typer.Option(
             metavar="SCALE",
             help="With --workload: the size of its data.  [default: as profiled; paper without --profile]",
+        ),
+    ] = None
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="With --workload: how many jobs the grid would carry at once.")
+    ] = False
+    up_to: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=4096, metavar="N", help="With --sweep: try no more streams.  [default: 4096]"
         ),
     ] = None
     calibrate: Annotated[
@@ -59,7 +76,9 @@ class PredictFlags:
         bool, typer.Option("--papers", help="Hold the model against every published figure; reads no FILE.")
     ] = False
     markdown: Annotated[bool, typer.Option("--markdown", help="With --papers: print docs/papers.md.")] = False
-    html: Annotated[Path | None, typer.Option(metavar="OUT", help="Write a page with charts, too.")] = None
+    html: Annotated[
+        Path | None, typer.Option(metavar="OUT", parser=read_path, help="Write a page with charts, too.")
+    ] = None
     runs: RunsDirectory = DEFAULT_RUNS
     json: Json = False
 
@@ -75,7 +94,8 @@ def run_predict(flags: PredictFlags) -> ExitStatus:
       gridwright predict grid.yaml
       gridwright predict grid.yaml --explain --html grid.html
       gridwright predict grid.yaml --calibrate last
-      gridwright predict grid.yaml --workload mixed-30 --scale small
+      gridwright predict grid.yaml --workload mixed-30 --scale small --html jobs.html
+      gridwright predict grid.yaml --workload quick --sweep
       gridwright predict --papers
     """  # noqa: D301 - \b keeps typer from filling the lines
     _check(flags)
@@ -92,7 +112,7 @@ def run_predict(flags: PredictFlags) -> ExitStatus:
     if flags.html is not None:
         from gridwright.report.designs.page import prediction_page
 
-        write_output(flags.html, prediction_page(prediction))
+        write_output(flags.html, prediction_page(prediction, model.spec.report.lines()))
 
     def text() -> str:
         from gridwright.report.terminal.prediction import prediction_text
@@ -122,12 +142,23 @@ def _check(flags: PredictFlags) -> None:
         reader.problem("profiles are replayed by --workload", "--profile", "add --workload mixed-30")
     if flags.scale is not None and flags.workload is None:
         reader.problem("the scale is one of the workload's data", "--scale", "add --workload mixed-30")
-    if flags.workload is not None and flags.html is not None:
-        reader.problem("the page shows rates, not the workload", "--html", "leave out --workload")
+    _check_sweep(flags, reader)
     if flags.json and flags.markdown:
         reader.problem("one document at a time", "--markdown", "leave out --json")
     check_output(reader, "--html", flags.html)
     reader.finish(flags)
+
+
+def _check_sweep(flags: PredictFlags, reader: Reader) -> None:
+    if not flags.sweep:
+        if flags.up_to is not None:
+            reader.problem("this limits a sweep, and there is none", "--up-to", "add --sweep")
+        return
+    if flags.workload is None:
+        reader.problem("it is the workload that is swept", "--sweep", "add --workload quick")
+    if flags.streams is not None:
+        what = "a sweep chooses the streams itself"
+        reader.problem(what, "--streams", "leave it out; --up-to N has it try no more streams")
 
 
 def _model(flags: PredictFlags) -> GridModel:
@@ -174,14 +205,25 @@ def _workload(model: GridModel, flags: PredictFlags, output: Output) -> ExitStat
         raise input_error(
             f"no scale is named {flags.scale!r}", where="--scale", remedy=f"use {', '.join(NAMES)}"
         )
-    profiles = load_profiles(flags.profile) if flags.profile else default_profiles()
+    own = flags.profile or _profiles_as_workload(flags.workload)
+    profiles = load_profiles(own) if own else default_profiles()
     # One's own profiles are replayed as they were recorded; those that come along, at the papers' size.
-    scale = flags.scale or (None if flags.profile else PAPER)
+    scale = flags.scale or (None if own else PAPER)
     same_size = scale is None or scale == profiles.scale
     replay = Replay(scale=scale, page_cache="profile" if same_size else "none")
-    matrix = workload_matrix(flags.workload or "", flags.streams)
-    where = str(flags.profile) if flags.profile else "the profiles that come with gridwright"
+    where = str(own) if own else "the profiles that come with gridwright"
+    matrix = _matrix(flags, profiles, own)
+    if flags.sweep:
+        from gridwright.cli.plan.predict_sweep import Simulated, predict_sweep
+
+        simulated = Simulated(model, matrix, profiles, replay, where)
+        return predict_sweep(simulated, output, up_to=flags.up_to, html=flags.html)
     prediction = simulate_workload(model, matrix, profiles, replay, where=where)
+    if flags.html is not None:
+        from gridwright.report.designs.workload_page import workload_prediction_page
+
+        heading = model.spec.report.lines()
+        write_output(flags.html, workload_prediction_page(model.name, matrix.name, prediction, heading))
 
     def text() -> str:
         from gridwright.report.terminal.workload_prediction import workload_prediction_text
@@ -189,7 +231,29 @@ def _workload(model: GridModel, flags: PredictFlags, output: Output) -> ExitStat
         return workload_prediction_text(model.name, matrix.name, prediction)
 
     output.show(LazyResult(document=lambda: workload_document(model, matrix, prediction), text=text))
+    if flags.html is not None:
+        output.note(f"page: {flags.html}")
     return ExitStatus.DONE
+
+
+def _matrix(flags: PredictFlags, profiles: Profiles, own: Path | None) -> WorkloadMatrix:
+    """What is simulated: a site's own jobs, or a matrix. Raises GridwrightError."""
+    if own and own != flags.profile:
+        return _imported_streams(profiles, own, flags.streams)
+    return workload_matrix(flags.workload or "", flags.streams)
+
+
+def _profiles_as_workload(name: str | None) -> Path | None:
+    """The file of profiles that `--workload` names in place of a matrix."""
+    return Path(name) if name is not None and name.endswith(".json") else None
+
+
+def _imported_streams(profiles: Profiles, path: Path, streams: int | None) -> WorkloadMatrix:
+    """The jobs of a site's own, as they followed each other. Raises GridwrightError."""
+    from gridwright.model.workload import WorkloadMatrix
+    from gridwright.runs.profiles import streams_of
+
+    return WorkloadMatrix(path.stem, streams_of(profiles, streams, where=str(path)))
 
 
 def workload_matrix(name: str, streams: int | None = None) -> WorkloadMatrix:

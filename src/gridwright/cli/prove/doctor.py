@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -72,7 +73,9 @@ def _check_names(only: Sequence[str]) -> None:
         if name not in known:
             near = nearest(name, known)
             hint = f"did you mean {near}? " if near else ""
-            reader.problem(f"there is no check {name!r}", "--only", f"{hint}docs/doctor.md has all names")
+            reader.problem(
+                f"there is no check {name!r}", "--only", f"{hint}all names: gridwright help doctor"
+            )
     reader.finish(True)
 
 
@@ -136,19 +139,8 @@ def _folded(nodes: tuple[str, ...]) -> str:
 
 
 def _record(result: CheckResult) -> dict[str, Any]:
-    return {
-        "name": result.name,
-        "level": result.level,
-        "nodes": _folded(result.nodes),
-        "found": result.found,
-        "expected": result.expected,
-        "reason": result.reason,
-        "source": result.source,
-        "remedy": result.remedy,
-        "ok": result.ok,
-        "applies": result.applies,
-        "silenced": result.silenced,
-    }
+    # `nodes` apart: asdict would copy the names of all nodes for each check.
+    return {**asdict(replace(result, nodes=())), "nodes": _folded(result.nodes)}
 
 
 def _text(results: Sequence[CheckResult], seen: Observation, *, everything: bool) -> str:
@@ -210,7 +202,7 @@ def _print_drift(console: Console, drifted: Sequence[CheckResult]) -> None:
     console.print(table)
     say(
         console,
-        "why one matters, and what it costs: gridwright doctor --only CHECK, or docs/doctor.md",
+        "why one matters, and what it costs: gridwright doctor --only CHECK, or gridwright help doctor",
         "dim",
     )
     say(console, "mend: gridwright setup sets them all; --check --diff shows what it would change")

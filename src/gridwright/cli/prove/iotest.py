@@ -12,10 +12,13 @@ from typer.core import TyperCommand
 
 from gridwright.cli.arguments import (
     DEFAULT_RUNS,
+    AllowDisturbed,
     Json,
     Reader,
+    Repeat,
     RunsDirectory,
     SpecFile,
+    read_path,
     typed_command,
 )
 from gridwright.cli.flags import Reads, one_of, options_of, read_flags, some_of, verb
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gridwright.grid.grid import Grid
-    from gridwright.iotest.coordinator import Fleet
+    from gridwright.iotest.coordinator.coordinator import Fleet
     from gridwright.iotest.options import LibraryTarget
     from gridwright.spec import GridSpec
 
@@ -51,7 +54,7 @@ class IotestFlags:
     directory: Annotated[
         Path | None,
         # Read as it is: typer would look at the directory, and a hanging mount would hang the command.
-        typer.Option(metavar="DIR", parser=Path, help="Test this directory; needs no grid spec."),
+        typer.Option(metavar="DIR", parser=read_path, help="Test this directory; needs no grid spec."),
     ] = None
     requires: Annotated[
         str | None,
@@ -111,6 +114,8 @@ class IotestFlags:
         typer.Option("--format", metavar="table|iotest.sh", help="iotest.sh: as in published papers."),
         Reads(one_of("table", "iotest.sh")),
     ] = "table"
+    repeat: Repeat = 1
+    allow_disturbed: AllowDisturbed = False
     runs: RunsDirectory = DEFAULT_RUNS
     json: Json = False
 
@@ -143,9 +148,11 @@ def run_iotest(flags: IotestFlags) -> ExitStatus:
       gridwright iotest grid.yaml --pairs --verify
       gridwright iotest --directory /mnt/scratch --requires 125MB/s/core --engine direct --sweep
       gridwright iotest --directory /mnt/scratch --until-steady 30m
+      gridwright iotest --directory /mnt/scratch --repeat 5
     """  # noqa: D301 - \b is a control character for click
-    from gridwright.cli.spec_file import load_placed
+    from gridwright.cli.spec_file import load_placed, make_libraries
     from gridwright.grid.grid import Grid
+    from gridwright.iotest.library_facts import mistyped
     from gridwright.iotest.targets import directory_target, library_targets
 
     reader = Reader()
@@ -154,9 +161,13 @@ def run_iotest(flags: IotestFlags) -> ExitStatus:
     _check_sources(flags, reader)
     options = reader.finish(read)
     if flags.directory is not None:
-        return _measure(flags, options, [directory_target(flags.directory, ALONE, requires)])
+        target = directory_target(flags.directory, ALONE, requires)
+        if problem := mistyped(target):
+            raise GridwrightError(problem)
+        return _measure(flags, options, [target])
     spec = load_placed(flags.file)
     fleet = fleet_to_test(Grid.open(spec), options)
+    make_libraries(spec)
     return _measure(flags, options, library_targets(spec), spec, fleet)
 
 
@@ -174,6 +185,7 @@ def _measure(
     from gridwright.cli.interrupt import stop_on_signals
     from gridwright.cli.prove.progress import iotest_display
     from gridwright.iotest.recorded import record_iotest
+    from gridwright.report.write import write_report
     from gridwright.runs.directory import RunDirectory
 
     run = RunDirectory.create(
@@ -183,6 +195,7 @@ def _measure(
         what=["iotest"],
         spec_path=str(spec.file) if spec and spec.file else None,
         spec_text=spec.source_text if spec else None,
+        heading=spec.report.lines() if spec else None,
     )
     display = iotest_display()
     try:
@@ -198,6 +211,7 @@ def _measure(
             )
     finally:
         display.close()
+    report = write_report(run.path)
     output = Output("iotest", json=flags.json)
     if flags.format == "iotest.sh":
         from gridwright.report.iotest_sh import classic_blocks
@@ -208,7 +222,7 @@ def _measure(
     def text() -> str:
         from gridwright.report.terminal.run import iotest_text
 
-        return f"{iotest_text(result)}run: {run.path}"
+        return f"{iotest_text(result)}run: {run.path}\nreport: {report}"
 
     output.show(LazyResult(document=lambda: plain(result), text=text))
     return status
@@ -217,7 +231,7 @@ def _measure(
 def fleet_to_test(grid: Grid, options: IotestOptions) -> Fleet | None:
     """The nodes to test; None for this machine alone. Raises GridwrightError."""
     from gridwright.cli.spec_file import note_this_machine
-    from gridwright.iotest.fleet import fleet_of
+    from gridwright.iotest.coordinator.fleet import fleet_of
 
     fleet = fleet_of(grid)
     if fleet is None:

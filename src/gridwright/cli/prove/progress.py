@@ -5,26 +5,37 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+import typer
+
+from gridwright.cli.verbosity import is_quiet, say
 from gridwright.errors import Finding, Problem
 from gridwright.runs.iotest_events import (
     IotestEvent,
     LibraryBegun,
+    NodesAwaited,
     PhaseBegun,
     PhaseDone,
     PhaseProgress,
+    RepeatBegun,
     SampleTaken,
 )
 from gridwright.units import format_bytes, format_rate
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import Progress, TaskID
 
-    from gridwright.runs.records import PhaseRecord
+    from gridwright.runs.phase_record import PhaseRecord
 
 
 def iotest_display() -> TerminalDisplay | LineDisplay:
     """Choose the display that suits stderr."""
-    return TerminalDisplay() if sys.stderr.isatty() else LineDisplay()
+    return TerminalDisplay() if sys.stderr.isatty() and not is_quiet() else LineDisplay()
+
+
+def bar_width(console: Console) -> int:
+    """Columns of a bar, where the words beside it need most of what there is."""
+    return 28 if console.width >= 110 else 8
 
 
 def _describe(phase: PhaseRecord) -> str:
@@ -46,23 +57,25 @@ class LineDisplay:
     def take(self, event: IotestEvent) -> None:
         """Print what is worth a line."""
         match event:
+            case NodesAwaited():
+                say(event.text)
+            case RepeatBegun():
+                say(f"repeat {event.number} of {event.of}")
             case LibraryBegun():
                 self._library = event.library
                 nodes = f" on each of {event.nodes} nodes" if event.nodes > 1 else ""
-                self._print(f"{self._library}: testing {event.path} with {event.streams} streams{nodes}")
+                say(f"{self._library}: testing {event.path} with {event.streams} streams{nodes}")
             case PhaseBegun():
-                self._print(f"{self._library}: {event.op} ({event.streams} streams)")
+                say(f"{self._library}: {event.op} ({event.used.streams} streams)")
             case PhaseDone():
-                phase = event.record()
-                self._print(f"{self._library}: {phase.op}: {_describe(phase)}")
-            case Finding() | Problem():
-                self._print(_message(event))
+                say(f"{self._library}: {event.phase.op}: {_describe(event.phase)}")
+            case Finding():
+                say(_message(event))
+            case Problem():
+                typer.echo(_message(event), err=True)
 
     def close(self) -> None:
         """Nothing is left to be tidied."""
-
-    def _print(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)  # noqa: T201 - this is the display
 
 
 class TerminalDisplay:
@@ -71,14 +84,17 @@ class TerminalDisplay:
     def __init__(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.table import Column
 
         self._console = Console(stderr=True, highlight=False)
         self._progress: Progress = Progress(
             TextColumn("{task.fields[library]:<6} {task.description:<9}"),
-            BarColumn(bar_width=28),
-            TextColumn("{task.fields[note]}"),
-            TimeElapsedColumn(),
+            BarColumn(bar_width=bar_width(self._console)),
+            # Takes what the others leave, so that the clock is never cut.
+            TextColumn("{task.fields[note]}", table_column=Column(ratio=1, no_wrap=True)),
+            TimeElapsedColumn(table_column=Column(no_wrap=True)),
             console=self._console,
+            expand=True,
             auto_refresh=False,
         )
         self._progress.start()
@@ -90,6 +106,10 @@ class TerminalDisplay:
     def take(self, event: IotestEvent) -> None:
         """Move the bar, or print a message above it."""
         match event:
+            case NodesAwaited():
+                self._console.print(event.text, style="dim", markup=False)
+            case RepeatBegun():
+                self._console.print(f"repeat {event.number} of {event.of}")
             case LibraryBegun():
                 self._library = event.library
             case PhaseBegun():
@@ -99,7 +119,7 @@ class TerminalDisplay:
             case PhaseProgress():
                 self._move(event)
             case PhaseDone() if self._task is not None:
-                note = _describe(event.record())
+                note = _describe(event.phase)
                 self._progress.update(self._task, completed=1.0, total=1.0, note=note)
                 self._progress.stop_task(self._task)
             case Finding() | Problem():
@@ -140,7 +160,7 @@ def _done(phase: PhaseBegun, event: PhaseProgress) -> float:
     """Part of the phase that is done: by bytes or by time, whichever is nearer its end."""
     parts = [0.0]
     if phase.limit_bytes:
-        parts.append(event.moved_bytes / (phase.limit_bytes * phase.streams))
+        parts.append(event.moved_bytes / (phase.limit_bytes * phase.used.streams))
     if phase.limit_s:
         parts.append(event.elapsed_s / phase.limit_s)
     return min(0.99, max(parts))
@@ -153,4 +173,4 @@ def _message(event: Finding | Problem) -> str:
     if isinstance(event, Problem):
         where = f"{event.where}: " if event.where else ""
         return f"error: {where}{event.what}\n  {event.remedy}"
-    return f"{event.level}: {event.text}\n  {event.remedy}"
+    return f"{event.level} {event.name}: {event.text}\n  {event.remedy}"

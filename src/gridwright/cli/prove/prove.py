@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gridwright.cli.arguments import DEFAULT_RUNS, Json, Reader, RunsDirectory, SpecFile, typed_command
+from gridwright.cli.arguments import (
+    DEFAULT_RUNS,
+    AllowDisturbed,
+    Json,
+    Reader,
+    Repeat,
+    RunsDirectory,
+    SpecFile,
+    typed_command,
+)
 from gridwright.cli.flags import part_of, verb
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.prove.iotest import Engine, IotestFlags, fleet_to_test, read_options
-from gridwright.cli.prove.workload import WorkloadFlags, read_workload_options
+from gridwright.cli.prove.workload import WorkloadFlags, read_workload_options, refuse_wide_launches
 from gridwright.errors import ExitStatus
 
 if TYPE_CHECKING:
@@ -39,6 +48,8 @@ class ProveFlags:
     skip: Annotated[
         list[str] | None, typer.Option("--skip", metavar="PART", help="Leave out doctor, iotest or workload.")
     ] = None
+    repeat: Repeat = 1
+    allow_disturbed: AllowDisturbed = False
     runs: RunsDirectory = DEFAULT_RUNS
     json: Json = False
 
@@ -55,17 +66,21 @@ def run_prove(flags: ProveFlags) -> ExitStatus:
       gridwright prove grid.yaml --engine direct --seconds 1m
       gridwright prove grid.yaml --matrix mixed-30 --scale medium
       gridwright prove grid.yaml --skip workload
+      gridwright prove grid.yaml --repeat 5
     """  # noqa: D301 - \b is a control character for click
     from gridwright.cli.interrupt import stop_on_signals
     from gridwright.cli.prove.progress import iotest_display
     from gridwright.cli.prove.workload_progress import workload_display
-    from gridwright.cli.spec_file import load_placed
+    from gridwright.cli.spec_file import load_placed, make_libraries
     from gridwright.grid.grid import Grid
     from gridwright.prove.proof import Displays, prove
 
     parts = read_parts(flags)
     spec = load_placed(flags.file)
     places = places_of(Grid.open(spec), parts)
+    if parts.workload is not None:
+        refuse_wide_launches(flags.matrix, parts.workload, places.workload)
+    make_libraries(spec)
     with contextlib.ExitStack() as displays:
         shown = Displays(
             doctor=[],
@@ -113,14 +128,14 @@ def places_of(grid: Grid, parts: Parts) -> RunPlaces:
     from gridwright.cli.spec_file import note_this_machine
     from gridwright.doctor.access import access_to
     from gridwright.prove.proof import RunPlaces
-    from gridwright.workload.on_grid import on_grid
+    from gridwright.workload.on_grid.place import on_grid
 
     if parts.iotest is None and grid.is_this_machine:
         note_this_machine(grid.spec)
     return RunPlaces(
         doctor=access_to(grid) if parts.doctor else None,
         iotest=fleet_to_test(grid, parts.iotest) if parts.iotest else None,
-        workload=on_grid(grid) if parts.workload else None,
+        workload=on_grid(grid, parts.workload.matrix) if parts.workload else None,
     )
 
 
@@ -167,6 +182,8 @@ def _document(proof: Proof) -> dict[str, Any]:
         "report": str(proof.report),
         "status": proof.ended,
         "met": proof.results.met,
+        "grade": proof.grade,
+        "not_shown": proof.not_shown,
         "doctor": [each.model_dump(mode="json") for each in proof.results.checks],
         "iotest": iotest,
         "workload": workload,

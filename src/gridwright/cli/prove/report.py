@@ -7,14 +7,16 @@ from typing import Annotated
 
 import typer
 
-from gridwright.cli.arguments import DEFAULT_RUNS, Json, RunName, RunsDirectory
+from gridwright.cli.arguments import DEFAULT_RUNS, Json, Reader, RunName, RunsDirectory, read_path
 from gridwright.cli.output import LazyResult, Output
+from gridwright.cli.output_file import check_output
 
 
 def report(
     run: RunName = "last",
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to write it.  [default: RUN/report.html]")
+        Path | None,
+        typer.Option(metavar="FILE", parser=read_path, help="Where to write it.  [default: RUN/report.html]"),
     ] = None,
     runs: RunsDirectory = DEFAULT_RUNS,
     json: Json = False,
@@ -26,7 +28,9 @@ def report(
     from gridwright.report.write import write_report
     from gridwright.runs.find import find_run
 
-    path = write_report(find_run(runs, run), out)
+    reader = Reader()
+    check_output(reader, "--out", out)
+    path = write_report(find_run(runs, reader.finish(run)), out)
     Output("report", json=json).show(
         LazyResult(document=lambda: {"report": str(path)}, text=lambda: f"report: {path}"), indent=None
     )

@@ -1,29 +1,35 @@
-"""`gridwright runs list | show | compare`: past runs."""
+"""`gridwright runs list | show | compare | rm | prune`: past runs."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from gridwright.cli.arguments import DEFAULT_RUNS, Json, RunName, RunsDirectory
 from gridwright.cli.output import LazyResult, Output
+from gridwright.cli.prove.runs_removal import prune, rm
+from gridwright.cli.verbosity import say
 from gridwright.cli.verbs import plain_app
 
-runs = plain_app("List, show and compare past runs.", no_args_is_help=True)
+runs = plain_app("List, show, compare and remove past runs.", no_args_is_help=True)
 
 
 @runs.command("list")
 def list_(runs: RunsDirectory = DEFAULT_RUNS, json: Json = False) -> None:
-    """List all runs, oldest first, with status and verdict."""
+    """List all runs, oldest first, with age, verdict, grade, and the figure closest to what is required."""
+    from gridwright.report.figures import seconds_since
+    from gridwright.report.run_summary import summarize
     from gridwright.report.terminal.run import runs_text
     from gridwright.runs.directory import list_runs
 
     found = list_runs(runs)
     if not found and not json:
-        typer.echo(f"no runs in {runs}", err=True)
+        say(f"no runs in {runs}")
         return
+    now = datetime.now(UTC)
     entries = [
         {
             "run": str(entry.path),
@@ -32,11 +38,13 @@ def list_(runs: RunsDirectory = DEFAULT_RUNS, json: Json = False) -> None:
             "finished": entry.run.finished,
             "status": entry.run.status,
             "met": entry.run.met,
+            "age_s": seconds_since(entry.run.started, now),
+            **summarize(entry).document(),
         }
         for entry in found
     ]
     Output("runs list", json=json).show(
-        LazyResult(document=lambda: {"runs": entries}, text=lambda: runs_text(found))
+        LazyResult(document=lambda: {"runs": entries}, text=lambda: runs_text(found, now))
     )
 
 
@@ -48,7 +56,12 @@ def show(run: RunName = "last", runs: RunsDirectory = DEFAULT_RUNS, json: Json =
     from gridwright.runs.find import find_run
 
     loaded = load_run(find_run(runs, run), with_samples=False)
-    parts = {"run": loaded.run, "iotest": loaded.iotest, "workload": loaded.workload}
+    parts = {
+        "run": loaded.run,
+        "iotest": loaded.iotest,
+        "workload": loaded.workload,
+        "sweep": loaded.sweep,
+    }
     document = {
         "path": str(loaded.path),
         **{
@@ -66,7 +79,7 @@ def compare(
     runs: RunsDirectory = DEFAULT_RUNS,
     json: Json = False,
 ) -> None:
-    """Compare two runs: the ratio B/A of every figure, with the noise of the samples."""
+    """Compare two runs: the ratio B/A of every figure, its noise, and what change repeats can tell."""
     from gridwright.report.terminal.run import comparison_text
     from gridwright.runs.compare import compare_runs
     from gridwright.runs.directory import load_run
@@ -78,3 +91,7 @@ def compare(
     Output("runs compare", json=json).show(
         LazyResult(document=lambda: document, text=lambda: comparison_text(one, other, found))
     )
+
+
+runs.command("rm")(rm)
+runs.command("prune")(prune)

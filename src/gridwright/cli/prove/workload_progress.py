@@ -5,7 +5,12 @@ from __future__ import annotations
 import sys
 import time
 
+import typer
+
+from gridwright.cli.prove.progress import bar_width
+from gridwright.cli.verbosity import is_quiet, say
 from gridwright.errors import Finding, Problem
+from gridwright.runs.launch_record import LaunchRecord
 from gridwright.runs.workload_events import (
     DataProgress,
     DataReady,
@@ -16,9 +21,9 @@ from gridwright.runs.workload_events import (
     TableMade,
     WorkloadBegun,
     WorkloadEvent,
+    WorkloadRepeatBegun,
     WorkloadSample,
 )
-from gridwright.runs.workload_record import LaunchRecord
 from gridwright.units import format_bytes, format_rate
 
 _LIVE_S = 3.0
@@ -27,7 +32,7 @@ _LIVE_S = 3.0
 
 def workload_display() -> WorkloadTerminal | WorkloadLines:
     """Choose the display that suits stderr."""
-    return WorkloadTerminal() if sys.stderr.isatty() else WorkloadLines()
+    return WorkloadTerminal() if sys.stderr.isatty() and not is_quiet() else WorkloadLines()
 
 
 class Tally:
@@ -52,7 +57,7 @@ class Tally:
             case LaunchStarted():
                 self.running += 1
             case LaunchEnded():
-                launch = event.record()
+                launch = event.launch
                 self.running = max(0, self.running - 1)
                 self.ended += 1
                 self.failed += not launch.ok
@@ -101,18 +106,17 @@ class WorkloadLines:
         self._tally.take(event)
         if isinstance(event, DataProgress) and event.state == "waiting" and not self._waited:
             self._waited = True
-            self._print("data: another run is making it; waiting")
+            say("data: another run is making it; waiting")
+        elif isinstance(event, Problem):
+            typer.echo(_message(event), err=True)
         elif line := describe(event):
-            self._print(line)
+            say(line)
         if isinstance(event, WorkloadSample) and time.monotonic() - self._told > 10:
             self._told = time.monotonic()
-            self._print(str(self._tally))
+            say(str(self._tally))
 
     def close(self) -> None:
         """Nothing is left to be tidied."""
-
-    def _print(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)  # noqa: T201 - this is the display
 
 
 class WorkloadTerminal:
@@ -121,13 +125,16 @@ class WorkloadTerminal:
     def __init__(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.table import Column
 
         self._console = Console(stderr=True, highlight=False)
         self._progress = Progress(
-            BarColumn(bar_width=24),
-            TextColumn("{task.description}"),
-            TimeElapsedColumn(),
+            BarColumn(bar_width=bar_width(self._console)),
+            # Takes what the others leave, so that the clock is never cut.
+            TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True)),
+            TimeElapsedColumn(table_column=Column(no_wrap=True)),
             console=self._console,
+            expand=True,
             refresh_per_second=4,
         )
         self._tally = Tally()
@@ -145,11 +152,13 @@ class WorkloadTerminal:
             case StreamsBegun() | LaunchStarted() | LaunchEnded() | WorkloadSample():
                 self._progress.update(
                     self._task,
-                    description=str(self._tally),
+                    description=str(self._tally).replace(" launches done", " done"),
                     completed=self._tally.ended,
                     total=self._tally.launches,
                 )
-        if isinstance(event, Finding | Problem) or (isinstance(event, LaunchEnded) and not event.record().ok):
+        if isinstance(event, Finding | Problem | WorkloadRepeatBegun) or (
+            isinstance(event, LaunchEnded) and not event.launch.ok
+        ):
             self._progress.console.print(describe(event), markup=False, style="yellow")
 
     def close(self) -> None:
@@ -166,10 +175,12 @@ def describe(event: WorkloadEvent) -> str:
                 f"workload: matrix {event.matrix}, scale {event.scale}, "
                 f"{event.launches} launches in {event.streams} streams{nodes}"
             )
+        case WorkloadRepeatBegun():
+            return f"repeat {event.number} of {event.of}"
         case TableMade() | DataReady():
             return _data(event)
         case LaunchEnded():
-            return _launch(event.record())
+            return _launch(event.launch)
         case Finding() | Problem():
             return _message(event)
     return ""
@@ -185,7 +196,7 @@ def _data(event: TableMade | DataReady) -> str:
 
 def _message(event: Finding | Problem) -> str:
     if isinstance(event, Finding):
-        return f"{event.level}: {event.text}\n  {event.remedy}"
+        return f"{event.level} {event.name}: {event.text}\n  {event.remedy}"
     where = f"{event.where}: " if event.where else ""
     return f"error: {where}{event.what}\n  {event.remedy}"
 

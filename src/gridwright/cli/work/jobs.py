@@ -11,6 +11,7 @@ import typer
 from gridwright.cli.arguments import Json
 from gridwright.cli.grid_file import GridFile, open_grid
 from gridwright.cli.output import LazyResult, Output
+from gridwright.cli.verbosity import say
 from gridwright.errors import input_error
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def jobs(
         _watch(scheduler, job, everything=everything)
     found = _find(scheduler, job, everything=everything)
     if not found and not json:
-        typer.echo("no jobs" if everything else "no jobs within a day", err=True)
+        say("no jobs" if everything else "no jobs within a day")
         return
 
     def text() -> str:

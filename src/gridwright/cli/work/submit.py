@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridwright.cli.arguments import Json, Reader
+from gridwright.cli.arguments import Json, Reader, read_path
 from gridwright.cli.flags import Reads, options_of, read_flags, verb
 from gridwright.cli.grid_file import GridFile, open_grid
 from gridwright.cli.output import LazyResult, Output
+from gridwright.cli.spec_file import make_libraries
 from gridwright.cli.verbs import plain_app
 from gridwright.cli.work.array import read_array
 from gridwright.errors import ExitStatus, GridwrightError, Problem
@@ -62,7 +64,7 @@ class SubmitFlags:
         False
     )
     directory: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Where it starts.  [default: here]")
+        Path | None, typer.Option(metavar="DIR", parser=read_path, help="Where it starts.  [default: here]")
     ] = None
     null: Annotated[
         bool, typer.Option("--null", help="For measuring the scheduler: start no process.", hidden=True)
@@ -78,6 +80,9 @@ def run_submit(flags: SubmitFlags) -> ExitStatus:
     grid = open_grid(flags.grid)
     reader = Reader()
     request = reader.finish(read_request(flags, grid.spec, reader))
+    # What cannot be made may be there when the job starts.
+    with contextlib.suppress(GridwrightError):
+        make_libraries(grid.spec)
     try:
         (identifier,) = grid.scheduler.submit([request])
     except GridwrightError as error:
@@ -99,7 +104,7 @@ def read_request(flags: SubmitFlags, spec: GridSpec, reader: Reader) -> JobReque
     from gridwright.schedulers.job import JobRequest
 
     values = read_flags(flags, reader) | {
-        "directory": str(Path(flags.directory).absolute()) if flags.directory is not None else os.getcwd(),  # noqa: PTH109
+        "directory": str(flags.directory.absolute()) if flags.directory is not None else os.getcwd(),  # noqa: PTH109
         "environment": dict(os.environ),
         "libraries": {name: str(spec.library_directory(name)) for name in spec.libraries},
         "name": flags.name or "",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged, unknown
 from gridwright.doctor.facts.node_facts import MountFacts, NodeFacts
@@ -17,30 +17,24 @@ _SMALLEST = 2**28
 _READ_ONLY_BY_NATURE = ("/boot", "/usr", "/snap", "/mnt/sandbox", "/var/lib/snapd")
 
 
-def _library_mounts(facts: NodeFacts) -> set[str | None]:
-    return {library.mount_point for library in facts.libraries.values()}
-
-
-def _mount_answers(
-    observation: Observation, sound: str, wrong: dict[str, list[str]]
+def _mounts(
+    observation: Observation, sound: str, fault: Callable[[str, MountFacts], str | None]
 ) -> Iterator[NodeJudgement]:
-    """One answer for each fault of each node, or that all mounts of a node are sound."""
+    """One answer for each fault of each node, or that all mounts of a node are sound.
+
+    Mounts that a library lies on are left out: libraries have checks of their own.
+    """
     for node, facts in observation.facts.items():
         if facts.mounts is None:
             yield NodeJudgement((node,), unknown(facts, "mounts"))
-        elif not wrong.get(node):
-            yield NodeJudgement((node,), judged(True, sound, sound))
-        for text in wrong.get(node, ()):
+            continue
+        libraries = {library.mount_point for library in facts.libraries.values()}
+        others = [mount for mount in facts.mounts if mount.mount_point not in libraries]
+        wrong = [text for mount in others if (text := fault(node, mount))]
+        for text in wrong:
             yield NodeJudgement((node,), judged(False, text, sound))
-
-
-def _others(observation: Observation) -> Iterator[tuple[str, MountFacts]]:
-    """Mounts that no library lies on: libraries have checks of their own."""
-    for node, facts in observation.facts.items():
-        libraries = _library_mounts(facts)
-        for mount in facts.mounts or ():
-            if mount.mount_point not in libraries:
-                yield node, mount
+        if not wrong:
+            yield NodeJudgement((node,), judged(True, sound, sound))
 
 
 @DISKS.check(
@@ -52,12 +46,13 @@ def _others(observation: Observation) -> Iterator[tuple[str, MountFacts]]:
     remedy="see whether its server is up; to give it up: umount -l MOUNTPOINT",
 )
 def _hang(observation: Observation) -> Iterator[NodeJudgement]:
-    wrong: dict[str, list[str]] = {}
     roots = _hanging_libraries(observation)
-    for node, mount in _others(observation):
-        if mount.hangs and mount.mount_point not in roots.get(node, ()):
-            wrong.setdefault(node, []).append(f"{mount.source} at {mount.mount_point} does not answer")
-    yield from _mount_answers(observation, "all mounts answer", wrong)
+
+    def fault(node: str, mount: MountFacts) -> str | None:
+        hangs = mount.hangs and mount.mount_point not in roots[node]
+        return f"{mount.source} at {mount.mount_point} does not answer" if hangs else None
+
+    return _mounts(observation, "all mounts answer", fault)
 
 
 def _hanging_libraries(observation: Observation) -> dict[str, set[str]]:
@@ -82,11 +77,10 @@ def _hanging_libraries(observation: Observation) -> dict[str, set[str]]:
     remedy="see dmesg; then unmount and mount it again",
 )
 def _broken(observation: Observation) -> Iterator[NodeJudgement]:
-    wrong: dict[str, list[str]] = {}
-    for node, mount in _others(observation):
-        if mount.broken:
-            wrong.setdefault(node, []).append(f"{mount.source} at {mount.mount_point}: {mount.broken}")
-    yield from _mount_answers(observation, "no mount fails", wrong)
+    def fault(_node: str, mount: MountFacts) -> str | None:
+        return f"{mount.source} at {mount.mount_point}: {mount.broken}" if mount.broken else None
+
+    return _mounts(observation, "no mount fails", fault)
 
 
 @DISKS.check(
@@ -98,17 +92,17 @@ def _broken(observation: Observation) -> Iterator[NodeJudgement]:
     remedy="see what takes the room: du -xh --max-depth=2 MOUNTPOINT",
 )
 def _full(observation: Observation) -> Iterator[NodeJudgement]:
-    wrong: dict[str, list[str]] = {}
-    for node, mount in _others(observation):
+    def fault(_node: str, mount: MountFacts) -> str | None:
         total, used, free = mount.total_bytes, mount.used_bytes, mount.available_bytes
         if not mount.local or not total or total < _SMALLEST or used is None or free is None:
-            continue
+            return None
         # As df counts: what only root may use counts for neither side.
         part = used / (used + free) if used + free else 1.0
-        if part > FULL and "ro" not in mount.options.split(","):
-            text = f"{mount.mount_point}: {100 * part:.0f} % in use, {format_bytes(free)} left"
-            wrong.setdefault(node, []).append(text)
-    yield from _mount_answers(observation, f"{100 * FULL:.0f} % at most", wrong)
+        if part <= FULL or "ro" in mount.options.split(","):
+            return None
+        return f"{mount.mount_point}: {100 * part:.0f} % in use, {format_bytes(free)} left"
+
+    return _mounts(observation, f"{100 * FULL:.0f} % at most", fault)
 
 
 @DISKS.check(
@@ -120,14 +114,15 @@ def _full(observation: Observation) -> Iterator[NodeJudgement]:
     remedy="see where the small files are: du --inodes -x --max-depth=2 MOUNTPOINT",
 )
 def _inodes(observation: Observation) -> Iterator[NodeJudgement]:
-    wrong: dict[str, list[str]] = {}
-    for node, mount in _others(observation):
-        if mount.local and mount.inodes and mount.inodes_free is not None:
-            used = 1 - mount.inodes_free / mount.inodes
-            if used > FULL and (mount.total_bytes or 0) >= _SMALLEST:
-                text = f"{mount.mount_point}: {100 * used:.0f} % of all inodes in use"
-                wrong.setdefault(node, []).append(text)
-    yield from _mount_answers(observation, f"{100 * FULL:.0f} % at most", wrong)
+    def fault(_node: str, mount: MountFacts) -> str | None:
+        if not mount.local or not mount.inodes or mount.inodes_free is None:
+            return None
+        used = 1 - mount.inodes_free / mount.inodes
+        if used <= FULL or (mount.total_bytes or 0) < _SMALLEST:
+            return None
+        return f"{mount.mount_point}: {100 * used:.0f} % of all inodes in use"
+
+    return _mounts(observation, f"{100 * FULL:.0f} % at most", fault)
 
 
 @DISKS.check(
@@ -139,12 +134,12 @@ def _inodes(observation: Observation) -> Iterator[NodeJudgement]:
     remedy="see why with dmesg; where the disk is sound: mount -o remount,rw MOUNTPOINT",
 )
 def _read_only(observation: Observation) -> Iterator[NodeJudgement]:
-    wrong: dict[str, list[str]] = {}
-    for node, mount in _others(observation):
+    def fault(_node: str, mount: MountFacts) -> str | None:
         by_nature = mount.mount_point.startswith(_READ_ONLY_BY_NATURE) or not mount.source.startswith("/dev/")
-        if mount.local and "ro" in mount.options.split(",") and not by_nature:
-            wrong.setdefault(node, []).append(f"{mount.source} at {mount.mount_point} is read-only")
-    yield from _mount_answers(observation, "local disks can be written to", wrong)
+        wrong = mount.local and "ro" in mount.options.split(",") and not by_nature
+        return f"{mount.source} at {mount.mount_point} is read-only" if wrong else None
+
+    return _mounts(observation, "local disks can be written to", fault)
 
 
 @DISKS.node_check(
@@ -217,7 +212,7 @@ def _rebuilding(facts: NodeFacts) -> Judgement:
     section="scratch",
     reason="After a stop the disks of an instance store come back empty: work and util are not there until "
     "the array is built again.",
-    source="docs/scratch.md; EC2 User Guide, Instance store data persistence",
+    source="gridwright help scratch; EC2 User Guide, Instance store data persistence",
     remedy="see why: systemctl status gridwright-scratch; then: gridwright node scratch --dry-run",
 )
 def _scratch(facts: NodeFacts) -> Judgement:

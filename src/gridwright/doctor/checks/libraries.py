@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged
@@ -34,19 +35,45 @@ def _hangs(library: LibraryFacts) -> Judgement:
     return judged(not library.hangs, "does not answer" if library.hangs else "answers", "an answer at once")
 
 
-@LIBRARIES.library_check(
+@LIBRARIES.check(
     "library-missing",
     "error",
     "a library is not there on a node",
     reason="Jobs that use the library fail.",
-    source="docs/grid-spec.md, libraries",
+    source="gridwright help grid-spec, libraries",
     remedy="mount its file system, then make the directory: mkdir -p DIRECTORY",
 )
-def _missing(library: LibraryFacts) -> Judgement:
-    if library.hangs:
-        return idle("it does not answer", "a directory")
-    remedy = f"mount its file system, then: mkdir -p {library.path}"
-    return judged(library.missing is None, library.missing or "it is there", "a directory", remedy)
+def _missing(observation: Observation) -> Iterator[NodeJudgement]:
+    for node, facts in observation.facts.items():
+        by_place: dict[tuple[str, str], list[str]] = {}
+        for name, library in facts.libraries.items():
+            if library.hangs:
+                text = f"library {name} ({library.path}): it does not answer"
+                yield NodeJudgement((node,), idle(text, "a directory"))
+            elif library.missing is None:
+                text = f"library {name} ({library.path}): it is there"
+                yield NodeJudgement((node,), judged(True, text, "a directory"))
+            else:
+                by_place.setdefault((_filesystem(observation, name), library.missing), []).append(name)
+        for (_, why), names in by_place.items():
+            paths = [facts.libraries[name].path for name in names]
+            yield NodeJudgement((node,), _none_there(names, paths, why))
+
+
+def _filesystem(observation: Observation, library: str) -> str:
+    """The file system of a library; the library itself where the spec does not tell."""
+    libraries = observation.spec.libraries if observation.spec else {}
+    return next((each.filesystem for name, each in libraries.items() if name == library), library)
+
+
+def _none_there(names: list[str], paths: list[str], why: str) -> Judgement:
+    """Libraries of one file system that are missing for one reason, such as a mount that is not there."""
+    remedy = f"mount their file system, then: mkdir -p {' '.join(paths)}"
+    if len(names) == 1:
+        remedy = f"mount its file system, then: mkdir -p {paths[0]}"
+        return judged(False, f"library {names[0]} ({paths[0]}): {why}", "a directory", remedy)
+    found = f"libraries {', '.join(names)} in {os.path.commonpath(paths)}: {why}"
+    return judged(False, found, "directories", remedy)
 
 
 @LIBRARIES.library_check(
@@ -121,7 +148,7 @@ def _inodes(library: LibraryFacts) -> Judgement:
     "error",
     "a library has less free space than a run needs",
     reason="Jobs fail with ENOSPC, and so does the proof of the grid.",
-    source="write(2), ENOSPC; docs/iotest.md, space",
+    source="write(2), ENOSPC; gridwright help iotest, space",
     remedy="remove what is not needed, or add capacity",
 )
 def _short(observation: Observation) -> Iterator[NodeJudgement]:
@@ -143,7 +170,7 @@ def _short(observation: Observation) -> Iterator[NodeJudgement]:
     "error",
     "a file system is smaller than its libraries need",
     reason="The data of the spec do not fit; jobs fail when it is full.",
-    source="docs/grid-spec.md, libraries.NAME.capacity",
+    source="gridwright help grid-spec, libraries.NAME.capacity",
     remedy="add capacity, or correct capacity: in the spec",
 )
 def _small(observation: Observation) -> Iterator[NodeJudgement]:

@@ -69,7 +69,7 @@ def _off(facts: NodeFacts) -> Judgement:
     section="processors",
     reason="Rates and memory are per physical core here. A scheduler that gives out threads starts twice "
     "the jobs that the disks were planned for.",
-    source="slurm.conf(5), CPUs and ThreadsPerCore; docs/slurm.md",
+    source="slurm.conf(5), CPUs and ThreadsPerCore; gridwright help slurm",
     remedy="have Slurm give out cores (CPUs= equal to the cores), as gridwright render does, or switch "
     "threads off: echo off > /sys/devices/system/cpu/smt/control",
 )

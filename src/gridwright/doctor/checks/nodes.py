@@ -80,7 +80,7 @@ def _scheduler(observation: Observation) -> Iterator[NodeJudgement]:
     "error",
     "a node has another release of Gridwright",
     reason="Nodes of different releases may not understand each other.",
-    source="docs/doctor.md, How nodes are asked",
+    source="gridwright help doctor, How nodes are asked",
     remedy="install the same release everywhere",
 )
 def _version(facts: NodeFacts) -> Judgement:
@@ -92,7 +92,7 @@ def _version(facts: NodeFacts) -> Judgement:
     "warning",
     "a node has another kernel than the others",
     reason="Speed and bugs differ by kernel, and a launch is as slow as its slowest node.",
-    source="uname(2); docs/workload.md",
+    source="uname(2); gridwright help workload",
     remedy="install the same kernel on all nodes, and restart those that still run the old one",
 )
 def _kernels(observation: Observation) -> Iterator[NodeJudgement]:
@@ -189,7 +189,7 @@ def _promised_cores(observation: Observation, node: str) -> int | None:
     "error",
     "a node has fewer cores than the spec says",
     reason="Jobs get fewer cores than they are promised, and share those that there are.",
-    source="docs/grid-spec.md, nodes.NAME.cores",
+    source="gridwright help grid-spec, nodes.NAME.cores",
     remedy="correct cores: in the spec, or see whether cores are switched off",
 )
 def _cores(observation: Observation) -> Iterator[NodeJudgement]:
@@ -211,7 +211,7 @@ def _cores(observation: Observation) -> Iterator[NodeJudgement]:
     "error",
     "a node has less memory than the spec says",
     reason="Jobs that use the memory they are promised are killed.",
-    source="docs/grid-spec.md, nodes.NAME.memory",
+    source="gridwright help grid-spec, nodes.NAME.memory",
     remedy="correct memory: in the spec, or see whether a module failed",
 )
 def _memory(observation: Observation) -> Iterator[NodeJudgement]:

@@ -39,7 +39,7 @@ def _place(name: str, library: LibraryFacts) -> str:
     "error",
     "a node has a library on another file system than the spec says, or than the other nodes",
     reason="What a job writes there is not seen by other nodes, and fills a disk that is not meant for it.",
-    source="proc(5), /proc/self/mountinfo; docs/grid-spec.md, filesystems",
+    source="proc(5), /proc/self/mountinfo; gridwright help grid-spec, filesystems",
     remedy="mount the file system that is meant, and move what was written meanwhile",
 )
 def _elsewhere(observation: Observation) -> Iterator[NodeJudgement]:
@@ -127,7 +127,7 @@ def _on_root(library: LibraryFacts) -> Judgement:
     "warning",
     "libraries that the spec has on different file systems share one",
     reason="Work on the shared file system by mistake takes bandwidth from data, and crosses the network.",
-    source="002.rec.saswork; 002.rec.sasdata_high; docs/papers.md",
+    source="002.rec.saswork; 002.rec.sasdata_high; gridwright help papers",
     remedy="mount the file system of each library, or correct the spec",
 )
 def _together(observation: Observation) -> Iterator[NodeJudgement]:
@@ -170,7 +170,7 @@ def _over_network(observation: Observation) -> Iterator[NodeJudgement]:
     "warning",
     "data lie on disks of single nodes though the grid has several",
     reason="What a job writes on one node is not there for a job on the next one.",
-    source="docs/grid-spec.md, libraries.data",
+    source="gridwright help grid-spec, libraries.data",
     remedy="put data on a file system that all nodes mount",
 )
 def _data_alone(observation: Observation) -> Iterator[NodeJudgement]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged
 from gridwright.doctor.facts.health import CANNOT_LOOK
@@ -33,7 +34,7 @@ def _tried(observation: Observation, trial: Trial, expected: str) -> Iterator[No
     "warning",
     "two nodes could not try a file system together",
     reason="Whether they see the same data and keep out each other's locks is not known.",
-    source="docs/doctor.md, Trials between nodes",
+    source="gridwright help doctor, Trials between nodes",
     remedy="see whether both nodes answer quickly, and run gridwright doctor again",
 )
 def _untried(observation: Observation) -> Iterator[NodeJudgement]:
@@ -51,67 +52,52 @@ def _untried(observation: Observation) -> Iterator[NodeJudgement]:
     )
 
 
-@SHARED.check(
+SHARED.check(
     "not-seen-by-others",
     "error",
     "a node does not see what another made on a shared file system",
     reason="Each has a file system of its own in its place: jobs on one miss the data of the other.",
-    source="docs/doctor.md, Trials between nodes",
+    source="gridwright help doctor, Trials between nodes",
     remedy="compare findmnt on both nodes, and mount the same file system",
-)
-def _same(observation: Observation) -> Iterator[NodeJudgement]:
-    return _tried(observation, "seen", "a directory that one node makes is there on the other")
+)(partial(_tried, trial="seen", expected="a directory that one node makes is there on the other"))
 
-
-@SHARED.check(
+SHARED.check(
     "read-after-write",
     "error",
     "a node reads old data after another wrote and closed a file",
     reason="A job that is started after another ended may read what was there before.",
     source="nfs(5), Close-to-open cache consistency; Lustre Operations Manual, Lustre features",
     remedy="mount without nocto and without long attribute caches (actimeo); see clocks and server health",
-)
-def _read(observation: Observation) -> Iterator[NodeJudgement]:
-    return _tried(observation, "read", "what was written and closed is read elsewhere at once")
+)(partial(_tried, trial="read", expected="what was written and closed is read elsewhere at once"))
 
-
-@SHARED.check(
+SHARED.check(
     "rename-unseen",
     "error",
     "a node does not see a file that another put in the place of an old one",
     reason="Programs put new files in place by renaming: others would go on reading the old one.",
     source="rename(2); nfs(5), lookupcache",
     remedy="mount with lookupcache=none, or with a shorter acdirmax",
-)
-def _rename(observation: Observation) -> Iterator[NodeJudgement]:
-    return _tried(observation, "rename", "a renamed file is seen elsewhere at once")
+)(partial(_tried, trial="rename", expected="a renamed file is seen elsewhere at once"))
 
-
-@SHARED.check(
+SHARED.check(
     "flock-alone",
     "error",
     "flock locks of one node do not keep out another",
     reason="Two nodes write one table at the same time and destroy it.",
     source="002.rec.flock; mount.lustre(8), localflock; nfs(5), local_lock",
     remedy="mount with cluster-wide locks: Lustre with -o flock (not localflock), NFS with local_lock=none",
-)
-def _flock(observation: Observation) -> Iterator[NodeJudgement]:
-    return _tried(observation, "flock", "a lock of one node keeps out the other")
+)(partial(_tried, trial="flock", expected="a lock of one node keeps out the other"))
 
-
-@SHARED.check(
+SHARED.check(
     "fcntl-alone",
     "error",
     "fcntl locks of one node do not keep out another",
     reason="Two nodes write one table at the same time and destroy it.",
     source="fcntl(2); mount.lustre(8), localflock; nfs(5), local_lock",
     remedy="mount with cluster-wide locks: Lustre with -o flock (not localflock), NFS with local_lock=none",
-)
-def _fcntl(observation: Observation) -> Iterator[NodeJudgement]:
-    return _tried(observation, "fcntl", "a lock of one node keeps out the other")
+)(partial(_tried, trial="fcntl", expected="a lock of one node keeps out the other"))
 
-
-@SHARED.check(
+SHARED.check(
     "append-torn",
     "warning",
     "records that two nodes append to one file are lost or torn",
@@ -119,9 +105,7 @@ def _fcntl(observation: Observation) -> Iterator[NodeJudgement]:
     "file systems can.",
     source="open(2), O_APPEND: NFS",
     remedy="give each node a log of its own where the file system is NFS; else see the health of the servers",
-)
-def _append(observation: Observation) -> Iterator[NodeJudgement]:
-    return _tried(observation, "append", "all records are there and whole")
+)(partial(_tried, trial="append", expected="all records are there and whole"))
 
 
 @SHARED.check(
@@ -129,7 +113,7 @@ def _append(observation: Observation) -> Iterator[NodeJudgement]:
     "error",
     "the servers of a file system do not answer",
     reason="What every node reads and writes depends on it.",
-    source="docs/filesystems.md",
+    source="gridwright help filesystems",
     remedy="see whether its servers run",
 )
 def _servers(observation: Observation) -> Iterator[NodeJudgement]:

@@ -11,26 +11,23 @@ from gridwright.doctor.facts.node_facts import DiskFacts, MountFacts, NodeFacts
 from gridwright.doctor.observation import Observation
 from gridwright.errors import Level
 from gridwright.setup.ansible.tuned_values import NEEDS_SCHEDULER, is_for_disk, is_right, shown
-from gridwright.setup.tuning import Kind, NodeSize, Role, TuningRow, Value, tuning_rows, wanted
+from gridwright.setup.tuning import (
+    NodeSize,
+    Role,
+    TuningRow,
+    Value,
+    brought_kinds,
+    kind_words,
+    tuning_rows,
+    wanted,
+)
 
-ASKED_KINDS = ("sysctl", "sysfs", "limit", "lustre-client", "lustre-server", "scale", "service")
+_LOOKED_UP = ("sysctl", "sysfs", "limit", "service")
 """Kinds whose settings a node looks up by their keys; of disks, mounts and tuned it tells anyway."""
 _ROLES: frozenset[Role] = frozenset({"compute"})
 """Of the nodes of a spec: servers of file systems and head nodes are no groups of it."""
 _SETUP = "gridwright setup (--check --diff shows what it would change)"
 _LOCAL = frozenset({"xfs", "ext4"})
-_WHERE: Mapping[Kind, str] = {
-    "sysctl": "sysctl",
-    "sysfs": "/sys/",
-    "limit": "limit",
-    "block": "queue",
-    "mount": "mount option",
-    "tuned": "tuned",
-    "lustre-client": "lctl",
-    "lustre-server": "lctl",
-    "scale": "mmlsconfig",
-    "service": "service",
-}
 
 
 def settings_asked() -> dict[str, list[str]]:
@@ -39,9 +36,19 @@ def settings_asked() -> dict[str, list[str]]:
     for row in tuning_rows():
         if row.kind == "service":
             asked.setdefault("service", []).extend(_units(row))
-        elif row.kind in ASKED_KINDS:
+        elif row.kind in _LOOKED_UP:
             asked.setdefault(row.kind, []).append(row.key)
     return {kind: sorted(set(keys)) for kind, keys in asked.items()}
+
+
+def commands_asked() -> dict[str, dict[str, list[str]]]:
+    """The command for each key of the kinds that file systems bring, for the request to nodes."""
+    kinds = brought_kinds()
+    asked: dict[str, dict[str, list[str]]] = {}
+    for row in tuning_rows():
+        if row.kind in kinds:
+            asked.setdefault(row.kind, {})[row.key] = list(kinds[row.kind].command(row.key))
+    return asked
 
 
 @cache
@@ -67,8 +74,8 @@ def _level(row: TuningRow) -> Level:
 
 
 def _setting(row: TuningRow) -> str:
-    joint = "" if _WHERE[row.kind].endswith("/") else " "
-    return f"{_WHERE[row.kind]}{joint}{row.key}"
+    words = kind_words(row.kind)
+    return f"{words}{'' if words.endswith('/') else ' '}{row.key}"
 
 
 def _units(row: TuningRow) -> list[str]:
@@ -157,6 +164,9 @@ def _asked(row: TuningRow, value: Value, facts: NodeFacts, observation: Observat
         yield idle(f"not known: {facts.unknown.get(f'settings:{row.kind}', 'the node does not tell')}")
         return
     found = settings.get(row.key)
+    brought = brought_kinds().get(row.kind)
+    if brought is not None and found is not None and not found.startswith("?"):
+        found = brought.value(found, row.key)
     if found is None:
         yield idle(f"there is no {_setting(row)} here. {row.absent or ''}".strip())
     elif found.startswith("?"):
@@ -253,4 +263,4 @@ def _host_name(facts: NodeFacts, observation: Observation) -> Judgement:
     return judged(bool(reached), found, "")
 
 
-_JUDGES: Mapping[Kind, Judge] = {"block": _block, "mount": _mount, "tuned": _tuned, "service": _service}
+_JUDGES: Mapping[str, Judge] = {"block": _block, "mount": _mount, "tuned": _tuned, "service": _service}

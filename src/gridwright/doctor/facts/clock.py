@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 from pathlib import Path
-from typing import Any
 
 from gridwright.commands import CommandError, run_here
-from gridwright.doctor.facts.files import text_of
+from gridwright.doctor.facts.node_facts import ClockFacts
+from gridwright.kernel_files import text_of
 
 _UNSYNCHRONISED = 0x0040
 """STA_UNSYNC, include/uapi/linux/timex.h."""
@@ -31,14 +31,14 @@ class _Timex(ctypes.Structure):
     )
 
 
-def clock() -> dict[str, Any]:
+def clock() -> ClockFacts:
     """Whether the kernel holds the clock for synchronised (adjtimex(2)), and which service keeps it."""
     keepers = _running()
     synchronised = _kernel_says()
     if not synchronised and "chronyd" in keepers:
         # Without rtcsync in its configuration, chronyd leaves the kernel's flag alone (chrony.conf(5)).
         synchronised = _chrony_says()
-    return {"synchronised": synchronised, "keepers": keepers}
+    return ClockFacts(synchronised, keepers)
 
 
 def _kernel_says() -> bool:

@@ -1,8 +1,7 @@
-"""Reads settings that only a command shows: those of Lustre and of Spectrum Scale, and units of systemd."""
+"""Reads settings that only a command shows: those of kinds of file systems, and units of systemd."""
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,34 +10,13 @@ from gridwright.commands import CommandSilent, run_here
 
 _ANSWER_S = 2.0
 """For one command; a client that has lost its servers may take minutes."""
-_MMLSCONFIG = "/usr/lpp/mmfs/bin/mmlsconfig"
 _SYSTEMD = Path("/run/systemd/system")
 """There where systemd is what started the system (sd_booted(3))."""
 
 
-def lustre(key: str) -> str | None:
-    """A parameter of Lustre, different values with commas; without root some come back empty."""
-    if shutil.which("lctl") is None:
-        return None
-    return lustre_values(_printed(["lctl", "get_param", key]))
-
-
-def lustre_values(printed: str) -> str | None:
-    """Out of `osc.scratch-OST0000-osc-ffff.max_dirty_mb=256` a line each.
-
-    Connections of a metadata server to its targets have limits of their own, and are left out.
-    """
-    rows = [line.partition("=") for line in printed.splitlines()]
-    found = {value.strip() for name, _, value in rows if value.strip() and "-osc-MDT" not in name}
-    return ", ".join(sorted(found)) or None
-
-
-def scale(key: str) -> str | None:
-    """A value of Spectrum Scale's configuration (the mmlsconfig command)."""
-    if not Path(_MMLSCONFIG).exists():
-        return None
-    found = re.search(rf"^{re.escape(key)}\s+(\S+)", _printed([_MMLSCONFIG, key]), re.MULTILINE)
-    return found[1] if found else None
+def printed(command: Sequence[str]) -> str | None:
+    """What a command prints; None where this node does not have it. Raises TimeoutError."""
+    return None if shutil.which(command[0]) is None else _printed(command)
 
 
 def unit(name: str) -> str | None:

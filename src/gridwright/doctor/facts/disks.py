@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from gridwright.doctor.facts.files import number_of, text_of
+from gridwright.doctor.facts.node_facts import ArrayFacts, DiskFacts
 from gridwright.doctor.facts.settings import chosen
+from gridwright.kernel_files import number_of, text_of
 
 _BLOCK = Path("/sys/block")
 _NO_DISKS = ("loop", "ram", "zram", "sr", "fd", "nbd")
@@ -20,21 +20,21 @@ _QUEUE = (
 """See https://docs.kernel.org/block/queue-sysfs.html."""
 
 
-def disks() -> list[dict[str, Any]]:
+def disks() -> list[DiskFacts]:
     """Every disk and array: kind, model, size in bytes, and the settings of its queue."""
     return [_disk(path) for path in sorted(_BLOCK.iterdir()) if not path.name.startswith(_NO_DISKS)]
 
 
-def _disk(path: Path) -> dict[str, Any]:
+def _disk(path: Path) -> DiskFacts:
     queue = {name: chosen(text) for name in _QUEUE if (text := text_of(path / "queue" / name)) is not None}
-    return {
-        "name": path.name,
-        "medium": medium(path.name, queue.get("rotational")),
-        "model": text_of(path / "device" / "model"),
-        "size_bytes": (number_of(path / "size") or 0) * 512,
-        "queue": queue,
-        "members": sorted(each.name for each in (path / "slaves").glob("*")),
-    }
+    return DiskFacts(
+        name=path.name,
+        medium=medium(path.name, queue.get("rotational")),
+        model=text_of(path / "device" / "model"),
+        size_bytes=(number_of(path / "size") or 0) * 512,
+        queue=queue,
+        members=sorted(each.name for each in (path / "slaves").glob("*")),
+    )
 
 
 def medium(name: str, rotational: str | None) -> str:
@@ -44,7 +44,7 @@ def medium(name: str, rotational: str | None) -> str:
     return "rotational" if rotational == "1" else "ssd"
 
 
-def arrays() -> list[dict[str, Any]]:
+def arrays() -> list[ArrayFacts]:
     """Arrays of md as the kernel has them now; see https://docs.kernel.org/admin-guide/md.html."""
     return [_array(path) for path in _md()]
 
@@ -53,19 +53,19 @@ def _md() -> Iterator[Path]:
     yield from (path for path in sorted(_BLOCK.glob("md*")) if (path / "md").is_dir())
 
 
-def _array(path: Path) -> dict[str, Any]:
+def _array(path: Path) -> ArrayFacts:
     md = path / "md"
     members = [(each.name.removeprefix("dev-"), text_of(each / "state") or "") for each in md.glob("dev-*")]
-    return {
-        "name": path.name,
-        "level": text_of(md / "level"),
-        "state": text_of(md / "array_state"),
-        "wanted": _first_number(text_of(md / "raid_disks")),
-        "missing": number_of(md / "degraded"),
-        "action": text_of(md / "sync_action"),
-        "members": sorted(name for name, _ in members),
-        "faulty": sorted(name for name, state in members if "faulty" in state),
-    }
+    return ArrayFacts(
+        name=path.name,
+        level=text_of(md / "level"),
+        state=text_of(md / "array_state"),
+        wanted=_first_number(text_of(md / "raid_disks")),
+        missing=number_of(md / "degraded"),
+        action=text_of(md / "sync_action"),
+        members=sorted(name for name, _ in members),
+        faulty=sorted(name for name, state in members if "faulty" in state),
+    )
 
 
 def _first_number(text: str | None) -> int | None:

@@ -8,17 +8,18 @@ Nothing is imported that is slow to start.
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import sys
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from gridwright import __version__
+from gridwright.bounded import Hangs, Looker, look, look_at_all
 from gridwright.doctor.facts import clock as clock_facts
 from gridwright.doctor.facts import (
     commands,
@@ -33,9 +34,9 @@ from gridwright.doctor.facts import (
     services,
     settings,
 )
-from gridwright.doctor.facts.bounded import Hangs, Looker, look, look_at_all
+from gridwright.doctor.facts.node_facts import LibraryFacts, MountFacts, NodeFacts
 from gridwright.doctor.messages import FactsRequest
-from gridwright.messages import MessageError, decode
+from gridwright.messages import MessageError, decode, encode
 
 LOOK_S = 4.0
 """How long a file system may take to answer before it counts as hanging."""
@@ -61,15 +62,12 @@ _SETTINGS = {
     "sysfs": settings.sysfs,
     "limit": settings.limit,
     "service": commands.unit,
-    "lustre-client": commands.lustre,
-    "lustre-server": commands.lustre,
-    "scale": commands.scale,
 }
 _LIBRARY, _LOCKS, _MOUNT, _SETTING, _HEALTH = "library:", "locks:", "mount:", "settings:", "health:"
 
 
-def gather(request: FactsRequest) -> dict[str, Any]:
-    """Look at this node, and at what is asked for; plain data, see `NodeFacts`.
+def gather(request: FactsRequest) -> NodeFacts:
+    """Look at this node, and at what is asked for.
 
     Takes LOOK_S where something hangs, and HEALTH_S where a file system of the spec does.
     """
@@ -80,36 +78,42 @@ def gather(request: FactsRequest) -> dict[str, Any]:
     lookers = _lookers(request, mounts)
     longer = {_HEALTH + name: HEALTH_S for name in request.filesystems}
     seen = look_at_all(lookers, LOOK_S, longer)
-    return {
-        "hostname": socket.gethostname(),
-        "version": __version__,
-        "time": time.time(),
-        "cpus": os.cpu_count() or 1,
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "libraries": {name: _library(path, name, seen) for name, path in request.libraries.items()},
-        "mounts": [{**mount, **_usage(seen[_MOUNT + mount["mount_point"]])} for mount in mounts],
-        "tuned": settings.tuned()["profile"],
-        "settings": _of_kind(seen, _SETTING),
-        "health": _of_kind(seen, _HEALTH),
-        "unknown": {name: _why(each) for name, each in seen.items() if isinstance(each, Exception)},
+    return NodeFacts(
+        hostname=socket.gethostname(),
+        version=__version__,
+        time=time.time(),
+        cpus=os.cpu_count() or 1,
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        libraries={name: _library(path, name, seen) for name, path in request.libraries.items()},
+        mounts=[_mount(mount, seen[_MOUNT + mount.mount_point]) for mount in mounts],
+        tuned=settings.tuned(),
+        settings=_of_kind(seen, _SETTING),
+        health=_of_kind(seen, _HEALTH),
+        unknown={name: _why(each) for name, each in seen.items() if isinstance(each, Exception)},
         **{name: seen[name] for name in _SECTIONS if not isinstance(seen[name], Exception)},
-    }
+    )
 
 
-def _lookers(request: FactsRequest, mounts: Iterable[Mapping[str, Any]]) -> dict[str, Looker]:
+def _lookers(request: FactsRequest, mounts: Iterable[MountFacts]) -> dict[str, Looker]:
     """What to look at, each with its name."""
     lookers: dict[str, Looker] = dict(_SECTIONS)
     for name, path in request.libraries.items():
         lookers[_LIBRARY + name] = partial(libraries.library, Path(path))
         lookers[_LOCKS + name] = partial(libraries.locks, Path(path))
     for mount in mounts:
-        lookers[_MOUNT + mount["mount_point"]] = partial(mounted.usage, mount["mount_point"])
+        lookers[_MOUNT + mount.mount_point] = partial(mounted.with_usage, mount)
     for kind, keys in request.settings.items():
         if kind in _SETTINGS:
             lookers[_SETTING + kind] = partial(settings.values, _SETTINGS[kind], keys)
+    for kind, asked in request.commands.items():
+        lookers[_SETTING + kind] = partial(_printed, asked)
     for name, described in request.filesystems.items():
         lookers[_HEALTH + name] = partial(health.health, described)
     return lookers
+
+
+def _printed(asked: Mapping[str, list[str]]) -> dict[str, str | None]:
+    return settings.values(lambda key: commands.printed(asked[key]), asked)
 
 
 def _of_kind(seen: Mapping[str, Any], kind: str) -> dict[str, Any]:
@@ -124,35 +128,26 @@ def _why(error: Exception) -> str:
     return str(error.strerror) if isinstance(error, OSError) and error.strerror else str(error)
 
 
-def gather_library(path: Path) -> dict[str, Any]:
-    """Look at a library, in a child: a mount that hangs hangs only that."""
-    lookers: dict[str, Looker] = {
-        _LIBRARY: partial(libraries.library, path),
-        _LOCKS: partial(libraries.locks, path),
-    }
-    return _library(str(path), "", look_at_all(lookers, LOOK_S))
-
-
-def _library(path: str, name: str, seen: Mapping[str, Any]) -> dict[str, Any]:
+def _library(path: str, name: str, seen: Mapping[str, Any]) -> LibraryFacts:
     found, locks = seen[_LIBRARY + name], seen[_LOCKS + name]
     if isinstance(found, Hangs):
-        return {"path": path, "hangs": True}
+        return LibraryFacts(path, hangs=True)
     if isinstance(found, OSError):
-        return {"path": path, "missing": found.strerror}
-    if found["refused"] or isinstance(locks, OSError):
+        return LibraryFacts(path, missing=found.strerror)
+    if found.refused or isinstance(locks, OSError):
         locks = None
     elif isinstance(locks, Hangs):
         locks = {"flock": "no answer", "fcntl": "no answer"}
-    return {"path": path, **found, "locks": locks}
+    return replace(cast("LibraryFacts", found), locks=locks)
 
 
-def _usage(seen: Any) -> dict[str, Any]:  # noqa: ANN401 - plain data or an error
+def _mount(mount: MountFacts, seen: MountFacts | Hangs | OSError) -> MountFacts:
     if isinstance(seen, Hangs):
-        return {"hangs": True}
+        return replace(mount, hangs=True)
     if isinstance(seen, OSError):
         # A mount below a directory that is closed to us is nothing to worry about.
-        return {} if isinstance(seen, PermissionError) else {"broken": seen.strerror}
-    return dict(seen)
+        return mount if isinstance(seen, PermissionError) else replace(mount, broken=seen.strerror)
+    return seen
 
 
 def main() -> None:
@@ -161,7 +156,7 @@ def main() -> None:
         request = decode(sys.stdin.read(), FactsRequest)
     except MessageError as error:
         sys.exit(f"the request is not as agreed: {error}: install the same gridwright on all nodes")
-    print(json.dumps(gather(request)))  # noqa: T201 - the answer
+    print(encode(gather(request)).decode())  # noqa: T201 - the answer
 
 
 if __name__ == "__main__":

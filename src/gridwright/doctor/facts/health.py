@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
-from gridwright.errors import GridwrightError
+from gridwright.errors import Finding, GridwrightError
 
 _TOLD_OTHERWISE = frozenset(
     {
@@ -21,7 +20,7 @@ CANNOT_LOOK = "what looks at file systems was brought to this node for another P
 """Beginning of the reason where a node has no more than the part of Gridwright that was brought to it."""
 
 
-def health(described: Mapping[str, Any]) -> list[dict[str, Any]]:
+def health(described: Mapping[str, Any]) -> list[Finding]:
     """Findings about a file system, given as in the grid spec. Raises OSError where it cannot be asked."""
     from gridwright.commands import run_here
     from gridwright.filesystems import kind_of
@@ -36,4 +35,4 @@ def health(described: Mapping[str, Any]) -> list[dict[str, Any]]:
     except (ValueError, GridwrightError) as error:
         # A kind of a site's own package may be missing on a node.
         raise OSError(errno.EIO, str(error)) from error
-    return [asdict(each) for each in found.findings if each.name not in _TOLD_OTHERWISE] if found else []
+    return [each for each in found.findings if each.name not in _TOLD_OTHERWISE] if found else []

@@ -7,7 +7,8 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any
+
+from gridwright.doctor.facts.node_facts import Trouble
 
 _MOST_RECORDS = 200_000
 _LONGEST_S = 2.5
@@ -37,22 +38,21 @@ _OF_FILES = re.compile(r"\bloop\d")
 """Disks that are files: what uses them, such as an installer or a test, has its own word for it."""
 
 
-def kernel_log() -> dict[str, Any]:
+def kernel_log() -> dict[str, Trouble]:
     """How often each kind of trouble is there, and the last line of it. Raises OSError: it may be secret."""
     return digest(_records())
 
 
-def digest(lines: Iterable[str]) -> dict[str, Any]:
+def digest(lines: Iterable[str]) -> dict[str, Trouble]:
     """Count the kinds of trouble; only text of the kernel counts, not what a process wrote into its log."""
-    found: dict[str, Any] = {}
+    found: dict[str, Trouble] = {}
     for line in lines:
         if _OF_FILES.search(line):
             continue
         for kind, pattern in TROUBLE.items():
             if pattern.search(line):
-                entry = found.setdefault(kind, {"count": 0, "last": ""})
-                entry["count"] += 1
-                entry["last"] = line[:200]
+                before = found[kind].count if kind in found else 0
+                found[kind] = Trouble(before + 1, line[:200])
     return found
 
 

@@ -9,49 +9,52 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from gridwright.doctor.facts.node_facts import LibraryFacts
 from gridwright.filesystems.mounts import describe_mount
 
 _PREFIX = ".gridwright-check-"
 _HELD, _FREE, _BROKEN = 0, 1, 2
 
 
-def library(path: Path) -> dict[str, Any]:
+def library(path: Path) -> LibraryFacts:
     """Look at a library; one empty file is made in it, and removed at once. Raises OSError."""
     if not path.is_dir():
         path.stat()
         raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(path))
     mount = describe_mount(path)
     status = os.statvfs(path)
-    return {
-        "filesystem_type": mount.filesystem_type,
-        "source": mount.source,
-        "mount_point": mount.mount_point,
-        "device": mount.device,
-        "options": mount.options,
-        "read_only": bool(status.f_flag & os.ST_RDONLY),
-        "total_bytes": mount.total_bytes,
-        "available_bytes": mount.available_bytes,
-        "inodes": status.f_files or None,
-        "inodes_free": status.f_favail if status.f_files else None,
-        **_written(path),
-    }
+    refused, off = _written(path)
+    return LibraryFacts(
+        str(path),
+        refused=refused,
+        read_only=bool(status.f_flag & os.ST_RDONLY),
+        filesystem_type=mount.filesystem_type,
+        source=mount.source,
+        mount_point=mount.mount_point,
+        device=mount.device,
+        options=mount.options,
+        total_bytes=mount.total_bytes,
+        available_bytes=mount.available_bytes,
+        inodes=status.f_files or None,
+        inodes_free=status.f_favail if status.f_files else None,
+        file_times_off_s=off,
+    )
 
 
-def _written(path: Path) -> dict[str, Any]:
-    """Whether a file can be made, and how far its time is from this node's clock, in seconds."""
+def _written(path: Path) -> tuple[str | None, float | None]:
+    """Why no file can be made; where one can, how far its time is from this node's clock, in seconds."""
     before = time.time()
     try:
         with tempfile.TemporaryFile(dir=path, prefix=_PREFIX) as file:
             made, after = os.fstat(file.fileno()).st_mtime, time.time()
     except OSError as error:
-        return {"refused": error.strerror, "file_times_off_s": None}
+        return error.strerror, None
     # File systems keep whole seconds, or the time of the last tick of the clock.
-    return {"refused": None, "file_times_off_s": min(made - before + 1.0, 0.0) + max(made - after, 0.0)}
+    return None, min(made - before + 1.0, 0.0) + max(made - after, 0.0)
 
 
-def locks(path: Path) -> dict[str, Any]:
+def locks(path: Path) -> dict[str, str | None]:
     """Whether flock(2) and fcntl(2) locks exclude others on this node; an error's text where they do not."""
     return {"flock": _excludes(path, _flock), "fcntl": _excludes(path, _fcntl)}
 

@@ -7,29 +7,29 @@ import os
 import platform
 import socket
 from pathlib import Path
-from typing import Any
 
 import psutil
 
-from gridwright.doctor.facts.files import text_of
+from gridwright.doctor.facts.node_facts import MemoryFacts, NameFacts, ProcessorFacts, SystemFacts
+from gridwright.kernel_files import text_of
 from gridwright.machine import physical_cores
 
 _CPUS = Path("/sys/devices/system/cpu")
 _SELINUX = Path("/sys/fs/selinux/enforce")
 
 
-def system() -> dict[str, Any]:
+def system() -> SystemFacts:
     """Kernel, release of the system, identity, and whether it is a container."""
     release = _release()
-    return {
-        "kernel": platform.release(),
-        "architecture": platform.machine(),
-        "release": " ".join(filter(None, (release.get("ID"), release.get("VERSION_ID")))) or None,
-        "identity": _identity(),
-        "container": _is_container(),
-        "selinux": {"1": "enforcing", "0": "permissive"}.get(text_of(_SELINUX) or "", "off"),
-        "root": os.geteuid() == 0,
-    }
+    return SystemFacts(
+        kernel=platform.release(),
+        architecture=platform.machine(),
+        release=" ".join(filter(None, (release.get("ID"), release.get("VERSION_ID")))) or None,
+        identity=_identity(),
+        container=_is_container(),
+        selinux={"1": "enforcing", "0": "permissive"}.get(text_of(_SELINUX) or "", "off"),
+        root=os.geteuid() == 0,
+    )
 
 
 def _release() -> dict[str, str]:
@@ -51,28 +51,23 @@ def _is_container() -> bool:
     )
 
 
-def names() -> dict[str, Any]:
+def names() -> NameFacts:
     """What the node's own host name resolves to; asks the name service, which may hang."""
     host = socket.gethostname()
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
-        return {"host": host, "addresses": [], "unresolved": str(error.strerror)}
-    return {"host": host, "addresses": sorted({str(each[4][0]) for each in found}), "unresolved": None}
+        return NameFacts(host, [], str(error.strerror))
+    return NameFacts(host, sorted({str(each[4][0]) for each in found}))
 
 
-def processors() -> dict[str, Any]:
+def processors() -> ProcessorFacts:
     """Physical cores, threads of each, and processors that are switched off."""
     cores, cpus = physical_cores(), len(os.sched_getaffinity(0))
-    return {"cores": cores, "threads_per_core": max(1, cpus // cores), "offline": text_of(_CPUS / "offline")}
+    return ProcessorFacts(cores, max(1, cpus // cores), text_of(_CPUS / "offline"))
 
 
-def memory() -> dict[str, Any]:
-    """Memory and swap, in bytes, and how many bytes a second were swapped out since the start, on average."""
+def memory() -> MemoryFacts:
+    """Memory and swap."""
     whole, swap = psutil.virtual_memory(), psutil.swap_memory()
-    return {
-        "total_bytes": whole.total,
-        "available_bytes": whole.available,
-        "swap_bytes": swap.total,
-        "swap_used_bytes": swap.used,
-    }
+    return MemoryFacts(whole.total, whole.available, swap.total, swap.used)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from gridwright.doctor.facts.node_facts import MountFacts
 from gridwright.filesystems.mounts import is_served
 
 _TABLE = Path("/proc/self/mountinfo")
@@ -19,14 +20,14 @@ _KERNELS_OWN = ("/sys", "/dev", "/run", "/proc")
 """Where a tmpfs holds no data of users."""
 
 
-def mounted() -> list[dict[str, Any]]:
+def mounted() -> list[MountFacts]:
     """Every mount of a disk or a server, once; reads the kernel's table and touches none of them."""
     return data_mounts(_TABLE.read_text(errors="replace").splitlines())
 
 
-def data_mounts(lines: Iterable[str]) -> list[dict[str, Any]]:
+def data_mounts(lines: Iterable[str]) -> list[MountFacts]:
     """Out of lines of /proc/self/mountinfo (proc(5)): the first mount of each device, in order."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, MountFacts] = {}
     for line in lines:
         words = line.split()
         if "-" not in words[6:]:
@@ -35,15 +36,9 @@ def data_mounts(lines: Iterable[str]) -> list[dict[str, Any]]:
         point = unescaped(words[4])
         if not _holds_data(kind, source) or (kind == "tmpfs" and point.startswith(_KERNELS_OWN)):
             continue
+        shown = ",".join(sorted({*words[5].split(","), *options.split(",")} - {""}))
         found.setdefault(
-            words[2],
-            {
-                "mount_point": point,
-                "source": unescaped(source),
-                "type": kind,
-                "options": ",".join(sorted({*words[5].split(","), *options.split(",")} - {""})),
-                "local": not is_served(kind),
-            },
+            words[2], MountFacts(point, unescaped(source), kind, shown, local=not is_served(kind))
         )
     return list(found.values())[:_MOST]
 
@@ -59,13 +54,14 @@ def unescaped(text: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
 
 
-def usage(mount_point: str) -> dict[str, Any]:
-    """Room and inodes of a mounted file system (statvfs(3)). May hang. Raises OSError."""
-    status = os.statvfs(mount_point)
-    return {
-        "total_bytes": status.f_blocks * status.f_frsize,
-        "available_bytes": status.f_bavail * status.f_frsize,
-        "used_bytes": (status.f_blocks - status.f_bfree) * status.f_frsize,
-        "inodes": status.f_files or None,
-        "inodes_free": status.f_favail if status.f_files else None,
-    }
+def with_usage(mount: MountFacts) -> MountFacts:
+    """A mount with its room and inodes (statvfs(3)). May hang. Raises OSError."""
+    status = os.statvfs(mount.mount_point)
+    return replace(
+        mount,
+        total_bytes=status.f_blocks * status.f_frsize,
+        available_bytes=status.f_bavail * status.f_frsize,
+        used_bytes=(status.f_blocks - status.f_bfree) * status.f_frsize,
+        inodes=status.f_files or None,
+        inodes_free=status.f_favail if status.f_files else None,
+    )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from gridwright.doctor.facts.files import number_of, text_of
+from gridwright.doctor.facts.node_facts import InterfaceFacts
+from gridwright.kernel_files import number_of, text_of
 
 _INTERFACES = Path("/sys/class/net")
 _ROUTES = Path("/proc/net/route")
@@ -14,26 +14,25 @@ _LOOPBACK = "772"
 """ARPHRD_LOOPBACK, include/uapi/linux/if_arp.h."""
 
 
-def interfaces() -> list[dict[str, Any]]:
+def interfaces() -> list[InterfaceFacts]:
     """Every interface that is up or ought to be a network card: speed in bytes/s, MTU, errors."""
     by_default = _default_interfaces()
     found = []
     for path in sorted(_INTERFACES.iterdir()):
         if not path.is_dir() or text_of(path / "type") == _LOOPBACK:
             continue
-        real = (path / "device").exists()
         megabits = number_of(path / "speed")
         found.append(
-            {
-                "name": path.name,
-                "real": real,
-                "default": path.name in by_default,
-                "up": text_of(path / "operstate") in ("up", "unknown"),
+            InterfaceFacts(
+                name=path.name,
+                real=(path / "device").exists(),
+                default=path.name in by_default,
+                up=text_of(path / "operstate") in ("up", "unknown"),
                 # Virtual cards say -1: they have no speed of their own.
-                "bytes_per_s": megabits * 125_000 if megabits and megabits > 0 else None,
-                "mtu": number_of(path / "mtu"),
-                "counters": {name: number_of(path / "statistics" / name) or 0 for name in _COUNTED},
-            }
+                bytes_per_s=megabits * 125_000 if megabits and megabits > 0 else None,
+                mtu=number_of(path / "mtu"),
+                counters={name: number_of(path / "statistics" / name) or 0 for name in _COUNTED},
+            )
         )
     return found
 

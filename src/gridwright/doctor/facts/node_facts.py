@@ -1,15 +1,15 @@
-"""Facts of a node as checks read them; `gather` looks them up on the node."""
+"""Facts of a node: lookers return them on the node, `gather` sends them, and checks read them."""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field
+from dataclasses import dataclass, field
 
-from gridwright.doctor.facts.gather import gather
-from gridwright.doctor.messages import FactsRequest
-from gridwright.errors import Level
+from gridwright.errors import Finding
+from gridwright.messages import Extensible
 
 
-class LibraryFacts(BaseModel):
+@dataclass(frozen=True, slots=True)
+class LibraryFacts(Extensible):
     """What a node sees of a library; None where it could not be looked at."""
 
     path: str
@@ -34,7 +34,8 @@ class LibraryFacts(BaseModel):
     """`flock` and `fcntl`: None where they exclude, else what is wrong; None as a whole where not tried."""
 
 
-class SystemFacts(BaseModel):
+@dataclass(frozen=True, slots=True)
+class SystemFacts(Extensible):
     """Kernel, release and identity."""
 
     kernel: str
@@ -46,7 +47,8 @@ class SystemFacts(BaseModel):
     root: bool = False
 
 
-class NameFacts(BaseModel):
+@dataclass(frozen=True, slots=True)
+class NameFacts(Extensible):
     """What the host name resolves to."""
 
     host: str
@@ -54,7 +56,8 @@ class NameFacts(BaseModel):
     unresolved: str | None = None
 
 
-class ProcessorFacts(BaseModel):
+@dataclass(frozen=True, slots=True)
+class ProcessorFacts(Extensible):
     """Physical cores, hardware threads of each, and processors that are off."""
 
     cores: int
@@ -62,7 +65,8 @@ class ProcessorFacts(BaseModel):
     offline: str | None = None
 
 
-class MemoryFacts(BaseModel):
+@dataclass(frozen=True, slots=True)
+class MemoryFacts(Extensible):
     """In bytes."""
 
     total_bytes: int
@@ -71,18 +75,20 @@ class MemoryFacts(BaseModel):
     swap_used_bytes: int
 
 
-class DiskFacts(BaseModel):
+@dataclass(frozen=True, slots=True)
+class DiskFacts(Extensible):
     """A disk or an array, and the settings of its queue."""
 
     name: str
     medium: str
     model: str | None = None
     size_bytes: int = 0
-    queue: dict[str, str] = Field(default_factory=dict)
-    members: list[str] = Field(default_factory=list)
+    queue: dict[str, str] = field(default_factory=dict)
+    members: list[str] = field(default_factory=list)
 
 
-class ArrayFacts(BaseModel):
+@dataclass(frozen=True, slots=True)
+class ArrayFacts(Extensible):
     """An md array; `missing` members where its level can miss some."""
 
     name: str
@@ -91,11 +97,12 @@ class ArrayFacts(BaseModel):
     wanted: int | None = None
     missing: int | None = None
     action: str | None = None
-    members: list[str] = Field(default_factory=list)
-    faulty: list[str] = Field(default_factory=list)
+    members: list[str] = field(default_factory=list)
+    faulty: list[str] = field(default_factory=list)
 
 
-class MountFacts(BaseModel):
+@dataclass(frozen=True, slots=True)
+class MountFacts(Extensible):
     """A mount that holds data; sizes in bytes, None where it could not be asked."""
 
     mount_point: str
@@ -112,7 +119,8 @@ class MountFacts(BaseModel):
     inodes_free: int | None = None
 
 
-class InterfaceFacts(BaseModel):
+@dataclass(frozen=True, slots=True)
+class InterfaceFacts(Extensible):
     """A network interface; None where it has no speed of its own."""
 
     name: str
@@ -121,45 +129,41 @@ class InterfaceFacts(BaseModel):
     up: bool
     bytes_per_s: int | None = None
     mtu: int | None = None
-    counters: dict[str, int] = Field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
 
 
-class ClockFacts(BaseModel):
+@dataclass(frozen=True, slots=True)
+class ClockFacts(Extensible):
     """Whether it is kept right, and by which services."""
 
     synchronised: bool
     keepers: list[str]
 
 
-class Trouble(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Trouble(Extensible):
     """A kind of trouble in the kernel's log."""
 
     count: int
     last: str
 
 
-class ServiceFacts(BaseModel):
+@dataclass(frozen=True, slots=True)
+class ServiceFacts(Extensible):
     """Units of systemd."""
 
     failed: list[str]
 
 
-class ScratchFacts(BaseModel):
+@dataclass(frozen=True, slots=True)
+class ScratchFacts(Extensible):
     """Arrays that the scratch unit is to keep mounted, by mount point: whether each is."""
 
     mounted: dict[str, bool]
 
 
-class HealthFinding(BaseModel):
-    """What a node found of a file system, as gridwright.errors.Finding has it."""
-
-    level: Level
-    name: str
-    text: str
-    remedy: str
-
-
-class NodeFacts(BaseModel):
+@dataclass(frozen=True, slots=True)
+class NodeFacts(Extensible):
     """What a node tells of itself; None for what it could not tell, and `unknown` says why."""
 
     hostname: str
@@ -181,15 +185,13 @@ class NodeFacts(BaseModel):
     kernel_log: dict[str, Trouble] | None = None
     services: ServiceFacts | None = None
     scratch: ScratchFacts | None = None
-    health: dict[str, list[HealthFinding]] = Field(default_factory=dict)
+    health: dict[str, list[Finding]] = field(default_factory=dict)
     """By file system of the spec: what this node, as its client, finds wrong with it."""
     tuned: str | None = None
-    settings: dict[str, dict[str, str | None]] = Field(default_factory=dict)
-    """By kind, then key: None where there is no such setting, `?` and why where it may not be read."""
-    unknown: dict[str, str] = Field(default_factory=dict)
+    settings: dict[str, dict[str, str | None]] = field(default_factory=dict)
+    """By kind, then key: None where there is no such setting, `?` and why where it may not be read.
+
+    Of kinds that file systems bring it is all that their command printed.
+    """
+    unknown: dict[str, str] = field(default_factory=dict)
     """By section."""
-
-
-def node_facts(request: FactsRequest) -> NodeFacts:
-    """Facts of this node; see `gather`."""
-    return NodeFacts.model_validate(gather(request))

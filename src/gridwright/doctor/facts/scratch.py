@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+
+from gridwright.doctor.facts.node_facts import ScratchFacts
 
 CONFIGURATION = Path("/etc/gridwright/scratch.json")
 
 
-def scratch() -> dict[str, Any]:
+def scratch() -> ScratchFacts:
     """Mount points of the configuration, and whether each is one. Raises OSError where it cannot be read."""
     try:
         text = CONFIGURATION.read_text()
     except FileNotFoundError:
-        return {"mounted": {}}
-    return {"mounted": {point: os.path.ismount(point) for point in mount_points(text)}}
+        return ScratchFacts({})
+    return ScratchFacts({point: os.path.ismount(point) for point in mount_points(text)})
 
 
 def mount_points(text: str) -> list[str]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from gridwright.commands import CommandError, run_here
+from gridwright.doctor.facts.node_facts import ServiceFacts
 
 _ANSWER_S = 3.0
 _SYSTEMD = Path("/run/systemd/system")
 """There where systemd is what started the system (sd_booted(3))."""
 
 
-def services() -> dict[str, Any]:
+def services() -> ServiceFacts:
     """Units that failed. Raises OSError where systemd does not run, or does not answer."""
     if not _SYSTEMD.is_dir():
         raise OSError(2, "systemd does not run here")
@@ -23,7 +23,7 @@ def services() -> dict[str, Any]:
         raise OSError(110, str(error.problems[0].what)) from None
     if done.status:
         raise OSError(5, done.stderr.decode(errors="replace").strip()[:200] or "systemctl failed")
-    return {"failed": failed_units(done.stdout.decode(errors="replace"))}
+    return ServiceFacts(failed_units(done.stdout.decode(errors="replace")))
 
 
 def failed_units(printed: str) -> list[str]:

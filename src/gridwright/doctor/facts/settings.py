@@ -6,9 +6,8 @@ import re
 import resource
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
-from gridwright.doctor.facts.files import DIRECTORY_OF_SYSCTLS, text_of
+from gridwright.kernel_files import text_of
 
 _SYS = Path("/sys")
 _MOST_FILES = 1024
@@ -38,7 +37,7 @@ def sysctl(key: str) -> str | None:
     if ".." in key.split("/"):
         return None
     path = key if "/" in key else key.replace(".", "/")
-    return " ".join((DIRECTORY_OF_SYSCTLS / path).read_text().split())
+    return " ".join((Path("/proc/sys") / path).read_text().split())
 
 
 def sysfs(pattern: str) -> str | None:
@@ -86,6 +85,6 @@ def limit(key: str) -> str | None:
     return SHOWN_UNLIMITED if found == resource.RLIM_INFINITY else str(found)
 
 
-def tuned() -> dict[str, Any]:
+def tuned() -> str | None:
     """The profile that tuned has been told to keep (tuned-adm(8))."""
-    return {"profile": text_of(_ACTIVE_PROFILE)}
+    return text_of(_ACTIVE_PROFILE)

@@ -7,10 +7,8 @@ import re
 from fractions import Fraction
 from typing import Annotated
 
-from pydantic import AfterValidator, PlainSerializer, PlainValidator, WithJsonSchema
-
 from gridwright.units import SIZE_PATTERN, TEBIBYTE_RATE_PATTERN, Bytes, Rate, UnitError
-from gridwright.yamltext.fields import FieldError, read_size, read_total_rate
+from gridwright.yamltext.fields import FieldError, Written, matching, read_size, read_total_rate
 from gridwright.yamltext.source import show
 
 FSX_STEP_GIB = 1200
@@ -43,47 +41,34 @@ def _fsx_capacity(value: object) -> Bytes:
     return Bytes(math.ceil(Fraction(found[1]) * 2**40)) if found else read_size(value)
 
 
-def _root_squash(value: str) -> str:
-    numbers = value.split(":") if re.fullmatch(ROOT_SQUASH_PATTERN, value, re.ASCII) else []
+def _capacity_text(size: Bytes) -> str:
+    return f"{size // 2**30} GiB" if size % 2**30 == 0 else str(size)
+
+
+def _root_squash(value: object) -> str:
+    text = str(value)
+    numbers = text.split(":") if re.fullmatch(ROOT_SQUASH_PATTERN, text, re.ASCII) else []
     if numbers and all(0 < int(each) < 2**32 - 1 for each in numbers):
-        return value
+        return text
     # 0 means that root stays root (FSx API reference, LustreRootSquashConfiguration).
     raise FieldError(
         f"{show(value)} is not UID:GID, neither of them 0", "write two numbers, such as 65534:65534"
     )
 
 
-def _maintenance(value: str) -> str:
-    if re.fullmatch(MAINTENANCE_PATTERN, value, re.ASCII):
-        return value
-    raise FieldError(f"{show(value)} is not a day and a time", "write one in UTC, such as sun:03:00")
-
-
 TebibyteRate = Annotated[
     int,
-    PlainValidator(_tebibyte_rate),
-    PlainSerializer(lambda rate: f"{Rate(rate)}/TiB", return_type=str),
-    WithJsonSchema({"type": "string", "pattern": TEBIBYTE_RATE_PATTERN, "examples": ["200 MB/s/TiB"]}),
+    Written(_tebibyte_rate, TEBIBYTE_RATE_PATTERN, "200 MB/s/TiB", lambda rate: f"{Rate(rate)}/TiB"),
 ]
 """Bytes per second that each TiB of a file system delivers."""
 
-
-FsxCapacity = Annotated[
-    Bytes,
-    PlainValidator(_fsx_capacity),
-    PlainSerializer(lambda size: f"{size // 2**30} GiB" if size % 2**30 == 0 else str(size), return_type=str),
-    WithJsonSchema({"type": ["string", "integer"], "pattern": SIZE_PATTERN, "examples": ["2400 GiB"]}),
-]
+FsxCapacity = Annotated[Bytes, Written(_fsx_capacity, SIZE_PATTERN, "2400 GiB", _capacity_text)]
 """Storage capacity of FSx for Lustre: 2400 GiB, or 2.4 TiB as AWS calls it."""
 
-
-RootSquash = Annotated[
-    str, AfterValidator(_root_squash), WithJsonSchema({"type": "string", "pattern": ROOT_SQUASH_PATTERN})
-]
+RootSquash = Annotated[str, Written(_root_squash, ROOT_SQUASH_PATTERN)]
 """UID:GID."""
 
-
 MaintenanceWindow = Annotated[
-    str, AfterValidator(_maintenance), WithJsonSchema({"type": "string", "pattern": MAINTENANCE_PATTERN})
+    str, matching(MAINTENANCE_PATTERN, "a day and a time", "one in UTC, such as sun:03:00")
 ]
 """A day of the week and a time in UTC: sun:03:00."""

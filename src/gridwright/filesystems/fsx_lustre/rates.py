@@ -60,6 +60,7 @@ def contribute(name: str, filesystem: FsxLustreFileSystem, site: Site) -> Contri
         tib * tier,
         str(rates.source),
         burst_bytes_per_s=tib * burst if burst else None,
+        nature="server",
     )
     # Where less is listed for writes, each byte written takes more of the same disks.
     uses = {"write": Use(delivered, tier / (rates.disk_write or tier)), "read": Use(delivered)}

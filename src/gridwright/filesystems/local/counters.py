@@ -3,58 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from gridwright.filesystems.health import Traffic
-from gridwright.filesystems.local.devices import SECTOR, text_of
+from gridwright.filesystems.counters import Counts, TrafficCount
+from gridwright.filesystems.local.devices import SECTOR, device_of, local_mount
+from gridwright.kernel_files import text_of
 
 _MOST_DIGITS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class DiskCounts:
-    """Sums since the disk was found."""
-
-    reads: int
-    read_bytes: int
-    writes: int
-    written_bytes: int
-    busy_s: float
-    """With at least one request in flight."""
-    queue_s: float
-    """Of all requests together, from their entering the queue to their end."""
-
-
-@dataclass(frozen=True, slots=True)
-class DiskReading:
-    """Counts of all disks at one moment, in seconds of a clock that only goes on."""
-
-    at_s: float
-    of: Mapping[str, DiskCounts]
-
-
-@dataclass(frozen=True, slots=True)
-class DiskTraffic:
-    """What a disk moved between two readings."""
-
-    traffic: Traffic
-    """Its `target` is the disk."""
-    busy: float
-    """Part of the time with a request in flight: 1 for a single disk at work, and no limit for NVMe."""
-    queue: float
-    """Requests in flight on average."""
-
-
-def read_counts(root: Path = Path("/")) -> DiskReading:
+def read_counts(root: Path = Path("/")) -> dict[str, TrafficCount]:
     """Counts of all block devices of this node, now."""
     return parse_diskstats(text_of(root / "proc/diskstats") or "", time.monotonic())
 
 
-def parse_diskstats(text: str, at_s: float) -> DiskReading:
+def read_counts_below(path: str, root: Path = Path("/")) -> Counts:
+    """Of the device that the file system which holds a path is on; none where it is on none."""
+    mount = local_mount(root, path)
+    device = device_of(root, mount) if mount else None
+    return {name: each for name, each in read_counts(root).items() if name == device}
+
+
+def parse_diskstats(text: str, at_s: float) -> dict[str, TrafficCount]:
     """The rows of /proc/diskstats; those that cannot be understood are passed over."""
-    found: dict[str, DiskCounts] = {}
+    found: dict[str, TrafficCount] = {}
     for line in text.splitlines():
         words = line.split()
         numbers = words[3:14]
@@ -63,29 +35,14 @@ def parse_diskstats(text: str, at_s: float) -> DiskReading:
         ):
             continue
         n = [int(number) for number in numbers]
-        found[words[2]] = DiskCounts(n[0], n[2] * SECTOR, n[4], n[6] * SECTOR, n[9] / 1000, n[10] / 1000)
-    return DiskReading(at_s, found)
-
-
-def disk_traffic(before: DiskReading, after: DiskReading) -> list[DiskTraffic]:
-    """What each disk moved in between; disks that came, went, or whose counts began anew are left out."""
-    seconds = after.at_s - before.at_s
-    found = []
-    for name, new in after.of.items():
-        old = before.of.get(name)
-        if old is None or seconds <= 0:
-            continue
-        traffic = Traffic(
-            server="",
-            target=name,
-            seconds=seconds,
-            read_bytes=new.read_bytes - old.read_bytes,
-            written_bytes=new.written_bytes - old.written_bytes,
-            reads=new.reads - old.reads,
-            writes=new.writes - old.writes,
+        found[words[2]] = TrafficCount(
+            at_s=at_s,
+            read_bytes=n[2] * SECTOR,
+            written_bytes=n[6] * SECTOR,
+            reads=n[0],
+            writes=n[4],
+            busy_s=n[9] / 1000,
+            waited_s=n[10] / 1000,
+            target=words[2],
         )
-        if min(traffic.read_bytes, traffic.written_bytes, traffic.reads, traffic.writes) < 0:
-            continue
-        busy, queue = new.busy_s - old.busy_s, new.queue_s - old.queue_s
-        found.append(DiskTraffic(traffic, max(0.0, busy / seconds), max(0.0, queue / seconds)))
     return found

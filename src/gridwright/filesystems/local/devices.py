@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from gridwright.kernel_files import names_in, number_of, text_of
+
 SECTOR = 512
 """Bytes in which sysfs and mount options count, whatever the disk has (ABI/stable/sysfs-block of Linux)."""
 _DEEPEST = 16
@@ -127,28 +129,6 @@ def _lower(root: Path, name: str) -> list[str]:
     if slaves or not (here / "partition").exists():
         return slaves
     return [here.resolve().parent.name]
-
-
-def names_in(directory: Path) -> list[str]:
-    """Names of what is in a directory, in order; none where it cannot be read."""
-    try:
-        return sorted(each.name for each in directory.iterdir())
-    except OSError:
-        return []
-
-
-def text_of(path: Path) -> str | None:
-    """What a file of sysfs says, without blanks around it; None where it is not there, or says nothing."""
-    try:
-        return path.read_text(errors="replace").strip() or None
-    except OSError:
-        return None
-
-
-def number_of(path: Path) -> int | None:
-    """A whole number in a file of sysfs."""
-    text = text_of(path) or ""
-    return int(text) if re.fullmatch("[0-9]{1,20}", text, re.ASCII) else None
 
 
 def _unescaped(field: str) -> str:

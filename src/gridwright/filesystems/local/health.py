@@ -15,9 +15,9 @@ from gridwright.filesystems.local.devices import (
     device_of,
     disks_below,
     local_mount,
-    number_of,
 )
 from gridwright.filesystems.local.raid import Array, array_findings, arrays_below
+from gridwright.kernel_files import number_of
 from gridwright.units import format_bytes
 
 _ORDER = ("error", "warning", "info")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from gridwright.filesystems.local.model import LocalFileSystem
 from gridwright.spec.storage import INSTANCE_STORE
 
 if TYPE_CHECKING:
+    from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.scratch_array import ScratchArray
@@ -83,6 +85,12 @@ class LocalKind(FileSystemKind[LocalFileSystem]):
         from gridwright.filesystems.local.health import health
 
         return health(run, mount_point)
+
+    def counters(self, filesystem: LocalFileSystem, run: Run, mount_point: str) -> ReadCounts:
+        """Of the device that is mounted, read on this machine: an array, and not the disks below it."""
+        from gridwright.filesystems.local.counters import read_counts_below
+
+        return partial(read_counts_below, mount_point)
 
 
 KIND = LocalKind()

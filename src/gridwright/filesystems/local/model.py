@@ -6,11 +6,30 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from gridwright.filesystems.local.fields import ChunkSize
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.filesystem import NEW_KIND, FileSystem
 from gridwright.spec.storage import Delivery, Disks
-from gridwright.units import Bytes
+from gridwright.units import SIZE_PATTERN, Bytes
+from gridwright.yamltext.fields import FieldError, Written
+from gridwright.yamltext.source import show
+
+SMALLEST_CHUNK, LARGEST_CHUNK = 4 * 2**10, 64 * 2**20
+
+
+def _chunk(value: object) -> Bytes:
+    """A chunk as md takes it: a power of two (mdadm(8), --chunk), of at least a page."""
+    # A bare number is none either; the remedy for sizes in general would speak of GB.
+    size = Bytes(0) if type(value) is int else Bytes.parse(value)
+    if SMALLEST_CHUNK <= size <= LARGEST_CHUNK and size & (size - 1) == 0:
+        return size
+    raise FieldError(
+        f"{show(value)} is not a chunk that an array can have",
+        f"write a power of two from {Bytes(SMALLEST_CHUNK)} to {Bytes(LARGEST_CHUNK)}, such as 512 KiB",
+    )
+
+
+ChunkSize = Annotated[Bytes, Written(_chunk, SIZE_PATTERN, "512 KiB")]
+"""How much of a stripe is on one disk of an array."""
 
 
 class LocalFileSystem(FileSystem):

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gridwright.errors import Finding
-from gridwright.filesystems.local.devices import below, names_in, number_of, text_of
+from gridwright.filesystems.local.devices import below
+from gridwright.kernel_files import names_in, number_of, text_of
 
 _WORKING = frozenset({"clean", "active", "active-idle", "write-pending", "read-auto"})
 """Words of array_state with which data can be read and written; RAID 0 that lost a disk says broken."""

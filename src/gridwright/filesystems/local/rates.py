@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from gridwright.filesystems.disks import DiskRates, disk_rates
 from gridwright.filesystems.local.model import LocalFileSystem
-from gridwright.filesystems.resources import OPERATIONS, Contribution, Cost, Operation, Resource, Route, Use
+from gridwright.filesystems.resources import (
+    OPERATIONS,
+    Contribution,
+    Cost,
+    Nature,
+    Operation,
+    Resource,
+    Route,
+    Use,
+)
 from gridwright.filesystems.site import Site, shares_network, volume_limit
 from gridwright.units import format_rate
 
@@ -53,7 +62,8 @@ def _route(name: str, disks: DiskRates, operation: Operation, site: Site) -> Rou
     steady = disks.steady[operation]
     burst = disks.burst[operation] if disks.burst else None
     what = f"{disks.what} at each node ({format_rate(steady)})"
-    resource = Resource(f"{name}.{part}", what, "node", steady, disks.source, burst, disks.burst_s)
+    nature: Nature = "volume" if disks.are_volumes else "instance store"
+    resource = Resource(f"{name}.{part}", what, "node", steady, disks.source, burst, disks.burst_s, nature)
     return Route((*_volume_path(disks, operation, site), Use(resource)))
 
 
@@ -70,7 +80,17 @@ def _volume_path(disks: DiskRates, operation: Operation, site: Site) -> tuple[Us
     burst = peak if peak > steady else None
     return (
         *network,
-        Use(Resource("node.volume-bandwidth", what, "node", steady, str(instance.source), burst)),
+        Use(
+            Resource(
+                "node.volume-bandwidth",
+                what,
+                "node",
+                steady,
+                str(instance.source),
+                burst,
+                nature="volume",
+            )
+        ),
     )
 
 

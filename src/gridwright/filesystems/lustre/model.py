@@ -7,11 +7,26 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gridwright.filesystems.lustre.fields import LustreSource
 from gridwright.filesystems.lustre_client.fields import StripeCount, stripe_count
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.filesystem import NEW_KIND, FileSystem
 from gridwright.spec.storage import Servers
+from gridwright.yamltext.fields import matching
+
+_NID = r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}@(?:tcp|o2ib|kfi)[0-9]{0,3}"
+LUSTRE_SOURCE_PATTERN = rf"^{_NID}(?:[,:]{_NID}){{0,15}}:/[A-Za-z0-9_-]{{1,8}}(?:/[A-Za-z0-9._/-]*)?$"
+"""NIDs of management servers and the name of the file system, of at most 8 characters (mount.lustre(8))."""
+LustreSource = Annotated[
+    str,
+    matching(
+        LUSTRE_SOURCE_PATTERN,
+        "what a Lustre client mounts",
+        "the address of the management server, its network and the file system's name, "
+        "such as 10.0.0.1@tcp:/scratch",
+        "10.0.0.1@tcp:/scratch",
+    ),
+]
+"""What a Lustre client mounts."""
 
 
 class LustreFileSystem(FileSystem):

@@ -10,6 +10,7 @@ from functools import cache
 from importlib import resources
 
 from gridwright.catalog import InstanceType
+from gridwright.catalog.attachments import free_attachments
 from gridwright.filesystems.efficiency import efficiency
 from gridwright.filesystems.offers import OnSale, SharedChoice
 from gridwright.filesystems.site import shares_network, steady_network, volume_limit
@@ -55,6 +56,7 @@ def server_offers(
         for instance, usd, limit in servers
         for volumes in volume_sets
         if instance.memory_bytes >= least_memory(volumes.count)
+        and volumes.count <= (free_attachments(instance.name) or volumes.count)
     ]
     return unbeaten((one.usd_per_hour, (one.bytes_per_s, one.volumes.capacity_bytes), one) for one in offers)
 

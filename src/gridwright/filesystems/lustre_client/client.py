@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,10 @@ from gridwright.filesystems.mount_entry import MountEntry
 from gridwright.services.playbook_role import PlaybookRole
 
 if TYPE_CHECKING:
+    from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
-
+    from gridwright.filesystems.layout import FileLayout
+    from gridwright.filesystems.tuning_kind import TuningKind
 
 _PACKAGE = "gridwright.filesystems.lustre_client"
 
@@ -44,6 +47,12 @@ class LustreClientKind(FileSystemKind[M]):
         """Mount options, and parameters of clients and servers."""
         return resources.files(_PACKAGE).joinpath("tuning.yaml").read_text("utf-8")
 
+    def tuning_kinds(self) -> Sequence[TuningKind]:
+        """Parameters of clients, and of servers that the provider makes."""
+        from gridwright.filesystems.lustre_client.settings import TUNING_KINDS
+
+        return TUNING_KINDS
+
     def playbook_roles(self) -> Sequence[PlaybookRole]:
         """The client: its packages, parameters and mounts."""
         role = PlaybookRole(
@@ -63,6 +72,26 @@ class LustreClientKind(FileSystemKind[M]):
         from gridwright.filesystems.lustre_client.health import health
 
         return health(run, mount_point, self.source(filesystem))
+
+    def counters(self, filesystem: M, run: Run, mount_point: str) -> ReadCounts:
+        """By target, as the client counts them; takes root."""
+        from gridwright.filesystems.lustre_client.counters import ClientCounters
+
+        return ClientCounters(run, mount_point).read
+
+    def server_counters(self, filesystem: M, run: Run) -> ReadCounts:
+        """By target of the server; takes root. All that it serves, where the spec names no source."""
+        from gridwright.filesystems.lustre_client.counters import read_target_counters
+        from gridwright.filesystems.lustre_client.mounts import file_system_name
+
+        name = file_system_name(self.source(filesystem) or "") or "*"
+        return partial(read_target_counters, run, name)
+
+    def layout(self, filesystem: M, run: Run, path: str) -> FileLayout:
+        """As the metadata server tells it."""
+        from gridwright.filesystems.lustre_client.layout import read_layout
+
+        return read_layout(run, path)
 
     def library_findings(self, filesystem: M, run: Run, directory: str) -> list[Finding]:
         """Large files that lie on one target."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Sequence
 
@@ -16,6 +15,7 @@ from gridwright.filesystems.lustre_client.findings import (
     space_findings,
     version_findings,
 )
+from gridwright.filesystems.lustre_client.mounts import client_mount, file_system_name
 from gridwright.filesystems.lustre_client.parameters import is_root
 from gridwright.filesystems.lustre_client.servers import read_served
 from gridwright.filesystems.lustre_client.space import Spaces, read_space
@@ -67,19 +67,6 @@ def health(
         capacity_bytes=sum(each.total_bytes for each in osts) if osts else None,
         available_bytes=sum(each.available_bytes for each in osts) if osts else None,
     )
-
-
-def client_mount(path: str, mounts: Sequence[Mount]) -> Mount | None:
-    """The Lustre mount that holds a path; a server's own mounts are of type lustre, too, and are none."""
-    mount = mount_of(path, mounts)
-    is_client = mount is not None and mount.type == "lustre" and mount.option("svname") is None
-    return mount if is_client else None
-
-
-def file_system_name(source: str) -> str:
-    """`scratch` out of `10.0.0.1@tcp:/scratch/below`; empty where there is none."""
-    found = re.search(r":/([A-Za-z0-9_-]{1,8})(?:/|$)", source)
-    return found[1] if found else ""
 
 
 def _serves(mounts: Sequence[Mount], name: str) -> bool:

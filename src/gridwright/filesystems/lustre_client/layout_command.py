@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error
 from gridwright.filesystems.health import Run
-from gridwright.filesystems.lustre_client.layout import ALL, LIMIT_S, Component, FileLayout, read_layout
+from gridwright.filesystems.layout import ALL, Component, FileLayout
+from gridwright.filesystems.lustre_client.layout import LIMIT_S, read_layout
 from gridwright.units import format_bytes
 
 STRIPE_STEP = 64 * 1024

@@ -56,6 +56,8 @@ class Master:
                 TOPOLOGY_FILENAME=f"{CONFIGURATION}/mfstopology.cfg",
                 # Locks of a node that is powered off are freed after this; less changes nothing (measured).
                 SESSION_SUSTAIN_TIME=60,
+                # In the foreground: a helper process that is killed with the master loses what was answered.
+                CHANGELOG_SAVE_MODE=1,
                 # Copies that a lost chunk server had are made anew soon after the start of a lab.
                 REPLICATIONS_DELAY_INIT=10,
             ),

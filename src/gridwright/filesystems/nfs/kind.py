@@ -14,6 +14,7 @@ from gridwright.services.playbook_role import PlaybookRole
 from gridwright.services.ports import Ports
 
 if TYPE_CHECKING:
+    from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.site import Site
@@ -68,6 +69,12 @@ class NfsKind(FileSystemKind[NfsFileSystem]):
         from gridwright.filesystems.nfs.health import health
 
         return health(run, mount_point, filesystem, nic_bytes_per_s=nic_bytes_per_s)
+
+    def counters(self, filesystem: NfsFileSystem, run: Run, mount_point: str) -> ReadCounts:
+        """Of the mount, on the wire."""
+        from gridwright.filesystems.nfs.mountstats import MountCounter
+
+        return MountCounter(run, mount_point).read
 
     def servers_elsewhere(self, filesystem: NfsFileSystem) -> Iterator[ServerPorts]:
         """The server; NFS 3 has its mounting and the list of its ports beside it."""

@@ -4,15 +4,34 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from gridwright.filesystems.nfs.fields import ExportPath, NfsVersion
 from gridwright.spec.fields import Change, HostName, Update
 from gridwright.spec.filesystem import NEW_KIND, FileSystem
 from gridwright.spec.storage import Delivery
+from gridwright.yamltext.fields import matching
 
 NFS_TRANSFER_BYTES = 1024 * 1024
 """The largest rsize and wsize that the client takes (nfs(5)); servers offer less where they can do less."""
+
+EXPORT_PATTERN = r"^/[A-Za-z0-9._/@+-]{0,1023}$"
+
+
+def _version_text(value: object) -> object:
+    """4.2 and 3 of YAML as text. What is no version is refused by the type."""
+    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+NfsVersion = Annotated[
+    Literal["4.2", "4.1", "4.0", "3"],
+    BeforeValidator(_version_text),
+    WithJsonSchema({"enum": ["4.2", "4.1", "4.0", "3", 4.2, 4.1, 4.0, 3]}),
+]
+"""A version of NFS as nfs(5) has it; unquoted it is a number in YAML."""
+ExportPath = Annotated[
+    str, matching(EXPORT_PATTERN, "an absolute directory of a server", "one, such as /export/grid")
+]
+"""A directory that an NFS server exports."""
 
 
 class NfsFileSystem(FileSystem):

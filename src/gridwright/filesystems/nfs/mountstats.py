@@ -7,11 +7,13 @@ Linux 3.x to 6.x: later ones have more fields at the end of a line.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gridwright.filesystems.health import Run, Traffic
-from gridwright.filesystems.mount_table import LIMIT_S
+from gridwright.filesystems.counters import Counts, TrafficCount
+from gridwright.filesystems.health import Run
+from gridwright.filesystems.mount_table import LIMIT_S, mount_of, read_mounts
 
 _BYTES = (
     "normal_read",
@@ -55,6 +57,8 @@ _EVENTS = (
 )
 """Of the line `events:` (enum nfs_stat_eventcounters)."""
 _MOST_DIGITS = 20
+_AGES_DIFFER_S = 2.0
+"""More than the age's whole seconds can make: the mount was made anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +113,6 @@ class MountStats:
         """The version spoken, such as 4.2; empty where it is not told."""
         return self.options.get("vers", "")
 
-    def option_bytes(self, name: str) -> int | None:
-        """A size among the options: rsize, wsize."""
-        return _whole(self.options.get(name, ""))
-
 
 def read_mountstats(run: Run) -> list[MountStats]:
     """All NFS mounts of the node. Raises GridwrightError (status ENVIRONMENT) where it does not answer."""
@@ -130,35 +130,48 @@ def stats_of(point: str, mounts: list[MountStats]) -> MountStats | None:
     return next((each for each in reversed(mounts) if each.point == point), None)
 
 
-def traffic(before: MountStats, after: MountStats, *, seconds: float | None = None) -> Traffic | None:
-    """What the client moved to and from the server between two readings of one mount.
+class MountCounter:
+    """Reads what the client moved to and from the server of one mount: bytes and calls on the wire."""
 
-    Bytes and calls are those on the wire. `seconds` is the time between the readings, by the caller's clock;
-    without it their ages are taken, which are whole seconds. None where the mount was made anew meanwhile, or
-    no time has passed.
-    """
-    if before.source != after.source or (before.age_s or 0) > (after.age_s or 0):
-        return None
-    span = float((after.age_s or 0) - (before.age_s or 0)) if seconds is None else seconds
-    reads, writes = _difference(before, after, "READ"), _difference(before, after, "WRITE")
-    read_bytes = after.bytes.get("server_read", 0) - before.bytes.get("server_read", 0)
-    written = after.bytes.get("server_write", 0) - before.bytes.get("server_write", 0)
-    if span <= 0 or min(reads, writes, read_bytes, written) < 0:
-        return None
-    return Traffic(
-        server=after.source.rpartition(":/")[0].strip("[]"),
-        seconds=span,
-        read_bytes=read_bytes,
-        written_bytes=written,
-        reads=reads,
-        writes=writes,
-        target=after.point,
-    )
+    def __init__(self, run: Run, path: str) -> None:
+        """`path` is below the mount point."""
+        self._run = run
+        self._path = path
+        self._since_s: float | None = None
 
+    def read(self) -> Counts:
+        """The counts by the mount point; none where no NFS is mounted there.
 
-def _difference(before: MountStats, after: MountStats, call: str) -> int:
-    new, old = after.calls.get(call), before.calls.get(call)
-    return (new.operations if new else 0) - (old.operations if old else 0)
+        The clock is that of this process. Raises GridwrightError (status ENVIRONMENT) where the node does not
+        answer.
+        """
+        mount = mount_of(self._path, read_mounts(self._run))
+        stats = stats_of(mount.point, read_mountstats(self._run)) if mount else None
+        return {} if stats is None else {stats.point: self.count(stats, time.monotonic())}
+
+    def count(self, stats: MountStats, at_s: float) -> TrafficCount:
+        """What a mount has counted, read at `at_s`."""
+        reads, writes = stats.calls.get("READ"), stats.calls.get("WRITE")
+        return TrafficCount(
+            at_s=at_s,
+            since_s=self._since(at_s, stats.age_s),
+            read_bytes=stats.bytes.get("server_read", 0),
+            written_bytes=stats.bytes.get("server_write", 0),
+            reads=reads.operations if reads else 0,
+            writes=writes.operations if writes else 0,
+            waited_s=sum(each.execute_s for each in (reads, writes) if each),
+            server=stats.source.rpartition(":/")[0].strip("[]"),
+            target=stats.point,
+        )
+
+    def _since(self, at_s: float, age_s: int | None) -> float | None:
+        """When the mount was made: the first value that was seen of it, as its age is in whole seconds."""
+        if age_s is None:
+            return None
+        since = at_s - age_s
+        if self._since_s is None or abs(since - self._since_s) > _AGES_DIFFER_S:
+            self._since_s = since
+        return self._since_s
 
 
 def _sections(text: str) -> Iterator[tuple[re.Match[str], list[str]]]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.site import Site
+    from gridwright.filesystems.tuning_kind import TuningKind
 
 
 class ScaleKind(FileSystemKind[ScaleFileSystem]):
@@ -36,6 +37,12 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
     def tuning_table(self) -> str:
         """Its own configuration."""
         return resources.files("gridwright.filesystems.scale").joinpath("tuning.yaml").read_text("utf-8")
+
+    def tuning_kinds(self) -> Sequence[TuningKind]:
+        """Attributes of its configuration."""
+        from gridwright.filesystems.scale.settings import TUNING_KIND
+
+        return (TUNING_KIND,)
 
     def playbook_roles(self) -> Sequence[PlaybookRole]:
         """The client: the site's packages, and what its configuration should be."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from gridwright.catalog import Catalog, load_catalog
+from gridwright.model.margins import KINDS, Kind, Margin
 from gridwright.model.papers.figures import (
     PAPERS,
     Advice,
@@ -37,7 +38,8 @@ class PaperRow:
     """One figure, both values in `unit`.
 
     `predicted` is None where a fact is missing. `error` is relative to the published value, with its sign.
-    `why` says why it was missed, why there is no prediction, or why it does not count.
+    `why` says why it was missed, why there is no prediction, or why it does not count. `kind` is what
+    bound it.
     """
 
     paper: str
@@ -50,6 +52,7 @@ class PaperRow:
     error: float | None
     role: Role
     why: str
+    kind: Kind | None = None
 
     @property
     def missed(self) -> bool:
@@ -125,8 +128,9 @@ def check_papers(
 def _row(figure: PublishedFigure, grids: PaperGrids) -> PaperRow:
     why = reasons().get(figure.reason, "")
     predicted: float | None = None
+    kind: Kind | None = None
     try:
-        predicted = predict_figure(figure, grids)
+        predicted, kind = predict_figure(figure, grids)
     except NotPredicted as missing:
         why = str(missing)
     return PaperRow(
@@ -140,7 +144,29 @@ def _row(figure: PublishedFigure, grids: PaperGrids) -> PaperRow:
         None if predicted is None else predicted / figure.value - 1,
         figure.role,
         why,
+        kind,
     )
+
+
+def measured_margins(check: PapersCheck) -> tuple[Margin, ...]:
+    """The margin of each kind of prediction, by the checks alone; kinds without any are left out."""
+    errors: dict[Kind, list[float]] = {kind: [] for kind in KINDS}
+    for row in check.of("check"):
+        if row.error is None or row.kind is None:
+            continue
+        errors[row.kind].append(abs(row.error))
+        if row.kind not in {"burst", "workload"}:
+            errors["all"].append(abs(row.error))
+    return tuple(
+        Margin(kind, len(found), statistics.median(found), _ninth(sorted(found)))
+        for kind, found in errors.items()
+        if found
+    )
+
+
+def _ninth(errors: Sequence[float]) -> float:
+    """Of errors in order, the smallest that nine tenths of them do not exceed."""
+    return errors[math.ceil(0.9 * len(errors)) - 1]
 
 
 def _summary(paper: str, rows: Iterable[PaperRow]) -> PaperSummary:
@@ -149,42 +175,21 @@ def _summary(paper: str, rows: Iterable[PaperRow]) -> PaperSummary:
     without = len(checks) - len(errors)
     if not errors:
         return PaperSummary(paper, 0, None, None, None, without)
-    ninth = errors[math.ceil(0.9 * len(errors)) - 1]
-    return PaperSummary(paper, len(errors), statistics.median(errors), ninth, errors[-1], without)
+    return PaperSummary(paper, len(errors), statistics.median(errors), _ninth(errors), errors[-1], without)
 
 
 def papers_document(check: PapersCheck) -> dict[str, Any]:
     """What `gridwright predict --papers --json` prints; its keys are a contract."""
     return {
-        "papers": [_summary_document(each) for each in check.papers],
+        "papers": [asdict(each) for each in check.papers],
+        "margins": [asdict(each) for each in measured_margins(check)],
         "reach": [
-            {**_summary_document(check.instance_table), "at_most": LIMITS[INSTANCE_TABLE]},
-            {**_summary_document(check.others), "at_most": LIMIT},
+            {**asdict(check.instance_table), "at_most": LIMITS[INSTANCE_TABLE]},
+            {**asdict(check.others), "at_most": LIMIT},
         ],
         "rows": [
-            {
-                "paper": row.paper,
-                "configuration": row.configuration,
-                "fact_id": row.fact_id,
-                "quantity": row.quantity,
-                "unit": row.unit,
-                "predicted": row.predicted,
-                "published": row.published,
-                "error": row.error,
-                "role": row.role,
-                "note": row.why,
-            }
+            {name: value for name, value in asdict(row).items() if name not in {"why", "kind"}}
+            | {"note": row.why}
             for row in check.rows
         ],
-    }
-
-
-def _summary_document(summary: PaperSummary) -> dict[str, Any]:
-    return {
-        "paper": summary.paper,
-        "median_error": summary.median_error,
-        "p90_error": summary.p90_error,
-        "worst_error": summary.worst_error,
-        "count": summary.count,
-        "not_predicted": summary.not_predicted,
     }

@@ -5,12 +5,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import NamedTuple, cast
 
 from gridwright.catalog import Catalog, InstanceType
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import Operation
 from gridwright.model.grid import GridModel, grid_model
+from gridwright.model.margins import Kind
 from gridwright.model.papers.figures import (
     PaperConfiguration,
     PublishedFigure,
@@ -34,6 +35,13 @@ PAPER_WORKLOAD = Replay(scale="paper", page_cache="none")
 003.wl.io_input: 300 GB for one instance of each I/O test), which the memory of a node does not hold."""
 CACHED_WORKLOAD = replace(PAPER_WORKLOAD, page_cache="profile")
 """The same with as many reads cached as in the profiles: what the assumption is worth."""
+
+
+class Foretold(NamedTuple):
+    """A figure as it is predicted, and what bound it; None for what is no rate."""
+
+    value: float
+    kind: Kind | None
 
 
 class NotPredicted(Exception):
@@ -78,8 +86,8 @@ def _with_nodes(spec: GridSpec, instance: str) -> GridSpec:
     return spec.model_copy(update={"nodes": nodes})
 
 
-def predict_figure(figure: PublishedFigure, grids: PaperGrids) -> float:
-    """The figure in its unit (bytes per second, bytes or a ratio).
+def predict_figure(figure: PublishedFigure, grids: PaperGrids) -> Foretold:
+    """The figure in its unit (bytes per second, bytes or a ratio), and what bound it.
 
     Raises NotPredicted where a fact is missing, with the reason in words.
     """
@@ -91,22 +99,24 @@ def predict_figure(figure: PublishedFigure, grids: PaperGrids) -> float:
     return _HOW[figure.how](figure, configuration, grids)
 
 
-def _steady(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> float:
+def _steady(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> Foretold:
     return _rate(grids.grid(configuration.spec, figure.target), figure, configuration, burst=False)
 
 
-def _burst(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> float:
+def _burst(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> Foretold:
     return _rate(grids.grid(configuration.spec, figure.target), figure, configuration, burst=True)
 
 
-def _rate(model: GridModel, figure: PublishedFigure, configuration: PaperConfiguration, burst: bool) -> float:
+def _rate(
+    model: GridModel, figure: PublishedFigure, configuration: PaperConfiguration, burst: bool
+) -> Foretold:
     """What the tightest limit on the way lets through, with every node busy, of what the figure is of."""
     if why := model.unknown.get(figure.library):
         raise NotPredicted(why)
     route = model.routes[figure.library][cast(Operation, figure.operation)]
     streams = configuration.streams_per_node or model.cores_per_node
-    total = route_chain(model, route, streams, burst=burst)[0].bytes_per_s
-    return total / _parts(model, figure, streams)
+    bound = route_chain(model, route, streams, burst=burst)[0]
+    return Foretold(bound.bytes_per_s / _parts(model, figure, streams), "burst" if burst else bound.nature)
 
 
 def _parts(model: GridModel, figure: PublishedFigure, streams: int) -> float:
@@ -119,15 +129,17 @@ def _parts(model: GridModel, figure: PublishedFigure, streams: int) -> float:
     )
 
 
-def _capacity(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> float:
+def _capacity(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> Foretold:
     """What the file system itself passes, whatever its clients can take."""
     model = grids.grid(configuration.spec, figure.target)
     route = model.routes[figure.library][cast(Operation, figure.operation)]
-    return min(use.resource.bytes_per_s for use in route.uses if use.resource.scope == "grid")
+    rates = [use.resource for use in route.uses if use.resource.scope == "grid"]
+    tightest = min(rates, key=lambda resource: resource.bytes_per_s)
+    return Foretold(tightest.bytes_per_s, tightest.nature)
 
 
-def _memory(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> float:
-    return grids.catalog.instance(figure.target).memory_bytes_per_core
+def _memory(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> Foretold:
+    return Foretold(grids.catalog.instance(figure.target).memory_bytes_per_core, None)
 
 
 def _sizes(family: str, grids: PaperGrids) -> list[InstanceType]:
@@ -137,7 +149,7 @@ def _sizes(family: str, grids: PaperGrids) -> list[InstanceType]:
 
 def _family(
     figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids, bursts_only: bool
-) -> list[float]:
+) -> list[Foretold]:
     """The rate of each size of a family, of those alone that burst with `bursts_only`."""
     rates = []
     for instance in _sizes(figure.target, grids):
@@ -148,38 +160,49 @@ def _family(
     return rates
 
 
-def _family_burst_max(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> float:
-    return max(_family(figure, configuration, grids, bursts_only=True))
+def _family_burst_max(
+    figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids
+) -> Foretold:
+    return max(_family(figure, configuration, grids, bursts_only=True), key=_value)
 
 
-def _family_burst_min(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> float:
-    return min(_family(figure, configuration, grids, bursts_only=True))
+def _family_burst_min(
+    figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids
+) -> Foretold:
+    return min(_family(figure, configuration, grids, bursts_only=True), key=_value)
 
 
-def _family_mean(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> float:
-    return statistics.fmean(_family(figure, configuration, grids, bursts_only=False))
+def _family_mean(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> Foretold:
+    found = _family(figure, configuration, grids, bursts_only=False)
+    kinds = {each.kind for each in found}
+    mean = statistics.fmean(each.value for each in found)
+    return Foretold(mean, kinds.pop() if len(kinds) == 1 else None)
 
 
-def _ratio(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> float:
+def _value(foretold: Foretold) -> float:
+    return foretold.value
+
+
+def _ratio(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> Foretold:
     return _mean_ratio(figure, configuration, grids, PAPER_WORKLOAD)
 
 
-def _ratio_cached(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> float:
+def _ratio_cached(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> Foretold:
     return _mean_ratio(figure, configuration, grids, CACHED_WORKLOAD)
 
 
 def _mean_ratio(
     figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids, replay: Replay
-) -> float:
+) -> Foretold:
     """The mean of the launches' CPU/real ratios, which is what the papers print."""
     every_node = figure.per == "node"
     found = grids.workload(configuration.spec, figure.target, every_node, replay).ratio_mean
     if found is None:
         raise NotPredicted("the launches take no time")
-    return found
+    return Foretold(found, "workload")
 
 
-_HOW: Mapping[str, Callable[[PublishedFigure, PaperConfiguration, PaperGrids], float]] = {
+_HOW: Mapping[str, Callable[[PublishedFigure, PaperConfiguration, PaperGrids], Foretold]] = {
     "steady": _steady,
     "burst": _burst,
     "capacity": _capacity,

@@ -1,8 +1,12 @@
-"""The lines of a bill, and their sum."""
+"""The lines of a bill, their sum, and how they are told."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
+
+from gridwright.units import HOURS_PER_MONTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,3 +21,31 @@ def total(lines: tuple[CostLine, ...]) -> float | None:
     """The sum of a bill; None where a price is missing."""
     prices = [each.usd_per_hour for each in lines]
     return None if None in prices else sum(each for each in prices if each is not None)
+
+
+def bill_lines(costs: tuple[CostLine, ...], what: str = "It costs") -> Iterator[str]:
+    """The sum of a bill in one line, and what has no price."""
+    hourly = total(costs)
+    if hourly is not None:
+        yield f"{what} {hourly:.2f} USD an hour, {hourly * HOURS_PER_MONTH:.0f} USD a month"
+    for each in costs:
+        if each.usd_per_hour is None:
+            yield f"no price is known for: {each.what}"
+
+
+def bill_values(costs: tuple[CostLine, ...]) -> dict[str, Any]:
+    """The bill in a document."""
+    hourly = total(costs)
+    return {
+        "currency": "USD",
+        "usd_per_hour": hourly,
+        "lines": [{"what": each.what, "usd_per_hour": each.usd_per_hour} for each in costs],
+    }
+
+
+def kept_lines(usd_per_hour: float | None) -> Iterator[str]:
+    """What it costs to keep what stays, in one line below its list."""
+    if usd_per_hour is None:
+        yield "  what that costs is not known here"
+    else:
+        yield f"  at {usd_per_hour:.2f} USD an hour, {usd_per_hour * HOURS_PER_MONTH:.0f} USD a month"

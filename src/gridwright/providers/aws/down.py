@@ -9,10 +9,10 @@ from gridwright.providers.aws import leftovers, retired
 from gridwright.providers.aws.bill import kept_bill, kept_names
 from gridwright.providers.aws.cost_lines import CostLine, total
 from gridwright.providers.aws.deployment import storage_body
+from gridwright.providers.aws.down_result import AwsDown, DownPlan
 from gridwright.providers.aws.kept_spec import kept_spec
 from gridwright.providers.aws.layout import AwsLayout, aws_layout
 from gridwright.providers.aws.names import grid_stack, storage_stack
-from gridwright.providers.aws.results import AwsDown, DownPlan
 from gridwright.providers.aws.retired import Retired
 from gridwright.providers.aws.session import Cloud
 from gridwright.providers.aws.site_bucket import SITE_BUCKET

@@ -50,7 +50,7 @@ def _no_storage_image(spec: GridSpec) -> Iterator[Finding]:
             "no-server-image",
             f"Lustre {name} is built, and no image is named whose kernel has the server packages of Lustre: "
             "its servers do not come up",
-            "Add images: {storage: ami-...} to aws; docs/aws.md says how to make one",
+            "Add images: {storage: ami-...} to aws; gridwright help aws says how to make one",
         )
 
 
@@ -105,7 +105,8 @@ def _proxy_outside(spec: GridSpec) -> Iterator[Finding]:
             "proxy-outside",
             f"machines reach the outside through {aws.proxy} alone, and Gridwright does not connect "
             f"the grid's network {aws.network} with it",
-            "Connect the two, by peering or a transit gateway, when the storage stack is there; docs/aws.md",
+            "Connect the two, by peering or a transit gateway, when the storage stack is there: "
+            "gridwright help aws",
         )
 
 

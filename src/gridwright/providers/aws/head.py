@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import socket
 
 import psutil
@@ -10,7 +11,7 @@ from gridwright.errors import environment_error
 from gridwright.providers.aws.layout import LOGIN, AwsLayout, Role, aws_layout
 from gridwright.providers.aws.names import grid_stack
 from gridwright.providers.aws.session import Cloud
-from gridwright.providers.aws.stacks import Stacks
+from gridwright.providers.aws.stacks import Stack, Stacks
 from gridwright.providers.caller import Caller
 from gridwright.schedulers.head_node import HeadNode, LocalHeadNode
 from gridwright.schedulers.ssh_head import SshHead
@@ -42,9 +43,17 @@ def aws_head(spec: GridSpec) -> HeadNode:
     # Without a key pair the site has made accounts, and ssh knows whose is to be taken.
     user = USER if layout.aws.key is not None and layout.aws.images.compute is None else None
     controllers = layout.of_role(Role.HEAD)
+    keys = _keys(spec, stack)
     if not controllers:
-        return SshHead(LOGIN, login, user=user)
-    return SshHead(controllers[0].name, controllers[0].name, through=login, user=user)
+        return SshHead(LOGIN, login, user=user, keys=keys)
+    head = controllers[0].name
+    return SshHead(head, head, through=login, user=user, keys=keys)
+
+
+def _keys(spec: GridSpec, stack: Stack) -> str:
+    """Names the file of host keys: another one for each grid, and for each time that its machines changed."""
+    made = f"{stack.id} {stack.updated}".encode()
+    return f"{spec.name}-{hashlib.sha256(made).hexdigest()[:12]}"
 
 
 def _is_here(layout: AwsLayout) -> bool:

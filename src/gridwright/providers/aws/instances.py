@@ -7,8 +7,8 @@ from typing import Any
 
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role
 from gridwright.providers.aws.names import GRID_TAG, claims_table, logical_id
-from gridwright.providers.aws.results import Claim, MachineStatus
 from gridwright.providers.aws.session import Cloud, CloudError
+from gridwright.providers.aws.status_result import Claim, MachineStatus
 from gridwright.spec.model import GridSpec
 
 _GONE = ("terminated", "shutting-down")

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from gridwright.catalog import Catalog
     from gridwright.filesystems.resources import Cost
     from gridwright.filesystems.site import Site
-    from gridwright.providers.aws.results import AwsStatus, AwsUp
+    from gridwright.providers.aws.status_result import AwsStatus
+    from gridwright.providers.aws.up_result import AwsUp
     from gridwright.providers.caller import Caller
-    from gridwright.providers.rendering import HostMachine, Rendering
+    from gridwright.providers.machines import HostMachine
+    from gridwright.providers.rendering import Rendering
     from gridwright.schedulers.head_node import HeadNode
     from gridwright.spec.model import GridSpec
 
@@ -97,10 +99,9 @@ class AwsProvider(Provider):
     def removal(self, spec: GridSpec, *, delete_data: frozenset[str] = frozenset()) -> Removal:
         """What down would do."""
         from gridwright.providers.aws.down import down, look, plan
-        from gridwright.providers.aws.printed import question
 
         found = look(spec, delete_data)
-        asked = "\n".join(question(plan(found)))
+        asked = "\n".join(plan(found).question())
         return Removal(asked or None, lambda caller: down(found, caller), is_long=True)
 
 

@@ -11,7 +11,7 @@ from gridwright.providers.aws.health_page import has_health_page
 from gridwright.providers.aws.layout import AwsLayout, Role, built_lustres
 from gridwright.providers.aws.names import GRID_TAG, grid_stack, logical_id, storage_stack
 from gridwright.providers.aws.node_interfaces import NestedTemplate
-from gridwright.providers.markdown import markdown
+from gridwright.providers.read_me import markdown
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.spec.model import GridSpec
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-import re
 from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 
 from gridwright.spec.fields import Change, SpecModel, Update
-from gridwright.yamltext.fields import FieldError
+from gridwright.yamltext.fields import FieldError, matching
 from gridwright.yamltext.source import show
 
 NETWORK = "10.20.0.0/16"
@@ -19,14 +18,8 @@ NETWORK = "10.20.0.0/16"
 SUBNETS = ("public", "storage", "compute")
 WIDEST_SSH = 8
 """Shortest prefix of a range that ssh is let in from: a site's own addresses are never more."""
-ZONE_PATTERN = r"^[a-z]{2}(?:-[a-z]+)+-[0-9]+[a-z]$"
-IMAGE_PATTERN = r"^(?:ami-[0-9a-f]{8,17}|/[A-Za-z0-9._/-]{1,1010})$"
-KEY_PAIR_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9 ._()-]{0,254}$"
-ARN_PATTERN = r"^arn:aws[a-z-]*:{service}:[a-z0-9-]+:[0-9]{{12}}:{kind}/[A-Za-z0-9/_-]+$"
-INSTANCE_PATTERN = r"^[a-z0-9-]+\.[a-z0-9-]+$"
+_ARN = r"^arn:aws[a-z-]*:{}:[a-z0-9-]+:[0-9]{{12}}:{}/[A-Za-z0-9/_-]+$"
 _PORT = r"(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
-PROXY_PATTERN = rf"^https?://[A-Za-z0-9.-]{{1,253}}:{_PORT}/?$"
-OWNER_PATTERN = r"^[A-Za-z0-9 +=._:/@-]{1,255}$"
 
 
 def default_subnets(network: ipaddress.IPv4Network) -> dict[str, ipaddress.IPv4Network]:
@@ -79,15 +72,6 @@ def _ssh_range(value: str) -> str:
     return str(network)
 
 
-def _matching(pattern: str, what: str, example: str) -> AfterValidator:
-    def check(value: str) -> str:
-        if re.fullmatch(pattern, value, re.ASCII):
-            return value
-        raise FieldError(f"{show(value)} is not {what}", f"write {example}")
-
-    return AfterValidator(check)
-
-
 def _day(value: object) -> str:
     """A day as YYYY-MM-DD; YAML has read an unquoted one already."""
     text = value.isoformat() if isinstance(value, datetime.date) else str(value)
@@ -103,30 +87,47 @@ SshRange = Annotated[
 ]
 Zone = Annotated[
     str,
-    _matching(ZONE_PATTERN, "an availability zone", "one of the region, such as us-east-1a"),
-    WithJsonSchema({"type": "string", "pattern": ZONE_PATTERN, "examples": ["us-east-1a"]}),
+    matching(
+        r"^[a-z]{2}(?:-[a-z]+)+-[0-9]+[a-z]$",
+        "an availability zone",
+        "one of the region, such as us-east-1a",
+        "us-east-1a",
+    ),
 ]
 Image = Annotated[
     str,
-    _matching(IMAGE_PATTERN, "an image", "its ID, ami-..., or the name of an SSM parameter that has it"),
-    WithJsonSchema({"type": "string", "pattern": IMAGE_PATTERN}),
-]
-KmsKey = Annotated[
-    str,
-    _matching(ARN_PATTERN.format(service="kms", kind="key"), "the ARN of a KMS key", "arn:aws:kms:..."),
-    WithJsonSchema({"type": "string", "pattern": ARN_PATTERN.format(service="kms", kind="key")}),
-]
-Certificate = Annotated[
-    str,
-    _matching(
-        ARN_PATTERN.format(service="acm", kind="certificate"), "the ARN of a certificate", "arn:aws:acm:..."
+    matching(
+        r"^(?:ami-[0-9a-f]{8,17}|/[A-Za-z0-9._/-]{1,1010})$",
+        "an image",
+        "its ID, ami-..., or the name of an SSM parameter that has it",
     ),
-    WithJsonSchema({"type": "string", "pattern": ARN_PATTERN.format(service="acm", kind="certificate")}),
 ]
-Instance = Annotated[
+KmsKey = Annotated[str, matching(_ARN.format("kms", "key"), "the ARN of a KMS key", "arn:aws:kms:...")]
+Certificate = Annotated[
+    str, matching(_ARN.format("acm", "certificate"), "the ARN of a certificate", "arn:aws:acm:...")
+]
+Instance = Annotated[str, matching(r"^[a-z0-9-]+\.[a-z0-9-]+$", "an instance type", "one, such as m6i.large")]
+Proxy = Annotated[
     str,
-    _matching(INSTANCE_PATTERN, "an instance type", "one, such as m6i.large"),
-    WithJsonSchema({"type": "string", "pattern": INSTANCE_PATTERN}),
+    matching(
+        rf"^https?://[A-Za-z0-9.-]{{1,253}}:{_PORT}/?$",
+        "the address of a proxy",
+        "http://proxy.example.com:3128",
+    ),
+]
+KeyPair = Annotated[
+    str,
+    matching(
+        r"^[A-Za-z0-9][A-Za-z0-9 ._()-]{0,254}$",
+        "the name of a key pair",
+        "the name of one of EC2's key pairs",
+    ),
+]
+Owner = Annotated[
+    str,
+    matching(
+        r"^[A-Za-z0-9 +=._:/@-]{1,255}$", "an owner", "a name or an address, such as analytics@example.com"
+    ),
 ]
 
 _MADE_ANEW = Update(Change.NEVER, "everything lies in it; make another grid")
@@ -192,12 +193,7 @@ class Aws(SpecModel):
         default_factory=Subnets, description="Parts of the network."
     )
     proxy: Annotated[
-        Annotated[
-            str,
-            _matching(PROXY_PATTERN, "the address of a proxy", "http://proxy.example.com:3128"),
-            WithJsonSchema({"type": "string", "pattern": PROXY_PATTERN}),
-        ]
-        | None,
+        Proxy | None,
         Update(Change.ROLLING, "nodes are replaced one at a time"),
     ] = Field(
         default=None,
@@ -205,12 +201,7 @@ class Aws(SpecModel):
         "with it there is neither a NAT gateway nor a public subnet's route. By default a NAT gateway.",
     )
     key: Annotated[
-        Annotated[
-            str,
-            _matching(KEY_PAIR_PATTERN, "the name of a key pair", "the name of one of EC2's key pairs"),
-            WithJsonSchema({"type": "string", "pattern": KEY_PAIR_PATTERN}),
-        ]
-        | None,
+        KeyPair | None,
         Update(Change.ROLLING, "nodes are replaced one at a time"),
     ] = Field(
         default=None,
@@ -250,15 +241,9 @@ class Aws(SpecModel):
         description="The certificate of the page that shows Lustre's health, behind an internal load "
         "balancer. Without one there is no such page.",
     )
-    owner: Annotated[
-        Annotated[
-            str,
-            _matching(OWNER_PATTERN, "an owner", "a name or an address, such as analytics@example.com"),
-            WithJsonSchema({"type": "string", "pattern": OWNER_PATTERN}),
-        ]
-        | None,
-        _TAG,
-    ] = Field(default=None, description="Who answers for the grid: the tag owner on everything.")
+    owner: Annotated[Owner | None, _TAG] = Field(
+        default=None, description="Who answers for the grid: the tag owner on everything."
+    )
     expires: Annotated[
         Annotated[str, PlainValidator(_day), WithJsonSchema({"type": "string", "format": "date"})] | None,
         _TAG,

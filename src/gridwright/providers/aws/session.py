@@ -183,7 +183,7 @@ def _no_answer(error: Exception, region: str, regions: list[str]) -> tuple[str, 
     if kind == "NoCredentialsError":
         return (
             "there are no credentials for AWS here",
-            "run aws configure or aws sso login, or set AWS_PROFILE; see docs/aws.md",
+            "run aws configure or aws sso login, or set AWS_PROFILE; see gridwright help aws",
         )
     if "Token" in kind or "Credential" in kind or kind == "LoginRefreshRequired":
         return f"the credentials for AWS cannot be used: {error}", _SIGN_IN

@@ -46,6 +46,8 @@ class Stack:
     protected: bool
     outputs: Mapping[str, str]
     parameters: Mapping[str, str]
+    updated: datetime | None = None
+    """When it was last changed, if it was."""
 
     @property
     def busy(self) -> bool:
@@ -360,6 +362,7 @@ def _stack(found: Mapping[str, Any]) -> Stack:
         parameters={
             each["ParameterKey"]: each.get("ParameterValue", "") for each in found.get("Parameters") or ()
         },
+        updated=found.get("LastUpdatedTime"),
     )
 
 

@@ -13,7 +13,10 @@ from gridwright.providers.aws.instances import claims, instances, machines
 from gridwright.providers.aws.kept_spec import kept_spec
 from gridwright.providers.aws.layout import AwsLayout, aws_layout
 from gridwright.providers.aws.names import grid_stack, logical_id, storage_stack
-from gridwright.providers.aws.results import (
+from gridwright.providers.aws.section import Aws
+from gridwright.providers.aws.session import Cloud, reason_remedy
+from gridwright.providers.aws.stacks import Stack, Stacks, state_remedy
+from gridwright.providers.aws.status_result import (
     AwsStatus,
     Claim,
     FileSystemStatus,
@@ -21,9 +24,6 @@ from gridwright.providers.aws.results import (
     StackStatus,
     Standing,
 )
-from gridwright.providers.aws.section import Aws
-from gridwright.providers.aws.session import Cloud, reason_remedy
-from gridwright.providers.aws.stacks import Stack, Stacks, state_remedy
 from gridwright.providers.caller import Caller
 from gridwright.spec.model import GridSpec
 

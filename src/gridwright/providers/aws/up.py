@@ -14,7 +14,6 @@ from gridwright.providers.aws.deployment import Deployment, deployment, storage_
 from gridwright.providers.aws.instances import claims, instances, machines
 from gridwright.providers.aws.layout import aws_layout
 from gridwright.providers.aws.names import grid_stack, storage_stack, tags
-from gridwright.providers.aws.results import AwsUp
 from gridwright.providers.aws.root_squash import settle_root_squash
 from gridwright.providers.aws.section import Aws
 from gridwright.providers.aws.session import Cloud
@@ -30,6 +29,7 @@ from gridwright.providers.aws.stacks import (
     failure_of,
 )
 from gridwright.providers.aws.storage_update import propose_storage, update_storage
+from gridwright.providers.aws.up_result import AwsUp
 from gridwright.providers.caller import Caller
 from gridwright.spec.model import GridSpec
 

@@ -10,7 +10,7 @@ from gridwright.commands import CommandOutput
 from gridwright.errors import environment_error
 from gridwright.providers.lab.network import listen
 from gridwright.providers.lab.node import Node, node_of
-from gridwright.providers.lab.record import read
+from gridwright.providers.lab.owner import record_for
 from gridwright.spec.model import GridSpec
 
 
@@ -26,8 +26,8 @@ class LabHead:
 
     @classmethod
     def of(cls, spec: GridSpec) -> LabHead:
-        """The controller of a lab. Raises GridwrightError (ENVIRONMENT) where it is not up."""
-        record = read(spec.name)
+        """The controller of a lab. Raises GridwrightError (ENVIRONMENT) where it is not up, or another's."""
+        record = record_for(spec)
         if record is None or not record.is_up:
             raise environment_error(
                 f"lab {spec.name} is not up",

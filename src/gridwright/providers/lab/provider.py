@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace as replace_fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gridwright.errors import input_error
 from gridwright.providers.lab.section import Lab
-from gridwright.providers.provider import Provider, Removal
+from gridwright.providers.provider import GridHere, Provider, Removal
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.provider import ProviderSection
 from gridwright.yamltext.together import Refused
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
     from gridwright.providers.lab.head import LabHead
     from gridwright.providers.lab.status import LabStatus
     from gridwright.providers.lab.up import LabUp
+    from gridwright.providers.machines import HostMachine
     from gridwright.providers.read_me import Notes
-    from gridwright.providers.rendering import HostMachine
     from gridwright.schedulers.machines import GridMachines
     from gridwright.schedulers.set_up import SchedulerSetup
     from gridwright.setup.playbook import Hosts
@@ -93,43 +95,80 @@ class LabProvider(Provider):
         """Make the lab."""
         from gridwright.providers.lab.up import up
 
-        _refuse_names(spec, "--replace", replace)
+        _refuse_names(spec.name, "--replace", replace)
         return up(spec, caller)
 
     def status(self, spec: GridSpec) -> LabStatus:
         """How the lab stands."""
-        from gridwright.providers.lab.status import status
+        from gridwright.providers.lab.owner import record_for
 
-        return status(spec.name)
+        record_for(spec)
+        return _status(spec.name)
 
     def removal(self, spec: GridSpec, *, delete_data: frozenset[str] = frozenset()) -> Removal:
         """How to take the lab down: nothing is asked, as it keeps nothing."""
-        _refuse_names(spec, "--delete-data", delete_data)
-        return self.removal_of(spec.name)
+        from gridwright.providers.lab.owner import record_for
 
-    def found_here(self) -> list[str]:
+        record_for(spec)
+        return _removal(spec.name, delete_data)
+
+    def processes_here(self, spec: GridSpec) -> Sequence[int]:
+        """The anchor of the lab: all nodes lie below it."""
+        from gridwright.providers.lab.record import read
+
+        record = read(spec.name)
+        return [record.anchor.pid] if record is not None and record.anchor is not None else []
+
+    def found_here(self) -> list[GridHere]:
         """Labs of this machine, whether their specs are at hand or not."""
         from gridwright.providers.lab.record import labs
 
-        return labs()
+        return [self.here(name) for name in labs()]
 
-    def status_of(self, name: str) -> LabStatus:
-        """How a lab stands, by its name."""
-        from gridwright.providers.lab.status import status
+    def here(self, name: str) -> GridHere:
+        """A lab by its name; who takes it away is asked first, having named no spec."""
+        question = f"lab {name} goes: its nodes with their processes, jobs and logs, and its file systems"
+        return GridHere(
+            name,
+            partial(_status, name),
+            lambda data: replace_fields(_removal(name, data), question=question),
+            partial(_spec, name),
+            partial(_enter, name),
+        )
 
-        return status(name)
 
-    def removal_of(self, name: str) -> Removal:
-        """How to take a lab down, by its name."""
-        from gridwright.providers.lab.down import take_away
+def _status(lab: str) -> LabStatus:
+    from gridwright.providers.lab.status import status
 
-        return Removal(None, lambda _caller: take_away(name))
+    return status(lab)
 
 
-def _refuse_names(spec: GridSpec, flag: str, names: frozenset[str]) -> None:
+def _spec(lab: str) -> GridSpec:
+    from gridwright.providers.lab.faults import record_of
+    from gridwright.providers.lab.spec_copy import kept_spec
+
+    return kept_spec(record_of(lab))
+
+
+def _enter(lab: str, node: str, command: Sequence[str]) -> int:
+    from gridwright.providers.lab.attach import attach
+    from gridwright.providers.lab.faults import record_of
+    from gridwright.providers.lab.node import node_of
+
+    return attach(node_of(record_of(lab), node), command)
+
+
+def _removal(lab: str, delete_data: frozenset[str]) -> Removal:
+    from gridwright.providers.lab.down import take_away
+
+    _refuse_names(lab, "--delete-data", delete_data)
+    return Removal(None, lambda _: take_away(lab))
+
+
+def _refuse_names(lab: str, flag: str, names: frozenset[str]) -> None:
     if names:
         raise input_error(
-            f"grid {spec.name} is a lab, which keeps no data when it goes",
+            f"grid {lab} is a lab, which keeps no data when it goes",
             where=flag,
             remedy=f"leave {flag} out; file systems of a cloud are what it is for",
         )

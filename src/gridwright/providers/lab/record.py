@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gridwright.errors import environment_error
+from gridwright.kernel_files import boot_id
 from gridwright.providers.lab.cgroups import Cgroups, Hierarchy, MemberGroups
 from gridwright.providers.lab.layout import LabLayout, LabRole, PlannedNode
 from gridwright.providers.lab.places import LABS, Places
@@ -98,14 +99,6 @@ class LabRecord:
     def processes(self) -> list[ProcessId]:
         """The first processes of everything, anchor first."""
         return [each for each in (self.anchor, *(node.process for node in self.nodes)) if each is not None]
-
-
-def boot_id() -> str:
-    """Identify this boot of this kernel; empty where the kernel does not tell."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
 
 
 def write(record: LabRecord) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
+
+from rich.table import Table
 
 from gridwright.errors import GridwrightError
 from gridwright.filesystems import kind_of
@@ -12,6 +15,7 @@ from gridwright.providers.lab.layout import LabLayout
 from gridwright.providers.lab.record import NodeRecord, read
 from gridwright.providers.lab.serving import ServiceState, running_lab, services_of, states
 from gridwright.providers.lab.spec_copy import kept_spec
+from gridwright.report.terminal.frame import framed_table, text_of
 from gridwright.services.service import ServiceNode
 from gridwright.spec.filesystem import FileSystem
 
@@ -80,10 +84,50 @@ class LabStatus:
         return {"whole": self.whole, **asdict(self)}
 
     def text(self) -> str:
-        """See Result."""
-        from gridwright.providers.lab.printed import status_text
+        """Tables of nodes and file systems, then all that is lacking."""
+        lines = [f"lab {self.lab} {_STANDING[self.state]}"]
+        if self.nodes:
+            lines += [text_of(*_tables(self)).rstrip("\n"), *_lacking(self)]
+        return "\n".join(lines)
 
-        return status_text(self)
+
+_STANDING = {"not-up": "is not up", "half-made": "is half made: run gridwright up or down", "up": "is up"}
+
+
+def _tables(status: LabStatus) -> Iterator[Table]:
+    nodes = framed_table(f"Nodes ({status.network})", ["node", "role", "address", "state", "services"], [])
+    for node in status.nodes:
+        nodes.add_row(node.name, node.role, node.address, node.state, _services(node))
+    yield nodes
+    if status.filesystems:
+        table = framed_table("File systems", ["name", "type", "path", "state"], ["size", "free"])
+        for each in status.filesystems:
+            table.add_row(each.name, each.type, each.path, each.condition.value, *_sizes(each))
+        yield table
+
+
+def _services(node: NodeStatus) -> str:
+    return ", ".join(
+        each.service if each.lacking is None else f"{each.service} (NOT OK)" for each in node.services
+    )
+
+
+def _sizes(filesystem: LabFileSystemStatus) -> list[str]:
+    sizes = (filesystem.total_bytes, filesystem.free_bytes)
+    return ["" if size is None else f"{size / 1e9:.1f} GB" for size in sizes]
+
+
+def _lacking(status: LabStatus) -> Iterable[str]:
+    for node in status.nodes:
+        for each in node.services:
+            if each.lacking is not None:
+                yield f"{node.name}: {each.service}: {each.lacking}"
+    for filesystem in status.filesystems:
+        if filesystem.lacking is not None:
+            yield f"file system {filesystem.name}: {filesystem.lacking}"
+        for finding in filesystem.health.findings if filesystem.health else ():
+            yield f"{finding.level} {finding.name}: file system {filesystem.name}: {finding.text}"
+            yield f"  {finding.remedy}"
 
 
 def status(lab: str) -> LabStatus:

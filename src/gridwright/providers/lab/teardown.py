@@ -9,12 +9,13 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from gridwright.kernel_files import boot_id
 from gridwright.providers.lab import cgroups
 from gridwright.providers.lab.disk import detach_all
 from gridwright.providers.lab.network import hardware_address
 from gridwright.providers.lab.places import LABS, Places
 from gridwright.providers.lab.processes import ProcessId, end_all
-from gridwright.providers.lab.record import LabRecord, boot_id, write
+from gridwright.providers.lab.record import LabRecord, write
 
 PATIENCE_S = 15.0
 """How long the kernel may take to end processes: one that waits for a dead disk does not end."""

@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.errors import GridwrightError, Problem, environment_error
+from gridwright.kernel_files import boot_id
 from gridwright.providers.caller import Caller
 from gridwright.providers.lab import network
 from gridwright.providers.lab.boot import boot_lab, boot_nodes
 from gridwright.providers.lab.host_python import check_python
 from gridwright.providers.lab.image import ensure_image
 from gridwright.providers.lab.layout import layout_of
+from gridwright.providers.lab.owner import record_for
 from gridwright.providers.lab.preflight import check_machine
-from gridwright.providers.lab.record import LabRecord, NodeRecord, boot_id, locked, read, write
+from gridwright.providers.lab.record import LabRecord, NodeRecord, locked, read, write
 from gridwright.providers.lab.serving import make_libraries, running_lab, serve, services_of, states
 from gridwright.providers.lab.spec_copy import differences, digest, keep_copy
 from gridwright.providers.lab.teardown import ignore_signals, take_down
@@ -63,7 +65,7 @@ def up(spec: GridSpec, caller: Caller) -> LabUp:
     """
     started = time.monotonic()
     layout = layout_of(spec)
-    record = read(spec.name)
+    record = record_for(spec)
     if record is not None and record.is_up:
         _refuse_changes(record, spec)
         image = Path(record.image)
@@ -71,7 +73,7 @@ def up(spec: GridSpec, caller: Caller) -> LabUp:
         check_machine(spec, layout)
         image = ensure_image(caller)
     with locked(spec.name):
-        record = read(spec.name)
+        record = record_for(spec)
         if record is not None and record.is_up:
             _refuse_changes(record, spec)
             record, repaired = _mend(record, spec, caller)

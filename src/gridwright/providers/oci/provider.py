@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from gridwright.providers.provider import Provider
 
 if TYPE_CHECKING:
+    from gridwright.providers.machines import HostMachine
     from gridwright.providers.read_me import Notes
-    from gridwright.providers.rendering import HostMachine
     from gridwright.schedulers.machines import GridMachines
     from gridwright.schedulers.set_up import SchedulerSetup
     from gridwright.setup.playbook import Hosts

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from gridwright.model.prediction import Prediction
+from gridwright.model.prediction import Answer, Prediction
 from gridwright.plan.design import Design
 from gridwright.report.bars import required_chart
 from gridwright.report.designs.words import (
@@ -15,19 +15,25 @@ from gridwright.report.designs.words import (
     binding,
     dollars,
     monthly,
-    rate_met,
+    rate_answer,
     resilience_text,
 )
 from gridwright.report.figures import MB, against, listed, megabytes, part_of
 from gridwright.report.figures import required as required_text
+from gridwright.report.marks import Mark
 from gridwright.report.plot import Chart, axis_title, figure_of, layout_of, plain_axis, rate_axis, safe
-from gridwright.report.verdict import Kind, LibraryVerdict, Mark, Score
+from gridwright.report.verdict import Kind, LibraryVerdict, Score
 
 COSTS_SHOWN = 10
 _NUMBERED = 20
 """A front of more designs than this is drawn without their ranks, which would cover each other."""
 _LEGEND = {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
-MARK_OF: dict[bool | None, Mark] = {True: "met", False: "missed", None: "unjudged"}
+MARK_OF: dict[Answer | None, Mark] = {
+    "yes": "met",
+    "within the margin": "unjudged",
+    "no": "missed",
+    None: "unjudged",
+}
 """The sign beside a word, by whether a requirement is met; None where there is none."""
 _LEVELS = (
     ("--class-command", "x"),
@@ -268,10 +274,11 @@ def _verdict(prediction: Prediction, index: int) -> LibraryVerdict:
     scores = []
     for operation, rates in library.rates.items():
         rate = rates.bytes_per_s_per_core
-        mark = MARK_OF[rate_met(library, rates)]
+        mark = MARK_OF[rate_answer(library, rates)]
         scores.append(Score(operation, mark, rate, against(rate, required), part_of(rate, required)))
-    kind: Kind = "missed" if library.met is False else "met"
-    word = {True: "met", False: "missed", None: "no requirement"}[library.met]
+    kinds: dict[Answer | None, Kind] = {"no": "missed", "within the margin": "unproven"}
+    kind = kinds.get(library.answer, "met")
+    word = {"yes": "met", "no": "missed", None: "no requirement"}.get(library.answer, "within the margin")
     return LibraryVerdict(
         library.library, library.filesystem, kind, word, required, required_text(required), tuple(scores)
     )

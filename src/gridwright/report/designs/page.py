@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from gridwright.model.prediction import Prediction
 from gridwright.plan.design import Design, Plan
 from gridwright.report.chain_picture import Picture, chain_pictures
+from gridwright.report.contents import ContentsEntry, contents_of
 from gridwright.report.designs import tables
 from gridwright.report.designs.charts import costs_chart, pareto_chart, plan_costs_chart, predicted_chart
 from gridwright.report.designs.words import (
     cost_text,
     counted,
     dollars,
+    doubts,
     finding_records,
     homes,
+    margin_texts,
     monthly,
     resilience_text,
     size_text,
@@ -54,7 +57,7 @@ class DesignPart:
     folded: bool = False
 
 
-def prediction_page(prediction: Prediction) -> str:
+def prediction_page(prediction: Prediction, heading: Mapping[str, str] | None = None) -> str:
     """The page of one grid, as a whole HTML document that opens offline in light and dark."""
     charts = (predicted_chart(prediction), costs_chart(prediction))
     shown = tuple(chart for chart in charts if chart)
@@ -71,9 +74,11 @@ def prediction_page(prediction: Prediction) -> str:
         _TEMPLATE,
         shown,
         _STYLES,
-        title=f"{outcome.headline}: {prediction.grid}",
+        title=f"{outcome.headline}: {_named(heading, prediction.grid)}",
         subject="prediction",
-        facts=[("Grid", prediction.grid), *_facts(prediction)],
+        heading=_named(heading, ""),
+        facts=[*_for_whom(heading), ("Grid", prediction.grid), *_facts(prediction)],
+        contents=_contents(False, False, (part,)),
         outcome=outcome,
         overview=(),
         overview_tables=(),
@@ -84,32 +89,60 @@ def prediction_page(prediction: Prediction) -> str:
     )
 
 
-def plan_page(plan: Plan) -> str:
+def plan_page(plan: Plan, heading: Mapping[str, str] | None = None) -> str:
     """The page of a plan, as a whole HTML document that opens offline in light and dark."""
     charts = tuple(chart for chart in (pareto_chart(plan.designs), plan_costs_chart(plan.designs)) if chart)
     outcome = _planned(plan)
     after = [tables.neighbours_table(plan.neighbours)]
     if plan.explanation is not None:
         after.append(tables.explanation_table(plan.explanation))
+    parts = [_design_part(rank, design) for rank, design in enumerate(plan.designs[:DESIGNS_DRAWN], 1)]
     findings = [found for design in plan.designs[:DESIGNS_DRAWN] for found in design.prediction.findings]
     return rendered(
         _TEMPLATE,
         charts,
         _STYLES,
-        title=f"{outcome.headline}: {plan.grid}",
+        title=f"{outcome.headline}: {_named(heading, plan.grid)}",
         subject="plan",
+        heading=_named(heading, ""),
         facts=[
+            *_for_whom(heading),
             ("Grid", plan.grid),
+            *((("Region", plan.region),) if plan.region else ()),
+            *((("Prices of", plan.prices_of),) if plan.prices_of else ()),
             ("Candidates", count(plan.considered)),
             ("Took", f"{plain(plan.seconds)} s"),
         ],
         outcome=outcome,
         overview=charts,
         overview_tables=_plan_tables(plan),
-        parts=[_design_part(rank, design) for rank, design in enumerate(plan.designs[:DESIGNS_DRAWN], 1)],
+        parts=parts,
+        contents=_contents(bool(charts or plan.readings), any(after), parts),
         after=[table for table in after if table],
         explanation=plan.explanation,
         findings=finding_records(dict.fromkeys(findings)),
+    )
+
+
+def _named(heading: Mapping[str, str] | None, grid: str) -> str:
+    return (heading or {}).get("title", grid)
+
+
+def _for_whom(heading: Mapping[str, str] | None) -> list[tuple[str, str]]:
+    given = heading or {}
+    return [(name.capitalize(), given[name]) for name in ("customer", "site") if name in given]
+
+
+def _contents(overview: bool, after: bool, parts: Sequence[DesignPart]) -> tuple[ContentsEntry, ...]:
+    """The parts of the page in its order."""
+    return contents_of(
+        [
+            ContentsEntry("Findings", "findings-title"),
+            ContentsEntry("Overview", "overview-title") if overview else None,
+            ContentsEntry("Why not another", "why-title") if after else None,
+            *(ContentsEntry(part.title, f"part-{i}") for i, part in enumerate(parts, 1)),
+            ContentsEntry("How to read the figures", "method-title"),
+        ]
     )
 
 
@@ -121,24 +154,28 @@ def _facts(prediction: Prediction) -> list[tuple[str, str]]:
 
 
 def _predicted(prediction: Prediction) -> DesignOutcome:
-    missed = [library.library for library in prediction.libraries if library.met is False]
-    if prediction.met is None:
+    missed = [library.library for library in prediction.libraries if library.answer == "no"]
+    if prediction.answer is None:
         sentence = "Nothing is required of this grid, so nothing is judged."
         return DesignOutcome("unjudged", "Nothing required: no verdict", (sentence,))
-    if prediction.met:
-        sentence = "Every requirement is met by rates that last, not by bursts."
+    if prediction.answer == "within the margin":
+        headline = "Within the margin of error: neither met nor missed"
+        said = (f"{each[0].upper()}{each[1:]}." for each in [*doubts(prediction), *margin_texts(prediction)])
+        return DesignOutcome("unjudged", headline, tuple(said))
+    if prediction.answer == "yes":
+        sentence = "Every requirement is met by rates that last, by more than their margin of error."
         return DesignOutcome("met", "Requirements met, as predicted", (sentence,))
     sentences = []
     if missed:
         binds = [
             rates.bound_by.resource
             for library in prediction.libraries
-            if library.met is False
+            if library.answer == "no"
             for rates in library.rates.values()
         ]
         short = "fall" if len(missed) > 1 else "falls"
         sentences.append(f"{listed(missed)} {short} short, bound by {listed([*dict.fromkeys(binds)])}.")
-    if prediction.together is not None and not prediction.together.met:
+    if prediction.together is not None and prediction.together.answer == "no":
         sentences.append("With all libraries busy at once, too little is left for each.")
     return DesignOutcome(
         "missed",

@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gridwright.model.prediction import Prediction, Together
+from gridwright.model.prediction import Answer, Prediction, Together
 from gridwright.plan.design import Design, DesignExplanation, Fits, Neighbour, RequirementReading
 from gridwright.report.designs.charts import MARK_OF
 from gridwright.report.designs.words import (
+    answer_word,
     binding,
     burst_text,
     counted,
     dollars,
     groups,
     homes,
-    met_word,
     monthly,
     next_text,
     nodes_text,
     per_core,
-    rate_met,
+    rate_answer,
     resilience_text,
 )
 from gridwright.report.figures import ABSENT, count, megabytes, required, share
+from gridwright.report.marks import Mark
 from gridwright.report.tables import Cell, Table, table_of
-from gridwright.report.verdict import Mark
 
 DESIGNS_LISTED = 100
 """Designs in the table of a plan; the chart has all."""
@@ -37,8 +37,8 @@ _FITS: dict[Fits, tuple[str, Mark]] = {
 }
 
 
-def _met(met: bool | None) -> Cell:
-    return Cell(ABSENT) if met is None else Cell(met_word(met), MARK_OF[met])
+def _met(answer: Answer | None) -> Cell:
+    return Cell(ABSENT) if answer is None else Cell(answer_word(answer), MARK_OF[answer])
 
 
 def rates_table(prediction: Prediction) -> Table:
@@ -58,7 +58,7 @@ def rates_table(prediction: Prediction) -> Table:
             "Per core": lambda row: per_core(row[0], row[2]),
             "Per node": lambda row: megabytes(row[2].bytes_per_s_per_node),
             "In all": lambda row: megabytes(row[2].bytes_per_s),
-            "Met": lambda row: _met(rate_met(row[0], row[2])),
+            "Met": lambda row: _met(rate_answer(row[0], row[2])),
             "Bound by": lambda row: row[2].bound_by.resource,
             "Next, above the rate": lambda row: next_text(row[2]),
         },
@@ -129,7 +129,7 @@ def together_table(together: Together | None) -> Table | None:
             "Operation": lambda row: row[0],
             "Gets": lambda row: share(row[1]),
             "Must be there": lambda _: wanted,
-            "Met": lambda row: _met(row[1] >= together.required_share * (1 - 1e-9)),
+            "Met": lambda row: _met(together.answer_of(row[0])),
             "Bound by": lambda row: row[2].resource if row[2] else "nothing",
         },
         "Met|Bound by",

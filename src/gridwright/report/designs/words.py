@@ -6,9 +6,11 @@ from collections.abc import Iterable
 
 from gridwright.errors import Finding
 from gridwright.filesystems import kind_of
-from gridwright.model.prediction import Burst, LibraryPrediction, Prediction, Rates, reaches
+from gridwright.model.prediction import Answer, Burst, LibraryPrediction, Prediction, Rates
 from gridwright.plan.design import Design
-from gridwright.report.figures import ABSENT, against, count, duration, listed, share
+from gridwright.report.figures import ABSENT, against, count, duration, listed, megabytes, share
+from gridwright.report.figures import required as required_text
+from gridwright.report.papers.words import KINDS, percent
 from gridwright.runs.records import FindingRecord
 from gridwright.units import HOURS_PER_MONTH
 
@@ -47,15 +49,43 @@ def size_text(prediction: Prediction) -> str:
     return f"{counted(prediction.nodes, 'node')} x {counted(each, 'core')}"
 
 
-def met_word(met: bool | None) -> str:
-    """`yes`, `no`, or a dash where nothing is required."""
-    return {True: "yes", False: "no", None: ABSENT}[met]
+def answer_word(answer: Answer | None) -> str:
+    """The answer in a cell of a table, or a dash where nothing is required."""
+    return {"yes": "yes", "within the margin": "within margin", "no": "no", None: ABSENT}[answer]
 
 
-def rate_met(library: LibraryPrediction, rates: Rates) -> bool | None:
-    """Whether one direction reaches what the library requires; None where nothing is required."""
+def rate_answer(library: LibraryPrediction, rates: Rates) -> Answer | None:
+    """Whether one direction gives what the library requires; None where nothing is required."""
     required = library.requires_bytes_per_s_per_core
-    return None if required is None else reaches(rates.bytes_per_s_per_core, required)
+    return None if required is None else rates.answer(required)
+
+
+def margin_texts(prediction: Prediction) -> list[str]:
+    """The margin of error of each kind of limit that binds a library, in words."""
+    bound = [rates.bound_by for library in prediction.libraries for rates in library.rates.values()]
+    said = {}
+    for each in bound:
+        margin = each.margin
+        known = (
+            f"{percent(margin.p90)}, not exceeded on nine in ten of {count(margin.count)} published figures "
+            f"(median error {percent(margin.median)})"
+        )
+        if margin.kind == "all":
+            known = f"of such nothing was published; of all rates {known}"
+        said[each.nature] = f"{KINDS[each.nature]}: {known}"
+    return list(said.values())
+
+
+def doubts(prediction: Prediction) -> list[str]:
+    """Each rate that may or may not reach what is required, with the least and the most it may be."""
+    return [
+        f"{library.library} {operation} may be {megabytes(rates.per_core(rates.low_bytes_per_s))} to "
+        f"{megabytes(rates.per_core(rates.high_bytes_per_s))} MB/s per core, and "
+        f"{required_text(library.requires_bytes_per_s_per_core)} is required"
+        for library in prediction.libraries
+        for operation, rates in library.rates.items()
+        if rate_answer(library, rates) == "within the margin"
+    ]
 
 
 def next_text(rates: Rates) -> str:

@@ -7,10 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from gridwright.model.papers.checks import INSTANCE_TABLE, LIMIT, LIMITS, PaperRow, PapersCheck
+from gridwright.model.papers.checks import (
+    INSTANCE_TABLE,
+    LIMIT,
+    LIMITS,
+    PaperRow,
+    PapersCheck,
+    measured_margins,
+)
 from gridwright.model.papers.figures import PAPERS
 from gridwright.report.figures import ABSENT
 from gridwright.report.papers.words import (
+    KINDS,
     by_reason,
     error_text,
     percent,
@@ -23,7 +31,7 @@ _INTRODUCTION = f"""# The model against the papers
 
 Five papers on analytics grids over parallel file systems print what they measured. This page holds
 `gridwright predict` against every one of these figures. Grids are described by the specs in
-[examples/papers](../examples/papers), limits come from the catalogue as their providers list them, and
+`examples/papers`, limits come from the catalogue as their providers list them, and
 none of these measured rates is used to predict another.
 
 - A **check** was predicted without the model knowing it. Only checks count.
@@ -34,6 +42,10 @@ Errors are relative to the published value. A miss is a check that is off by mor
 {LIMITS[INSTANCE_TABLE]:.0%} for the table of instances of paper {INSTANCE_TABLE}, {LIMIT:.0%} for all others.
 
 This page is made by `gridwright predict --papers --markdown > docs/papers.md`; a test holds it up to date.
+"""
+
+_MARGINS = """The same errors by what bound each figure. Predictions carry these margins: `python
+tools/margins.py` writes them into the model's data.
 """
 
 _CAVEATS = """
@@ -62,6 +74,16 @@ def papers_page(check: PapersCheck) -> str:
         ),
         "",
         reach_text(check),
+        "",
+        _MARGINS,
+        *_table(
+            ["bound by", "figures", "median", "90th percentile"],
+            "lrrr",
+            (
+                [KINDS[each.kind], str(each.count), percent(each.median), percent(each.p90)]
+                for each in measured_margins(check)
+            ),
+        ),
         _CAVEATS,
         "## Grids\n",
         *_table(["configuration", "spec", "note"], "lll", _configurations(check)),

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gridwright.model.margins import Kind
 from gridwright.model.papers.checks import INSTANCE_TABLE, LIMIT, LIMITS, PaperRow, PapersCheck, PaperSummary
 from gridwright.report.figures import ABSENT, GB, MB, count, plain
 
+KINDS: dict[Kind, str] = {
+    "network": "network of nodes",
+    "volume": "volumes",
+    "instance store": "instance stores",
+    "server": "servers",
+    "stated": "rates that were stated or measured",
+    "burst": "bursts, whatever binds",
+    "workload": "CPU/real of the workload",
+    "all": "all rates that last",
+}
+"""What binds a prediction, in words."""
 _SCALES = {"bytes/s": ("MB/s", MB), "bytes": ("GB", GB), "ratio": ("ratio", 1), "s": ("min", 60)}
 
 

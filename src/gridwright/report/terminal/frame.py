@@ -9,6 +9,7 @@ from typing import Concatenate, ParamSpec
 from rich.console import Console, RenderableType
 from rich.table import Table
 
+from gridwright.report.terminal.table import FramedTable
 from gridwright.runs.records import FindingRecord
 
 Asked = ParamSpec("Asked")
@@ -42,7 +43,7 @@ def text_of(*parts: RenderableType) -> str:
 
 def framed_table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
     """An empty table; words stand left, figures right."""
-    table = Table(title=title, title_justify="left", title_style="bold", pad_edge=False)
+    table = FramedTable(title=title, title_justify="left", title_style="bold", pad_edge=False)
     for name in left:
         table.add_column(name)
     for name in right:
@@ -54,5 +55,5 @@ def print_findings(console: Console, findings: Iterable[FindingRecord]) -> None:
     """Print each finding with what to do about it."""
     for finding in findings:
         style = {"error": "red", "warning": "yellow"}.get(finding.level, "dim")
-        console.print(f"{finding.level}: {finding.text}", style=style, markup=False)
+        console.print(f"{finding.level} {finding.name}: {finding.text}", style=style, markup=False)
         console.print(f"  {finding.remedy}", style="dim", markup=False)

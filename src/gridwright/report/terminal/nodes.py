@@ -7,7 +7,8 @@ from rich.table import Table
 from gridwright.report.figures import ABSENT, count, megabytes, plain
 from gridwright.report.iotest_nodes import node_phases, slowest
 from gridwright.report.terminal.frame import framed_table
-from gridwright.runs.records import LibraryRecord, NodePhaseRecord, PhaseRecord
+from gridwright.runs.phase_record import NodePhaseRecord, PhaseRecord
+from gridwright.runs.records import LibraryRecord
 
 MOST_NODES = 24
 """Rows of a table on the terminal; the report has more, the record all."""
@@ -28,7 +29,9 @@ def nodes_table(library: LibraryRecord) -> Table | None:
         found = [nodes.get(name) for nodes in by_name]
         cells = [cell for phase, node in zip(phases, found, strict=True) for cell in _of_node(phase, node)]
         failed = any(node is None or node.status == "failed" for node in found)
-        table.add_row(name, *cells, "[bold red]failed[/]" if failed else "")
+        disturbed = any(node is not None and node.disturbed for node in found)
+        state = "[bold red]failed[/]" if failed else "disturbed" if disturbed else ""
+        table.add_row(name, *cells, state)
     table.add_section()
     cells = [cell for phase in phases for cell in _figures(phase.op, phase)]
     table.add_row("together", *cells, "")

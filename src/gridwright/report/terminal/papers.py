@@ -8,10 +8,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gridwright.model.papers.checks import PaperRow, PapersCheck, PaperSummary
+from gridwright.model.papers.checks import PaperRow, PapersCheck, PaperSummary, measured_margins
 from gridwright.model.papers.figures import PAPERS
-from gridwright.report.figures import ABSENT
+from gridwright.report.figures import ABSENT, count
 from gridwright.report.papers.words import (
+    KINDS,
     by_reason,
     error_text,
     percent,
@@ -36,6 +37,7 @@ def papers_text(console: Console, check: PapersCheck) -> None:
     _print_reasons(console, "not predicted", without)
     console.print(_summary(check))
     console.print(reach_text(check), markup=False)
+    console.print(_margins(check))
     hidden = len(check.of("context"))
     console.print(f"{hidden} more figures do not count, and --json lists them with the reason", markup=False)
 
@@ -59,6 +61,14 @@ def _print_reasons(console: Console, title: str, rows: Iterable[PaperRow]) -> No
     for reason, figures in by_reason(rows).items():
         console.print(f"{title}: {'; '.join(figures)}", markup=False)
         console.print(f"  {reason}", style="dim", markup=False)
+
+
+def _margins(check: PapersCheck) -> Table:
+    heads = ["figures", "median", "90th percentile"]
+    table = framed_table("The same by what bound each: margins of predictions", ["bound by"], heads)
+    for each in measured_margins(check):
+        table.add_row(KINDS[each.kind], count(each.count), percent(each.median), percent(each.p90))
+    return table
 
 
 def _summary(check: PapersCheck) -> Table:

@@ -21,6 +21,8 @@ from gridwright.report.terminal.spelling import cell, fits, lined_table, say
 
 DESIGNS_SHOWN = 10
 """Designs that are printed where no other number is asked for."""
+TYPES_NAMED = 5
+"""Types without a price that are named; --json has all."""
 _FITS: dict[Fits, tuple[str, str]] = {
     "yes": ("yes", "green"),
     "no": ("no", "bold red"),
@@ -34,6 +36,7 @@ def plan_text(console: Console, plan: Plan, limit: int = DESIGNS_SHOWN) -> None:
     """Print a plan with its `limit` cheapest designs, and every one of the Pareto front."""
     say(console, f"{plan.grid}: {_outcome(plan)}", "bold" if plan.designs else "bold red")
     _print_readings(console, plan)
+    _print_prices(console, plan)
     for text in plan.impossible:
         say(console, f"impossible: {text}", "red")
     if plan.designs:
@@ -61,6 +64,20 @@ def _outcome(plan: Plan) -> str:
     cost = f"{dollars(first.usd_per_hour)} USD per hour, {monthly(first.usd_per_hour)} per month"
     meets = "design meets" if len(plan.designs) == 1 else "designs meet"
     return f"{count(len(plan.designs))} {meets} the requirements, from {cost} on ({searched})"
+
+
+def _print_prices(console: Console, plan: Plan) -> None:
+    """From when the prices are, and what was left out for want of one."""
+    if plan.basis is not None:
+        dated = {"instances": plan.basis.instances, "storage": plan.basis.storage}
+        spans = [f"{kind} {' to '.join(dict.fromkeys(dates))}" for kind, dates in dated.items() if dates]
+        say(console, f"prices: {', '.join(spans)}")
+    if names := plan.without_price:
+        some = ", ".join(names[:TYPES_NAMED]) + (" ..." if len(names) > TYPES_NAMED else "")
+        what = counted(len(names), "type")
+        say(console, f"left out, since no price is known: {what} that could be nodes ({some})")
+    for finding in plan.findings:
+        say(console, f"{finding.name}: {finding.text}", "yellow" if finding.level == "warning" else "dim")
 
 
 def _print_readings(console: Console, plan: Plan) -> None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from gridwright.model.prediction import Bound, LibraryPrediction, Prediction, Rates, Together, reaches
+from gridwright.model.prediction import Answer, Bound, LibraryPrediction, Prediction, Rates, Together, reaches
 from gridwright.report.designs.words import (
+    answer_word,
     burst_text,
     cost_text,
     counted,
     dollars,
+    doubts,
     groups,
-    met_word,
+    margin_texts,
     next_text,
     per_core,
-    rate_met,
+    rate_answer,
     size_text,
 )
 from gridwright.report.figures import ABSENT, listed, megabytes, required, share
@@ -29,6 +31,13 @@ _SHORT_BAR = 20
 _AT_MOST = 4.0
 """A limit further above what is required than this many times is cut at the end of its bar."""
 _RATES = ("required", "per core", "per node", "in all", "met")
+_ANSWERS: dict[Answer, str] = {"yes": "met", "within the margin": "within the margin", "no": "missed"}
+STYLES: dict[Answer | None, str] = {
+    "yes": "bold green",
+    "within the margin": "bold yellow",
+    "no": "bold red",
+    None: "",
+}
 _BOUNDS = ("bound by", "next (above the rate)")
 
 
@@ -41,6 +50,7 @@ def prediction_text(console: Console, prediction: Prediction, explain: bool = Fa
         "bold",
     )
     _print_rates(console, prediction)
+    _print_margins(console, prediction)
     _print_bursts(console, prediction)
     if prediction.together is not None:
         _print_together(console, prediction.together)
@@ -52,9 +62,15 @@ def prediction_text(console: Console, prediction: Prediction, explain: bool = Fa
 
 
 def _print_verdict(console: Console, prediction: Prediction) -> None:
-    words = {True: "requirements met", False: "requirements missed", None: "nothing is required of this grid"}
-    styles = {True: "bold green", False: "bold red", None: ""}
-    say(console, f"predicted: {words[prediction.met]}", styles[prediction.met])
+    words: dict[Answer | None, str] = {
+        "yes": "requirements met",
+        "within the margin": "within the margin of error, neither met nor missed",
+        "no": "requirements missed",
+        None: "nothing is required of this grid",
+    }
+    say(console, f"predicted: {words[prediction.answer]}", STYLES[prediction.answer])
+    for doubt in doubts(prediction) if prediction.answer == "within the margin" else []:
+        say(console, doubt, indent=2)
 
 
 def _print_rates(console: Console, prediction: Prediction) -> None:
@@ -74,6 +90,12 @@ def _print_rates(console: Console, prediction: Prediction) -> None:
         console.print(table)
 
 
+def _print_margins(console: Console, prediction: Prediction) -> None:
+    say(console, "Margin of error, by what binds:", "bold")
+    for text in margin_texts(prediction):
+        say(console, text, indent=2)
+
+
 def _rows(prediction: Prediction) -> list[tuple[LibraryPrediction, str, Rates]]:
     return [
         (library, operation, rates)
@@ -83,13 +105,13 @@ def _rows(prediction: Prediction) -> list[tuple[LibraryPrediction, str, Rates]]:
 
 
 def _figures(console: Console, library: LibraryPrediction, rates: Rates) -> list[Text]:
-    met = rate_met(library, rates)
+    answer = rate_answer(library, rates)
     return [
         cell(console, required(library.requires_bytes_per_s_per_core)),
         cell(console, per_core(library, rates)),
         cell(console, megabytes(rates.bytes_per_s_per_node)),
         cell(console, megabytes(rates.bytes_per_s)),
-        cell(console, met_word(met), {True: "green", False: "bold red", None: ""}[met]),
+        cell(console, answer_word(answer), STYLES[answer].replace("bold green", "green")),
     ]
 
 
@@ -116,12 +138,12 @@ def _print_bursts(console: Console, prediction: Prediction) -> None:
 def _print_together(console: Console, together: Together) -> None:
     gets = listed([f"{operation}s {share(part)}" for operation, part in together.share.items()])
     binds = listed([*dict.fromkeys(bound.resource for bound in together.bound_by.values() if bound)])
-    word = "met" if together.met else "missed"
+    word = _ANSWERS[together.answer]
     say(
         console,
         f"All libraries at once: {gets} of what they require; "
         f"{together.required_share * 100:.3g} % must be there: {word}. Bound by {binds or 'nothing'}.",
-        "" if together.met else "bold red",
+        "" if together.answer == "yes" else STYLES[together.answer],
     )
     say(console, f"peak factor from {together.required_share_source}", "dim", indent=2)
 
@@ -149,12 +171,12 @@ def _print_chains(console: Console, prediction: Prediction) -> None:
 
 
 def _judged(library: LibraryPrediction, rates: Rates) -> str:
-    met = rate_met(library, rates)
+    answer = rate_answer(library, rates)
     got = f"{per_core(library, rates)} MB/s per core"
-    if met is None:
+    if answer is None:
         return f"{got}, nothing required"
     wanted = required(library.requires_bytes_per_s_per_core)
-    return f"{got}, {wanted} required: {'met' if met else 'missed'}"
+    return f"{got}, {wanted} required: {_ANSWERS[answer]}"
 
 
 def _print_bound(console: Console, bound: Bound, widths: tuple[int, int], unit: float, role: str) -> None:

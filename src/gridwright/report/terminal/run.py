@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from gridwright.report.figures import ABSENT, against, count, megabytes, plain
+from gridwright.errors import GRAVEST_FIRST
+from gridwright.report.figures import ABSENT, against, age, count, megabytes, plain, seconds_since
+from gridwright.report.marks import Mark, mark_of, mark_of_repeats
+from gridwright.report.repeats import NOTE, TITLES, percent, repeats_rows
+from gridwright.report.run_summary import KINDS, summarize
 from gridwright.report.terminal.frame import framed_table, print_findings, printed
 from gridwright.report.terminal.nodes import nodes_table
+from gridwright.report.terminal.stream_sweep import sweep_text
 from gridwright.report.terminal.workload import workload_text
-from gridwright.report.verdict import Mark, judge, mark_of
+from gridwright.report.verdict import judge
 from gridwright.runs.compare import Comparison
 from gridwright.runs.directory import LoadedRun
 from gridwright.runs.judge import JUDGED
-from gridwright.runs.records import IotestRecord, LibraryRecord, NodeCheck, PhaseRecord, Steady, SweepPoint
+from gridwright.runs.phase_record import PhaseRecord, Steady, SweepPoint
+from gridwright.runs.records import IotestRecord, LibraryRecord, NodeCheck
+from gridwright.runs.repeats import RepeatedFigure
 
 
 @printed
@@ -23,6 +32,9 @@ def iotest_text(console: Console, record: IotestRecord) -> None:
     """Print one table of all libraries, then what only some of them have, then the findings."""
     if any(library.phases for library in record.libraries):
         console.print(_phases(record))
+    if any(library.repeats for library in record.libraries):
+        console.print(_repeats(record))
+        console.print(NOTE, style="dim")
     for library in record.libraries:
         if (nodes := nodes_table(library)) is not None:
             console.print(nodes)
@@ -51,7 +63,7 @@ def _phase_row(library: LibraryRecord, phase: PhaseRecord) -> list[str]:
     rate = phase.rate_last_bytes_per_s
     return [
         library.library,
-        phase.op if phase.status == "complete" else f"{phase.op} ({phase.status})",
+        _named(phase),
         str(phase.used.streams),
         f"{count(phase.ops_per_s)} op/s" if phase.op == "metadata" else megabytes(rate),
         against(phase.per_core_bytes_per_s, required),
@@ -62,12 +74,37 @@ def _phase_row(library: LibraryRecord, phase: PhaseRecord) -> list[str]:
     ]
 
 
+def _named(phase: PhaseRecord) -> str:
+    """The operation, and how it went where it did not go well."""
+    state = phase.status if phase.status != "complete" else "disturbed" if phase.disturbed else ""
+    named = f"{phase.op} {phase.repeat}" if phase.repeat else phase.op
+    return f"{named} ({state})" if state else named
+
+
+def _repeats(record: IotestRecord) -> Table:
+    table = framed_table("Repeats", ["library", "op", "figure"], [each.lower() for each in TITLES] + ["met"])
+    for library in record.libraries:
+        required = library.requires_bytes_per_s_per_core
+        for found, row in zip(library.repeats, repeats_rows(library.repeats), strict=True):
+            asked = required if found.of in JUDGED else None
+            table.add_row(library.library, *row, _met_by_repeats(library, found, asked))
+    return table
+
+
 _WORDS: dict[Mark, str] = {
     "met": "[green]yes[/]",
     "missed": "[bold red]no[/]",
     "cached": "does not count",
     "partial": "not proven",
+    "disturbed": "not proven",
+    "untold": "cannot tell",
 }
+
+
+def _met_by_repeats(library: LibraryRecord, found: RepeatedFigure, required: float | None) -> str:
+    if required is None or found.of is None:
+        return ABSENT
+    return _WORDS.get(mark_of_repeats(library, found.of, judged=True), ABSENT)
 
 
 def _met(phase: PhaseRecord, required: float | None) -> str:
@@ -78,7 +115,9 @@ def _extras(library: LibraryRecord) -> list[Table]:
     tables = []
     for phase in library.phases:
         if phase.operations:
-            table = framed_table(f"{library.library}: metadata", ["operation"], ["count", "seconds", "op/s"])
+            table = framed_table(
+                f"{library.library}: {_named(phase)}", ["operation"], ["count", "seconds", "op/s"]
+            )
             for name, figures in phase.operations.items():
                 table.add_row(name, count(figures.count), plain(figures.seconds), count(figures.ops_per_s))
             tables.append(table)
@@ -121,21 +160,24 @@ def _steady(library: LibraryRecord, phase: PhaseRecord, found: Steady) -> Table:
 @printed
 def checks_text(console: Console, checks: Sequence[NodeCheck]) -> None:
     """Print what was found wrong with nodes, the gravest first; nothing where nothing was."""
-    order = {"error": 0, "warning": 1, "info": 2}
-    print_findings(console, sorted(checks, key=lambda check: order[check.level]))
+    print_findings(console, sorted(checks, key=lambda check: GRAVEST_FIRST[check.level]))
 
 
 @printed
 def verdict_text(console: Console, loaded: LoadedRun) -> None:
     """Print the verdict of a run as the report words it."""
     verdict = judge(loaded.run, loaded.iotest, loaded.workload)
-    style = {"met": "bold green", "missed": "bold red", "failed": "bold red"}.get(verdict.kind, "bold yellow")
+    style = {"met": "bold green", "missed": "bold red", "failed": "bold red"}.get(verdict.look, "bold yellow")
     console.print(f"verdict: {verdict.headline}", style=style, markup=False)
     console.print(verdict.sentence, markup=False)
+    if verdict.not_shown:
+        console.print(verdict.not_shown, markup=False)
 
 
 def run_text(loaded: LoadedRun) -> str:
     """What one run measured and how it ended."""
+    if loaded.sweep is not None:
+        return f"{_head_text(loaded)}{sweep_text(loaded.sweep)}"
     iotest = iotest_text(loaded.iotest) if loaded.iotest else ""
     workload = workload_text(loaded.workload) if loaded.workload else ""
     return f"{_head_text(loaded)}{iotest}{workload}{verdict_text(loaded)}"
@@ -153,12 +195,19 @@ def _head_text(console: Console, loaded: LoadedRun) -> None:
 
 
 @printed
-def runs_text(console: Console, found: Sequence[LoadedRun]) -> None:
-    """Print one line per run."""
-    table = framed_table("", ["run", "started", "status", "met"], [])
-    words = {True: "yes", False: "no", None: ABSENT}
+def runs_text(console: Console, found: Sequence[LoadedRun], now: datetime) -> None:
+    """Print one line per run: its age, how it ended, and the figure closest to its requirement."""
+    table = framed_table("", ["run", "age", "verdict", "grade", "required", "figure"], [])
     for entry in found:
-        table.add_row(entry.path.name, entry.run.started, entry.run.status, words[entry.run.met])
+        summary = summarize(entry)
+        table.add_row(
+            Text(entry.path.name, overflow="fold"),
+            age(seconds_since(entry.run.started, now)),
+            KINDS[summary.kind],
+            summary.grade or ABSENT,
+            summary.requirement_text,
+            summary.figure_text,
+        )
     console.print(table)
 
 
@@ -170,17 +219,25 @@ _UNITS = {
     "ops_per_s": ("operations/s", 1.0),
     "cpu_s_per_gb": ("CPU s per GB", 1.0),
     "launch_real_s": ("real s", 1.0),
+    "wall_s": ("real s of a repeat", 1.0),
     "launch_cpu_real_ratio": ("CPU/real", 1.0),
 }
 
 
+_OF_REPEATS = (
+    "Medians of the repeats that count. Noise: of the repeats of either run, by Student's t. Least change "
+    "told: what these repeats would tell in four comparisons out of five; more repeats tell smaller ones."
+)
+
+
 @printed
 def comparison_text(console: Console, a: LoadedRun, b: LoadedRun, comparisons: Sequence[Comparison]) -> None:
-    """Print the ratio of each figure of two runs with its noise."""
+    """Print the ratio of each figure of two runs with its noise, and what change repeats could tell."""
+    repeats = any(entry.least_change is not None for entry in comparisons)
     table = framed_table(
         f"A: {a.path.name}\nB: {b.path.name}",
         ["library", "op", "figure"],
-        ["A", "B", "B/A", "noise (95 %)", ""],
+        ["A", "B", "B/A", "noise (95 %)", *(["least change told"] if repeats else []), ""],
     )
     words = {True: "differs", False: "within noise", None: ""}
     for entry in comparisons:
@@ -193,6 +250,9 @@ def comparison_text(console: Console, a: LoadedRun, b: LoadedRun, comparisons: S
             plain(entry.b / scale if entry.b is not None else None),
             f"{entry.ratio:.3f}" if entry.ratio is not None else ABSENT,
             f"± {entry.noise:.3f}" if entry.noise is not None else ABSENT,
+            *([percent(entry.least_change)] if repeats else []),
             words[entry.differs],
         )
     console.print(table)
+    if repeats:
+        console.print(_OF_REPEATS, style="dim")

@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gridwright.report.figures import ABSENT, count, duration, megabytes, plain, seconds
+from gridwright.report.repeats import NOTE, TITLES, repeats_rows
 from gridwright.report.terminal.frame import framed_table, print_findings, printed
 from gridwright.report.workload.nodes import percent
 from gridwright.report.workload.tables import (
@@ -17,6 +18,7 @@ from gridwright.report.workload.tables import (
     ratio_width,
 )
 from gridwright.runs.workload_record import TestSummary, WorkloadRecord, WorkloadSummary
+from gridwright.units import format_bytes
 
 _FAILED_SHOWN = 5
 _IN_ALL = (
@@ -34,7 +36,11 @@ def workload_text(console: Console, record: WorkloadRecord) -> None:
         console.print(_nodes(record))
     console.print(_in_all(record.summary))
     console.print(_extent(record), markup=False)
+    if record.repeats:
+        console.print(_repeats(record))
+        console.print(NOTE, style="dim")
     _print_failed(console, record)
+    _print_refused(console, record)
     if record.summary.diagnosis:
         console.print(record.summary.diagnosis, markup=False)
     print_findings(console, record.findings)
@@ -112,6 +118,13 @@ def _in_all(summary: WorkloadSummary) -> Table:
     return table
 
 
+def _repeats(record: WorkloadRecord) -> Table:
+    table = framed_table("Repeats", ["test", "figure"], [each.lower() for each in TITLES])
+    for first, *rest in repeats_rows(record.repeats):
+        table.add_row(Text(first, overflow="fold"), *rest)
+    return table
+
+
 def _extent(record: WorkloadRecord) -> str:
     """How the workload was run, in a line; what is not known is left out."""
     summary = record.summary
@@ -119,10 +132,13 @@ def _extent(record: WorkloadRecord) -> str:
         ("matrix", record.matrix or ABSENT),
         ("scale", record.scale or ABSENT),
         ("seed", ABSENT if record.seed is None else str(record.seed)),
+        ("blocks", ABSENT if record.block_bytes is None else format_bytes(record.block_bytes)),
         ("streams", count(record.streams)),
         ("wall time", duration(summary.wall_s)),
         ("at once until the tail", plain(summary.mean_concurrency_until_tail)),
     ]
+    if summary.cached_read_bytes is not None:
+        parts.append(("read from the page cache", format_bytes(summary.cached_read_bytes)))
     if summary.queued_s_mean is not None:
         parts.append(("launch to launch", seconds(summary.harness_s_mean)))
         parts.append(("of that from job to launch", seconds(summary.queued_s_mean)))
@@ -139,3 +155,8 @@ def _print_failed(console: Console, record: WorkloadRecord) -> None:
         )
     if len(failed) > _FAILED_SHOWN:
         console.print(f"{len(failed) - _FAILED_SHOWN} more failed; the report names them", style="red")
+
+
+def _print_refused(console: Console, record: WorkloadRecord) -> None:
+    for each in record.refused:
+        console.print(f"refused: {each.log}: {each.reason}\n  {each.remedy}", style="red", markup=False)

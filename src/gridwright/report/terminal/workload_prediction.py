@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from gridwright.model.margins import margin_of
 from gridwright.model.workload_figures import WorkloadPrediction
 from gridwright.report.figures import ABSENT, count, duration, plain
+from gridwright.report.papers.words import percent
 from gridwright.report.terminal.frame import framed_table, printed
 from gridwright.report.terminal.spelling import say, say_findings, spelled
 from gridwright.units import format_rate
@@ -27,12 +29,21 @@ def workload_prediction_text(
     say(console, f"{grid}: {matrix} predicted, {count(len(prediction.launches))} launches")
     console.print(_tests(prediction))
     _print_in_all(console, prediction)
+    say(console, _margin_text())
     _print_causes(console, prediction)
     _print_throughput(console, prediction)
     say(console, "Assumed:")
     for line in prediction.assumptions:
         say(console, line, indent=2)
     say_findings(console, prediction.findings)
+
+
+def _margin_text() -> str:
+    margin = margin_of("workload")
+    return (
+        f"Margin of error of CPU/real: {percent(margin.p90)}, not exceeded on nine in ten of "
+        f"{count(margin.count)} published figures"
+    )
 
 
 def _tests(prediction: WorkloadPrediction) -> Table:

@@ -11,7 +11,7 @@ from gridwright.report.panels import LEFT, Panel, PanelLine, mark_line, panels_f
 from gridwright.report.plot import Chart, axis_title, layout_of, rate_axis, safe
 from gridwright.report.workload.series import Series, Span, Values, times_of
 from gridwright.report.workload.tables import bound_words, ratio
-from gridwright.runs.workload_record import LaunchRecord
+from gridwright.runs.launch_record import LaunchRecord
 
 CLASSES = ("io", "memory", "computation", "command")
 _LINES = (
@@ -24,6 +24,8 @@ _ROW = 20
 _TALLEST = 460
 """Pixels of all streams together: with more of them the rows become thinner."""
 _LOWEST = 60
+_POINTED = 3000
+"""With more launches than this, bars do not tell their figures: the page would be huge."""
 _REASON = 120
 _NAME = 28
 _TAIL = "The dotted line is where the first stream had run out of launches; from there on the load wanes."
@@ -106,7 +108,8 @@ def launches_chart(launches: Sequence[LaunchRecord], span: Span, tail: float | N
     inner = min(max(rows * _ROW, _LOWEST), _TALLEST)
     bars = {name: [item for item in known if item[0].class_ == name] for name in CLASSES}
     thick = inner / rows >= 6
-    traces = [_bars(name, items, span, thick) for name, items in bars.items() if items]
+    told = len(known) <= _POINTED
+    traces = [_bars(name, items, span, thick, told) for name, items in bars.items() if items]
     failed = [item for item in known if not item[0].ok]
     if failed:
         traces.append(_crosses(failed, span, min(11.0, max(7.0, 0.7 * inner / rows))))
@@ -140,12 +143,13 @@ def launches_chart(launches: Sequence[LaunchRecord], span: Span, tail: float | N
         spoken,
         inner + 92,
         {"data": traces, "layout": layout},
-        _launch_note(len(launches) - len(known), failed=bool(failed)),
+        _launch_note(len(launches) - len(known), failed=bool(failed), told=told),
     )
 
 
-def _launch_note(untimed: int, *, failed: bool) -> str:
-    notes = ["A bar is a launch, coloured by the class of its test; point at it for its figures."]
+def _launch_note(untimed: int, *, failed: bool, told: bool) -> str:
+    pointed = "; point at it for its figures" if told else ""
+    notes = [f"A bar is a launch, coloured by the class of its test{pointed}."]
     if failed:
         notes.append("A cross marks a launch that failed.")
     if untimed:
@@ -156,7 +160,7 @@ def _launch_note(untimed: int, *, failed: bool) -> str:
 Timed = tuple[LaunchRecord, float, float]
 
 
-def _bars(name: str, items: Sequence[Timed], span: Span, thick: bool) -> dict[str, Any]:
+def _bars(name: str, items: Sequence[Timed], span: Span, thick: bool, told: bool) -> dict[str, Any]:
     _, size = time_unit(span.length)
     # A gap of about a pixel tells a bar from the next, and no bar is too short to be seen.
     gap = span.length / 900 if thick else 0.0
@@ -170,8 +174,8 @@ def _bars(name: str, items: Sequence[Timed], span: Span, thick: bool) -> dict[st
         "x": [round(length / size, 4) for length in lengths],
         "width": 0.78 if thick else 1,
         "marker": {"color": f"--class-{name}", "line": {"width": 0}},
-        "hovertext": [launch_text(launch) for launch, _, _ in items],
-        "hoverinfo": "text",
+        **({"hovertext": [launch_text(launch) for launch, _, _ in items]} if told else {}),
+        "hoverinfo": "text" if told else "skip",
     }
 
 

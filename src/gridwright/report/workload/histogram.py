@@ -10,7 +10,7 @@ from typing import Any
 from gridwright.report.figures import finite
 from gridwright.report.plot import Chart, axis_title, layout_of, rate_axis
 from gridwright.report.workload.tables import ratio
-from gridwright.runs.workload_record import LaunchRecord
+from gridwright.runs.launch_record import LaunchRecord
 
 _BARS = 24
 _STEPS = (0.05, 0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 2.5, 5.0, 10.0)

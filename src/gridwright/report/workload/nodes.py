@@ -11,7 +11,8 @@ from gridwright.report.plot import Chart, axis_title, layout_of, plain_axis, rat
 from gridwright.report.tables import Cell, Table, table_of
 from gridwright.report.workload.charts import CLASSES, launch_text
 from gridwright.report.workload.tables import LONGEST, bound_words, minutes, ratio
-from gridwright.runs.workload_record import LaunchRecord, NodeSummary
+from gridwright.runs.launch_record import LaunchRecord
+from gridwright.runs.workload_record import NodeSummary
 
 _ROW = 26
 _MOST_ROWS = 40

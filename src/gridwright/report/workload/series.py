@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gridwright.report.figures import finite
-from gridwright.report.timeline import MAX_POINTS, WORKLOAD, Sample
-from gridwright.runs.workload_record import LaunchRecord
+from gridwright.report.timeline import MAX_POINTS, WORKLOAD
+from gridwright.runs.launch_record import LaunchRecord
+from gridwright.runs.samples import SampleRow
 
 SIDES = ("read_bytes", "written_bytes", "device_read_bytes", "device_written_bytes")
 Piece = tuple[float, float, float]
@@ -70,12 +71,12 @@ class Series:
     nodes: int
 
 
-def own_samples(samples: Iterable[Sample]) -> list[Sample]:
+def own_samples(samples: Iterable[SampleRow]) -> list[SampleRow]:
     """The samples of the mixed workload that say when and how long."""
     return [
         row
         for row in samples
-        if row.get("op") == WORKLOAD and finite(row.get("time")) is not None and (_interval(row) or 0) > 0
+        if row.op == WORKLOAD and finite(row.time) is not None and (_interval(row) or 0) > 0
     ]
 
 
@@ -91,7 +92,7 @@ def times_of(launches: Iterable[LaunchRecord]) -> list[tuple[LaunchRecord, float
     return known
 
 
-def span_of(samples: Sequence[Sample], launches: Sequence[LaunchRecord]) -> Span | None:
+def span_of(samples: Sequence[SampleRow], launches: Sequence[LaunchRecord]) -> Span | None:
     """From the first sample or launch to the last; None if neither has a time."""
     pieces = [_interval_of(row) for row in samples]
     pieces += [(begin, end) for _, begin, end in times_of(launches)]
@@ -101,15 +102,14 @@ def span_of(samples: Sequence[Sample], launches: Sequence[LaunchRecord]) -> Span
     return Span(start, max(end - start, 1e-3))
 
 
-def series_of(samples: Sequence[Sample], launches: Sequence[LaunchRecord], span: Span) -> Series:
+def series_of(samples: Sequence[SampleRow], launches: Sequence[LaunchRecord], span: Span) -> Series:
     """Rates, CPU and launches at once; launches are counted where no sample tells how many ran."""
-    by_library: dict[str, dict[str, list[Sample]]] = defaultdict(lambda: defaultdict(list))
-    by_node: dict[str, list[Sample]] = defaultdict(list)
+    by_library: dict[str, dict[str | None, list[SampleRow]]] = defaultdict(lambda: defaultdict(list))
+    by_node: dict[str | None, list[SampleRow]] = defaultdict(list)
     for row in samples:
-        node = str(row.get("node"))
-        by_node[node].append(row)
-        if row.get("library"):
-            by_library[str(row["library"])][node].append(row)
+        by_node[row.node].append(row)
+        if row.library:
+            by_library[row.library][row.node].append(row)
     libraries = {
         name: {side: _total([_rates(rows, side, span) for rows in nodes.values()]) for side in SIDES}
         for name, nodes in by_library.items()
@@ -132,21 +132,21 @@ def tail_of(launches: Sequence[LaunchRecord]) -> float | None:
     return min(last.values()) if len(last) > 1 else None
 
 
-def _interval(row: Sample) -> float | None:
-    return finite(row.get("interval_s"))
+def _interval(row: SampleRow) -> float | None:
+    return finite(row.interval_s)
 
 
-def _interval_of(row: Sample) -> tuple[float, float]:
-    end = finite(row.get("time")) or 0.0
+def _interval_of(row: SampleRow) -> tuple[float, float]:
+    end = finite(row.time) or 0.0
     return end - (_interval(row) or 0.0), end
 
 
-def _held(rows: Iterable[Sample], key: str) -> list[Piece]:
+def _held(rows: Iterable[SampleRow], key: str) -> list[Piece]:
     """A sampled state, as it held over the interval of its sample."""
-    return [(*_interval_of(row), value) for row in rows if (value := finite(row.get(key))) is not None]
+    return [(*_interval_of(row), value) for row in rows if (value := finite(getattr(row, key))) is not None]
 
 
-def _rates(rows: Iterable[Sample], key: str, span: Span) -> Values:
+def _rates(rows: Iterable[SampleRow], key: str, span: Span) -> Values:
     """Bytes that one node moved, per second."""
     return _means(
         [(begin, end, moved / (end - begin)) for begin, end, moved in _held(rows, key) if end > begin], span

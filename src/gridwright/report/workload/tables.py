@@ -9,11 +9,15 @@ from dataclasses import replace
 from gridwright.report.figures import ABSENT, GB, count, finite, megabytes, plain, volume
 from gridwright.report.tables import Cell, Table, table_of
 from gridwright.report.workload.published import PublishedRun, published_workloads
-from gridwright.runs.workload_record import LaunchRecord, StepRecord, TestSummary, WorkloadSummary
+from gridwright.runs.launch_record import LaunchRecord, StepRecord
+from gridwright.runs.workload_events import ImportRefused
+from gridwright.runs.workload_record import TestSummary, WorkloadSummary
 
 LONGEST = 40
 """A table of more rows is folded, so that what follows it is found."""
-_BOUNDS = {"cpu": "CPU", "core": "waiting for a core", "other": "something else"}
+MOST = 500
+"""A table of all launches has no more rows, so that the page stays small; the record has all of them."""
+_LAUNCH_WORDS = "Test|Class|Bound by|Ended|Node"
 _NOT_COMPARED = (
     "The headlines of published test beds, 0.95 to 1.15, are means of the ratios of single launches: compare "
     "them with “Ratio mean”. The ratio of the sums, all CPU time over all real time, is another figure."
@@ -96,7 +100,6 @@ def published() -> Table:
         published_workloads(),
         {
             "Published": shown("file_system"),
-            "Fact": shown("fact_id"),
             "Counted": shown("counted"),
             "Launches": shown("launches"),
             "Real min": lambda row: _grouped(row.real_minutes),
@@ -108,7 +111,7 @@ def published() -> Table:
             "Width": shown("ratio_range"),
             "Ratio of the sums": lambda row: ratio(row.ratio_of_sums),
         },
-        "Fact|Counted",
+        "Counted",
     )
     sources = dict.fromkeys(f"{row.source}: {row.title}, {row.date}" for row in published_workloads())
     return replace(table, note=f"{_PUBLISHED} Sources: {'; '.join(sources)}.")
@@ -164,6 +167,14 @@ def failed(launches: Sequence[LaunchRecord]) -> Table | None:
     return replace(table, folded=len(rows) > LONGEST)
 
 
+def refused(rows: Sequence[ImportRefused]) -> Table | None:
+    """The logs that could not be imported, and why."""
+    if not rows:
+        return None
+    columns = {"Log": lambda x: x.log, "Reason": lambda x: x.reason, "Remedy": lambda x: x.remedy}
+    return replace(table_of("Refused logs", rows, columns, "Log|Reason|Remedy"), folded=len(rows) > LONGEST)
+
+
 def _exit(launch: LaunchRecord) -> str:
     if launch.signal:
         return launch.signal
@@ -171,9 +182,13 @@ def _exit(launch: LaunchRecord) -> str:
 
 
 def launches(rows: Sequence[LaunchRecord], start: float | None) -> Table | None:
-    """Every launch; `start` (Unix time) is the zero of when they began."""
+    """Every launch, or those that failed or took longest; `start` (Unix time) is when the first began."""
     if not rows:
         return None
+    shown = rows
+    if len(rows) > MOST:
+        longest = sorted(rows, key=lambda x: (x.ok, -(finite(x.real_s) or 0.0)))[:MOST]
+        shown = sorted(longest, key=lambda x: x.number)
 
     def began(launch: LaunchRecord) -> str:
         moment = finite(launch.started)
@@ -191,14 +206,17 @@ def launches(rows: Sequence[LaunchRecord], start: float | None) -> Table | None:
         "Memory MB": lambda x: megabytes(x.peak_memory_bytes),
         "Read": lambda x: volume(x.read_bytes),
         "Written": lambda x: volume(x.written_bytes),
+        "Cached reads": lambda x: volume(x.cached_read_bytes),
         "Ratio": lambda x: ratio(x.cpu_real_ratio),
         "Bound by": lambda x: bound_words(x.bound_by),
         "Ended": lambda x: "well" if x.ok else Cell("failed", "failed"),
     }
     if len({launch.node for launch in rows}) > 1:
         columns["Node"] = lambda x: x.node
-    table = table_of("All launches", rows, columns, "Test|Class|Bound by|Ended|Node")
-    return replace(table, folded=True)
+    if len(shown) == len(rows):
+        return replace(table_of("All launches", rows, columns, _LAUNCH_WORDS), folded=True)
+    note = f"Of {count(len(rows))} those that failed and those that took longest; workload.json has all."
+    return replace(table_of("Launches", shown, columns, _LAUNCH_WORDS), note=note, folded=True)
 
 
 def steps(rows: Sequence[LaunchRecord]) -> Table | None:

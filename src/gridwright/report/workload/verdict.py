@@ -1,9 +1,12 @@
-"""The verdict on a mixed workload in words: did every launch end with the right answer."""
+"""The verdict on a mixed workload in words: right answers, and what is required of it."""
 
 from __future__ import annotations
 
-from gridwright.report.figures import ABSENT, count
-from gridwright.runs.workload_record import LaunchRecord, WorkloadRecord
+from gridwright.report.figures import ABSENT, count, duration, plain
+from gridwright.runs.disturbed import of_launches
+from gridwright.runs.launch_record import LaunchRecord
+from gridwright.runs.workload_judge import JudgedRequirement, ratio_of
+from gridwright.runs.workload_record import WorkloadRecord
 
 _LONGEST = 300
 """A reason can hold the whole of a traceback; the table of failed launches has all of it."""
@@ -15,10 +18,18 @@ def imported(record: WorkloadRecord) -> bool:
 
 
 def workload_met(record: WorkloadRecord) -> bool | None:
-    """Whether every launch is right; None if there was none, or this was not judged."""
+    """Whether every launch is right and all that is required is met; None where nothing is, or it is open."""
     if record.summary.failed or any(not launch.ok for launch in record.launches):
         return False
-    return record.met if record.summary.launches else None
+    # Earlier releases called right answers alone met.
+    return record.met if record.summary.launches and record.requirements else None
+
+
+def unrequired(record: WorkloadRecord) -> bool:
+    """Whether it ran well, and nothing is required of it: there is no verdict then."""
+    ran = bool(record.summary.launches) and not record.refused
+    nothing = not record.requires_something and workload_met(record) is None
+    return ran and nothing and not (record.doubtful and record.requirements)
 
 
 def first_failed(record: WorkloadRecord) -> LaunchRecord | None:
@@ -32,15 +43,56 @@ def judged_sentence(record: WorkloadRecord) -> str:
     launches, failed = record.summary.launches, record.summary.failed
     if not launches:
         return "No test was launched, so there is no workload to judge."
-    if workload_met(record) is False:
+    if failed or first_failed(record) is not None:
         number = failed or sum(not launch.ok for launch in record.launches)
-        return f"{count(number)} of {_launches(launches)} failed; {_first(record)}.{_lost(record)}"
-    if imported(record):
-        return f"{_every(launches)} ended without an error."
-    if record.met is None:
-        return f"{_every(launches)} ended, but whether their answers are right is not known."
-    right = "the right answer" if launches == 1 else "right answers"
-    return f"{_every(launches)} ended with {right}.{_lost(record)}"
+        also = f"{_lost(record)}{_refused(record)}"
+        return f"{count(number)} of {_launches(launches)} failed; {_first(record)}.{also}"
+    right = "with the right answer" if launches == 1 else "with right answers"
+    ended = "without an error" if imported(record) else right
+    return (
+        f"{_every(launches)} ended {ended}.{_lost(record)}{_refused(record)} "
+        f"{_requirements(record)}{_disturbed(record)}"
+    )
+
+
+def _requirements(record: WorkloadRecord) -> str:
+    """How the workload stands against what is required; what was missed first, and what held it back."""
+    held = f" {record.summary.diagnosis}" if record.summary.diagnosis else ""
+    missed = [_said(each) for each in record.requirements if each.met is False]
+    others = [_said(each) for each in record.requirements if each.met is not False]
+    if not record.requires_something:
+        ratio = ratio_of(record.launches)
+        measured = f"; its CPU/real ratio was {plain(ratio)}" if ratio is not None else ""
+        others = [f"no requirement on the workload{measured}"]
+    said = " ".join(f"{each[0].upper()}{each[1:]}." for each in [*missed, *others])
+    return f"{said}{held if missed or not record.requires_something else ''}"
+
+
+def _said(found: JudgedRequirement) -> str:
+    """One requirement and what was measured, of repeats the median."""
+    said = _measured(found)
+    if found.repeats is None or found.measured is None:
+        return said
+    said += f" (median of {found.repeats} repeats)"
+    untold = ", but so few repeats of so much spread cannot tell it from that"
+    return f"{said}{untold if found.met is None else ''}"
+
+
+def _measured(found: JudgedRequirement) -> str:
+    """One requirement and what was measured, as `CPU/real was 0.16 where 0.9 is required`."""
+    if found.figure == "bytes_per_s_per_core":
+        rates = (
+            f"{plain((found.measured or 0) / 1e6)} MB/s per core and requires {plain(found.required / 1e6)}"
+        )
+        share = f"{(found.waited_share or 0):.0%}".replace("%", " %")
+        return f"launches waited for {found.of} {share} of their time, which delivered {rates}"
+    if found.figure == "real_s":
+        limit = f"where at most {duration(found.required)} are required"
+        return f"it took {duration(found.measured)} {limit}"
+    of = f" of {found.of}" if found.of else ""
+    if found.measured is None:
+        return f"the CPU/real ratio{of} was not measured, and {plain(found.required)} is required"
+    return f"the CPU/real ratio{of} was {plain(found.measured)} where {plain(found.required)} is required"
 
 
 def unjudged_sentence(record: WorkloadRecord, opening: str = "") -> str:
@@ -53,6 +105,16 @@ def unjudged_sentence(record: WorkloadRecord, opening: str = "") -> str:
     return f"{_launches(launches) if launches else 'No launch'} of the workload had ended{also}."
 
 
+def _disturbed(record: WorkloadRecord) -> str:
+    """What disturbed launches, and whether they are judged all the same; empty if nothing did."""
+    said = of_launches(record.launches, most=1)
+    if not said:
+        return ""
+    if record.doubtful:
+        return f" {said}, so that times prove nothing."
+    return f" Judged although {said}." if record.allow_disturbed else f" {said}; their repeats do not count."
+
+
 def _lost(record: WorkloadRecord) -> str:
     """The nodes that were lost under launches which then ran elsewhere; empty if none was."""
     again = sum(launch.restarts > 0 for launch in record.launches)
@@ -61,6 +123,15 @@ def _lost(record: WorkloadRecord) -> str:
     nodes = sorted({node for launch in record.launches for node in launch.lost_on})
     where = f" after {', '.join(nodes)} {'was' if len(nodes) == 1 else 'were'} lost" if nodes else ""
     return f" {_launches(again)} had to be started again{where}."
+
+
+def _refused(record: WorkloadRecord) -> str:
+    """The logs that are not among the launches; empty if there are none."""
+    number = len(record.refused)
+    if not number:
+        return ""
+    logs = f"{count(number)} log{'' if number == 1 else 's'}"
+    return f" {logs} could not be read; the first: {record.refused[0].reason}."
 
 
 def _first(record: WorkloadRecord) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
@@ -41,9 +42,18 @@ class LocalSchedulerKind(SchedulerKind[LocalSchedulerSection]):
         return LocalScheduler(spec, state_directory(spec))
 
     def state_directory(self, spec: GridSpec) -> Path:
-        """A directory of the user's own, as the XDG Base Directory Specification has it for state."""
+        """A directory of the user's own, as the XDG Base Directory Specification has it for state.
+
+        Grids of one name whose specs are in different directories have one each.
+        """
         base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-        return Path(base) / "gridwright" / spec.name
+        name = spec.name if spec.file is None else f"{spec.name}-{_mark(spec.file.parent)}"
+        return Path(base) / "gridwright" / name
+
+
+def _mark(directory: Path) -> str:
+    """Eight characters that stand for a directory, by whichever path it was reached."""
+    return hashlib.sha256(os.fsencode(directory.resolve())).hexdigest()[:8]
 
 
 KIND = LocalSchedulerKind()

@@ -31,38 +31,25 @@ class _Where:
     ended: float | None = None
 
 
-def ended_by_queue(submission: Submission, element: int, row: QueueRow, cancelled: bool) -> JobEnd | None:
-    """What became of a job in the queue; None where it has not ended."""
-    state = job_state(row.words)
-    if not state.state.final:
-        return None
-    return _ended(
-        submission,
-        element,
-        state.state,
-        status=(row.exit_status, row.signal) if row.node is not None else (None, None),
-        sentence=_sentence(submission, state.sentence, row.reason, state.state, cancelled),
-        # Slurm gives a job that was cancelled while it waited the time of that as its start.
-        where=_Where(row.node, row.partition, row.started if row.node is not None else None, row.ended),
-        restarts=row.restarts,
-    )
-
-
-def ended_by_accounting(
-    submission: Submission, element: int, row: AccountingRow, cancelled: bool
+def ended_by_slurm(
+    submission: Submission, element: int, row: QueueRow | AccountingRow, cancelled: bool
 ) -> JobEnd | None:
-    """What became of a job that the queue has forgotten; None where it has not ended by the accounting."""
-    state = job_state((row.word,))
+    """What became of a job by Slurm's queue, or its accounting; None where it has not ended by them."""
+    queued = row if isinstance(row, QueueRow) else None
+    state = job_state(row.words if isinstance(row, QueueRow) else (row.word,))
     if not state.state.final:
         return None
+    has_run = row.node is not None
+    slurms = queued.reason if queued else ""
     return _ended(
         submission,
         element,
         state.state,
-        status=(row.exit_status, row.signal),
-        sentence=_sentence(submission, state.sentence, "", state.state, cancelled),
-        where=_Where(row.node, row.partition, row.started if row.node is not None else None, row.ended),
-        restarts=0,
+        status=(None, None) if queued and not has_run else (row.exit_status, row.signal),
+        sentence=_sentence(submission, state.sentence, slurms, state.state, cancelled),
+        # Slurm gives a job that was cancelled while it waited the time of that as its start.
+        where=_Where(row.node, row.partition, row.started if has_run else None, row.ended),
+        restarts=queued.restarts if queued else 0,
     )
 
 

@@ -18,8 +18,7 @@ from gridwright.schedulers.slurm.cluster import read_cluster
 from gridwright.schedulers.slurm.collisions import drained_nodes, may_be_refused, resume, was_refused
 from gridwright.schedulers.slurm.ends import (
     corrected,
-    ended_by_accounting,
-    ended_by_queue,
+    ended_by_slurm,
     last_run,
     write_ends,
 )
@@ -151,7 +150,7 @@ def _write_ends(
                 continue
             if element not in placed:
                 lost.append(element)
-            elif end := ended_by_queue(submission, element, placed[element], element in cancelled):
+            elif end := ended_by_slurm(submission, element, placed[element], element in cancelled):
                 ends.append(corrected(access.directories, submission, end))
         if lost:
             missing[submission.token] = tuple(lost)
@@ -221,7 +220,7 @@ def _ask_accounting(
             row = past.rows.get((submission.tag, element))
             if row is None:
                 lost.append(element)
-            elif end := ended_by_accounting(submission, element, row, element in cancelled):
+            elif end := ended_by_slurm(submission, element, row, element in cancelled):
                 ends.append(corrected(access.directories, submission, end))
         if lost:
             absent.append(MissingJobs(submission, tuple(lost), not standing.rows.get(submission.tag)))

@@ -8,7 +8,7 @@ Check: rows and checksum of the whole, which are the sums of those of its parts.
 
 from __future__ import annotations
 
-from gridwright.workload.launch import Launch
+from gridwright.workload.launches.launch import Launch
 from gridwright.workload.programs.program import Program
 
 _TIMES = 3

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from gridwright.workload.datasets.observations import FACTORED, LABELS
-from gridwright.workload.launch import Launch
+from gridwright.workload.launches.launch import Launch
 from gridwright.workload.programs.labels import check_accuracy, read_labelled
 from gridwright.workload.programs.program import Program
 from gridwright.workload.programs.sampling import quiet, write_result

@@ -12,7 +12,7 @@ import numpy as np
 
 from gridwright.workload.datasets.observations import CENTRES, CLUSTERED
 from gridwright.workload.datasets.quantiles import Floats, Integers
-from gridwright.workload.launch import Launch
+from gridwright.workload.launches.launch import Launch
 from gridwright.workload.programs.program import Program
 from gridwright.workload.programs.sampling import STANDARD_ERRORS, quiet, read_sample, write_result
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gridwright.workload.launch import Launch
+from gridwright.workload.launches.launch import Launch
 from gridwright.workload.programs.program import Program
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from gridwright.workload.table_files import CountedFile
+    from gridwright.workload.counted_file import CountedFile
 
 _BLOCK_BYTES = 4 << 20
 
@@ -30,11 +30,11 @@ def _run(launch: Launch) -> None:
     schema = pa.schema([(name, pa.int64()) for name in ("entry", "account", "day", "cents", "value")])
     sums = dict.fromkeys(("cents", "kept", "kept_cents", "kept_value_cents", "kept_days"), 0)
     rows = 0
-    text = launch.open_text(facts.path, "r", "data")
+    text = launch.open_file(facts.path, "r", "data")
     digest = _Digest(text)
     with (
         launch.write("entries", schema) as table,
-        launch.open_text(launch.work / "entries.csv", "w", "work") as out,
+        launch.open_file(launch.work / "entries.csv", "w", "work") as out,
         pyarrow.csv.CSVWriter(pa.PythonFile(out, mode="w"), _text_schema()) as lines,
     ):
         options = pyarrow.csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False)

@@ -27,7 +27,7 @@ from gridwright.workload.datasets.series import (
     SMOOTHING,
 )
 from gridwright.workload.datasets.table import Columns, to_batch
-from gridwright.workload.launch import Launch
+from gridwright.workload.launches.launch import Launch
 from gridwright.workload.programs.program import Program
 from gridwright.workload.programs.sampling import STANDARD_ERRORS, columns_of, forget, quiet
 from gridwright.workload.programs.smoothing import simple, winters

@@ -15,7 +15,7 @@ import numpy as np
 
 from gridwright.workload.datasets.observations import COUNT, FACTORED, GAMMA, GAMMA_SHAPE, INCOMPLETE
 from gridwright.workload.datasets.quantiles import Floats
-from gridwright.workload.launch import Launch
+from gridwright.workload.launches.launch import Launch
 from gridwright.workload.programs.program import Program
 from gridwright.workload.programs.sampling import (
     STANDARD_ERRORS,

@@ -9,7 +9,7 @@ up when the tables were made.
 
 from __future__ import annotations
 
-from gridwright.workload.launch import Launch
+from gridwright.workload.launches.launch import Launch
 from gridwright.workload.programs.program import Program
 
 _JOIN = """
@@ -32,7 +32,7 @@ def _run(launch: Launch) -> None:
     added = [right.schema.field(name) for name in ("settlement", "settled", "fee_cents")]
     added += [right.schema.field(f"s{number:02d}") for number in range(1, 9)]
     schema = pa.schema([*left.schema, *added])
-    with launch.spilling() as util, database(launch, util) as sql, launch.write("joined", schema) as target:
+    with database(launch, spills=True) as sql, launch.write("joined", schema) as target:
         sql.register("transactions", left.to_arrow())
         sql.register("settlements", right.to_arrow())
         for batch in blocks(sql.sql(_JOIN), schema):
@@ -52,8 +52,7 @@ def _group(launch: Launch) -> None:
     schema = pa.schema([(name, pa.int64()) for name in names])
     sums = _Sums()
     with (
-        launch.spilling() as util,
-        database(launch, util) as sql,
+        database(launch, spills=True) as sql,
         launch.write("by_account", schema) as target,
     ):
         sql.register("joined", launch.reread("joined").to_arrow())

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gridwright.workload.datasets.observations import FACTORED, LABEL_NOISE, LABELS
 from gridwright.workload.datasets.quantiles import Integers
-from gridwright.workload.launch import Launch
+from gridwright.workload.launches.launch import Launch
 from gridwright.workload.programs.sampling import STANDARD_ERRORS, columns_of, read_sample
 
 if TYPE_CHECKING:

@@ -12,9 +12,15 @@ import numpy as np
 
 from gridwright.workload.datasets.observations import CROSSED, FACTORS, INCOMPLETE, LOADINGS, PREDICTORS
 from gridwright.workload.datasets.quantiles import Floats
-from gridwright.workload.launch import Launch
+from gridwright.workload.launches.launch import Launch
 from gridwright.workload.programs.program import Program
-from gridwright.workload.programs.sampling import STANDARD_ERRORS, columns_of, quiet, write_result
+from gridwright.workload.programs.sampling import (
+    STANDARD_ERRORS,
+    columns_of,
+    quiet,
+    sample_step,
+    write_result,
+)
 
 _NAMES = tuple(name for name in PREDICTORS if name not in INCOMPLETE)
 _CHUNK = 1024
@@ -42,7 +48,7 @@ class _Matrix:
     """Sums over all rows, and the rows that are held."""
 
     def __init__(self, rows: int, limit: int, width: int) -> None:
-        self.step = max(1, -(-rows // limit))
+        self.step = sample_step(rows, limit)
         self.rows = 0
         self.sums = np.zeros(width)
         self.products = np.zeros((width, width))

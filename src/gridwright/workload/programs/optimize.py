@@ -17,7 +17,7 @@ import numpy as np
 from gridwright.workload.datasets.items import CHOICES, ENTRIES, ITEMS_PER_PROBLEM, ROWS
 from gridwright.workload.datasets.quantiles import Floats, Integers
 from gridwright.workload.datasets.table import to_batch
-from gridwright.workload.launch import Launch, WrongAnswer
+from gridwright.workload.launches.launch import Launch, WrongAnswer
 from gridwright.workload.programs.program import Program
 from gridwright.workload.programs.sampling import columns_of
 

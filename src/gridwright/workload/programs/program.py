@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gridwright.workload.launch import Launch
+from gridwright.workload.launches.launch import Launch
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,12 +30,17 @@ NAMES = (
 )
 
 
+REPLAY = "replay"
+"""What runs launch profiles: it is asked for by the plan of a replay, and no matrix can name it."""
+
+
 @cache
 def program(name: str) -> Program:
     """The test of a name. Raises KeyError if there is none."""
-    if name not in NAMES:
+    if name not in (*NAMES, REPLAY):
         raise KeyError(name)
-    found = import_module(f"gridwright.workload.programs.{name}").PROGRAM
+    where = "replays.program" if name == REPLAY else f"programs.{name}"
+    found = import_module(f"gridwright.workload.{where}").PROGRAM
     if not isinstance(found, Program) or found.name != name:
         raise TypeError(f"the module of test {name} holds no such program")
     return found

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gridwright.workload.datasets.checksum import column_values
 from gridwright.workload.datasets.quantiles import Floats
 from gridwright.workload.datasets.table import BATCH_BYTES, arrow_type, to_batch
-from gridwright.workload.launch import Launch
+from gridwright.workload.launches.launch import Launch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,6 +28,11 @@ def columns_of(batch: pa.RecordBatch, names: Sequence[str]) -> list[NDArray[np.g
     return [column_values(batch.column(name)) for name in names]
 
 
+def sample_step(rows: int, limit: int) -> int:
+    """Every how many rows one is kept, so that at most `limit` of `rows` stay."""
+    return max(1, -(-rows // limit))
+
+
 def read_sample(
     launch: Launch,
     table: str,
@@ -39,7 +44,7 @@ def read_sample(
 
     `watch` sees every block. Raises WrongAnswer and OSError.
     """
-    step = max(1, -(-launch.facts(table).rows // limit))
+    step = sample_step(launch.facts(table).rows, limit)
     kept = np.empty((-(-launch.facts(table).rows // step), len(names)))
     passed = filled = 0
     for batch in launch.read(table):

@@ -7,7 +7,7 @@ Check: the order holds from row to row, and the same rows came out as went in (c
 
 from __future__ import annotations
 
-from gridwright.workload.launch import Launch
+from gridwright.workload.launches.launch import Launch
 from gridwright.workload.programs.program import Program
 
 _QUERY = "SELECT * FROM transactions ORDER BY account, amount_cents DESC, transaction"
@@ -19,8 +19,7 @@ def _run(launch: Launch) -> None:
     source = launch.open("transactions")
     ordered = _Order()
     with (
-        launch.spilling() as util,
-        database(launch, util) as sql,
+        database(launch, spills=True) as sql,
         launch.write("sorted", source.schema) as target,
     ):
         sql.register("transactions", source.to_arrow())

@@ -1,4 +1,4 @@
-"""Goes through a SAS log of any size and encoding, in bounded memory.
+"""Goes through a SAS log of any size, in bounded memory.
 
 A log can have gigabytes, nearly all of it source lines and data that say nothing about time. So no
 line is looked at unless it holds one of a few words, which are sought in large blocks of bytes.
@@ -6,32 +6,38 @@ line is looked at unless it holds one of a few words, which are sought in large 
 
 from __future__ import annotations
 
-import codecs
+import datetime
 import re
 import stat
-from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 from gridwright.errors import input_error
+from gridwright.workload.sas_log.text import LONGEST_LINE, whole_lines
 
-LONGEST_LINE = 4096
-"""Bytes of a line that are looked at; SAS writes at most 256 characters."""
-_BLOCK_BYTES = 1 << 20
-# What the logging facility puts before each line, for servers and for jobs with a LOGCONFIGLOC.
-_PREFIX = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.,]{8,15} +[A-Z]+ +\[\w{0,32}\] .{0,200}? - ?")
+# What the logging facility puts before each line, for servers and for jobs with a LOGCONFIGLOC; and what
+# servers of SAS 9.1 do, day, time and thread.
+_PREFIX = re.compile(
+    rb"\d{4}-\d\d-\d\dT[\d:.,+Z-]{8,20} +[A-Z]+ +\[\w{0,32}\] .{0,200}? - ?|\d{8}:[\d.]{8,11}: \d{8}: ?"
+)
 _UNSOUGHT = -2
 
 
 class LineTaker(Protocol):
     """Who reads the lines: what to look for, and what to do with what was found."""
 
-    words: tuple[bytes, ...]
-    """A line is given if it holds one of these; the set may change from line to line."""
+    @property
+    def words(self) -> tuple[bytes, ...]:
+        """A line is given if it holds one of these."""
+        ...
 
     @property
     def wants_all(self) -> bool:
         """Give the next line, whatever it holds."""
+        ...
+
+    def see_day(self, day: datetime.date) -> None:
+        """Take the day on which the next line was written."""
         ...
 
     def take(self, text: bytes, line: int, *, whole: bool) -> None:
@@ -50,9 +56,8 @@ def scan_lines(path: Path, taker: LineTaker) -> int:
         # Asked before it is opened: opening a pipe waits until somebody writes.
         if not stat.S_ISREG(status.st_mode):
             raise input_error("this is no file", where=str(path), remedy="Name the log of one SAS job.")
-        with path.open("rb", buffering=0) as file:
-            for piece in _whole_lines(_decoded(_blocks(file, status.st_size))):
-                line = _scan_piece(piece, line, taker)
+        for piece in whole_lines(path, status.st_size):
+            line = _scan_piece(piece, line, taker)
     except OSError as error:
         raise input_error(
             f"the log cannot be read: {error.strerror or error}",
@@ -60,42 +65,6 @@ def scan_lines(path: Path, taker: LineTaker) -> int:
             remedy="Name a readable file.",
         ) from error
     return status.st_size
-
-
-def _blocks(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """Read as much as there was at first: a running job may write faster than it is read."""
-    left = size
-    while left > 0 and (block := file.read(min(left, _BLOCK_BYTES))):
-        left -= len(block)
-        yield block
-
-
-def _decoded(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Turn UTF-16 into UTF-8; in all other encodings, what matters is ASCII."""
-    first = next(blocks, b"")
-    if not first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        yield first.removeprefix(codecs.BOM_UTF8)
-        yield from blocks
-        return
-    decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
-    yield decoder.decode(first).encode("utf-8", "replace")
-    for block in blocks:
-        yield decoder.decode(block).encode("utf-8", "replace")
-    yield decoder.decode(b"", final=True).encode("utf-8", "replace")
-
-
-def _whole_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Join what a block's end parts. Of a line longer than a block, the middle is left out."""
-    rest = b""
-    for block in blocks:
-        end = block.rfind(b"\n") + 1
-        if end:
-            yield rest + block[:end] if rest else block[:end]
-            rest = block[end:]
-        else:
-            rest = (rest + block)[:_BLOCK_BYTES] if len(rest) < LONGEST_LINE else rest[:LONGEST_LINE]
-    if rest:
-        yield rest
 
 
 def _scan_piece(piece: bytes, line: int, taker: LineTaker) -> int:
@@ -113,9 +82,7 @@ def _scan_piece(piece: bytes, line: int, taker: LineTaker) -> int:
         end = piece.find(b"\n", at)
         whole = end >= 0
         end = end if whole else len(piece)
-        text = piece[at : min(end, at + LONGEST_LINE)]
-        if taker.wants_all or b"NOTE:" in text or b"ERROR" in text:
-            taker.take(_bare(text), line, whole=whole)
+        _give(piece[at : min(end, at + LONGEST_LINE)], line, taker, whole=whole)
         at = end + 1
         line += 1
     return line
@@ -133,10 +100,20 @@ def _next_hit(piece: bytes, at: int, words: tuple[bytes, ...], hits: dict[bytes,
     return nearest
 
 
-def _bare(line: bytes) -> bytes:
-    """Strip blanks, form feeds, NULs and the prefix of the logging facility."""
+def _give(line: bytes, number: int, taker: LineTaker, *, whole: bool) -> None:
+    """Strip blanks, form feeds, NULs and the prefix of the logging facility, of which the day is told."""
     if b"\0" in line:
         line = line.replace(b"\0", b"")
     if line[:1].isdigit() and (prefix := _PREFIX.match(line)):
+        if (day := _day(line)) is not None:
+            taker.see_day(day)
         line = line[prefix.end() :]
-    return line.strip()
+    taker.take(line.strip(), number, whole=whole)
+
+
+def _day(line: bytes) -> datetime.date | None:
+    digits = line[:10].replace(b"-", b"")[:8]
+    try:
+        return datetime.date(int(digits[:4]), int(digits[4:6]), int(digits[6:8]))
+    except ValueError:
+        return None

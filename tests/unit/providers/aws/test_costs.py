@@ -113,13 +113,15 @@ def test_metadata_operations_beyond_those_included_are_paid_for(
     assert lines == (expected if bought else {})
 
 
-def test_what_has_no_price_in_the_region_is_said_and_not_guessed(tmp_path: Path) -> None:
+def test_what_has_no_price_in_the_region_is_estimated_and_marked(tmp_path: Path) -> None:
     model = grid_model(spec("eu-west-1"), CATALOG)
-    assert model.usd_per_hour is None
-    (finding,) = price_findings(model)
-    assert finding.name == "no-price"
-    assert "NAT gateway" in finding.text
-    assert "login node m6i.large" not in finding.text, "instances have prices there"
+    assert model.usd_per_hour is not None
+    assert price_findings(model) == []
+    (finding,) = model.doubts
+    assert finding.name == "estimated-prices"
+    assert "of storage in eu-west-1" in finding.text, "instances have prices there"
+    gateway = {cost.what: cost.usd_per_hour for cost in model.costs}["NAT gateway"]
+    assert gateway == pytest.approx(0.045 * 1.115, rel=0.001)
     (tmp_path / "catalog.yaml").write_text(
         "prices:\n  storage: {eu-west-1: {gp3: {capacity: 0.088}, persistent-2: {125: 0.16}}}\n"
         "  services: {eu-west-1: {nat-gateway: 0.048, public-address: 0.005}}\n"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import shlex
 import socket
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
@@ -24,9 +26,16 @@ SPEC = parse_spec(FSX)
 PUBLIC = "198.51.100.7"
 
 
+MADE = datetime.datetime(2026, 11, 2, tzinfo=datetime.UTC)
+
+
 def stack(state: str = "CREATE_COMPLETE", **outputs: str) -> Stack:
-    made = datetime.datetime.now(datetime.UTC)
-    return Stack("gridwright-demo", "id", state, "", made, False, outputs, {})
+    return Stack("gridwright-demo", "id", state, "", MADE, False, outputs, {})
+
+
+@pytest.fixture(autouse=True)
+def _own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
 
 @pytest.fixture
@@ -62,6 +71,18 @@ def test_with_a_key_pair_the_user_of_the_default_image_logs_in(stacks: dict[str,
 def test_behind_a_proxy_the_login_node_has_its_private_address_alone(stacks: dict[str, Stack]) -> None:
     stacks["gridwright-demo"] = stack()
     assert aws_layout(SPEC).addresses["login1"] in words(aws_head(SPEC))
+
+
+def test_each_grid_has_its_own_file_of_host_keys(stacks: dict[str, Stack]) -> None:
+    made = stack(LoginPublicAddress=PUBLIC)
+    again, changed = replace(made, id="id2"), replace(made, updated=MADE + datetime.timedelta(hours=1))
+    files = []
+    for stacks["gridwright-demo"] in (made, made, again, changed):
+        (option,) = [each for each in words(aws_head(SPEC)) if each.startswith("-oUserKnownHostsFile=")]
+        files.append(Path(option.partition("=")[2]))
+    assert files[0] == files[1]
+    assert len(set(files)) == 3, "machines of a new grid, and those that an update replaced, have new keys"
+    assert all(file.name.startswith("demo-") for file in files)
 
 
 @pytest.mark.parametrize("state", [None, "ROLLBACK_COMPLETE"])

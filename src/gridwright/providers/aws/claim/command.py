@@ -64,25 +64,25 @@ def _run(order: Order, done: list[str]) -> int:
 
     def tell(step: Step) -> None:
         if not isinstance(step, Wait):
-            done.append(step.text())
+            done.append(str(step))
         if not order.json:
-            say(step.text())
+            say(str(step))
 
     machine = ThisMachine(configuration)
     claimant = Claimant(configuration, Aws(configuration), machine, order.name_only, tell)
     if order.dry_run:
         step = claimant.look()
         if order.json:
-            say(_document(machine, done, {"next": step.text()}))
+            say(_document(machine, done, {"next": str(step)}))
         else:
-            say(f"next: {step.text()}; what follows is seen when that is done")
+            say(f"next: {step}; what follows is seen when that is done")
         return 0
     with alone(configuration.directories.run / "claim.lock", "another one is claiming on this machine"):
         last = claimant.run()
     if order.json:
         say(_document(machine, done, {}))
     else:
-        say(last.text() + ("" if done else "; nothing was to be done"))
+        say(str(last) + ("" if done else "; nothing was to be done"))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The steps of a claim; each does one thing, and reports it when it is done."""
+"""The steps of a claim; each does one thing, and its text is said when it is done."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ class Take:
     slot: Slot
     over: Record | None
 
-    def text(self) -> str:
-        """What is said of it."""
+    def __str__(self) -> str:
         after = f", after {self.over.owner}, which is gone" if self.over else ""
         return f"take slot {self.slot.name}{after}"
 
@@ -31,8 +30,7 @@ class Write:
     record: Record
     why: str
 
-    def text(self) -> str:
-        """What is said of it."""
+    def __str__(self) -> str:
         return f"write down: {self.why}"
 
 
@@ -43,8 +41,7 @@ class AttachInterface:
     record: Record
     interface: str
 
-    def text(self) -> str:
-        """What is said of it."""
+    def __str__(self) -> str:
         return f"attach network interface {self.interface}"
 
 
@@ -56,8 +53,7 @@ class Configure:
     mac: str
     address: str
 
-    def text(self) -> str:
-        """What is said of it."""
+    def __str__(self) -> str:
         return f"give {self.link} the address {self.address}, with routes of its own"
 
 
@@ -67,8 +63,7 @@ class Name:
 
     identity: Identity
 
-    def text(self) -> str:
-        """What is said of it."""
+    def __str__(self) -> str:
         return f"this machine is {self.identity.name}, {self.identity.address} (token {self.identity.token})"
 
 
@@ -81,8 +76,7 @@ class AttachVolume:
     target: str
     device: str
 
-    def text(self) -> str:
-        """What is said of it."""
+    def __str__(self) -> str:
         return f"attach volume {self.volume} with {self.target} as {self.device}"
 
 
@@ -92,8 +86,7 @@ class StartNetwork:
 
     link: str
 
-    def text(self) -> str:
-        """What is said of it."""
+    def __str__(self) -> str:
         return f"bring Lustre's network up on {self.link}"
 
 
@@ -105,8 +98,7 @@ class Format:
     path: str
     target: DesiredTarget
 
-    def text(self) -> str:
-        """What is said of it."""
+    def __str__(self) -> str:
         return f"format {self.path} as {self.target.name}"
 
 
@@ -118,8 +110,7 @@ class Mount:
     path: str
     target: DesiredTarget
 
-    def text(self) -> str:
-        """What is said of it."""
+    def __str__(self) -> str:
         return f"mount {self.path} with {self.target.name} on {self.target.mount}"
 
 
@@ -131,8 +122,7 @@ class Wait:
     trouble: Trouble
     limit_s: float
 
-    def text(self) -> str:
-        """What is said of it."""
+    def __str__(self) -> str:
         return f"wait for at most {self.limit_s:.0f} s: {self.trouble.what}"
 
 
@@ -142,8 +132,7 @@ class Done:
 
     name: str
 
-    def text(self) -> str:
-        """What is said of it."""
+    def __str__(self) -> str:
         return f"this machine is {self.name}, and has all that belongs to it"
 
 

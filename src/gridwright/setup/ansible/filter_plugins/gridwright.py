@@ -12,10 +12,6 @@ from typing import Any
 
 Row = Mapping[str, Any]
 
-KINDS = (
-    *("sysctl", "sysfs", "tuned", "limit", "block", "mount", "lustre-client", "lustre-server", "scale"),
-    "service",
-)
 TAKEN = ("name", "kind", "key", "compare", "media", "filesystems", "bounded_by", "absent")
 """What tasks need of a row; reasons and sources are for people, and every task would carry them along."""
 CORE = ("physical id", "core id")
@@ -49,8 +45,9 @@ def tuning_rows(table: str, groups: Iterable[str], found: str) -> dict[str, list
     `table` is the text of tuning.yaml, `found` has what the node has in /proc/meminfo and /proc/cpuinfo.
     """
     known, size = set(groups), _size(str(found))
-    chosen: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
-    for row in _rows(table):
+    rows = _rows(table)
+    chosen: dict[str, list[dict[str, Any]]] = {row["kind"]: [] for row in rows}
+    for row in rows:
         if known & set(row["roles"]):
             value = row.get("value")
             if value is None:
@@ -176,26 +173,22 @@ def disk_drift(rows: Iterable[Row], found: Mapping[str, str]) -> list[dict[str, 
     return entries
 
 
-def lustre_drift(rows: Iterable[Row], text: str) -> list[dict[str, Any]]:
-    """As `drift`, for lines `NAME VALUE` of lctl: one entry for each row, however many targets it has."""
-    found = dict(line.split(maxsplit=1) for line in str(text).splitlines() if len(line.split()) == 2)
+def printed_drift(rows: Iterable[Row], text: str) -> list[dict[str, Any]]:
+    """As `drift`, for lines `NAME VALUE` of a command: one entry for each row, whose key may be a pattern.
+
+    Exclamation marks before a name (mmdiag --config) are passed over, and so is what is no number where the
+    row wants one.
+    """
+    found = re.findall(r"^[\s!]*(\S+)[ \t]+(\S+)[ \t]*$", str(text), re.MULTILINE)
     entries = []
     for row in rows:
-        here = {value for name, value in found.items() if fnmatch.fnmatchcase(name, str(row["key"]))}
-        wrong = {value for value in here if value.isdecimal() and not _is_right(row, value)}
+        here = {value for name, value in found if fnmatch.fnmatchcase(name, str(row["key"]))}
+        numbers = str(row["wanted"]).isdecimal()
+        wrong = {
+            value for value in here if not (numbers and not _is_number(value)) and not _is_right(row, value)
+        }
         if wrong:
             entries.append(_entry(row, str(row["key"]), ", ".join(sorted(wrong))))
-    return entries
-
-
-def scale_drift(rows: Iterable[Row], text: str) -> list[dict[str, Any]]:
-    """As `drift`, for lines ` ! NAME VALUE` of mmdiag --config; sizes such as 16M are compared in bytes."""
-    found = dict(re.findall(r"^[\s!]*(\w+) (\S+)\s*$", str(text), re.MULTILINE))
-    entries = []
-    for row in rows:
-        value = found.get(str(row["key"]))
-        if value is not None and not _is_right(row, value):
-            entries.append(_entry(row, str(row["key"]), value))
     return entries
 
 
@@ -281,6 +274,11 @@ def _is_right(row: Row, value: str, bound: str | None = None) -> bool:
     return bool(JUDGE.is_right(str(value), row["wanted"], row.get("compare", "equal"), bound))
 
 
+def _is_number(value: str) -> bool:
+    """Whether it is one, of whatever unit: 64, 16M."""
+    return re.fullmatch(r"-?\d+[kKmMgGtT]?", value) is not None
+
+
 def _first(row: Row) -> str:
     wanted = row["wanted"]
     return str(wanted[0] if isinstance(wanted, (list, tuple)) else wanted)
@@ -307,8 +305,7 @@ class FilterModule:
             "gridwright_units": units_read,
             "gridwright_drift": drift,
             "gridwright_disk_drift": disk_drift,
-            "gridwright_lustre_drift": lustre_drift,
-            "gridwright_scale_drift": scale_drift,
+            "gridwright_printed_drift": printed_drift,
             "gridwright_absent": absent,
             "gridwright_kept": kept,
             "gridwright_missing": missing_packages,

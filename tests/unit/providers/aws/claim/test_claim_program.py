@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import configparser
 import json
 import re
 import subprocess
@@ -11,13 +10,16 @@ import sys
 import zipfile
 from pathlib import Path
 
-import pytest
-
 from gridwright.providers.aws.claim.deciding import LINK_S, SLOT_S
 from gridwright.providers.aws.claim.targets import DEVICE_S, MGS_S, VOLUME_S
-from gridwright.providers.aws.claim_program import PROGRAM, UNIT, build_zipapp, unit_file
+from gridwright.providers.aws.claim_program import PROGRAM, build_zipapp, unit_file
 from tests.support.oldest_python import beyond_python_3_9
-from tests.support.skips import needs
+from tests.support.one_file_program import (
+    OWN_MOUNT_NAME_SPACE,
+    complaints_of_systemd,
+    imports_beyond_python,
+    sections_of_unit,
+)
 
 SOURCE = Path(__file__).parents[5] / "src" / "gridwright" / "providers" / "aws" / "claim"
 MODULES = sorted(SOURCE.glob("*.py"))
@@ -52,59 +54,40 @@ def test_it_runs_without_gridwright_and_says_what_is_wrong(tmp_path: Path) -> No
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.stem)
-def test_each_module_imports_little(module: Path) -> None:
-    tree = ast.parse(module.read_text())
-    names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
-    names += [str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    for name in names:
-        first = name.split(".")[0]
-        assert name.startswith(OURS) or first in sys.stdlib_module_names | {"boto3", "botocore"}, name
-    # boto3 is imported late: what is wrong with the claim file is told without it.
-    at_start = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
-    assert not [node for node in at_start if "boto" in ast.dump(node)]
-    assert module.name == "__init__.py" or "from __future__ import annotations" in module.read_text()
+def test_each_module_imports_little() -> None:
+    for module in MODULES:
+        assert imports_beyond_python(module, OURS, {"boto3", "botocore"}) == [], module
+        # boto3 is imported late: what is wrong with the claim file is told without it.
+        at_start = [
+            node
+            for node in ast.parse(module.read_text()).body
+            if isinstance(node, ast.Import | ast.ImportFrom)
+        ]
+        assert not [node for node in at_start if "boto" in ast.dump(node)], module
 
 
 def test_the_modules_are_found() -> None:
     assert len(MODULES) > 12
 
 
-def unit() -> configparser.ConfigParser:
-    parsed = configparser.ConfigParser(strict=False, delimiters=("=",), interpolation=None)
-    parsed.optionxform = str  # type: ignore[assignment,method-assign]
-    parsed.read_string(unit_file())
-    return parsed
-
-
 def test_the_unit_gives_it_time_for_all_its_waits_and_ends_its_tries() -> None:
-    service = unit()["Service"]
+    unit = sections_of_unit(unit_file())
+    service = unit["Service"]
     assert service["ExecStart"].split()[:2] == ["/usr/bin/python3", str(PROGRAM)]
     assert service["Type"] == "oneshot"
     assert service["Restart"] == "on-failure"
     found = re.fullmatch(r"(\d+)min", service["TimeoutStartSec"])
     assert found is not None
     assert int(found[1]) * 60 > SLOT_S + LINK_S + VOLUME_S + DEVICE_S + MGS_S
-    hours = re.fullmatch(r"(\d+)h", unit()["Unit"]["StartLimitIntervalSec"])
+    hours = re.fullmatch(r"(\d+)h", unit["Unit"]["StartLimitIntervalSec"])
     assert hours is not None
     # Shorter, and tries that last as long as they may would never count as too many.
-    assert int(hours[1]) * 60 > int(unit()["Unit"]["StartLimitBurst"]) * int(found[1])
+    assert int(hours[1]) * 60 > int(unit["Unit"]["StartLimitBurst"]) * int(found[1])
 
 
 def test_the_unit_keeps_the_mount_name_space_of_the_machine() -> None:
-    """Each of these gives a service a name space of its own: nobody else would see what it mounts."""
-    own = {
-        "PrivateTmp", "PrivateDevices", "PrivateMounts", "ProtectSystem", "ProtectHome", "ReadWritePaths",
-        "ProtectKernelTunables", "ProtectKernelModules", "ProtectControlGroups", "TemporaryFileSystem",
-    }  # fmt: skip
-    assert not own & set(unit()["Service"])
+    assert not OWN_MOUNT_NAME_SPACE & set(sections_of_unit(unit_file())["Service"])
 
 
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
-    needs("systemd-analyze")
-    file = tmp_path / UNIT
-    file.write_text(unit_file().replace(f"/usr/bin/python3 {PROGRAM}", "/bin/true"))
-    done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", str(file)], capture_output=True, text=True, check=False
-    )
-    assert "gridwright-claim" not in done.stderr, done.stderr
+    assert complaints_of_systemd(unit_file(), PROGRAM, tmp_path) == ""

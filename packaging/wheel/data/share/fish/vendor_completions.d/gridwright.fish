@@ -1,0 +1,1 @@
+gridwright completion fish | source

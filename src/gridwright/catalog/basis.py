@@ -1,0 +1,128 @@
+"""How sure the facts are that a plan rests on: the age of prices, estimates, sources that disagree."""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+
+from gridwright.catalog.contents import Catalog
+from gridwright.catalog.disagreements import networks_elsewhere
+from gridwright.catalog.instances import InstanceType
+from gridwright.catalog.prices import Price
+from gridwright.errors import Finding
+from gridwright.units import format_rate
+
+OLD_DAYS = 180
+"""Prices older than this are a finding: clouds change some of theirs several times a year."""
+
+_DATED = re.compile(r"(20\d\d)(?:-(\d\d))?(?:-(\d\d))?")
+
+
+@dataclass(frozen=True, slots=True)
+class PriceBasis:
+    """What prices of instances and of storage rest on: dates as their sources write them, oldest and newest.
+
+    Empty where no price has a date. `estimated` names what has no listed price in the region.
+    """
+
+    instances: tuple[str, str] | tuple[()]
+    storage: tuple[str, str] | tuple[()]
+    estimated: tuple[str, ...] = ()
+
+
+def price_basis(
+    catalog: Catalog, provider: str, region: str, instances: Iterable[InstanceType]
+) -> PriceBasis:
+    """Return what the prices of `instances` and of the provider's storage in `region` rest on."""
+    priced = [price for one in instances if (price := catalog.prices.price(one, region))]
+    storage = list(_storage(catalog, provider, region))
+    kinds = {"instances": priced, "storage": storage}
+    return PriceBasis(
+        _span(priced),
+        _span(storage),
+        tuple(kind for kind, of in kinds.items() if any(p.estimate for p in of)),
+    )
+
+
+def _storage(catalog: Catalog, provider: str, region: str) -> Iterator[Price]:
+    sold = [each.prices for each in catalog.volumes.values() if each.provider == provider]
+    sold += [each.prices for each in catalog.managed.values() if each.provider == provider]
+    for prices in sold:
+        for component in prices.components():
+            if price := prices.known(component, region):
+                yield price
+
+
+def _span(prices: Iterable[Price]) -> tuple[str, str] | tuple[()]:
+    dates = sorted({one.source.date for one in prices if _DATED.match(one.source.date)})
+    return (dates[0], dates[-1]) if dates else ()
+
+
+def age_days(dated: str, today: date) -> int | None:
+    """Days from the end of `dated` (2024, 2026-07, 2026-07-20) to `today`; None where it names no date."""
+    found = _DATED.match(dated)
+    if found is None:
+        return None
+    year, month = int(found[1]), int(found[2] or 12)
+    if not 1 <= month <= 12:
+        return None
+    last = calendar.monthrange(year, month)[1]
+    return (today - date(year, month, min(int(found[3] or last), last))).days
+
+
+def age_findings(basis: PriceBasis, today: date | None = None) -> list[Finding]:
+    """Return a finding for prices of over OLD_DAYS."""
+    today = today or datetime.now(UTC).date()
+    dated = {"instances": basis.instances, "storage": basis.storage}
+    old = [
+        f"those of {kind} are of {dates[0]}"
+        for kind, dates in dated.items()
+        if dates and (age_days(dates[0], today) or 0) > OLD_DAYS
+    ]
+    if not old:
+        return []
+    return [
+        Finding(
+            "warning",
+            "old-prices",
+            f"prices are over {OLD_DAYS} days old: {'; '.join(old)}",
+            "Fetch newer ones with gridwright catalog refresh, or write yours into catalog.yaml beside the "
+            "grid spec",
+        )
+    ]
+
+
+def estimate_findings(basis: PriceBasis, region: str) -> list[Finding]:
+    """Return a finding for prices that nobody lists in `region`."""
+    if not basis.estimated:
+        return []
+    return [
+        Finding(
+            "info",
+            "estimated-prices",
+            f"some prices of {' and of '.join(basis.estimated)} in {region} are estimates: "
+            "those of us-east-1, scaled by what instances cost there",
+            "Write yours into catalog.yaml beside the grid spec; gridwright catalog refresh fetches those of "
+            "instances",
+        )
+    ]
+
+
+def disagreement_findings(instance: InstanceType) -> list[Finding]:
+    """Return a finding where two sources say different figures of the network of `instance`."""
+    other = networks_elsewhere().get(instance.name)
+    if other is None:
+        return []
+    here = instance.network.baseline_bytes_per_s
+    return [
+        Finding(
+            "warning",
+            "sources-disagree",
+            f"the network of {instance.name}: {format_rate(here)} says {instance.source}, and "
+            f"{format_rate(other.bytes_per_s)} says {other.source}; the first is reckoned with",
+            "Measure it, or write the rate that you trust into catalog.yaml beside the grid spec",
+        )
+    ]

@@ -1,0 +1,67 @@
+"""What the parser of the command line refuses, in the words of all other problems."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from gridwright.errors import Problem, nearest
+
+_NO_COMMAND = re.compile(r"No such command '(?P<name>.*?)'\.", re.DOTALL)
+_TOO_MANY = re.compile(r"Got unexpected extra argument(?:s|\(s\))? \((?P<words>.*)\)", re.DOTALL)
+_BRACES = re.compile(r"\{(.+?)\}(?:\.\.\.)?")
+_PARSED = re.compile(r", unable to parse .*", re.DOTALL)
+
+
+def problem_of(error: Any, typed: str) -> Problem:  # noqa: ANN401 - typer hides the classes of its errors
+    """The problem of a usage error of typer; `typed` is the command, where the error does not know it."""
+    context = error.ctx
+    command = context.command_path if context is not None else typed
+    kind = type(error).__name__
+    if kind == "NoSuchOption":
+        near = nearest(error.option_name, error.possibilities or ())
+        return Problem(f"{command} has no such flag", error.option_name, remedy=_remedy(near, command))
+    if kind == "BadOptionUsage":
+        wants = "takes no value" if "not take" in error.message else "needs a value"
+        return Problem(f"it {wants}", error.option_name, remedy=_remedy(None, command))
+    if kind == "MissingParameter" and error.param is not None:
+        return Problem("it is missing", _name(error.param), remedy=f"write {_usage(context)}")
+    if hasattr(error, "param_hint"):
+        where = error.param_hint or (_name(error.param) if error.param is not None else None)
+        what, _, remedy = _wrong(error.message).partition("; ")
+        return Problem(what, where, remedy=remedy or _remedy(None, command))
+    return _of_words(error, context, command)
+
+
+def _of_words(error: Any, context: Any, command: str) -> Problem:  # noqa: ANN401
+    """A verb that is not there, or more arguments than there may be."""
+    if found := _NO_COMMAND.match(error.message):
+        near = nearest(found["name"], list(getattr(context.command, "commands", {})))
+        return Problem(f"{command} has no such command", found["name"], remedy=_remedy(near, command))
+    if found := _TOO_MANY.match(error.message):
+        what = f"{command} takes no further arguments"
+        return Problem(what, found["words"], remedy=_remedy(None, command))
+    return Problem(_wrong(error.format_message()), remedy=_remedy(None, command))
+
+
+def _usage(context: Any) -> str:  # noqa: ANN401
+    """The command with its arguments: `gridwright cancel JOB...`."""
+    usage = " ".join(context.get_usage().split()).removeprefix("Usage: ").replace("[OPTIONS] ", "")
+    return _BRACES.sub(r"\1", usage)
+
+
+def _remedy(near: str | None, command: str) -> str:
+    return f"did you mean {near}? {command} --help shows all" if near else f"see {command} --help"
+
+
+def _name(parameter: Any) -> str:  # noqa: ANN401
+    """The flag as it is typed, or the metavar of an argument."""
+    if parameter.param_type_name == "option":
+        return str(max(parameter.opts, key=len))
+    return str(parameter.metavar or parameter.name.upper())
+
+
+def _wrong(message: str) -> str:
+    """A message that goes on behind the place, without the full stop."""
+    message = _PARSED.sub("", message).replace("Input should", "its value should", 1).rstrip(".")
+    return message[:1].lower() + message[1:]

@@ -1,0 +1,1 @@
+"""What shells and manuals know of the commands."""

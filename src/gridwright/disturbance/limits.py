@@ -1,0 +1,37 @@
+"""DisturbanceLimits beyond which others disturb a measurement, from data/limits.csv, each with its reason."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib import resources
+
+
+@dataclass(frozen=True, slots=True)
+class DisturbanceLimits:
+    """Parts from 0 to 1, but for `traffic_floor` in bytes/s and `least_cpu` in seconds."""
+
+    cpu: float
+    unseen: float
+    steal: float
+    throttling: float
+    traffic: float
+    traffic_floor: float
+    overhead: float
+    memory: float
+    memory_held: float
+    least_cpu: float
+
+
+@cache
+def limits() -> DisturbanceLimits:
+    """The limits of this release."""
+    rows = {row["name"]: float(row["limit"]) for row in table()}
+    return DisturbanceLimits(**{each.name: rows[each.name] for each in fields(DisturbanceLimits)})
+
+
+def table() -> list[dict[str, str]]:
+    """The rows as they stand in the file: name, limit, unit, reason."""
+    text = resources.files("gridwright.disturbance").joinpath("data/limits.csv").read_text("utf-8")
+    return list(csv.DictReader(text.splitlines()))

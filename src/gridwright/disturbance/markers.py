@@ -1,0 +1,134 @@
+"""The marker by which runs on one file system find each other, also from other nodes.
+
+It lies in the scratch directory of a run, says whose run it is, and has a counter that is raised every
+second. A marker whose counter stands still is stale: its run was killed, and the next one there removes it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Container, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+from gridwright.runs.load_record import OtherRun
+
+MARKER = "gridwright-run.json"
+SCRATCH = ".gridwright-"
+"""How the names of scratch directories begin."""
+_MOST_DIRECTORIES = 64
+"""Directories beside a library that are looked into: a file system with more has its libraries elsewhere."""
+_BEATS = 12
+"""Digits of the counter, at the beginning of the file, so that it is raised in place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """What a run says of itself; `token` is the same on all its nodes, and of no other run."""
+
+    token: str
+    run: str
+    host: str
+    user: str
+    what: str
+
+    def as_other(self) -> OtherRun:
+        """The run, as others report it."""
+        return OtherRun(self.run, self.host, self.user, self.what)
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A marker as it was read: how often it was raised, and when last, by the clock of its file system."""
+
+    announcement: Announcement
+    beats: int
+    changed: float
+
+
+def write_marker(directory: Path, announcement: Announcement) -> Path:
+    """Leave a marker that everybody may read. Raises OSError."""
+    path = directory / MARKER
+    text = f"{0:0{_BEATS}d}\n{json.dumps(asdict(announcement))}\n"
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    try:
+        os.fchmod(fd, 0o644)
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+    return path
+
+
+def beat(path: Path, beats: int) -> float:
+    """Raise the counter of a marker; returns when, by the clock of its file system. Raises OSError."""
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.pwrite(fd, f"{beats:0{_BEATS}d}".encode(), 0)
+        return os.fstat(fd).st_mtime
+    finally:
+        os.close(fd)
+
+
+def read_marker(path: Path) -> Sighting | None:
+    """What a marker says; None if it is none, or no more there."""
+    try:
+        # Opened anew each time: clients of NFS then ask their server.
+        with path.open("rb") as file:
+            beats, _, text = file.read(1 << 16).partition(b"\n")
+            changed = os.fstat(file.fileno()).st_mtime
+        return Sighting(Announcement(**json.loads(text)), int(beats), changed)
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def nearby(library: Path) -> list[Path]:
+    """Directories of the library's file system in which other runs may have theirs.
+
+    The library, the directories around it up to the mount point, and those beside these.
+    """
+    found: dict[Path, None] = {library: None}
+    try:
+        device = library.stat().st_dev
+        # What is mounted beside a library may hang, and is another file system: it is not even looked at.
+        mounted = {partition.mountpoint for partition in psutil.disk_partitions(all=True)}
+        around = library.resolve()
+        while around.parent != around and around.parent.stat().st_dev == device:
+            around = around.parent
+            found[around] = None
+            for beside in _directories(around, device, mounted):
+                found[beside] = None
+                if len(found) >= _MOST_DIRECTORIES:
+                    return list(found)
+    except OSError:
+        pass
+    return list(found)
+
+
+def _directories(directory: Path, device: int, mounted: Container[str]) -> Iterator[Path]:
+    try:
+        with os.scandir(directory) as entries:
+            for number, entry in enumerate(entries):
+                if number > _MOST_DIRECTORIES:
+                    return
+                if (
+                    entry.path not in mounted
+                    and entry.is_dir(follow_symlinks=False)
+                    and not entry.name.startswith(SCRATCH)
+                    and entry.stat(follow_symlinks=False).st_dev == device
+                ):
+                    yield Path(entry.path)
+    except OSError:
+        return
+
+
+def markers(directories: list[Path]) -> Iterator[Path]:
+    """The markers in scratch directories right below these."""
+    for directory in directories:
+        try:
+            names = os.listdir(directory)  # noqa: PTH208 - every second
+        except OSError:
+            continue
+        yield from (directory / name / MARKER for name in names if name.startswith(SCRATCH))

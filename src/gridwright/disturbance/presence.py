@@ -1,0 +1,111 @@
+"""Announces a run on the file systems of its libraries as long as it lasts, and hears of others there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from gridwright.disturbance.herald import HeraldRequest, Others
+from gridwright.disturbance.markers import Announcement
+from gridwright.messages import MessageError, decode, encode
+from gridwright.runs.load_record import OtherRun
+
+_COMMAND = [sys.executable, "-P", "-m", "gridwright.disturbance.herald"]
+_FIRST_LOOK_S = 5.0
+_GONE_S = 1.0
+
+
+@dataclass(slots=True)
+class Presence:
+    """The herald of a run on this node; nothing here waits for a file system."""
+
+    process: subprocess.Popen[bytes] | None = None
+    _changes: list[tuple[float, frozenset[OtherRun]]] = field(default_factory=list)
+    _rest: bytes = b""
+
+    def begin(
+        self, announcement: Announcement, *, scratch: Sequence[Path], libraries: Sequence[Path]
+    ) -> None:
+        """Start the herald; one that cannot be started is missed by nobody but other runs."""
+        request = HeraldRequest(announcement, [*map(str, scratch)], [*map(str, libraries)])
+        with contextlib.suppress(OSError):
+            process = subprocess.Popen(
+                _COMMAND,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            self.process = process
+            os.set_blocking(_pipe(process.stdout).fileno(), False)
+            _pipe(process.stdin).write(encode(request) + b"\n")
+            _pipe(process.stdin).flush()
+
+    def wait(self) -> None:
+        """Wait until the herald has looked once, for a moment at most: the file system may hang."""
+        deadline = time.monotonic() + _FIRST_LOOK_S
+        while self.process is not None and not self._changes:
+            left = deadline - time.monotonic()
+            ready, _, _ = select.select([_pipe(self.process.stdout)], [], [], max(0.0, left))
+            self._hear()
+            if not ready or self.process.poll() is not None:
+                return
+
+    @property
+    def pid(self) -> int | None:
+        """The herald's process."""
+        return self.process.pid if self.process is not None else None
+
+    def others(self, begin: float, end: float) -> frozenset[OtherRun]:
+        """Other runs that were there at some time between two moments of time.monotonic()."""
+        self._hear()
+        found: set[OtherRun] = set()
+        for number, (at, runs) in enumerate(self._changes):
+            until = self._changes[number + 1][0] if number + 1 < len(self._changes) else float("inf")
+            if at <= end and until > begin:
+                found |= runs
+        return frozenset(found)
+
+    def _hear(self) -> None:
+        if self.process is None:
+            return
+        with contextlib.suppress(OSError, ValueError):
+            while chunk := os.read(_pipe(self.process.stdout).fileno(), 1 << 16):
+                self._rest += chunk
+        *lines, self._rest = self._rest.split(b"\n")
+        for line in lines:
+            with contextlib.suppress(MessageError):
+                others = decode(line, Others)
+                self._changes.append((others.at, frozenset(others.runs)))
+
+    def end(self, *, kept: bool = False) -> None:
+        """End it; where the scratch directory is kept, it takes its marker away first.
+
+        One that hangs on a file system is left behind.
+        """
+        process, self.process = self.process, None
+        if process is None:
+            return
+        with contextlib.suppress(OSError):
+            _pipe(process.stdin).close()
+        if not kept:
+            process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_GONE_S)
+        if process.returncode is None:
+            process.kill()
+        _pipe(process.stdout).close()
+
+
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    if pipe is None:
+        raise RuntimeError("the herald was started without its pipes")
+    return pipe

@@ -1,0 +1,60 @@
+"""Layouts of files: over which targets of a file system their bytes lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ALL = -1
+"""As a stripe count: all targets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """A part of a file and how it is striped; a plain layout has one, from the start to the end."""
+
+    start: int = 0
+    end: int | None = None
+    """Where it ends, in bytes; None for the end of the file."""
+    stripe_count: int = 1
+    """Targets (objects where overstriped); -1 is all; 0 for data on the metadata server."""
+    stripe_bytes: int | None = None
+    """Bytes on one target before the next; None for the default (4 MiB since Lustre 2.16, 1 MiB before)."""
+    pool: str | None = None
+    on_metadata_server: bool = False
+    overstriped: bool = False
+    """More than one stripe on a target."""
+    mirror: int = 0
+    flags: tuple[str, ...] = ()
+    """Such as init (it has objects) and stale (a mirror that is behind)."""
+    osts: tuple[int, ...] = ()
+    """Indices of the targets of its objects; none before it is first written."""
+
+    @property
+    def targets(self) -> int:
+        """Over how many different targets it goes; what it will, where it has no objects yet; -1 is all."""
+        return len(set(self.osts)) if self.osts else self.stripe_count
+
+
+@dataclass(frozen=True, slots=True)
+class FileLayout:
+    """A layout; of a directory it is what new files in it get."""
+
+    components: tuple[Component, ...]
+    is_default: bool = False
+    """A directory that has none of its own: new files get that of the whole file system."""
+
+    @property
+    def mirrors(self) -> int:
+        """How many copies it keeps."""
+        return len({each.mirror for each in self.components})
+
+    @property
+    def is_progressive(self) -> bool:
+        """Whether files are striped wider as they grow."""
+        return len(self.components) > self.mirrors
+
+    def component_at(self, offset: int) -> Component:
+        """The component (of the first mirror) that holds a byte; the last one beyond the end of all."""
+        first = self.components[0].mirror
+        parts = [each for each in self.components if each.mirror == first]
+        return next((each for each in parts if each.end is None or offset < each.end), parts[-1])

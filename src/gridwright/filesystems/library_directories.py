@@ -1,0 +1,129 @@
+"""Makes the directories of libraries on this machine, where it is plain that they belong there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from gridwright.bounded import Hangs, look
+from gridwright.errors import ExitStatus, GridwrightError, Problem
+from gridwright.filesystems import kind_of
+from gridwright.filesystems.mount_table import Mount, mount_of, parse_mounts
+from gridwright.spec.filesystem import FileSystem
+from gridwright.spec.model import GridSpec
+
+LOOK_S = 10.0
+"""For file systems that answer; one that does not is told of by the test that needs it."""
+_FSTAB = Path("/etc/fstab")
+_ROOT = 0
+_MOUNT_PLACES = (PurePosixPath("/mnt"), PurePosixPath("/media"))
+"""Where file systems are mounted by hand (Filesystem Hierarchy Standard 3.0, 3.11 and 3.12)."""
+
+
+def make_library_directories(spec: GridSpec) -> list[str]:
+    """Make the directories of libraries that are missing on this machine, and return their paths.
+
+    A directory is made in the directory of its file system, where that belongs to the user and is no mount
+    point that nothing is mounted on; and below the directory of the grid spec. Nothing is made, and
+    GridwrightError (status ENVIRONMENT) raised with one problem for each file system, where another one is
+    missing. A file system that hangs is left to those who use it. Touches what may hang in a child process.
+    """
+    try:
+        made, wrong = look(partial(_make_all, spec), LOOK_S)
+    except (Hangs, OSError):
+        return []
+    if wrong:
+        problems = [Problem(what, where=where, remedy=remedy) for what, where, remedy in wrong]
+        raise GridwrightError(*problems, status=ExitStatus.ENVIRONMENT)
+    return [str(path) for path in made]
+
+
+Wrong = tuple[str, str, str]
+"""What is wrong, where, and the remedy."""
+
+
+def _make_all(spec: GridSpec) -> tuple[list[str], list[Wrong]]:
+    missing = _missing(spec)
+    if not missing:
+        return [], []
+    mounts = parse_mounts(Path("/proc/mounts").read_text(errors="surrogateescape"))
+    wrong = [
+        found
+        for name, paths in missing.items()
+        if (found := _obstacle(spec.filesystems[name], name, paths, spec, mounts)) is not None
+    ]
+    if wrong:
+        return [], wrong
+    made = [path for paths in missing.values() for path in paths]
+    for path in made:
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            remedy = f"make it as a user who may: mkdir -p {path}"
+            return [], [(f"the directory cannot be made: {error.strerror}", str(path), remedy)]
+    return [str(path) for path in made], []
+
+
+def _missing(spec: GridSpec) -> Mapping[str, list[Path]]:
+    """Directories that are not there, by their file system; a file or a broken link is there."""
+    missing: dict[str, list[Path]] = {}
+    for name, library in spec.libraries.items():
+        path = spec.library_directory(name)
+        if not os.path.lexists(path):
+            missing.setdefault(library.filesystem, []).append(path)
+    return missing
+
+
+def _obstacle(
+    filesystem: FileSystem, name: str, paths: list[Path], spec: GridSpec, mounts: list[Mount]
+) -> Wrong | None:
+    """Why directories of a file system may not be made; None where they may."""
+    root = filesystem.path
+    make = f"mkdir -p {' '.join(str(path) for path in paths)}"
+    mount = f"mount file system {name}; where {root} is a plain directory: {make}"
+    if why := _unmounted(filesystem, name, mounts):
+        return why, str(root), mount
+    if not root.is_dir():
+        beside_spec = spec.file is not None and root.is_relative_to(os.path.normpath(spec.file.parent))
+        if not (filesystem.is_node_local and beside_spec):
+            return f"file system {name}: there is no such directory", str(root), mount
+    holder = next(parent for parent in paths[0].parents if parent.exists())
+    if holder.stat().st_uid != os.geteuid():
+        owner = f"file system {name}: its libraries are not there, and {holder} belongs to another user"
+        return owner, str(root), f"have them made by who may: {make}"
+    return None
+
+
+def _unmounted(filesystem: FileSystem, name: str, mounts: list[Mount]) -> str | None:
+    """Why something should be mounted at the path of a file system and is not; None where nothing says so."""
+    path = str(filesystem.path)
+    types = kind_of(filesystem).kernel_types
+    held = mount_of(path, mounts)
+    if types and (held is None or held.type not in types):
+        return f"file system {name}: no {' or '.join(types)} is mounted here"
+    points = {each.point for each in mounts}
+    for point in _fstab_points():
+        if PurePosixPath(path).is_relative_to(point) and point not in points:
+            return f"file system {name}: {point} is a mount point in {_FSTAB}, and nothing is mounted there"
+    if path not in points and _looks_like_a_mount_point(filesystem.path):
+        return f"file system {name}: an empty directory where file systems are mounted, and none is"
+    return None
+
+
+def _fstab_points() -> Iterator[str]:
+    try:
+        text = _FSTAB.read_text(errors="surrogateescape")
+    except OSError:
+        return
+    lines = (line for line in text.splitlines() if not line.lstrip().startswith("#"))
+    for mount in parse_mounts("\n".join(" ".join(line.split()) for line in lines)):
+        if mount.point.startswith("/") and mount.point != "/":
+            yield mount.point
+
+
+def _looks_like_a_mount_point(path: Path) -> bool:
+    """Whether it is empty, belongs to root, and lies where file systems are mounted by custom."""
+    customary = path.parent == Path("/") or any(path.is_relative_to(place) for place in _MOUNT_PLACES)
+    return customary and path.is_dir() and path.stat().st_uid == _ROOT and not any(path.iterdir())

@@ -1,0 +1,362 @@
+"""The coordinator of a test on several nodes: starts workers, lets them connect, and watches over them.
+
+One event loop serves all nodes; no thread, and nothing of size, for each. The command itself touches no
+library. `gridwright.iotest.wire` says what goes over the connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import resource
+import socket
+import ssl
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self, TypeVar
+
+from gridwright import __version__
+from gridwright.disturbance.watch import LoadWatch
+from gridwright.errors import Finding, GridwrightError, environment_error
+from gridwright.grid.launching import NodeLauncher
+from gridwright.grid.nodes import GridNode
+from gridwright.iotest.coordinator.clock import LIMIT_S
+from gridwright.iotest.coordinator.remote_node import NodeFailed, RemoteNode, read_message
+from gridwright.iotest.credentials import Authority, HandedOver
+from gridwright.iotest.events import Emit
+from gridwright.iotest.messages import ORDERS, Answer, Hello, Leave, Pong, Refuse, Stop, Welcome, WorkerFacts
+from gridwright.iotest.wire import WireError, frame, in_words, peer_name
+from gridwright.messages import MessageError, typed
+from gridwright.runs.iotest_events import NodesAwaited
+
+WORKER = "gridwright.iotest.node.worker"
+_OTHER_FILES = 256
+"""Files that a command has open beside the connections of nodes."""
+_MOST_GREETING = 128
+"""Connections whose other side has not shown yet who it is: strangers take no file that the command needs."""
+_TELL_S = 5.0
+"""Nodes that have not come are named so often."""
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long the coordinator waits, in seconds."""
+
+    gather_s: float = 120.0
+    """For a node to come: its job may wait for another one, and its first start reads Python from a
+    shared file system."""
+    greet_s: float = 15.0
+    silence_s: float = 15.0
+    """A node answers a ping every two seconds, whatever its libraries do; one that is silent for this long is
+    down, cut off or stopped. A server of MooseFS that restarts takes 6 s, and its clients go on meanwhile."""
+    order_s: float = 75.0
+    """For an order that touches a library: more than the minute after which a worker itself sees a stall."""
+    stop_s: float = 10.0
+    """For a phase to end that was told to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The nodes of a grid, and what it takes to reach them."""
+
+    nodes: Sequence[GridNode]
+    launcher: NodeLauncher
+    listen: Callable[[], tuple[socket.socket, str]]
+    """A socket that listens, and the host that nodes reach it at; see `HeadNode`."""
+    secrets: Path | None
+    """A directory that all nodes see, for their certificates; None: each node reads its own on stdin."""
+    limits: Limits = field(default_factory=Limits)
+    served_by: Sequence[int] = ()
+    """Processes of this machine that the grid consists of, with all below them."""
+
+
+class Coordinator:
+    """The nodes of a test, as an asynchronous context: all that could come have come."""
+
+    def __init__(self, fleet: Fleet, stop: threading.Event, logs: Path, tell: Emit) -> None:
+        """`logs` is a directory for what workers say; `tell` is called with what the user should know."""
+        self.limits = fleet.limits
+        self.stop = stop
+        self.tell = tell
+        self.nodes = {node.name: RemoteNode(node.name, node.cores) for node in fleet.nodes}
+        for node in fleet.nodes:
+            if node.absent is not None:
+                self.nodes[node.name].fail(node.absent)
+        self._fleet = fleet
+        self.watch = LoadWatch(roots=[os.getpid(), *fleet.served_by])
+        """Sees this machine, of which nodes may be containers."""
+        self._logs = logs
+        self._credentials: HandedOver | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._greeting: set[asyncio.Task[None]] = set()
+        self._strangers: dict[str, str] = {}
+        self._refused = ""
+        """Why the last connection of somebody unknown was refused."""
+
+    @property
+    def here(self) -> list[RemoteNode]:
+        """The nodes that can be asked, in the order of the spec."""
+        return [node for node in self.nodes.values() if node.here]
+
+    async def __aenter__(self) -> Self:
+        """Have workers started, and wait for them. Raises GridwrightError if none could be started."""
+        try:
+            await self._open()
+        except BaseException:
+            await self._close()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for node in self.here:
+            node.send(Leave())
+        await self._close()
+
+    async def _open(self) -> None:
+        _allow_files(len(self.nodes) + _OTHER_FILES)
+        listener, host = self._fleet.listen()
+        authority = Authority()
+        self._tasks = [asyncio.create_task(self._accept(listener, authority.context()))]
+        expected = [name for name, node in self.nodes.items() if node.failure is None]
+        files, inputs = await asyncio.to_thread(self._hand_out, authority, expected)
+        port = listener.getsockname()[1]
+        address = f"{host}:{port}"
+        self.watch.add_token(address)
+        worker = [sys.executable, "-P", "-m", WORKER, "--connect", address]
+        commands = {name: [*worker, "--credentials", files[name], "--node", name] for name in expected}
+        await asyncio.to_thread(self._fleet.launcher.start, commands, self._logs, inputs)
+        self._tasks += [asyncio.create_task(self._watch()), asyncio.create_task(self._ask_launcher())]
+        await self._gather()
+        # Each worker has read its own by now, and files that are not there cannot be left behind.
+        if self._credentials is not None:
+            await asyncio.to_thread(self._credentials.remove)
+
+    def _hand_out(
+        self, authority: Authority, nodes: Sequence[str]
+    ) -> tuple[Mapping[str, str], Mapping[str, bytes] | None]:
+        """The file of each node's certificate, and what each reads on stdin. Raises GridwrightError."""
+        if self._fleet.secrets is None:
+            return dict.fromkeys(nodes, "-"), {node: authority.of_node(node).encode() for node in nodes}
+        self._credentials = HandedOver(authority, self._fleet.secrets, nodes)
+        return {node: str(self._credentials.file_of(node)) for node in nodes}, None
+
+    async def _close(self) -> None:
+        tasks = [*self._tasks, *self._greeting]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.to_thread(self._fleet.launcher.stop)
+        for node in self.nodes.values():
+            node.fail("the test is over")
+        if self._credentials is not None:
+            await asyncio.to_thread(self._credentials.remove)
+
+    async def _gather(self) -> None:
+        """Wait until every node has come, or cannot, or the time is up."""
+        began = told = time.monotonic()
+        while awaited := [
+            node.name for node in self.nodes.values() if not node.here and node.failure is None
+        ]:
+            if self.stop.is_set():
+                return
+            now = time.monotonic()
+            if now - began > self.limits.gather_s:
+                await self._give_up()
+                break
+            if now - told > _TELL_S:
+                reasons = await self._reasons()
+                self.tell(NodesAwaited(waiting={name: reasons.get(name, "") for name in awaited}))
+                told = now
+            await asyncio.sleep(0.02)
+        await self.on_each(self.here, lambda node: node.measure_clock(8))
+        for node in self.here:
+            if abs(node.clock.wall_s) > LIMIT_S:
+                self.tell(_clock_finding(node))
+
+    async def _give_up(self) -> None:
+        """Say of those who have not come what is known."""
+        waiting = await self._reasons()
+        for node in self.nodes.values():
+            if not node.here:
+                why = waiting.get(node.name) or self._strangers.get(node.name) or "nothing was heard of it"
+                if self._refused:
+                    why += f"; {self._refused}"
+                node.fail(f"it did not come within {self.limits.gather_s:.0f} s: {why}")
+
+    async def _reasons(self) -> dict[str, str]:
+        """Why workers do not run yet, as far as the launcher knows."""
+        with contextlib.suppress(GridwrightError):
+            return await asyncio.to_thread(self._fleet.launcher.waiting)
+        return {}
+
+    async def _accept(self, listener: socket.socket, context: ssl.SSLContext) -> None:
+        """Take connections, and greet each beside the others."""
+        with listener:
+            listener.setblocking(False)
+            listener.listen(1024)
+            while True:
+                if len(self._greeting) >= _MOST_GREETING:
+                    await asyncio.wait(self._greeting, return_when=asyncio.FIRST_COMPLETED)
+                    continue
+                try:
+                    connection, _ = await asyncio.get_running_loop().sock_accept(listener)
+                except OSError:
+                    # Such as one that was given up meanwhile, or no file left for it: the next may succeed.
+                    await asyncio.sleep(0.1)
+                    continue
+                task = asyncio.create_task(self._greet(connection, context))
+                self._greeting.add(task)
+                task.add_done_callback(self._greeting.discard)
+
+    async def _greet(self, connection: socket.socket, context: ssl.SSLContext) -> None:
+        """Let a node in that has a certificate of this test, and refuse every other connection."""
+        try:
+            async with asyncio.timeout(self.limits.greet_s):
+                reader, writer = await _secured(connection, context)
+        except (TimeoutError, OSError) as error:
+            why = in_words(error) if isinstance(error, ssl.SSLError) else str(error) or "it was silent"
+            self._refused = f"a connection was refused: {why}"
+            connection.close()
+            return
+        name = ""
+        try:
+            async with asyncio.timeout(self.limits.greet_s):
+                name = peer_name(writer.get_extra_info("peercert"))
+                hello = await read_message(reader)
+                self._let_in(name, reader, writer, hello)
+        except (TimeoutError, OSError, WireError, MessageError, asyncio.IncompleteReadError) as error:
+            if isinstance(error, WireError | MessageError):
+                self._strangers[name] = f"a connection in its name was refused: {error}"
+            writer.transport.abort()
+
+    def _let_in(
+        self,
+        name: str,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        hello: Hello | Pong | Answer,
+    ) -> None:
+        """Take a node whose name is proven, if it is waited for. Raises WireError and MessageError."""
+        if not isinstance(hello, Hello):
+            raise WireError("a connection that did not begin with a greeting")
+        node = self.nodes.get(name)
+        if node is None or node.here or node.failure is not None:
+            writer.write(frame(ORDERS.encode(Refuse("it waits for no such node"))))
+            raise WireError(f"nobody waits for a node {name}")
+        if hello.gridwright != __version__:
+            reason = (
+                f"it has gridwright {hello.gridwright}, and {__version__} is here: install the same on both"
+            )
+            writer.write(frame(ORDERS.encode(Refuse(reason))))
+            writer.close()
+            node.fail(reason)
+            return
+        facts = typed(hello.facts, WorkerFacts)
+        writer.write(frame(ORDERS.encode(Welcome())))
+        node.attach(reader, writer, facts)
+
+    async def _watch(self) -> None:
+        """Have every node show that it lives, and give up on those that do not."""
+        woke = time.monotonic()
+        while True:
+            await asyncio.sleep(2.0)
+            now, before = time.monotonic(), woke
+            woke = now
+            for node in self.here:
+                if now - before > 4.0:
+                    # This process itself was stopped: nobody could be heard meanwhile.
+                    node.heard = now
+                elif now - node.heard > self.limits.silence_s:
+                    node.fail(f"nothing was heard of it for {now - node.heard:.0f} s")
+                node.ping()
+
+    async def _ask_launcher(self) -> None:
+        """Hear of workers that have ended, also where their connections do not tell."""
+        while True:
+            await asyncio.sleep(1.0 if len(self.here) < len(self.nodes) else 5.0)
+            try:
+                ended = await asyncio.to_thread(self._fleet.launcher.ended)
+            except GridwrightError:
+                # A scheduler that is away for a while is no reason to end a test.
+                continue
+            for name, reason in ended.items():
+                node = self.nodes[name]
+                if node.failure is None and not self.stop.is_set():
+                    stranger = self._strangers.get(name)
+                    node.fail(f"{reason}; {stranger}" if stranger else reason)
+
+    async def on_each(
+        self, nodes: Sequence[RemoteNode], act: Callable[[RemoteNode], Awaitable[Result]]
+    ) -> dict[str, Result | NodeFailed]:
+        """Do something on all these nodes at once; by name, what came of it, or how it failed."""
+        results = await asyncio.gather(*(self._bounded(node, act) for node in nodes))
+        return {node.name: result for node, result in zip(nodes, results, strict=True)}
+
+    async def _bounded(
+        self, node: RemoteNode, act: Callable[[RemoteNode], Awaitable[Result]]
+    ) -> Result | NodeFailed:
+        try:
+            return await act(node)
+        except NodeFailed as failed:
+            return failed
+
+    @contextlib.asynccontextmanager
+    async def heeding_stop(self) -> AsyncIterator[None]:
+        """While it is open, an order to stop goes to all nodes; one that does not heed it is given up on."""
+        task = asyncio.create_task(self._pass_on_stop())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _pass_on_stop(self) -> None:
+        while not self.stop.is_set():
+            await asyncio.sleep(0.02)
+        for node in self.here:
+            node.send(Stop())
+        await asyncio.sleep(self.limits.stop_s)
+        for node in self.here:
+            node.fail(f"it did not stop within {self.limits.stop_s:.0f} s")
+
+
+async def _secured(
+    connection: socket.socket, context: ssl.SSLContext
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection once both sides have shown their certificates. Raises OSError, so ssl.SSLError."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(reader)
+    transport, _ = await loop.connect_accepted_socket(lambda: protocol, connection, ssl=context)
+    return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+
+
+def _allow_files(count: int) -> None:
+    """Raise the limit of open files, one for each connection. Raises GridwrightError if it is too low."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= count:
+        return
+    if hard != resource.RLIM_INFINITY and hard < count:
+        raise environment_error(
+            f"a test of so many nodes needs {count} open files, and {hard} are allowed",
+            remedy=f"raise the limit: ulimit -Hn {count}, or LimitNOFILE= of the service",
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
+
+
+def _clock_finding(node: RemoteNode) -> Finding:
+    offset = node.clock.wall_s
+    way = "ahead" if offset > 0 else "behind"
+    return Finding(
+        "warning",
+        "clock-apart",
+        f"the clock of node {node.name} is {abs(offset):.2f} s {way}; the test accounts "
+        "for it, but logs of the nodes cannot be laid beside each other",
+        "run a time service on all nodes, such as chrony",
+    )

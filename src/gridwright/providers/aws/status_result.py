@@ -1,0 +1,174 @@
+"""How a grid on AWS stands: plain values, and the tables that `status` prints; nothing here calls AWS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from rich.table import Table
+
+from gridwright.providers.aws.cost_lines import CostLine, bill_lines, bill_values, total
+from gridwright.report.terminal.frame import framed_table, text_of
+
+Standing = Literal["up", "not-up", "storage-only", "half-made"]
+"""storage-only: file systems are kept, and no machine runs; half-made: a stack is not whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineStatus:
+    """A machine of the layout, and the instance that is it."""
+
+    name: str
+    role: str
+    type: str
+    address: str
+    instance: str | None
+    state: str
+    """EC2's state, or missing."""
+    public_address: str | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether it runs."""
+        return self.state == "running"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Which instance is a server or node, by the table of claims."""
+
+    name: str
+    owner: str | None
+    volumes: tuple[str, ...]
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileSystemStatus:
+    """A file system."""
+
+    name: str
+    type: str
+    id: str | None
+    state: str
+    lacking: str | None
+    """What is wrong with it; None where nothing is."""
+    claims: tuple[Claim, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StackStatus:
+    """A stack; state is None where there is none."""
+
+    name: str
+    state: str | None
+    reason: str | None
+    remedy: str | None
+    """What to do where it is not whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwsStatus:
+    """A grid on AWS."""
+
+    grid: str
+    region: str
+    state: Standing
+    stacks: tuple[StackStatus, ...] = ()
+    machines: tuple[MachineStatus, ...] = ()
+    filesystems: tuple[FileSystemStatus, ...] = ()
+    costs: tuple[CostLine, ...] = ()
+    """Of what is there now."""
+    hours: float = 0.0
+    """Since the grid stack was made."""
+    usd_so_far: float | None = None
+    expires: str | None = None
+    expired: bool = False
+    kept: tuple[str, ...] = ()
+    """What was replaced and is kept, and billed."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything is there and well."""
+        return (
+            self.state in ("up", "storage-only")
+            and all(each.remedy is None for each in self.stacks)
+            and all(each.running for each in self.machines)
+            and all(each.lacking is None for each in self.filesystems)
+        )
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """The sum of the lines; None where a price is missing."""
+        return total(self.costs)
+
+    def document(self) -> dict[str, Any]:
+        """See Result."""
+        return {"whole": self.whole, **asdict(self), "costs": bill_values(self.costs)}
+
+    def text(self) -> str:
+        """Tables of stacks, machines, file systems and costs, then all that is lacking."""
+        parts = _status_parts(self)
+        return "".join(f"{each}\n" if isinstance(each, str) else text_of(each) for each in parts)
+
+
+_STANDING = {
+    "up": "is up",
+    "not-up": "is not up",
+    "storage-only": "has its file systems, and no machine",
+    "half-made": "is not whole",
+}
+
+
+def _status_parts(status: AwsStatus) -> Iterator[str | Table]:
+    yield f"grid {status.grid} {_STANDING[status.state]} in {status.region}"
+    yield from (f"kept, and billed: {each}" for each in status.kept)
+    if status.state == "not-up":
+        return
+    stacks = framed_table("Stacks", ["stack", "state"], [])
+    for stack in status.stacks:
+        stacks.add_row(stack.name, stack.state or "not there")
+    yield stacks
+    if status.machines:
+        yield _machines(status)
+    if status.filesystems:
+        table = framed_table("File systems", ["name", "type", "id", "state", "servers"], [])
+        for each in status.filesystems:
+            servers = ", ".join(f"{one.name} {one.owner or '-'}" for one in each.claims)
+            table.add_row(each.name, each.type, each.id or "", each.state, servers)
+        yield table
+    if status.costs:
+        bill = framed_table("Costs", ["what"], ["USD/h"])
+        for line in status.costs:
+            bill.add_row(line.what, "?" if line.usd_per_hour is None else f"{line.usd_per_hour:.4f}")
+        yield bill
+    yield from bill_lines(status.costs)
+    if status.usd_so_far is not None:
+        yield f"So far {status.usd_so_far:.2f} USD, by list prices, in {status.hours:.1f} h"
+    yield from _lacking(status)
+
+
+def _machines(status: AwsStatus) -> Table:
+    table = framed_table("Machines", ["machine", "role", "type", "address", "instance", "state"], [])
+    for each in status.machines:
+        address = f"{each.address} ({each.public_address})" if each.public_address else each.address
+        table.add_row(each.name, each.role, each.type, address, each.instance or "", each.state)
+    return table
+
+
+def _lacking(status: AwsStatus) -> Iterator[str]:
+    for stack in status.stacks:
+        if stack.remedy is not None:
+            yield f"{stack.name} is in {stack.state}: {stack.reason or 'AWS names no reason'}"
+            yield f"  {stack.remedy}"
+    for machine in status.machines:
+        if not machine.running:
+            yield f"{machine.name}: {machine.state}"
+    for filesystem in status.filesystems:
+        if filesystem.lacking is not None:
+            yield f"file system {filesystem.name}: {filesystem.lacking}"
+    if status.expired:
+        yield (
+            f"warning: the grid was needed until {status.expires}: take it down, or write a later aws.expires"
+        )

@@ -1,0 +1,67 @@
+"""Repeats in words, for terminal and page: how many count, their median, their spread, what they can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gridwright.report.figures import ABSENT, count, megabytes, plain, seconds
+from gridwright.report.tables import Cell, Column, Table
+from gridwright.runs.repeats import RepeatedFigure
+
+TITLES = ("Counted", "Median", "Spread", "Lowest", "Highest", "Least change told")
+NOTE = (
+    "The median is judged. Spread: standard deviation, as a part of the median. Least change told: by how "
+    "much another run of as many repeats must differ for a comparison to tell it, four times out of five."
+)
+_BEYOND = 10
+_NAMES = {
+    "per_core_bytes_per_s": "MB/s per core",
+    "ops_per_s": "operations/s",
+    "wall_s": "real time",
+    "real_s": "real time",
+    "ratio": "CPU/real",
+}
+
+
+def repeats_table(found: Sequence[RepeatedFigure], of: str) -> Table | None:
+    """A row for each figure; `of` heads the column of what has it. None where nothing was repeated."""
+    if not found:
+        return None
+    columns = (Column(of, words=True), Column("Figure", words=True), *map(Column, TITLES))
+    rows = tuple(tuple(map(Cell, row)) for row in repeats_rows(found))
+    return Table("Repeats", columns, rows, NOTE)
+
+
+def repeats_rows(found: Sequence[RepeatedFigure]) -> list[list[str]]:
+    """The cells of each figure."""
+    return [
+        [
+            each.of or "all",
+            _NAMES.get(each.figure, each.figure),
+            f"{len(each.values)} of {each.ran}",
+            _value(each, each.median),
+            percent(each.spread),
+            _value(each, each.lowest),
+            _value(each, each.highest),
+            percent(each.least_change),
+        ]
+        for each in found
+    ]
+
+
+def percent(part: float | None) -> str:
+    """A small part of a whole: 0.4 %, 12 %; what is ten times the whole tells nothing more."""
+    if part is None:
+        return ABSENT
+    return f"{plain(part * 100)} %" if part < _BEYOND else f">{_BEYOND * 100:,d} %"
+
+
+def _value(of: RepeatedFigure, value: float | None) -> str:
+    match of.figure:
+        case "per_core_bytes_per_s":
+            return megabytes(value)
+        case "ops_per_s":
+            return count(value)
+        case "wall_s" | "real_s":
+            return seconds(value)
+    return plain(value)

@@ -1,0 +1,1 @@
+"""The page of a sweep over numbers of streams."""

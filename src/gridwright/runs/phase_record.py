@@ -1,0 +1,254 @@
+"""What a test of libraries measures: the records of phases, of nodes in them, and of sweeps.
+
+Whoever measures makes them, events carry them, the record of a run keeps them: only the standard library is
+used, since workers and nodes have no more. A figure that was not measured is null, never 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from gridwright.messages import LEFT_OUT, Extensible
+from gridwright.runs.load_record import Disturbance, NodeLoad
+
+Status = Literal["running", "complete", "interrupted", "failed"]
+Op = Literal["write", "read", "mixed", "metadata"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency(Extensible):
+    """Latency of one block, in microseconds, from an HDR histogram of three digits."""
+
+    p50: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    p99_9: float | None = None
+    max: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked(Extensible):
+    """What the user asked of a phase."""
+
+    engine: str
+    block_bytes: int
+    queue_depth: int | None
+    streams: int
+    size_bytes: int | None
+    """Per stream."""
+    seconds: float | None
+    verify: bool
+    seed: int | None
+    allow_disturbed: bool = False
+    """Judge a phase that was disturbed all the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Used(Extensible):
+    """What the engine did, which can differ from what was asked; `method` names the calls."""
+
+    engine: str
+    block_bytes: int
+    direct: bool
+    io_uring: bool
+    queue_depth: int
+    streams: int
+    method: str
+    registered_buffers: bool = False
+    registered_files: bool = False
+    preallocated: bool = False
+    seed: int = 0
+    file_bytes: int | None = None
+    note: str | None = None
+    """Why something else was used than asked, such as a refused io_uring."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation(Extensible):
+    """One kind of metadata operation: how many, how long, how fast."""
+
+    count: int
+    seconds: float
+    ops_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steady(Extensible):
+    """What `--until-steady` found; rates in bytes/s, times in seconds."""
+
+    steady: bool
+    rule: str
+    peak_bytes_per_s: float
+    peak_lasted_s: float
+    steady_bytes_per_s: float | None
+    change_points_s: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Falling(Extensible):
+    """A rate that still fell when its phase ended: from what to what (bytes/s), in the last `over_s`."""
+
+    from_bytes_per_s: float
+    to_bytes_per_s: float
+    over_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stall(Extensible):
+    """Streams stood still at the same time: from `start_s` after the start of the phase on.
+
+    The longest of them for `seconds`.
+    """
+
+    start_s: float
+    seconds: float
+    streams: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseFigures(Extensible):
+    """The figures of a phase, which it has as a whole and each of its nodes in the same way.
+
+    `*_first`: until the first stream ended, so all streams were active. `*_last`: all bytes over
+    the whole time, the closing fsync included; this is the figure that is judged.
+    """
+
+    status: Status = "complete"
+    bytes: int | None = None
+    read_bytes: int | None = None
+    written_bytes: int | None = None
+    seconds_first: float | None = None
+    seconds_last: float | None = None
+    rate_first_bytes_per_s: float | None = None
+    rate_last_bytes_per_s: float | None = None
+    per_core_bytes_per_s: float | None = None
+    """By the cores of the node, or of all nodes that came through."""
+    fsync_s: float | None = None
+    latency_us: Latency = field(default_factory=Latency)
+    cpu_user_s: float | None = None
+    cpu_system_s: float | None = None
+    cached_fraction: float | None = None
+    cached: bool = False
+    verified_bytes: int | None = None
+    ops_per_s: float | None = None
+    load: NodeLoad | None = None
+    """What happened on the node meanwhile; null for several as a whole, and where it was not measured."""
+    disturbances: list[Disturbance] = field(default_factory=list)
+    """What used more of a node than a proof can bear."""
+    disturbed: bool = False
+    """Whether anything did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePhaseRecord(PhaseFigures):
+    """What one node of several did in a phase; the figures of one that failed are null, with the reason."""
+
+    node: str
+    cores: int
+    """Its physical cores that jobs may use."""
+    reason: str | None = None
+    streams: int
+    start_offset_s: float | None = None
+    """When its streams started, less when all were to start; by the coordinator's clock."""
+    stalls: list[Stall] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedNode(Extensible):
+    """A node of several that were tested; null where it never came. Memory in bytes."""
+
+    node: str
+    host: str | None = None
+    cores: int | None
+    memory_bytes: int | None = None
+    kernel: str | None = None
+    version: str | None = None
+    clock_offset_s: float | None = None
+    """Its clock less the coordinator's, known to half of `round_trip_s`."""
+    round_trip_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseRecord(PhaseFigures):
+    """One phase on one library: all its streams, started together.
+
+    On several nodes the streams are those of all nodes, and the figures those of all that came through, over
+    the cores of these; times count from the start of the node that started first. `nodes` has what each
+    did; it is left out of the record of one node.
+    """
+
+    op: Op
+    repeat: int | None = field(default=None, metadata=LEFT_OUT)
+    """Which repeat of the test it belongs to, from 1; left out of a test that is not repeated."""
+    started: float | None = None
+    """Unix time."""
+    asked: Asked
+    used: Used
+    wall_s: float | None = None
+    """As `seconds_last`, with the time in which data was made or checked."""
+    read_bytes_per_s: float | None = None
+    write_bytes_per_s: float | None = None
+    per_stream_bytes_per_s: list[float] = field(default_factory=list)
+    per_stream_seconds: list[float] = field(default_factory=list)
+    laps: int | None = None
+    voluntary_switches: int | None = None
+    involuntary_switches: int | None = None
+    operations: dict[str, Operation] | None = None
+    steady: Steady | None = None
+    falling: Falling | None = None
+    """Where the rate still fell at the end of the phase; null where it did not, or too few samples tell."""
+    nodes: list[NodePhaseRecord] = field(default_factory=list, metadata=LEFT_OUT)
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it may not be judged, since it was disturbed."""
+        return self.disturbed and not self.asked.allow_disturbed
+
+    @property
+    def failed_nodes(self) -> list[str]:
+        """Names of the nodes whose figures are left out."""
+        return [node.node for node in self.nodes if node.status == "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPoint(Extensible):
+    """One step of `--sweep`."""
+
+    streams: int
+    rate_bytes_per_s: float | None
+    per_core_bytes_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep(Extensible):
+    """Rates by number of streams; `knee_streams` is the smallest that reaches 95 % of the peak."""
+
+    op: Op
+    points: list[SweepPoint]
+    knee_streams: int | None
+    peak_bytes_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryUnderTest(Extensible):
+    """A library, and with what it is tested."""
+
+    library: str
+    path: str
+    filesystem: str | None
+    nodes: int
+    streams: int
+    cores: int
+    """Physical cores per node; streams are per node, too."""
+    requires_bytes_per_s_per_core: float | None
+    all_cores: int | None = field(default=None, metadata=LEFT_OUT)
+    """Cores of all nodes, where these do not have the same number; `cores` are the most of one then."""
+    device: dict[str, object] | None = None
+    """Facts of what lies below: mount point, file system type, options, block device, scheduler,
+    read-ahead."""
+
+    @property
+    def total_cores(self) -> int:
+        """Cores of all nodes."""
+        return self.all_cores if self.all_cores is not None else self.cores * self.nodes

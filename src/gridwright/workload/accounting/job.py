@@ -1,0 +1,100 @@
+"""One job of a scheduler's accounting, and the launch that it is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from gridwright.runs.launch_record import LaunchRecord
+
+_ELEMENT = re.compile(r"\[[\d,:%-]*\]$")
+_LONGEST_NAME = 80
+
+
+@dataclass(slots=True)
+class AccountedJob:
+    """What accounting tells of a job that has ended; what it does not tell is None.
+
+    Times in Unix time, durations in seconds. `cores` are those it was given, on all its nodes.
+    """
+
+    id: str
+    name: str
+    node: str
+    ok: bool
+    reason: str | None = None
+    cores: int = 1
+    submitted: float | None = None
+    started: float | None = None
+    ended: float | None = None
+    real_s: float | None = None
+    user_s: float | None = None
+    """All CPU time, where user and system are not told apart."""
+    system_s: float | None = None
+    peak_memory_bytes: int | None = None
+    read_bytes: int | None = None
+    written_bytes: int | None = None
+    """As its processes asked for them, cached or not."""
+    device_read_bytes: int | None = None
+    device_written_bytes: int | None = None
+    """As the block layer counted them."""
+    restarts: int = 0
+
+    def launch(self, number: int, log: str) -> LaunchRecord:
+        """The launch; all elements of a job array have one name."""
+        cpu_s = None if self.user_s is None else self.user_s + (self.system_s or 0.0)
+        return LaunchRecord(
+            number=number,
+            test=job_name(self.name) or self.id,
+            class_="command",
+            stream=1,
+            node=self.node,
+            cores=max(1, self.cores),
+            started=self.started,
+            ended=self.ended,
+            real_s=self.real_s,
+            user_s=self.user_s,
+            system_s=self.system_s,
+            peak_memory_bytes=self.peak_memory_bytes,
+            read_bytes=self.read_bytes,
+            written_bytes=self.written_bytes,
+            device_read_bytes=self.device_read_bytes,
+            device_written_bytes=self.device_written_bytes,
+            cpu_real_ratio=cpu_s / self.real_s if cpu_s is not None and self.real_s else None,
+            ok=self.ok,
+            reason=self.reason,
+            log=log,
+            job=self.id,
+            submitted=self.submitted,
+            restarts=self.restarts,
+        )
+
+
+@dataclass(slots=True)
+class Accounts:
+    """All jobs of one file, and those that are no launches."""
+
+    jobs: list[AccountedJob] = field(default_factory=list)
+    unfinished: int = 0
+    """Pending, running, or ended before they began."""
+    unreadable: list[int] = field(default_factory=list)
+    """Lines that hold no record that can be read, from 1."""
+
+    def add(self, job: AccountedJob | None) -> None:
+        """Take a job that was read; None is one that is no launch."""
+        if job is None:
+            self.unfinished += 1
+        else:
+            self.jobs.append(job)
+
+
+def job_name(name: str) -> str:
+    """A job's name in one line, without the indices of its array."""
+    plain = "".join(letter if letter.isprintable() else " " for letter in _ELEMENT.sub("", name))
+    return " ".join(plain.split())[:_LONGEST_NAME]
+
+
+def command_name(command: str) -> str:
+    """The name of a job that has none: that of its program, which options of LSF may stand before."""
+    parts = (part.split() for part in command.split(";"))
+    return next((words[0].rsplit("/", 1)[-1] for words in parts if words and words[0][0] != "#"), "")

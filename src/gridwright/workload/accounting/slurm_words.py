@@ -1,0 +1,82 @@
+"""How Slurm spells states, times and sizes."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import datetime
+
+ENDED_WELL = "COMPLETED"
+_UNFINISHED = frozenset(
+    {
+        "PENDING",
+        "RUNNING",
+        "SUSPENDED",
+        "CONFIGURING",
+        "COMPLETING",
+        "RESIZING",
+        "REQUEUE_HOLD",
+        "SPECIAL_EXIT",
+    }
+)
+_STATES = _UNFINISHED | {
+    *(ENDED_WELL, "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPTED"),
+    *("REQUEUED", "BOOT_FAIL", "DEADLINE", "REVOKED", "LAUNCH_FAILED", "STOPPED", "SIGNALING"),
+    *("STAGE_OUT", "RECONFIG_FAIL"),
+}
+_ELAPSED = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGTPE]?)", re.IGNORECASE)
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
+
+
+def state_of(text: str) -> str | None:
+    """The first word of `CANCELLED by 0`; None if Slurm has no such state."""
+    word = text.split(" ", 1)[0].rstrip("+").upper()
+    return word if word in _STATES else None
+
+
+def has_ended(state: str) -> bool:
+    """Whether a job in this state does not go on."""
+    return state not in _UNFINISHED
+
+
+def reason_of(state: str, text: str, exit_status: int, signal: int) -> str | None:
+    """Why a job failed, in one line; None if it did not."""
+    if state == ENDED_WELL:
+        return None
+    words = " ".join(text.split()) or state
+    if exit_status:
+        return f"{words}: exit status {exit_status}"
+    return f"{words}: signal {signal}" if signal else words
+
+
+def parse_elapsed(text: str) -> float | None:
+    """Seconds of `1-02:03:04`, `02:03:04` or `00:03.012`; None if it is none of these."""
+    found = _ELAPSED.fullmatch(text.strip())
+    if found is None:
+        return None
+    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    return round(((days * 24 + hours) * 60 + minutes) * 60 + seconds, 6)
+
+
+def parse_time(text: str) -> float | None:
+    """Unix time of `2026-11-22T12:44:52`, in local time, or of seconds as SLURM_TIME_FORMAT=%s has them."""
+    if text.isdigit():
+        return float(text) or None
+    try:
+        return time.mktime(datetime.fromisoformat(text).timetuple())
+    except (ValueError, OverflowError):
+        return None
+
+
+def parse_size(text: str) -> int | None:
+    """Bytes of `9148K`, `800.04M` or `1234`: powers of 1024; None if it is none of these."""
+    found = _SIZE.fullmatch(text.strip())
+    return round(float(found[1]) * 1024 ** _POWERS[found[2].upper()]) if found else None
+
+
+def parse_usage(text: str) -> dict[str, int]:
+    """What TRESUsageInTot tells: `cpu=00:00:02,fs/disk=32709,mem=9148K` by name, times left out."""
+    pairs = (part.partition("=") for part in text.split(","))
+    sizes = ((name.strip(), parse_size(value)) for name, _, value in pairs)
+    return {name: size for name, size in sizes if size is not None}

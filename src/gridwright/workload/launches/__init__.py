@@ -1,0 +1,1 @@
+"""A launch: how it is started, guarded, measured and accounted for."""

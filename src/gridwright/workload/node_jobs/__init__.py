@@ -1,0 +1,1 @@
+"""The jobs of a workload on several nodes, as each runs on its node."""

@@ -1,0 +1,1 @@
+"""The workload on several nodes: its launches are jobs of the grid's scheduler."""

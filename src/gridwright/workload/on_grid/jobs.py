@@ -1,0 +1,372 @@
+"""The jobs of one run on several nodes: submitted together, and watched with one query for all.
+
+A job has ended when its result is in the exchange directory, whatever its scheduler says: that is seen
+at once. The query of all jobs, which costs more, is there for those that leave none.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+from gridwright.errors import Finding, environment_error
+from gridwright.messages import MessageError, typed
+from gridwright.runs.workload_events import WORKLOAD_EVENTS, WorkloadEvent
+from gridwright.schedulers.job import Job, JobState
+from gridwright.schedulers.scheduler import Scheduler
+from gridwright.workload.exchange import EVENTS, RESULT, STARTED, ExchangeDirectory, Tail
+from gridwright.workload.messages import JobStart
+from gridwright.workload.on_grid.job import GridJob, why_no_result
+from gridwright.workload.on_grid.scheduler_calls import SchedulerCalls
+
+Left = TypeVar("Left")
+PREFIX = "workload-"
+MOST_SUBMISSIONS = 3
+"""A job whose node is lost is handed in again until it was so often."""
+_POLL_S = (0.5, 10.0)
+"""Between two queries: at least, and at most where they take long."""
+_POLL_SHARE = 10.0
+"""A query may take a tenth of the time."""
+_VISIBLE_S = 3.0
+"""A result may be seen here so much later than the end of its job."""
+_UNKNOWN_S = 60.0
+_CANCELLED_S = 60.0
+_START_S = 300.0
+"""From the start of a job, as its scheduler sees it, to its first word."""
+_NO_NODES_S = 600.0
+_WAITING_S = 60.0
+
+
+class GridJobs:
+    """All jobs of a run that have not ended; the caller's loop calls `turn`."""
+
+    def __init__(
+        self,
+        exchange: ExchangeDirectory,
+        calls: SchedulerCalls,
+        tell: Callable[[WorkloadEvent], None],
+    ) -> None:
+        """`tell` gets findings, and what the jobs say."""
+        self._exchange = exchange
+        self._calls = calls
+        self._tell = tell
+        self._live: dict[str, GridJob[Any]] = {}
+        self._ready: list[GridJob[Any]] = []
+        self._uncertain: list[GridJob[Any]] = []
+        self._superfluous: set[str] = set()
+        self._polled = 0.0
+        self._moved = time.monotonic()
+        self._told_waiting = False
+        self._looked_for_nodes = 0.0
+        self._no_nodes_since: float | None = None
+        self.gone = ""
+        """Why no job can ever start."""
+        self.stopping = False
+        self._cancel = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether no job is left."""
+        return not self._live
+
+    @property
+    def live(self) -> list[GridJob[Any]]:
+        """The jobs that have not ended."""
+        return list(self._live.values())
+
+    def add(self, job: GridJob[Any]) -> None:
+        """Have a job handed in with the next turn."""
+        self._live[job.name] = job
+        self._ready.append(job)
+
+    def turn(self) -> None:
+        """Look at what has happened, and do what is next. Raises GridwrightError and OSError."""
+        self._read_exchange()
+        self._calls.deliver()
+        if not self._calls.free:
+            return
+        if self._cancel:
+            self._cancel_all()
+        elif self._superfluous:
+            self._cancel_superfluous()
+        elif self._uncertain:
+            self._calls.ask(lambda scheduler: scheduler.jobs(), self._find_uncertain)
+        elif self._ready:
+            self._submit()
+        elif self._live and time.monotonic() - self._polled >= self._interval():
+            self._poll()
+
+    def _interval(self) -> float:
+        least, most = _POLL_S
+        return min(most, max(least, _POLL_SHARE * self._calls.took_s))
+
+    # What the jobs leave in the exchange directory.
+
+    def _read_exchange(self) -> None:
+        if not self._live:
+            return
+        started, events, results = (self._exchange.names(kind) for kind in (STARTED, EVENTS, RESULT))
+        for job in self.live:
+            if job.name in started:
+                self._read_starts(job)
+            if job.name in events:
+                self._read_events(job)
+            if job.name in results:
+                self._read_result(job)
+
+    def _read_starts(self, job: GridJob[Any]) -> None:
+        if job.started_tail is None:
+            job.started_tail = Tail(self._exchange.file(job.name, STARTED))
+        for start in [_agreed(job, each, partial(typed, kind=JobStart)) for each in job.started_tail.read()]:
+            if job.on is not None:
+                self._lose(job, job.on)
+            job.starts.append(start)
+            job.on = start.node
+            job.heard = self._moved = time.monotonic()
+            job.begun(job)
+
+    def _read_events(self, job: GridJob[Any]) -> None:
+        if job.tail is None:
+            job.tail = Tail(self._exchange.file(job.name, EVENTS))
+        for event in [_agreed(job, each, WORKLOAD_EVENTS.read) for each in job.tail.read()]:
+            job.heard = self._moved = time.monotonic()
+            if event is not None:
+                self._tell(event)
+
+    def _read_result(self, job: GridJob[Any]) -> None:
+        result = self._exchange.read(job.name, RESULT)
+        if result is not None:
+            job.result = _agreed(job, result, partial(typed, kind=job.leaves))
+            if job.restarts and job.id is not None:
+                # A node that was only cut off may answer when the job already runs on another, too.
+                self._superfluous.add(job.id)
+            self._finish(job)
+
+    def _finish(self, job: GridJob[Any]) -> None:
+        del self._live[job.name]
+        self._ready = [each for each in self._ready if each is not job]
+        self._uncertain = [each for each in self._uncertain if each is not job]
+        self._exchange.forget(job.name)
+        self._moved = time.monotonic()
+        job.ended(job)
+
+    # Handing in.
+
+    def _submit(self) -> None:
+        batch, self._ready = self._ready, []
+        for job in batch:
+            job.submissions += 1
+            name = f"{PREFIX}{self._exchange.run_id}-{job.name}"
+            suffix = f".{job.submissions}" if job.submissions > 1 else ""
+            job.request = replace(job.request, name=name + suffix)
+            job.submitted = time.time()
+        requests = [job.request for job in batch]
+
+        def submitted(identifiers: list[str]) -> None:
+            for job, identifier in zip(batch, identifiers, strict=True):
+                self._is_in(job, identifier)
+
+        def failed() -> None:
+            # They may have reached the scheduler all the same: their names tell.
+            self._uncertain += [job for job in batch if job.name in self._live]
+
+        self._calls.ask(lambda scheduler: scheduler.submit(requests), submitted, failed)
+
+    def _is_in(self, job: GridJob[Any], identifier: str) -> None:
+        job.id, job.job, job.missing_since, job.asked_to_end = identifier, None, None, None
+        job.lost_here = 0
+        job.heard = time.monotonic()
+
+    def _find_uncertain(self, jobs: Sequence[Job]) -> None:
+        """See which jobs of a submission that failed are there; the others are handed in again."""
+        by_name = {job.name: job.id for job in jobs}
+        uncertain, self._uncertain = self._uncertain, []
+        for job in uncertain:
+            if (identifier := by_name.get(job.scheduler_name)) is not None:
+                self._is_in(job, identifier)
+            else:
+                job.submissions -= 1
+                self._ready.append(job)
+
+    # Watching.
+
+    def _poll(self) -> None:
+        self._polled = time.monotonic()
+        waiting = any(job.starts == [] for job in self._live.values())
+        still = waiting and time.monotonic() - self._moved > _WAITING_S
+        if still and time.monotonic() - self._looked_for_nodes > _WAITING_S:
+            self._looked_for_nodes = time.monotonic()
+            self._calls.ask(lambda scheduler: any(node.up for node in scheduler.nodes()), self._hear_of_nodes)
+            return
+        late = [job for job in self.live if self._hangs(job)]
+        if late:
+            self._end(late)
+            return
+        asked = {job.id: job for job in self._live.values() if job.id is not None}
+        if asked:
+            self._calls.ask(
+                lambda scheduler: scheduler.jobs(asked.keys()), lambda jobs: self._compare(asked, jobs)
+            )
+
+    def _hangs(self, job: GridJob[Any]) -> bool:
+        if job.job is None or job.job.state != JobState.RUNNING or job.asked_to_end is not None:
+            return False
+        return time.monotonic() - job.heard > (_START_S if job.on is None else job.quiet_s)
+
+    def _end(self, jobs: Sequence[GridJob[Any]]) -> None:
+        """End jobs that hang; those that do not even end are given up later."""
+        identifiers = [job.id for job in jobs if job.id is not None]
+        for job in jobs:
+            job.asked_to_end = time.monotonic()
+            job.reason = f"node {job.node} does not answer: its job neither ended nor said anything in time"
+        self._calls.ask(lambda scheduler: scheduler.cancel(identifiers), lambda _: None)
+
+    def _compare(self, asked: dict[str, GridJob[Any]], jobs: Sequence[Job]) -> None:
+        found = {job.id: job for job in jobs}
+        # What has ended meanwhile has its result by now.
+        self._read_exchange()
+        for identifier, job in asked.items():
+            if job.name not in self._live or job.id != identifier:
+                continue
+            state = found.get(identifier)
+            if state is None:
+                self._missing(job)
+            else:
+                self._see(job, state)
+        self._tell_waiting()
+
+    def _missing(self, job: GridJob[Any]) -> None:
+        now = time.monotonic()
+        job.missing_since = now if job.missing_since is None else job.missing_since
+        if now - job.missing_since > _UNKNOWN_S:
+            job.reason = "its scheduler no longer knows its job"
+            self._finish(job)
+
+    def _see(self, job: GridJob[Any], state: Job) -> None:
+        before, job.job = job.job, state
+        now = time.monotonic()
+        if job.asked_to_end is not None and now - job.asked_to_end > _CANCELLED_S:
+            self._finish(job)
+        elif state.state.final:
+            job.missing_since = now if job.missing_since is None else job.missing_since
+            if now - job.missing_since > _VISIBLE_S:
+                self._end_without_result(job, state)
+        else:
+            job.missing_since = None
+            if state.state == JobState.RUNNING and (before is None or before.state != JobState.RUNNING):
+                job.heard = now
+            if state.restarts > job.lost_here:
+                self._restarted(job, before, state)
+                job.lost_here = state.restarts
+
+    def _restarted(self, job: GridJob[Any], before: Job | None, state: Job) -> None:
+        """Find out on which node a job was lost that its scheduler starts again."""
+        if job.on is not None:
+            # Where it runs on the node where it has begun, that is the new start.
+            if state.state == JobState.WAITING or state.node != job.on:
+                self._lose(job, job.on)
+        elif before is not None and before.node:
+            self._lose(job, before.node)
+
+    def _lose(self, job: GridJob[Any], node: str) -> None:
+        begun, job.on = job.on is not None, None
+        job.lost_on.append(node)
+        job.restarts += 1
+        job.lost_here += 1
+        job.heard = self._moved = time.monotonic()
+        job.lost(job, node, begun)
+
+    def _end_without_result(self, job: GridJob[Any], state: Job) -> None:
+        if state.state == JobState.NODE_FAILED and not job.asked_to_end:
+            node = job.on or job.node or "unknown"
+            if job.submissions < MOST_SUBMISSIONS and not self.stopping:
+                self._lose(job, node)
+                job.id, job.job, job.missing_since = None, None, None
+                self._ready.append(job)
+                return
+            job.lost_on.append(node)
+            job.node_lost = True
+        job.reason = "interrupted" if self.stopping else job.reason or why_no_result(state)
+        self._finish(job)
+
+    # Nothing starts.
+
+    def _hear_of_nodes(self, some_up: bool) -> None:
+        now = time.monotonic()
+        if some_up:
+            self._no_nodes_since = None
+            return
+        self._no_nodes_since = now if self._no_nodes_since is None else self._no_nodes_since
+        if now - self._no_nodes_since > _NO_NODES_S:
+            self.gone = f"no node of the grid has been up for {_NO_NODES_S / 60:.0f} minutes"
+
+    def _tell_waiting(self) -> None:
+        """Say once why nothing runs: a grid that is busy with other jobs, or has no node that fits."""
+        if self._told_waiting or time.monotonic() - self._moved < _WAITING_S:
+            return
+        waiting = [job for job in self.live if job.job and job.job.state == JobState.WAITING]
+        if not waiting or len(waiting) < len(self._live):
+            return
+        self._told_waiting = True
+        job = waiting[0]
+        reason = job.job.reason if job.job else None
+        self._tell(
+            Finding(
+                "info",
+                "workload-waiting",
+                f"all jobs of the workload have been waiting for {_WAITING_S:.0f} s or more"
+                f"{f': {reason}' if reason else ''}",
+                f"see what they wait for: gridwright explain {job.id}",
+            )
+        )
+
+    def give_up(self, job: GridJob[Any]) -> None:
+        """Wait no longer for the last results of a job that was told to end."""
+        job.reason = job.reason or "interrupted"
+        self._finish(job)
+
+    def cancel(self) -> None:
+        """End all jobs, in one call; the caller goes on to call `turn` for their last results."""
+        self.stopping = self._cancel = True
+
+    def _cancel_superfluous(self) -> None:
+        superfluous, self._superfluous = self._superfluous, set()
+        self._calls.ask(lambda scheduler: scheduler.cancel(superfluous), lambda _: None)
+
+    def _cancel_all(self) -> None:
+        self._cancel = False
+        handed_in = {job.id for job in self._live.values() if job.id} | self._superfluous
+        # Of a submission that failed, the names tell what has reached the scheduler.
+        names = {job.scheduler_name for job in self._live.values() if not job.id}
+        self._ready, self._uncertain = [], []
+
+        def cancel(scheduler: Scheduler) -> set[str]:
+            named = {job.id: job.name for job in scheduler.jobs() if job.name in names} if names else {}
+            if handed_in | named.keys():
+                scheduler.cancel(handed_in | named.keys())
+            return set(named.values())
+
+        def cancelled(named: set[str]) -> None:
+            for job in self.live:
+                if not job.id and job.scheduler_name not in named:
+                    self.give_up(job)
+
+        def failed() -> None:
+            self._cancel = True
+
+        self._calls.ask(cancel, cancelled, failed)
+
+
+def _agreed(job: GridJob[Any], data: Any, read: Callable[[Any], Left]) -> Left:  # noqa: ANN401 - plain data
+    """What a job has left. Raises GridwrightError where it is of another release."""
+    try:
+        return read(data)
+    except MessageError as error:
+        raise environment_error(
+            f"the job {job.name} left what is not as agreed: {error}",
+            where=job.node,
+            remedy="install the same gridwright on all nodes",
+        ) from error

@@ -1,0 +1,1 @@
+"""Launches that do what launch profiles say: they compute, read, write and hold memory, and mean nothing."""

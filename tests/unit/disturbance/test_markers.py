@@ -1,0 +1,130 @@
+"""Runs on one file system find each other, and what killed ones left is ignored."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gridwright.disturbance.herald import STALE_S, Lookout, announcement
+from gridwright.disturbance.markers import MARKER, Announcement, Sighting, nearby, read_marker
+from gridwright.disturbance.presence import Presence
+from gridwright.runs.load_record import OtherRun
+from tests.support.command import wait_until
+
+US = Announcement("t1", "run-1", "here", "me", "iotest")
+THEM = Announcement("t2", "run-2", "n2", "alice", "workload")
+OTHER = OtherRun("run-2", "n2", "alice", "workload")
+
+
+@dataclass
+class Clock:
+    now: float = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def seen(
+    lookout: Lookout, beats: int, changed: float, ours: float = 5000.0, who: Announcement = THEM
+) -> bool:
+    return OTHER in lookout.living({Path("m"): Sighting(who, beats, changed)}, ours)
+
+
+def test_a_fresh_marker_counts_at_once() -> None:
+    assert seen(Lookout(US, Clock()), 7, changed=4999.0)
+
+
+def test_one_of_the_same_run_on_another_node_does_not() -> None:
+    lookout = Lookout(US, Clock())
+    same = Announcement("t1", "run-1", "n2", "me", "iotest")
+    assert lookout.living({Path("m"): Sighting(same, 7, 5000.0)}, 5000.0) == set()
+
+
+def test_a_marker_of_a_killed_run_is_ignored_and_counts_again_only_if_it_moves() -> None:
+    clock = Clock()
+    lookout = Lookout(US, clock)
+    assert not seen(lookout, 7, changed=1000.0)
+    clock.now += 1
+    assert not seen(lookout, 7, changed=1000.0)
+    assert seen(lookout, 8, changed=1001.0), "its counter moves: only its clock is wrong"
+
+
+def test_a_run_that_is_killed_while_we_look_is_soon_forgotten() -> None:
+    clock = Clock()
+    lookout = Lookout(US, clock)
+    assert seen(lookout, 7, changed=5000.0)
+    clock.now += STALE_S - 1
+    assert seen(lookout, 7, changed=5000.0)
+    clock.now += 2
+    assert not seen(lookout, 7, changed=5000.0)
+
+
+def test_a_marker_from_the_future_must_move_to_count() -> None:
+    assert not seen(Lookout(US, Clock()), 7, changed=9000.0)
+
+
+def test_libraries_side_by_side_are_looked_into_and_other_file_systems_are_not(tmp_path: Path) -> None:
+    for name in ("grid/data", "grid/work", "other"):
+        (tmp_path / name).mkdir(parents=True)
+    found = nearby(tmp_path / "grid" / "data")
+    assert {tmp_path / "grid" / "data", tmp_path / "grid" / "work", tmp_path / "other"} <= set(found)
+    device = tmp_path.stat().st_dev
+    assert {path.stat().st_dev for path in found} == {device}
+
+
+@pytest.fixture
+def heralds() -> Iterator[list[Presence]]:
+    started: list[Presence] = []
+    yield started
+    for each in started:
+        each.end()
+
+
+def herald(heralds: list[Presence], run: str, library: Path, *beside: Path) -> tuple[Presence, Path]:
+    scratch = library / f".gridwright-iotest-{run}"
+    scratch.mkdir(mode=0o711)
+    presence = Presence()
+    heralds.append(presence)
+    presence.begin(
+        announcement(f"token of {run}", run, "iotest"), scratch=[scratch], libraries=[library, *beside]
+    )
+    wait_until(
+        lambda: read_marker(scratch / MARKER),
+        seconds=20,
+        what="a marker",
+        last=lambda: list(scratch.iterdir()),
+    )
+    return presence, scratch
+
+
+def test_two_runs_see_each_other_until_one_ends(tmp_path: Path, heralds: list[Presence]) -> None:
+    begin = time.monotonic()
+    data, work = tmp_path / "data", tmp_path / "work"
+    data.mkdir()
+    work.mkdir()
+    one, _ = herald(heralds, "run-1", data, work)
+    other, scratch = herald(heralds, "run-2", work)
+
+    def sees(presence: Presence, run: str, since: float) -> bool:
+        return run in {each.run for each in presence.others(since, time.monotonic())}
+
+    for presence, run in ((other, "run-1"), (one, "run-2")):
+        wait_until(
+            lambda presence=presence, run=run: sees(presence, run, begin) or None,  # type: ignore[misc]
+            seconds=20,
+            what=run,
+            last=lambda presence=presence: presence,  # type: ignore[misc]
+        )
+    other.end(kept=True)
+    assert not (scratch / MARKER).exists()
+    wait_until(
+        lambda: not sees(one, "run-2", time.monotonic()) or None,
+        seconds=20,
+        what="the second to be forgotten",
+        last=lambda: one,
+    )
+    assert sees(one, "run-2", begin), "it was there for a part of that time"

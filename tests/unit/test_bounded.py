@@ -1,0 +1,71 @@
+"""A look at what hangs ends in time, and tells what it saw or why it could not."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gridwright.bounded import Hangs, look, look_at_all
+
+
+def test_plain_data_come_back() -> None:
+    assert look(lambda: {"bytes": 3 * 10**12, "names": ["a", "b"] * 50_000}, 10.0) == {
+        "bytes": 3 * 10**12,
+        "names": ["a", "b"] * 50_000,
+    }
+
+
+def test_it_runs_in_another_process() -> None:
+    assert look(os.getpid, 10.0) != os.getpid()
+
+
+def test_an_error_of_the_system_comes_back_as_one() -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        look(lambda: str(Path("/no/such/place").stat()), 10.0)
+    assert caught.value.filename == "/no/such/place"
+
+
+def test_a_look_that_hangs_ends_in_time_and_leaves_nothing(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    others = psutil.Process().children()
+    began = time.monotonic()
+    with pytest.raises(Hangs):
+        look(fifo.read_text, 0.3)
+    assert time.monotonic() - began < 5
+    assert [each for each in psutil.Process().children() if each not in others] == []
+
+
+def test_a_look_that_breaks_counts_as_no_answer() -> None:
+    with pytest.raises(Hangs):
+        look(lambda: os._exit(3), 5.0)
+
+
+def test_a_fault_of_the_look_itself_is_told_as_one() -> None:
+    with pytest.raises(OSError, match="KeyError: 'missing'"):
+        look(lambda: dict[str, int]()["missing"], 10.0)
+
+
+def test_looks_at_the_same_time_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    others = psutil.Process().children()
+    began = time.monotonic()
+    seen = look_at_all(
+        {
+            "quick": lambda: 7,
+            "gone": lambda: str((tmp_path / "none").stat()),
+            **{f"hangs{n}": (tmp_path / "fifo").read_text for n in range(10)},
+        },
+        0.5,
+        {"hangs3": 1.0},
+    )
+    assert 1.0 <= time.monotonic() - began < 6
+    assert seen["quick"] == 7
+    assert isinstance(seen["gone"], FileNotFoundError)
+    assert [str(seen[f"hangs{n}"]) for n in (0, 9)] == ["no answer for 0 s"] * 2
+    assert str(seen["hangs3"]) == "no answer for 1 s"
+    assert [each for each in psutil.Process().children() if each not in others] == []
