@@ -41,14 +41,11 @@ $(VENV)/dist: requirements/dist.lock $(VENV)/python
 	$(VENV)/dist-venv/bin/python -m pip install --quiet --require-hashes -r requirements/dist.lock
 	@touch $@
 
-MANUAL := packaging/wheel/data/share/man/man1
-
 # The wheel is built out of the source distribution, so that this one is known to be whole, and linked by zig for
 # glibc 2.17, so that it is never what keeps Gridwright off a system. What is made is what is tested.
 dist: install $(VENV)/dist
 	rm -rf dist
-	mkdir -p $(MANUAL)
-	$(BIN)/python -m gridwright.cli.shell.man_page > $(MANUAL)/gridwright.1
+	packaging/carried.sh $(BIN)/python
 	PATH="$(CURDIR)/$(VENV)/dist-venv/bin:$$PATH" $(BIN)/maturin build --release --locked --strip --quiet \
 		--sdist --zig --compatibility manylinux2014 --out dist
 	GRIDWRIGHT_WHEEL="$$(echo $(CURDIR)/dist/*.whl)" $(BIN)/pytest -q tests/integration/test_install.py

@@ -29,6 +29,7 @@ def build_wheel(out: Path) -> Path:
         "--out",
         str(out),
     ]
+    subprocess.run([ROOT / "packaging" / "carried.sh", sys.executable], check=True, timeout=60)
     subprocess.run(command, cwd=ROOT, check=True, timeout=280)
     (wheel,) = out.glob("*.whl")
     return wheel

@@ -17,7 +17,6 @@ from tests.support.source_names import MODULES
 ROOT = Path(__file__).parents[2]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 WRITTEN = [*DOCS, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
-CARRIED = ROOT / "packaging" / "wheel" / "data" / "share" / "doc" / "gridwright"
 LINK = re.compile(r"(?<!!)\[[^\]\[]*\]\((?P<target>[^()\s]+)\)")
 HELP = re.compile(r"gridwright help (?P<topic>[a-z][a-z-]*)")
 COMMITTED_ONLY = re.compile(r"(?:docs|bench|tests|requirements)/[\w/.-]+\.(?:md|py|yaml)")
@@ -51,12 +50,6 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 def test_every_page_is_listed_once() -> None:
     assert sorted(pages.pages()) == [path.stem for path in DOCS if path.stem != pages.INDEX]
-
-
-def test_the_wheel_carries_every_page() -> None:
-    carried = {path.name: path.resolve() for path in CARRIED.iterdir()}
-    wanted = {path.name: path for path in DOCS}
-    assert carried == wanted, f"cd {CARRIED.relative_to(ROOT)} && ln -s ../../../../../../docs/PAGE.md ."
 
 
 def strings(tree: ast.Module) -> list[str]:

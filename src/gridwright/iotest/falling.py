@@ -91,7 +91,9 @@ def still_falling(times: Sequence[float], rates: Sequence[float]) -> Falling | N
     noise = (
         median(abs(a - 2 * b + c) for a, b, c in zip(series, series[1:], series[2:], strict=False)) / 1.652
     )
-    margin = 2 * 1.25 * noise / width**0.5
+    # How far into its trough the last sample of a sawtooth came is chance: by one point of the series, twice.
+    step = abs(_fall(series[-width:])) / (width - 1)
+    margin = max(2 * 1.25 * noise / width**0.5, 2 * step)
     if not before or end >= min(LOWER * min(before), min(before) - margin):
         return None
     held = median(series[quarter - width : quarter])

@@ -104,6 +104,8 @@ class CountedFile(io.RawIOBase):
                     self._filled, self._given = got, 0
                     done += self._give(view[done:])
                 else:
+                    # What the buffer held lies no longer just before the place of the next call.
+                    self._filled = self._given = 0
                     done += got
         self._count(moved, calls, blocked[0])
         return done

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gridwright.runs.launch_record import LibraryTraffic
@@ -86,13 +86,15 @@ def test_many_short_pieces_are_few_calls(tmp_path: Path, traffic: LaunchTraffic)
     assert traffic.totals()["work"].read_calls == 4
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=200)
 @given(
     st.lists(st.binary(max_size=40), max_size=12),
     st.lists(st.binary(max_size=40), max_size=6),
     st.lists(st.tuples(st.booleans(), st.integers(0, 60)), max_size=12),
     st.integers(1, 24),
 )
+# Back to a place that was read past the buffer.
+@example([], [bytes(range(15))], [(False, 1), (False, 15), (True, 13), (False, 1)], 2)
 def test_what_was_written_is_read_whatever_the_pieces(
     pieces: list[bytes], added: list[bytes], reads: list[tuple[bool, int]], block: int
 ) -> None:
