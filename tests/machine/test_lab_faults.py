@@ -121,17 +121,19 @@ def test_a_killed_chunk_server_is_seen_and_the_data_are_still_there(nodes: dict[
     content = b"guarded" * 100_000
     printed(nodes["compute1"].run(["dd", "of=/mnt/grid/guarded", "bs=64k", "conv=fsync"], stdin=content))
     on(nodes["storage2"], "pkill", "-9", "mfschunkserver")
-    away = wait_until(
-        lambda: found if (found := health(nodes["controller"].run, MASTER)).findings else None,
-        seconds=20,
-        what="a finding",
-        last=lambda: health(nodes["controller"].run, MASTER),
-    )
-    assert away.condition is Condition.DEGRADED
-    assert "server-away" in {each.name for each in away.findings}
-    assert nodes["compute2"].run(["cat", "/mnt/grid/guarded"]).stdout == content
-    faults.power_off(NAME, "storage2")
-    faults.power_on(NAME, "storage2")
+    try:
+        away = wait_until(
+            lambda: found if (found := health(nodes["controller"].run, MASTER)).findings else None,
+            seconds=20,
+            what="a finding",
+            last=lambda: health(nodes["controller"].run, MASTER),
+        )
+        assert away.condition is Condition.DEGRADED
+        assert "server-away" in {each.name for each in away.findings}
+        assert nodes["compute2"].run(["cat", "/mnt/grid/guarded"]).stdout == content
+    finally:
+        faults.power_off(NAME, "storage2")
+        faults.power_on(NAME, "storage2")
     wait_until(
         lambda: True if health(nodes["controller"].run, MASTER).condition is Condition.HEALTHY else None,
         seconds=200,

@@ -144,6 +144,9 @@ def request(*command: str, **values: Any) -> JobRequest:
 def marking(grid: Grid, name: str, seconds: float, **values: Any) -> JobRequest:
     """A job that leaves a line each time that its command begins."""
     text = 'echo begun >> "$1${GRIDWRIGHT_ARRAY_INDEX}"; sleep "$2"'
+    # A test that is run again counts anew.
+    for left in (grid.marks / name, *grid.marks.glob(f"{name}[0-9]*")):
+        left.unlink(missing_ok=True)
     return request("sh", "-c", text, "sh", str(grid.marks / name), str(seconds), name=name, **values)
 
 
