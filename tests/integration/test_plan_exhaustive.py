@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from gridwright.catalog import Catalog, load_catalog
-from gridwright.filesystems import volume_sets as volumes
 from gridwright.filesystems.lustre import offers
 from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
@@ -30,10 +29,7 @@ COUNTS, SIZES, THROUGHPUTS, MOST = (1, 4), (250, 1000), (125, 500), 4
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> Catalog:
-    """Three node types, two server types, gp3 on a short ladder, two tiers of FSx."""
-    monkeypatch.setattr(volumes, "COUNTS", COUNTS)
-    monkeypatch.setattr(volumes, "SIZES_GIB", SIZES)
-    monkeypatch.setattr(volumes, "THROUGHPUTS_MIB", THROUGHPUTS)
+    """Three node types, two server types, gp3 alone, two tiers of FSx."""
     monkeypatch.setattr(AwsProvider, "planned_volumes", ("gp3",))
     monkeypatch.setattr(offers, "MOST_SERVERS", MOST)
     whole = load_catalog()
@@ -79,7 +75,7 @@ def shared_parts() -> Iterator[dict[str, Any]]:
             "mds": {
                 "instance": METADATA,
                 "count": 1,
-                "disks": {"type": "gp3", "count": 1, "size": "250 GiB"},
+                "disks": {"type": "gp3", "count": 1, "size": "100 GiB"},
             },
             "stripe_count": -1,
         }

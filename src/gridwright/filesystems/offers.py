@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from gridwright.catalog import Catalog, InstanceType
-from gridwright.filesystems.volume_sets import VolumeSet
+from gridwright.filesystems.volume_sets import VolumeMarket
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,5 @@ class OnSale:
     region: str
     servers: Sequence[tuple[InstanceType, float]]
     """Instance types that may serve file systems, with their prices."""
-    target_volumes: list[VolumeSet]
-    """Volumes for large sequential requests, cheapest first."""
-    metadata_volumes: list[VolumeSet]
-    """Volumes that also serve many small requests, cheapest first."""
+    volumes: VolumeMarket
+    """Types of block volumes; some serve large sequential requests alone."""

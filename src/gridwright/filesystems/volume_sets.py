@@ -1,9 +1,12 @@
-"""Block volumes of one machine: every combination on the ladder, and the cheapest for a need."""
+"""Block volumes of one machine: the cheapest number and size of them for a need, solved exactly."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
 
 from gridwright.catalog import Catalog, VolumeType
@@ -12,14 +15,13 @@ from gridwright.errors import GridwrightError
 T = TypeVar("T")
 GIB = 2**30
 MIB = 2**20
-COUNTS = (1, 2, 4, 8, 12, 16, 24)
-"""Volumes of one machine that the planner tries; a Nitro machine attaches at most 27 beside its root."""
-SIZES_GIB = (100, 250, 500, 1000, 2000, 4000, 8000, 16000)
-THROUGHPUTS_MIB = (125, 250, 500, 1000)
-"""gp3: what is included, and steps up to the most that is sold."""
+MOST_VOLUMES = 24
+"""Most volumes of one machine in a plan; a Nitro machine attaches at most 27 beside its root."""
 SEQUENTIAL = frozenset({"st1", "sc1", "lower-cost"})
 """Types whose rate holds for large sequential requests (EC2 User Guide, Oracle's page of volume tiers): right
 for the targets of Lustre, wrong for metadata and for the temporary files of many jobs at once."""
+_SLACK = 1e-9
+"""What rounding of a division may add to a whole number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,46 +47,206 @@ class VolumeSet:
         return found
 
     def __str__(self) -> str:
-        return f"{self.count} {self.type} of {self.size_gib} GiB"
+        bought = "" if self.throughput_mib is None else f" at {self.throughput_mib} MiB/s"
+        return f"{self.count} {self.type} of {self.size_gib} GiB{bought}"
 
 
-def all_volume_sets(catalog: Catalog, types: Iterable[str], region: str) -> Iterator[VolumeSet]:
-    """Every combination on the ladder of these types that has a known price in the region."""
-    for name in types:
-        volume = catalog.volumes.get(name)
-        if volume is None:
-            continue
-        for size in SIZES_GIB:
-            for throughput in THROUGHPUTS_MIB if volume.provisions_throughput else (None,):
-                yield from _sets(volume, size, throughput, region)
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """One volume: its size, what is bought beside it (None: what is included), and its price per hour."""
+
+    gib: int
+    throughput_mib: int | None
+    iops: int | None
+    usd: float
 
 
-def _sets(volume: VolumeType, size: int, throughput: int | None, region: str) -> Iterator[VolumeSet]:
-    """The sets of 1 to 24 of one volume; none where it is not sold."""
-    # gp3 sells 0.25 MiB/s of throughput for each of its operations per second.
-    iops = 4 * throughput if throughput and throughput > 750 else None
-    bought = None if throughput is None or throughput == THROUGHPUTS_MIB[0] else throughput * MIB
-    try:
-        limits = volume.limits(size * GIB, iops, bought)
-        usd = volume.usd_per_hour(size * GIB, region, iops, bought)
-    except GridwrightError:
-        return
-    for count in COUNTS:
-        yield VolumeSet(
-            volume.name,
+@dataclass(frozen=True)
+class PricedVolume:
+    """A type of volume with its prices in one region, in USD per hour; all are linear in what is bought."""
+
+    volume: VolumeType
+    region: str
+    usd_per_gib: float
+    usd_per_mib: float = 0.0
+    """For each MiB/s above what is included."""
+    usd_per_iops: float = 0.0
+    """For each operation per second above what is included."""
+    _sizes: dict[float, int | None] = field(default_factory=dict)
+
+    @cached_property
+    def least_gib(self) -> int:
+        """The smallest volume."""
+        return math.ceil(self.volume.minimum_bytes / GIB)
+
+    @cached_property
+    def most_gib(self) -> int:
+        """The largest volume."""
+        return self.volume.maximum_bytes // GIB
+
+    @cached_property
+    def _chosen(self) -> tuple[float, float, float, float, float]:
+        """Of types whose throughput is bought, what is on sale.
+
+        Least and most throughput (MiB/s), MiB/s for each operation per second, the operations that are
+        included, and the most of them for each GiB.
+        """
+        figure = self.volume.figure
+        return (
+            figure("throughput_min") / MIB,
+            min(figure("throughput_max"), figure("iops_max") * figure("throughput_per_iops")) / MIB,
+            figure("throughput_per_iops") / MIB,
+            figure("iops_min"),
+            figure("iops_per_gib"),
+        )
+
+    @cached_property
+    def _best_per_gib(self) -> float:
+        """The highest lasting rate that a GiB brings (bytes/s), of types whose rate follows from the size.
+
+        Of those it falls, or stays, as a volume grows beyond the size at which its rate is the highest of
+        its kind, so that one of a few sizes has it.
+        """
+        sizes = {self.least_gib, self.most_gib, self.size_for(self._steady(self.most_gib)) or self.most_gib}
+        if "small_max" in self.volume.facts:
+            small = int(self.volume.facts["small_max"].value)
+            sizes |= {small, small + 1, self.size_for(self._steady(small)) or small}
+        return max(self._steady(gib) / gib for gib in sizes)
+
+    def least_usd(self, bytes_per_s: float, capacity_bytes: float, most: float) -> float:
+        """A lower bound of the price of at most `most` volumes that bring rate and room, per hour."""
+        gib = capacity_bytes / GIB
+        if not self.volume.provisions_throughput:
+            return self.usd_per_gib * max(gib, bytes_per_s / self._best_per_gib)
+        extra = bytes_per_s / MIB - self._chosen[0] * most
+        return self.usd_per_gib * gib + self.usd_per_mib * max(0.0, extra)
+
+    def smallest(self, bytes_per_s: float, gib: int) -> _Size | None:
+        """The cheapest single volume that brings a rate and at least `gib`; None where none does."""
+        if not self.volume.provisions_throughput:
+            by_rate = self.size_for(bytes_per_s)
+            if by_rate is None or max(by_rate, gib) > self.most_gib:
+                return None
+            size = max(by_rate, gib, self.least_gib)
+            return _Size(size, None, None, size * self.usd_per_gib)
+        included, most, each, free, per_gib = self._chosen
+        mib = max(included, math.ceil(bytes_per_s / MIB - _SLACK))
+        iops = max(free, math.ceil(mib / each - _SLACK))
+        size = max(gib, self.least_gib)
+        if iops > free:
+            size = max(size, math.ceil(iops / per_gib))
+        if mib > most or size > self.most_gib:
+            return None
+        usd = (
+            size * self.usd_per_gib + (mib - included) * self.usd_per_mib + (iops - free) * self.usd_per_iops
+        )
+        bought = None if mib == included else int(mib)
+        return _Size(size, bought, None if iops == free else int(iops), usd)
+
+    def size_for(self, bytes_per_s: float) -> int | None:
+        """The smallest volume (GiB) whose lasting rate is so high; None where none is."""
+        if bytes_per_s not in self._sizes:
+            sizes = range(self.least_gib, self.most_gib + 1)
+            at = bisect_left(sizes, bytes_per_s * (1 - _SLACK), key=self._steady)
+            self._sizes[bytes_per_s] = sizes[at] if at < len(sizes) else None
+        return self._sizes[bytes_per_s]
+
+    def _steady(self, gib: int) -> float:
+        return self.volume.limits(gib * GIB).steady_bytes_per_s
+
+    def cheapest(
+        self, bytes_per_s: float, capacity_bytes: float, most: int, below: float
+    ) -> VolumeSet | None:
+        """The cheapest set of at most `most` that costs less than `below` USD per hour.
+
+        Of two that cost the same, the one with fewer volumes.
+        """
+        best: tuple[int, _Size] | None = None
+        fewest = max(1, math.ceil(capacity_bytes / GIB / self.most_gib - _SLACK))
+        for count in range(fewest, most + 1):
+            gib = math.ceil(capacity_bytes / count / GIB - _SLACK)
+            one = self.smallest(bytes_per_s / count, gib)
+            if one is not None and one.usd * count < below:
+                best, below = (count, one), one.usd * count - _SLACK
+        return None if best is None else self._set(*best)
+
+    def _set(self, count: int, one: _Size) -> VolumeSet:
+        bought = None if one.throughput_mib is None else float(one.throughput_mib * MIB)
+        limits = self.volume.limits(one.gib * GIB, one.iops, bought)
+        usd = self.volume.usd_per_hour(one.gib * GIB, self.region, one.iops, bought)
+        return VolumeSet(
+            self.volume.name,
             count,
-            size,
-            None if bought is None else throughput,
-            iops,
+            one.gib,
+            one.throughput_mib,
+            one.iops,
             limits.steady_bytes_per_s * count,
-            size * GIB * count,
+            one.gib * GIB * count,
             usd * count,
         )
 
 
-def worthwhile(sets: Iterable[VolumeSet]) -> list[VolumeSet]:
-    """Those that no other beats in rate, room and cost at once, cheapest first."""
-    return unbeaten((one.usd_per_hour, (one.bytes_per_s, one.capacity_bytes), one) for one in sets)
+@dataclass(frozen=True)
+class VolumeMarket:
+    """The types of volumes that are on sale in a region for one purpose."""
+
+    volumes: Sequence[PricedVolume]
+
+    def cheapest(
+        self, bytes_per_s: float, capacity_bytes: float, most: int = MOST_VOLUMES
+    ) -> VolumeSet | None:
+        """The cheapest set of at most `most` alike volumes of one machine that brings rate and room.
+
+        It is exact: for each type and number of volumes, size and throughput are the least that will do, and
+        all prices rise with them. None where no set does.
+        """
+        best: VolumeSet | None = None
+        bounds = sorted(
+            (each.least_usd(bytes_per_s, capacity_bytes, most), number)
+            for number, each in enumerate(self.volumes)
+        )
+        for bound, number in bounds:
+            below = math.inf if best is None else best.usd_per_hour * (1 - _SLACK)
+            if bound >= below:
+                break
+            best = self.volumes[number].cheapest(bytes_per_s, capacity_bytes, most, below) or best
+        return best
+
+    def least_usd(self, bytes_per_s: float, capacity_bytes: float, most: float) -> float:
+        """A lower bound of what `cheapest` finds, however the volumes are shared out among machines."""
+        bounds = (each.least_usd(bytes_per_s, capacity_bytes, most) for each in self.volumes)
+        return min(bounds, default=math.inf)
+
+    @property
+    def largest_bytes(self) -> int:
+        """The room of the largest volume on sale."""
+        return max((each.most_gib * GIB for each in self.volumes), default=0)
+
+    def not_sequential(self) -> VolumeMarket:
+        """Those that also serve many small requests at once."""
+        return VolumeMarket([each for each in self.volumes if each.volume.name not in SEQUENTIAL])
+
+
+def volume_market(catalog: Catalog, types: Iterable[str], region: str) -> VolumeMarket:
+    """The given types that the catalogue has, and has prices of in the region."""
+    known = (catalog.volumes[name] for name in types if name in catalog.volumes)
+    priced = (_priced(volume, region) for volume in known)
+    return VolumeMarket([each for each in priced if each is not None])
+
+
+def _priced(volume: VolumeType, region: str) -> PricedVolume | None:
+    """A type with its prices; None where one of them is not known."""
+    size = min(volume.maximum_bytes, 1000 * GIB)
+    try:
+        usd = volume.usd_per_hour(size, region)
+        if not volume.provisions_throughput:
+            return PricedVolume(volume, region, usd / (size / GIB))
+        included, free = volume.figure("throughput_min"), volume.figure("iops_min")
+        throughput = volume.usd_per_hour(size, region, None, included + MIB) - usd
+        iops = volume.usd_per_hour(size, region, free + 1000) - usd
+    except GridwrightError:
+        return None
+    return PricedVolume(volume, region, usd / (size / GIB), throughput, iops / 1000)
 
 
 def unbeaten(offers: Iterable[tuple[float, tuple[float, float], T]]) -> list[T]:
@@ -94,16 +256,3 @@ def unbeaten(offers: Iterable[tuple[float, tuple[float, float], T]]) -> list[T]:
         if not any(mine >= merits[0] and other >= merits[1] for (mine, other), _ in kept):
             kept.append((merits, offer))
     return [offer for _, offer in kept]
-
-
-def not_sequential(sets: Iterable[VolumeSet]) -> list[VolumeSet]:
-    """Those that also serve many small requests at once, cheapest first and without needless ones."""
-    return worthwhile(each for each in sets if each.type not in SEQUENTIAL)
-
-
-def cheapest(sets: list[VolumeSet], bytes_per_s: float, capacity_bytes: float) -> VolumeSet | None:
-    """The first of `sets`, which are cheapest first, that delivers the rate and has the room."""
-    for each in sets:
-        if each.bytes_per_s >= bytes_per_s and each.capacity_bytes >= capacity_bytes:
-            return each
-    return None

@@ -16,13 +16,7 @@ from gridwright.errors import GridwrightError, nearest
 from gridwright.filesystems import all_kinds
 from gridwright.filesystems.offers import Offer, OnSale, SharedChoice
 from gridwright.filesystems.site import default_region, volume_limit
-from gridwright.filesystems.volume_sets import (
-    VolumeSet,
-    all_volume_sets,
-    cheapest,
-    not_sequential,
-    worthwhile,
-)
+from gridwright.filesystems.volume_sets import MOST_VOLUMES, VolumeMarket, VolumeSet, volume_market
 from gridwright.model.seller import seller_of
 from gridwright.plan.needs import Needs
 from gridwright.plan.node_side import NodeSide, Place, libraries_at
@@ -60,12 +54,12 @@ class Candidate:
 class Market:
     """What the provider sells in the region, prepared for the search.
 
-    `volume_sets` are those for nodes; `offers` are of all kinds of file systems, with the kind's name.
+    `volumes` are those for nodes; `offers` are of all kinds of file systems, with the kind's name.
     `without_price` are the provider's types without a price in the region, and `basis` what prices rest on.
     """
 
     instances: list[tuple[InstanceType, float]]
-    volume_sets: list[VolumeSet]
+    volumes: VolumeMarket
     offers: list[tuple[str, Offer]]
     catalog: Catalog
     without_price: tuple[InstanceType, ...] = ()
@@ -98,18 +92,17 @@ def market(catalog: Catalog, needs: Needs) -> Market:
         and one.family not in forbid
         and architecture in (None, one.architecture)
     ]
-    every = list(all_volume_sets(catalog, needs.spec.provider_kind.planned_volumes, region))
-    for_nodes = not_sequential(every)
-    on_sale = OnSale(catalog, region, servers, worthwhile(every), for_nodes)
+    volumes = volume_market(catalog, needs.spec.provider_kind.planned_volumes, region)
+    on_sale = OnSale(catalog, region, servers, volumes)
     offers = [(name, offer) for name, kind in all_kinds() for offer in kind.offers(on_sale)]
-    if not every and not offers:
+    if not volumes.volumes and not offers:
         raise _no_storage(catalog, needs)
     sold = {one.name for one, _ in priced}
     unpriced = tuple(
         one for one in catalog.instances.values() if one.provider == provider and one.name not in sold
     )
     basis = price_basis(catalog, provider, region, (one for one, _ in priced))
-    return Market(priced, for_nodes, offers, catalog, unpriced, basis)
+    return Market(priced, volumes.not_sequential(), offers, catalog, unpriced, basis)
 
 
 def _no_storage(catalog: Catalog, needs: Needs) -> GridwrightError:
@@ -150,7 +143,7 @@ class Search:
 
     def candidates(self, instance: InstanceType, usd: float) -> Iterator[Candidate]:
         """All candidates with nodes of one type, at every level of the required rates."""
-        side = NodeSide(self.needs, self.market.volume_sets, instance)
+        side = NodeSide(self.needs, self.market.volumes, instance)
         for places in self._placements():
             count = side.nodes(places)
             if count > MAX_NODES:
@@ -213,8 +206,8 @@ class Search:
         free = free_attachments(instance.name)
         key = (rate, self.needs.capacity(libraries) / count, free)
         if key not in self._volumes:
-            sets = [one for one in self.market.volume_sets if free is None or one.count <= free]
-            self._volumes[key] = cheapest(sets, rate, key[1])
+            most = MOST_VOLUMES if free is None else min(free, MOST_VOLUMES)
+            self._volumes[key] = self.market.volumes.cheapest(rate, key[1], most)
         return self._volumes[key]
 
     def _scratch_choice(self, rate: float, capacity: int) -> SharedChoice | None:

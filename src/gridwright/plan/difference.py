@@ -61,7 +61,7 @@ def _moved(found: Found, one: Candidate, best: Candidate) -> Iterator[str]:
         if best.places[name] != place:
             moves.setdefault((place, best.places[name]), []).append(name)
     obstacle = (
-        NodeSide(found.needs, found.market.volume_sets, one.instance).obstacle(best.places) if moves else None
+        NodeSide(found.needs, found.market.volumes, one.instance).obstacle(best.places) if moves else None
     )
     if obstacle is not None:
         yield f"{obstacle}, so it takes {' and '.join(_moves(moves))}"
@@ -93,7 +93,7 @@ def _nodes(found: Found, one: Candidate, best: Candidate) -> Iterator[str]:
     if (one.instance.name, one.count) == (best.instance.name, best.count):
         return
     required = found.needs.requirements.cores
-    for_cores = NodeSide(found.needs, found.market.volume_sets, one.instance).nodes({})
+    for_cores = NodeSide(found.needs, found.market.volumes, one.instance).nodes({})
     if one.count > for_cores:
         yield f"{one.count} nodes for the room on their instance stores, where {for_cores} have the cores"
     elif one.cores > max(best.cores, required):

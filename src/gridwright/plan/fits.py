@@ -40,7 +40,7 @@ def held(found: Found, instance: InstanceType) -> Held:
     """Hold a type of the catalogue against every requirement."""
     mine = [one for one in found.candidates if one.instance.name == instance.name]
     cheapest = min(mine, key=lambda one: one.usd_per_hour, default=None)
-    side = NodeSide(found.needs, found.market.volume_sets, instance)
+    side = NodeSide(found.needs, found.market.volumes, instance)
     rows = [*_type_rows(found, instance), *_data_row(side)]
     excluded = [f"{fit.requirement}: {_short(fit)}" for fit in rows if fit.fits == "no"]
     placed, unplaced = _place_rows(side)

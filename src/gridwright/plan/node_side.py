@@ -9,7 +9,7 @@ from typing import Literal
 from gridwright.catalog import InstanceType
 from gridwright.filesystems.disks import store_rates
 from gridwright.filesystems.site import shares_network, steady_network, volume_limit
-from gridwright.filesystems.volume_sets import VolumeSet, cheapest
+from gridwright.filesystems.volume_sets import VolumeMarket
 from gridwright.plan.needs import Needs
 from gridwright.spec.crosscheck import MAX_NODES
 from gridwright.units import format_bytes, format_rate
@@ -21,9 +21,9 @@ Place = Literal["shared", "scratch", "instance-store", "volumes"]
 class NodeSide:
     """One instance type as a node. Rates are lasting, in bytes per second for each physical core."""
 
-    def __init__(self, needs: Needs, volume_sets: list[VolumeSet], instance: InstanceType) -> None:
+    def __init__(self, needs: Needs, volumes: VolumeMarket, instance: InstanceType) -> None:
         self.needs = needs
-        self.volume_sets = volume_sets
+        self.volumes = volumes
         self.instance = instance
         self.network = steady_network(instance) / instance.cores
 
@@ -104,7 +104,7 @@ class NodeSide:
             return f"its way to volumes passes {self._of(rate, own)} for {listed(own)}"
         wanted = self.needs.rate(own) * self.instance.cores
         room = self.needs.capacity(own) / self.nodes(places)
-        if cheapest(self.volume_sets, wanted, room) is None:
+        if self.volumes.cheapest(wanted, room) is None:
             return f"no volumes on sale bring {format_rate(wanted)} and {format_bytes(room)} to each node"
         return None
 

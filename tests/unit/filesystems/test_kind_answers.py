@@ -21,7 +21,7 @@ from gridwright.filesystems.layout import FileLayout
 from gridwright.filesystems.offers import OnSale
 from gridwright.filesystems.resources import Contribution
 from gridwright.filesystems.site import ComputeNodes, Site
-from gridwright.filesystems.volume_sets import all_volume_sets, worthwhile
+from gridwright.filesystems.volume_sets import volume_market
 from gridwright.model.grid import grid_model
 from gridwright.providers.aws.provider import AWS
 from gridwright.spec import json_schema, parse_spec
@@ -109,8 +109,8 @@ def test_predictions_and_plans_are_told_what_it_brings(name: str) -> None:
 def test_what_it_offers_a_planner_is_a_section_of_its_own(name: str) -> None:
     catalog = load_catalog(None)
     servers = [(catalog.instance(each, "aws"), 2.0) for each in ("m5n.8xlarge", "r5n.8xlarge")]
-    volumes = worthwhile(all_volume_sets(catalog, AWS.planned_volumes, "us-east-1"))
-    on_sale = OnSale(catalog, "us-east-1", servers, volumes, volumes)
+    volumes = volume_market(catalog, AWS.planned_volumes, "us-east-1")
+    on_sale = OnSale(catalog, "us-east-1", servers, volumes)
     for offer in KINDS[name].offers(on_sale):
         choice = offer.smallest(1e9, 2**40)
         assert offer.most

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from heapq import heappop, heappush
 from importlib import resources
 
 from gridwright.catalog import InstanceType
@@ -14,20 +15,20 @@ from gridwright.catalog.attachments import free_attachments
 from gridwright.filesystems.efficiency import efficiency
 from gridwright.filesystems.offers import OnSale, SharedChoice
 from gridwright.filesystems.site import shares_network, steady_network, volume_limit
-from gridwright.filesystems.volume_sets import GIB, VolumeSet, cheapest, unbeaten
+from gridwright.filesystems.volume_sets import GIB, MOST_VOLUMES, VolumeMarket, VolumeSet, unbeaten
 
 MOST_SERVERS = 64
 """Most OSS that the planner tries; MDS and clients of larger file systems deserve a plan by hand."""
 
 
 @dataclass(frozen=True, slots=True)
-class ServerOffer:
-    """One OSS with its volumes: what reaches files of its limits, its room, its cost per hour."""
+class ObjectServer:
+    """An instance type as OSS, without its volumes: USD per hour, bytes per second that reach files, OSTs."""
 
     instance: InstanceType
-    volumes: VolumeSet
-    bytes_per_s: float
     usd_per_hour: float
+    bytes_per_s: float
+    most_targets: int
 
 
 def server_limit(instance: InstanceType) -> float:
@@ -39,32 +40,31 @@ def server_limit(instance: InstanceType) -> float:
     return min(network / 2 if shares_network(instance) else network, own)
 
 
-def server_offers(
-    instances: Iterable[tuple[InstanceType, float]], volume_sets: list[VolumeSet]
-) -> list[ServerOffer]:
-    """Every server with every set of volumes that no other beats in rate, room and cost; cheapest first.
+def object_servers(instances: Iterable[tuple[InstanceType, float]]) -> list[ObjectServer]:
+    """Every server that no other beats in rate, targets and cost, cheapest first.
 
     `instances` come with their price per hour.
     """
-    factor = min(efficiency("lustre", "write")[0], efficiency("lustre", "read")[0])
+    factor = file_share()
     by_name = sorted(instances, key=lambda each: each[0].name)
-    servers = unbeaten(
-        (usd, (server_limit(one), one.memory_bytes), (one, usd, server_limit(one))) for one, usd in by_name
+    servers = [ObjectServer(one, usd, server_limit(one) * factor, most_targets(one)) for one, usd in by_name]
+    return unbeaten(
+        (one.usd_per_hour, (one.bytes_per_s, one.most_targets), one) for one in servers if one.most_targets
     )
-    offers = [
-        ServerOffer(instance, volumes, min(limit, volumes.bytes_per_s) * factor, usd + volumes.usd_per_hour)
-        for instance, usd, limit in servers
-        for volumes in volume_sets
-        if instance.memory_bytes >= least_memory(volumes.count)
-        and volumes.count <= (free_attachments(instance.name) or volumes.count)
-    ]
-    return unbeaten((one.usd_per_hour, (one.bytes_per_s, one.volumes.capacity_bytes), one) for one in offers)
 
 
-def least_memory(targets: int) -> float:
-    """The memory that an OSS with so many OSTs needs, in bytes."""
+def file_share() -> float:
+    """The part of what its limits let through that reaches files."""
+    return min(efficiency("lustre", "write")[0], efficiency("lustre", "read")[0])
+
+
+def most_targets(instance: InstanceType) -> int:
+    """How many OSTs an OSS has the memory and the attachments for."""
     rule = server_rules()
-    return (rule["oss_memory"] + rule["oss_memory_each_target"] * targets) * 1e9
+    room = instance.memory_bytes / 1e9 - rule["oss_memory"]
+    attached = free_attachments(instance.name)
+    limit = MOST_VOLUMES if attached is None else min(attached, MOST_VOLUMES)
+    return max(0, min(limit, math.floor(room / rule["oss_memory_each_target"])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +73,13 @@ class MetadataServer:
 
     instance: InstanceType
     usd_per_hour: float
-    volume_sets: list[VolumeSet]
+    on_sale: VolumeMarket
 
     def volumes(self, capacity_bytes: int) -> VolumeSet | None:
         """Volumes for the metadata of so much data as the grid needs room for."""
         rule = server_rules()
         wanted = max(rule["mdt_share"] * capacity_bytes, rule["mdt_least"] * GIB)
-        return cheapest(self.volume_sets, 0.0, wanted)
+        return self.on_sale.cheapest(0.0, wanted)
 
 
 @cache
@@ -91,9 +91,9 @@ def server_rules() -> dict[str, float]:
 
 
 def metadata_server(
-    instances: Iterable[tuple[InstanceType, float]], volume_sets: list[VolumeSet]
+    instances: Iterable[tuple[InstanceType, float]], volumes: VolumeMarket
 ) -> MetadataServer | None:
-    """The cheapest instance that is large enough; `volume_sets` for it are cheapest first."""
+    """The cheapest instance that is large enough, and the volumes on sale for it."""
     rule = server_rules()
     enough = [
         (usd, instance.name, instance)
@@ -103,14 +103,15 @@ def metadata_server(
     if not enough:
         return None
     usd, _, instance = min(enough)
-    return MetadataServer(instance, usd, volume_sets)
+    return MetadataServer(instance, usd, volumes)
 
 
 @dataclass(frozen=True, slots=True)
 class LustreOffer:
     """Lustre on as many servers of one's own as a need takes, with one metadata server."""
 
-    servers: list[ServerOffer]
+    servers: list[ObjectServer]
+    targets: VolumeMarket
     metadata: MetadataServer
     managed: bool = False
     durable: bool = True
@@ -118,41 +119,64 @@ class LustreOffer:
 
     def smallest(self, bytes_per_s: float, capacity_bytes: int) -> SharedChoice | None:
         """The cheapest that delivers the rate and has the room."""
-        best: tuple[float, int, ServerOffer] | None = None
-        for offer in self.servers:
-            count = max(
-                math.ceil(bytes_per_s / offer.bytes_per_s * (1 - 1e-12)),
-                math.ceil(capacity_bytes / offer.volumes.capacity_bytes),
-                1,
-            )
-            if count <= MOST_SERVERS and (best is None or count * offer.usd_per_hour < best[0]):
-                best = (count * offer.usd_per_hour, count, offer)
-        if best is None:
+        found = self._servers(bytes_per_s, capacity_bytes)
+        metadata = self.metadata.volumes(capacity_bytes)
+        if found is None or metadata is None:
             return None
-        usd, count, offer = best
-        volumes = self.metadata.volumes(capacity_bytes)
-        if volumes is None:
-            return None
+        server, count, targets = found
+        usd = count * (server.usd_per_hour + targets.usd_per_hour)
         return SharedChoice(
             "lustre",
-            f"Lustre on {count} {offer.instance.name}, each {offer.volumes}",
-            offer.bytes_per_s * count,
-            offer.volumes.capacity_bytes * count,
-            usd + self.metadata.usd_per_hour + volumes.usd_per_hour,
+            f"Lustre on {count} {server.instance.name}, each {targets}",
+            min(server.bytes_per_s, targets.bytes_per_s * file_share()) * count,
+            targets.capacity_bytes * count,
+            usd + self.metadata.usd_per_hour + metadata.usd_per_hour,
             managed=False,
             durable=True,
             plain={
                 "type": "lustre",
-                "oss": {"instance": offer.instance.name, "count": count, "disks": offer.volumes.plain()},
-                "mds": {"instance": self.metadata.instance.name, "count": 1, "disks": volumes.plain()},
+                "oss": {"instance": server.instance.name, "count": count, "disks": targets.plain()},
+                "mds": {"instance": self.metadata.instance.name, "count": 1, "disks": metadata.plain()},
                 "stripe_count": -1,
             },
             servers=count + 1,
         )
 
+    def _servers(self, bytes_per_s: float, capacity_bytes: int) -> tuple[ObjectServer, int, VolumeSet] | None:
+        """The cheapest number of servers of one type, with the volumes of each; None where none will do.
+
+        Branch and bound: in the order of what servers cost, until that and the least that volumes cost are
+        together above the best.
+        """
+        of_volumes = bytes_per_s / file_share()
+        floor = self.targets.least_usd(of_volumes, capacity_bytes, math.inf)
+        open_: list[tuple[float, int, int]] = []
+        for number, server in enumerate(self.servers):
+            by_rate = math.ceil(bytes_per_s / server.bytes_per_s * (1 - 1e-12))
+            by_room = math.ceil(capacity_bytes / self.targets.largest_bytes / server.most_targets)
+            fewest = max(1, by_rate, by_room)
+            heappush(open_, (fewest * server.usd_per_hour, fewest, number))
+        best: tuple[float, ObjectServer, int, VolumeSet] | None = None
+        while open_ and (best is None or open_[0][0] + floor < best[0]):
+            usd, count, number = heappop(open_)
+            server = self.servers[number]
+            if count > MOST_SERVERS:
+                continue
+            heappush(open_, ((count + 1) * server.usd_per_hour, count + 1, number))
+            if best is not None:
+                most = count * server.most_targets
+                if usd + self.targets.least_usd(of_volumes, capacity_bytes, most) >= best[0]:
+                    continue
+            targets = self.targets.cheapest(of_volumes / count, capacity_bytes / count, server.most_targets)
+            if targets is not None and (best is None or usd + count * targets.usd_per_hour < best[0]):
+                best = usd + count * targets.usd_per_hour, server, count, targets
+        return None if best is None else best[1:]
+
 
 def lustre_offers(on_sale: OnSale) -> list[LustreOffer]:
     """The one offer, where servers, volumes and a metadata server are on sale."""
-    metadata = metadata_server(on_sale.servers, on_sale.metadata_volumes)
-    servers = server_offers(on_sale.servers, on_sale.target_volumes)
-    return [LustreOffer(servers, metadata)] if servers and metadata is not None else []
+    metadata = metadata_server(on_sale.servers, on_sale.volumes.not_sequential())
+    servers = object_servers(on_sale.servers)
+    if metadata is None or not servers or not on_sale.volumes.volumes:
+        return []
+    return [LustreOffer(servers, on_sale.volumes, metadata)]
