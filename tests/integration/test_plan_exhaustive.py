@@ -155,4 +155,4 @@ def test_no_grid_is_cheaper_than_the_first_design(
         if model.usd_per_hour < best.usd_per_hour * (1 - 1e-9) and has_memory_for_targets(grid, small):
             cheaper += 1
             assert predict(model).met is False, grid.model_dump(mode="json", exclude_unset=True)
-    assert cheaper > 20, "the enumeration has nothing to compare with"
+    assert cheaper > 5, "the enumeration has nothing to compare with"

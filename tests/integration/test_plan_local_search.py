@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
 from gridwright.catalog import load_catalog
 from gridwright.plan.candidates import market
 from gridwright.plan.filters import node_filters
-from gridwright.plan.needs import read_needs
+from gridwright.plan.grid_spec import spec_document
+from gridwright.plan.needs import Needs, read_needs
 from gridwright.plan.search import plan
 from gridwright.spec.model import GridSpec
 from tests.support.local_search import LocalSearch
@@ -21,7 +23,7 @@ CATALOG = load_catalog()
 
 def random_requirements(seed: int) -> GridSpec:
     chance = random.Random(seed)  # noqa: S311 - requirements of a test
-    rooms = {"data": chance.uniform(1, 200), "work": chance.uniform(0.2, 60), "util": chance.uniform(0.2, 60)}
+    rooms = {name: round(chance.uniform(200, 60_000)) for name in ("data", "work", "util")}
     return spec(
         requirements={
             "cores": round(2 ** chance.uniform(3, 9.5)),
@@ -29,10 +31,52 @@ def random_requirements(seed: int) -> GridSpec:
             "availability": {"lose_work_with_node": chance.random() < 0.5},
         },
         libraries={
-            name: {"requires": f"{chance.randint(10, 200)} MB/s/core", "capacity": f"{room:.1f} TiB"}
+            name: {
+                "requires": f"{chance.randint(10, 200)} MB/s/core",
+                "capacity": f"{round(room * 1024)} GiB",
+            }
             for name, room in rooms.items()
         },
     )
+
+
+def local_search(design: GridSpec, needs: Needs, seed: int) -> LocalSearch:
+    on_sale = market(CATALOG, needs)
+    filters = list(node_filters(needs))
+    nodes = [one for one, _ in on_sale.instances if all(each.fits(one) for each in filters)]
+    servers = [
+        one
+        for one, _ in on_sale.instances
+        if one.ebs is not None and not one.accelerators and not one.burstable_cpu
+    ]
+    return LocalSearch(design, CATALOG, nodes, servers, seed)
+
+
+def test_the_local_search_finds_what_a_design_wastes() -> None:
+    """The design that the planner's former list of sizes led to, which could be beaten by hand."""
+    document = spec_document(spec())
+    document["nodes"] = {"compute": {"instance": "m6in.2xlarge", "count": 16}}
+    document["filesystems"] = {
+        "shared": {
+            "type": "fsx-lustre",
+            "path": "/shared",
+            "deployment": "persistent-2",
+            "capacity": "26400 GiB",
+            "throughput": "250 MB/s/TiB",
+            "stripe_count": -1,
+        },
+        "volumes": {
+            "type": "local",
+            "path": "/volumes",
+            "disks": {"type": "gp3", "count": 12, "size": "100 GiB"},
+        },
+    }
+    for name, place in {"data": "shared", "work": "volumes", "util": "volumes"}.items():
+        document["libraries"][name]["filesystem"] = place
+    listed = GridSpec.model_validate(document, context={"base": Path("/")})
+    found = local_search(listed, read_needs(spec()), 1)
+    before = found.lowest
+    assert found.run(400) < before * 0.99
 
 
 @pytest.mark.parametrize(
@@ -42,14 +86,6 @@ def test_no_local_search_beats_the_first_design(seed: int) -> None:
     wanted = random_requirements(seed)
     needs = read_needs(wanted)
     best = plan(wanted, CATALOG).designs[0]
-    on_sale = market(CATALOG, needs)
-    filters = list(node_filters(needs))
-    nodes = [one for one, _ in on_sale.instances if all(each.fits(one) for each in filters)]
-    servers = [
-        one
-        for one, _ in on_sale.instances
-        if one.ebs is not None and not one.accelerators and not one.burstable_cpu
-    ]
-    found = LocalSearch(best.spec, CATALOG, nodes, servers, seed)
+    found = local_search(best.spec, needs, seed)
     assert found.lowest == pytest.approx(best.usd_per_hour)
     assert found.run(MOVES if seed else 60) >= best.usd_per_hour * (1 - 1e-6), found.best

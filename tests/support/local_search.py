@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,27 +58,34 @@ class LocalSearch:
             model = grid_model(spec, self.catalog)
         except (GridwrightError, ValueError):
             return None
-        for system in document["filesystems"].values():
-            if system["type"] == "lustre":
-                oss = system["oss"]
-                if oss["disks"]["count"] > most_targets(
-                    self.catalog.instance(oss["instance"], spec.provider)
-                ):
-                    return None
+        if not all(self.has_memory(each) for each in document["filesystems"].values()):
+            return None
         return model.usd_per_hour if predict(model).met else None
+
+    def has_memory(self, system: Document) -> bool:
+        """Whether Lustre servers have the memory for their targets, of which `predict` says nothing."""
+        if system["type"] != "lustre":
+            return True
+        server = self.catalog.instance(system["oss"]["instance"], "aws")
+        return bool(system["oss"]["disks"]["count"] <= most_targets(server))
 
     def moves(self, document: Document) -> list[Callable[[Document], None]]:
         """What may be changed."""
         found: list[Callable[[Document], None]] = [self.other_nodes, self.one_node_more_or_less]
-        for name, system in document["filesystems"].items():
+        for system in document["filesystems"].values():
             if system["type"] == "fsx-lustre":
-                found += [lambda each, at=name: self.fsx(each["filesystems"][at])] * 3
+                found += [partial(self.on, system, self.fsx)] * 3
             if system["type"] == "lustre":
-                found += [lambda each, at=name: self.oss(each["filesystems"][at]["oss"])] * 2
-                found += [lambda each, at=name: self.disks(each["filesystems"][at]["oss"]["disks"])] * 4
+                found += [partial(self.on, system["oss"], self.oss)] * 2
+                found += [partial(self.on, system["oss"]["disks"], self.disks)] * 4
             if system["type"] == "local" and system["disks"]["type"] != "instance-store":
-                found += [lambda each, at=name: self.disks(each["filesystems"][at]["disks"])] * 4
+                found += [partial(self.on, system["disks"], self.disks)] * 4
         return found
+
+    @staticmethod
+    def on(part: Document, change: Callable[[Document], None], document: Document) -> None:
+        """Change a part of the document that `moves` was asked about."""
+        change(part)
 
     def other_nodes(self, document: Document) -> None:
         """Nodes of another type, as many as the cores need."""
