@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,16 @@ from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
 from gridwright.plan.grid_spec import spec_document
 from gridwright.spec.model import GridSpec
+from gridwright.units import Bytes
 
 Document = dict[str, Any]
 UPHILL = 1.05
 """How much dearer than the best a step may be, so that two changes together can be found."""
+
+
+def gib_of(size: str) -> int:
+    """A size of a spec in whole GiB."""
+    return round(Bytes.parse(size) / 2**30)
 
 
 class LocalSearch:
@@ -56,11 +62,12 @@ class LocalSearch:
         try:
             spec = GridSpec.model_validate(document, context={"base": Path("/")})
             model = grid_model(spec, self.catalog)
+            met = predict(model).met
         except (GridwrightError, ValueError):
             return None
         if not all(self.has_memory(each) for each in document["filesystems"].values()):
             return None
-        return model.usd_per_hour if predict(model).met else None
+        return model.usd_per_hour if met else None
 
     def has_memory(self, system: Document) -> bool:
         """Whether Lustre servers have the memory for their targets, of which `predict` says nothing."""
@@ -77,7 +84,7 @@ class LocalSearch:
                 found += [partial(self.on, system, self.fsx)] * 3
             if system["type"] == "lustre":
                 found += [partial(self.on, system["oss"], self.oss)] * 2
-                found += [partial(self.on, system["oss"]["disks"], self.disks)] * 4
+                found += [partial(self.on, system["oss"]["disks"], self.targets)] * 4
             if system["type"] == "local" and system["disks"]["type"] != "instance-store":
                 found += [partial(self.on, system["disks"], self.disks)] * 4
         return found
@@ -107,7 +114,7 @@ class LocalSearch:
         deployments = [one for one in self.catalog.managed.values() if one.durable]
         deployment = self.catalog.managed[system["deployment"]]
         if what == "capacity":
-            gib = int(system["capacity"].split()[0])
+            gib = gib_of(system["capacity"])
             system["capacity"] = f"{gib + self.random.choice((-4800, -2400, -1200, 1200, 2400))} GiB"
         elif what == "deployment":
             deployment = self.random.choice(deployments)
@@ -122,21 +129,26 @@ class LocalSearch:
         else:
             before = servers["count"]
             servers["count"] = max(1, self.near(before))
-            gib = int(servers["disks"]["size"].split()[0])
+            gib = gib_of(servers["disks"]["size"])
             servers["disks"]["size"] = f"{-(-gib * before // servers['count'])} GiB"
 
-    def disks(self, disks: Document) -> None:
+    def targets(self, disks: Document) -> None:
+        """Another number, size, throughput or type of volumes, spinning disks among them."""
+        self.disks(disks, ("gp3", "gp2", "st1"))
+
+    def disks(self, disks: Document, types: Sequence[str] = ("gp3", "gp2")) -> None:
         """Another number, size, throughput or type of volumes."""
-        gib, count = int(disks["size"].split()[0]), disks["count"]
+        gib, count = gib_of(disks["size"]), disks["count"]
         what = self.random.choice(("count", "size", "throughput", "type"))
         if what == "count":
             # The room stays, shared out anew.
             disks["count"] = min(24, max(1, self.near(count)))
             disks["size"] = f"{-(-gib * count // disks['count'])} GiB"
         elif what == "size":
-            disks["size"] = f"{max(1, self.near(gib), int(gib * self.random.uniform(0.8, 1.2)))} GiB"
+            scaled = round(gib * self.random.uniform(0.8, 1.2))
+            disks["size"] = f"{max(1, self.random.choice((self.near(gib), scaled)))} GiB"
         elif what == "type":
-            disks["type"] = self.random.choice(("gp3", "gp2", "st1"))
+            disks["type"] = self.random.choice(types)
             disks.pop("throughput", None)
             disks.pop("iops", None)
         if disks["type"] == "gp3" and what in ("count", "throughput"):
