@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
-from importlib import resources
 
 from gridwright.errors import Finding, GridwrightError, Problem
 from gridwright.filesystems.resources import OPERATIONS, Operation, Resource, Route, Use
@@ -25,16 +22,9 @@ from gridwright.model.prediction import (
     worst,
 )
 from gridwright.model.solver import Flow, solve
+from gridwright.spec.at_once import peak_factor_of
 from gridwright.spec.findings import unsilenced
 from gridwright.spec.locate import problem_at
-
-
-@cache
-def peak_factor() -> tuple[float, str]:
-    """The part of all libraries' rates that must be there at once, by default, and its source."""
-    text = resources.files("gridwright.model").joinpath("data/peak_factor.csv").read_text("utf-8")
-    (row,) = csv.DictReader(text.splitlines())
-    return float(row["factor"]), row["source"]
 
 
 def predict(model: GridModel, streams_per_node: int | None = None) -> Prediction:
@@ -194,9 +184,7 @@ def all_together(model: GridModel) -> Together | None:
         share[operation], bound_by[operation] = _shared(model, routes, demands)
         low[operation], _ = _shared(model, routes, demands, Margin.low)
         high[operation], _ = _shared(model, routes, demands, Margin.high)
-    stated = model.spec.requirements.peak_factor if model.spec.requirements else None
-    factor, source = (stated, "the grid spec") if stated is not None else peak_factor()
-    return Together(share, bound_by, factor, source, low, high)
+    return Together(share, bound_by, peak_factor_of(model.spec), low, high)
 
 
 def _shared(

@@ -9,6 +9,7 @@ from typing import Literal
 from gridwright.errors import Finding
 from gridwright.filesystems.resources import Cost, Nature, Operation
 from gridwright.model.margins import Margin, margin_of
+from gridwright.spec.at_once import PeakFactor
 
 Answer = Literal["yes", "within the margin", "no"]
 """Whether a requirement is met, and by more than the margin of error of what is predicted."""
@@ -108,16 +109,24 @@ class LibraryPrediction:
 class Together:
     """All libraries at once: the part of its required rate that the worst-served of them gets.
 
-    `required_share` is the peak factor: libraries do not all peak together. `low` and `high` are the shares
-    where every limit is as far below or above its figure as its margin goes.
+    `low` and `high` are the shares where every limit is as far below or above its figure as its margin goes.
     """
 
     share: Mapping[Operation, float]
     bound_by: Mapping[Operation, Bound | None]
-    required_share: float
-    required_share_source: str
+    peak_factor: PeakFactor
     low: Mapping[Operation, float] = field(default_factory=dict)
     high: Mapping[Operation, float] = field(default_factory=dict)
+
+    @property
+    def required_share(self) -> float:
+        """The part of its required rate that each library must get: the peak factor."""
+        return self.peak_factor.value
+
+    @property
+    def required_share_source(self) -> str:
+        """Who says so."""
+        return self.peak_factor.source
 
     @property
     def answer(self) -> Answer:

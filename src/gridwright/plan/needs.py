@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gridwright.errors import input_error
-from gridwright.model.predict import peak_factor
 from gridwright.plan.design import RequirementReading
+from gridwright.spec.at_once import PeakFactor, peak_factor_of
 from gridwright.spec.model import GridSpec
 from gridwright.spec.provider import PROVIDERS
 from gridwright.spec.requirements import Requirements
@@ -29,8 +29,7 @@ class Needs:
     spec: GridSpec
     requirements: Requirements
     libraries: Mapping[str, Need]
-    peak_factor: float
-    peak_factor_source: str
+    peak_factor: PeakFactor
 
     @property
     def region(self) -> str:
@@ -38,12 +37,8 @@ class Needs:
         return self.spec.region or ""
 
     def rate(self, libraries: Iterable[str]) -> float:
-        """What one core needs of a resource that these libraries share.
-
-        The largest rate of a single library, or the peak factor times the sum, whichever is larger.
-        """
-        rates = [self.libraries[name].bytes_per_s_per_core for name in libraries]
-        return max(max(rates, default=0.0), self.peak_factor * sum(rates) if len(rates) > 1 else 0.0)
+        """What one core needs of a resource that these libraries share; see PeakFactor.required."""
+        return self.peak_factor.required([self.libraries[name].bytes_per_s_per_core for name in libraries])
 
     def capacity(self, libraries: Iterable[str]) -> int:
         """The room that these libraries need together, in bytes."""
@@ -81,16 +76,14 @@ def read_needs(spec: GridSpec) -> Needs:
             where=str(spec.file or "grid.yaml"),
             remedy="Add requires: to the libraries, such as 100 MB/s/core for data and 125 for work and util",
         )
-    stated = spec.requirements.peak_factor
-    factor, source = (stated, "the grid spec") if stated is not None else peak_factor()
-    return Needs(spec, spec.requirements, libraries, factor, source)
+    return Needs(spec, spec.requirements, libraries, peak_factor_of(spec))
 
 
 def readings(needs: Needs) -> tuple[RequirementReading, ...]:
     """How the planner reads the requirements, for the user to check."""
     requirements = needs.requirements
     rates = [need.bytes_per_s_per_core for need in needs.libraries.values()]
-    together = needs.peak_factor * sum(rates)
+    factor = needs.peak_factor
     found = [
         RequirementReading("cores", f"at least {requirements.cores} physical cores", "requirements.cores"),
         RequirementReading(
@@ -100,9 +93,9 @@ def readings(needs: Needs) -> tuple[RequirementReading, ...]:
         ),
         RequirementReading(
             "all libraries at once",
-            f"{needs.peak_factor:g} of the sum of their rates, {format_rate(together)} per core: "
-            "they do not all peak together",
-            needs.peak_factor_source,
+            f"{factor.value:g} of the sum of their rates, {format_rate(factor.value * sum(rates))} per core: "
+            f"{factor.reason}",
+            factor.source,
         ),
     ]
     if requirements.memory_per_core is not None:

@@ -128,8 +128,9 @@ def _needs(libraries: Sequence[LibraryPrediction], cores: int) -> dict[str, floa
 
 def _needed_at_once(prediction: Prediction, needs: dict[str, float]) -> float:
     """What must get through: every library alone, and the part of all that peaks at the same time."""
-    factor = prediction.together.required_share if prediction.together else 1.0
-    return max([*needs.values(), factor * sum(needs.values())], default=0.0)
+    if prediction.together is None:
+        return sum(needs.values())
+    return prediction.together.peak_factor.required(needs.values())
 
 
 def _spread(shares: dict[str, float], width: float) -> dict[str, tuple[float, float]]:

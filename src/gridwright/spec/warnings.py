@@ -10,11 +10,12 @@ from importlib import resources
 from itertools import combinations
 
 from gridwright.errors import Finding
+from gridwright.spec.at_once import peak_factor_of, required_at_once
 from gridwright.spec.crosscheck import ROLES
 from gridwright.spec.filesystem import FILESYSTEMS
 from gridwright.spec.findings import unsilenced
 from gridwright.spec.model import GridSpec
-from gridwright.units import Rate
+from gridwright.units import Rate, format_rate
 
 # Beyond these a figure is more likely a slip of the unit than a choice.
 _FAR_BELOW = 0.5
@@ -66,13 +67,14 @@ def _shared_disks(spec: GridSpec) -> Iterator[Finding]:
         }
         if len(sharing) < 2 or not filesystem.is_node_local:
             continue
-        total = Rate(sum(rate.bytes_per_s for rate in sharing.values()), per_core=True)
+        rates = [float(rate.bytes_per_s) for rate in sharing.values()]
+        required = format_rate(peak_factor_of(spec).required(rates), per_core=True)
         yield Finding(
             "warning",
             "shared-disks",
             f"libraries {_listed(list(sharing))} share file system {name}: when they are busy at the same "
-            f"time, its disks must deliver {total} in all",
-            f"Give the busiest library disks of its own, or prove that {name} delivers {total}",
+            f"time, its disks must deliver {required_at_once(spec, rates)}",
+            f"Give the busiest library disks of its own, or prove that {name} delivers {required}",
         )
 
 

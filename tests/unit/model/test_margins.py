@@ -16,6 +16,7 @@ from gridwright.model.margins import KINDS, Kind, margin_of, margins
 from gridwright.model.papers.checks import measured_margins
 from gridwright.model.predict import predict
 from gridwright.model.prediction import Bound, Prediction, Rates, worst
+from gridwright.spec.at_once import PeakFactor
 from tests.support.examples import examples
 from tests.unit.model.paper_grids import papers
 from tests.unit.model.test_predict import CATALOG, predicted, spec
@@ -140,11 +141,11 @@ def test_all_libraries_at_once_have_a_margin_too() -> None:
     assert together is not None
     for operation, share in together.share.items():
         assert together.low[operation] < share < together.high[operation]
-    close = replace(together, required_share=min(together.share.values()) * 0.999)
+    close = replace(together, peak_factor=PeakFactor(min(together.share.values()) * 0.999, ""))
     assert close.met
     assert close.answer == "within the margin"
-    assert replace(together, required_share=0.01).answer == "yes"
-    assert replace(together, required_share=1.0).answer == "no"
+    assert replace(together, peak_factor=PeakFactor(0.01, "")).answer == "yes"
+    assert replace(together, peak_factor=PeakFactor(1.0, "")).answer == "no"
 
 
 def test_what_is_no_rate_has_no_margin() -> None:

@@ -22,7 +22,7 @@ SOURCE = Path(gridwright.__file__).parent
 FACT = re.compile(r"\b[0-9]{3}\.[a-z][a-z0-9_.]*[a-z0-9_]")
 DATA_OF_PREDICTIONS = (
     "filesystems/data/efficiency.csv",
-    "model/data/peak_factor.csv",
+    "spec/data/peak_factor.csv",
     "catalog/data/instances.csv",
     "catalog/data/store-rates.csv",
     "catalog/data/managed.csv",

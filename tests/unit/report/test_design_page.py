@@ -18,6 +18,7 @@ from gridwright.model.prediction import Bound, LibraryPrediction, Prediction, Ra
 from gridwright.report.chain_picture import Picture, chain_pictures, place_on_route
 from gridwright.report.designs.charts import costs_chart, pareto_chart, plan_costs_chart, predicted_chart
 from gridwright.report.designs.page import DESIGNS_DRAWN, plan_page, prediction_page
+from gridwright.spec.at_once import PeakFactor
 from tests.unit.report import sample_designs
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -301,7 +302,7 @@ def test_needed_at_once_is_the_peak_factor_of_all_but_never_less_than_one_alone(
     assert prediction.together is not None
     (picture, _) = chain_pictures(prediction)
     assert picture.end.figure == "1,600 of 1,600 MB/s needed"
-    more = replace(prediction, together=replace(prediction.together, required_share=0.5))
+    more = replace(prediction, together=replace(prediction.together, peak_factor=PeakFactor(0.5, "")))
     assert chain_pictures(more)[0].end.figure == "2,240 of 2,240 MB/s needed"
 
 

@@ -14,6 +14,7 @@ from gridwright.errors import Finding
 from gridwright.model.prediction import Prediction
 from gridwright.report.figures import megabytes
 from gridwright.report.terminal.prediction import limit_bar, prediction_text
+from gridwright.spec.at_once import PeakFactor
 from tests.unit.report import sample_designs
 
 
@@ -111,7 +112,7 @@ def test_all_libraries_at_once_with_the_peak_factor_and_its_source(
     assert "35.7 % must be there: met" in out
     assert "peak factor from paper 4632-2020" in out
     assert prediction.together is not None
-    short = replace(prediction, together=replace(prediction.together, required_share=0.9))
+    short = replace(prediction, together=replace(prediction.together, peak_factor=PeakFactor(0.9, "")))
     assert "90 % must be there: missed" in printed(short, capsys)
     assert "All libraries at once" not in printed(sample_designs.unrequired(), capsys)
 

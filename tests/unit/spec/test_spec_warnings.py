@@ -99,28 +99,43 @@ def test_it_is_found_and_can_be_silenced(name: str) -> None:
     assert name in [each.name for each in all_findings(parse_spec(silenced))]
 
 
+@pytest.mark.parametrize("data", ["100 MB/s/core", "75 MB/s/core"])
 @pytest.mark.parametrize(
-    ("data", "total"), [("100 MB/s/core", "250 MB/s/core"), ("75 MB/s/core", "250 MB/s/core")]
+    ("requirements", "says"),
+    [
+        ("", "must deliver 125 MB/s/core, what the fastest of them requires alone"),
+        (
+            "requirements: {cores: 1, peak_factor: 0.8}\n",
+            "must deliver 200 MB/s/core, 0.8 of the sum of their rates: they do not all peak together",
+        ),
+        (
+            "requirements: {cores: 1, peak_factor: 1}\n",
+            "must deliver 250 MB/s/core, 1 of the sum of their rates: all may peak together",
+        ),
+    ],
 )
-def test_shared_disks_sums_only_those_that_share(data: str, total: str) -> None:
-    spec = parse_spec(FULL % ("/fast", "/slow", data, "fast"))
+def test_shared_disks_reckons_with_those_that_share_and_the_peak_factor(
+    data: str, requirements: str, says: str
+) -> None:
+    spec = parse_spec(FULL % ("/fast", "/slow", data, "fast") + requirements)
     (finding,) = warn(spec)
     assert "libraries work and util share file system fast" in finding.text
-    assert total in finding.text
+    assert says in finding.text
 
 
-def test_shared_disks_sums_all_three() -> None:
+def test_shared_disks_reckons_with_all_three() -> None:
     (finding,) = [
         each
         for each in warn(
             parse_spec(
-                FULL.replace("filesystem: fast", "filesystem: slow") % ("/f", "/s", "75 MB/s/core", "slow")
+                FULL.replace("filesystem: fast", "filesystem: slow") % ("/f", "/s", "175 MB/s/core", "slow")
+                + "requirements: {cores: 1, peak_factor: 0.6}\n"
             )
         )
         if each.name == "shared-disks"
     ]
     assert "libraries data, work and util share file system slow" in finding.text
-    assert "325 MB/s/core" in finding.text
+    assert "255 MB/s/core" in finding.text
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,8 @@ def together_table(together: Together | None) -> Table | None:
         },
         "Met|Bound by",
     )
-    note = f"The peak factor, since libraries do not all peak together: {together.required_share_source}"
+    factor = together.peak_factor
+    note = f"The peak factor ({factor.reason}): {factor.source}"
     return replace(table, note=note)
 
 
