@@ -8,9 +8,10 @@ from dataclasses import replace
 from functools import partial
 
 from gridwright.plan.candidates import Search
-from gridwright.plan.filters import node_filters
+from gridwright.plan.filters import Filter, node_filters
 from gridwright.plan.found import Found
 from gridwright.plan.needs import Need, Needs
+from gridwright.spec.crosscheck import MAX_NODES
 from gridwright.units import format_bytes, format_rate
 
 STEPS = 12
@@ -24,10 +25,12 @@ def impossible(found: Found) -> tuple[str, ...]:
     if found.candidates:
         return (_over_budget(found),)
     if not found.market.instances:
-        return (f"nothing has a known price in {found.needs.region}",)
+        spec = found.needs.spec
+        where = f" in {spec.region}" if spec.region else ""
+        return (f"no instance type of {spec.provider} has a known price{where}",)
     if not found.suitable:
         return (_failed_filter(found),)
-    return tuple(_too_much(found))
+    return (*_too_much(found), _looked_at(found))
 
 
 def _over_budget(found: Found) -> str:
@@ -36,7 +39,7 @@ def _over_budget(found: Found) -> str:
     # Rounded up: what is called possible must be.
     possible = math.ceil(best.usd_per_hour * 100) / 100
     return (
-        f"requirements.budget: {budget:.2f} USD/h is below the cheapest grid that meets the rest; "
+        f"requirements.budget: {budget:.2f} USD/h is below the cheapest design that meets the rest; "
         f"the nearest possible is {possible:.2f} USD/h"
     )
 
@@ -44,12 +47,14 @@ def _over_budget(found: Found) -> str:
 def _failed_filter(found: Found) -> str:
     """The first requirement after which no type is left, and the best that those before it still had."""
     left = [one for one, _ in found.market.instances]
+    narrowed: list[str] = []
     for each in node_filters(found.needs):
         kept = [one for one in left if each.fits(one)]
         if kept:
+            narrowed += [f"{each.requirement} {each.required}"] if len(kept) < len(left) else []
             left = kept
             continue
-        what = f"{each.field or each.requirement}: no instance type with a price has {each.required}"
+        what = f"{each.field or each.requirement}: {_none_of(len(left), narrowed)} {_has(each)}"
         if each.score is not None:
             prices = {one.name: usd for one, usd in found.market.instances}
             engine = Search(found.needs, found.market)
@@ -58,6 +63,26 @@ def _failed_filter(found: Found) -> str:
                     return f"{what}; the nearest possible is {each.provided(one)} ({one.name})"
         return what
     return "no instance type meets all of these at once"
+
+
+def _none_of(count: int, narrowed: list[str]) -> str:
+    """Which types were looked at: all with a price, or those that the requirements before had left."""
+    if not narrowed:
+        return "no instance type with a price has"
+    return f"none of the {count} instance types with a price that meet {'; '.join(narrowed)} has"
+
+
+def _has(each: Filter) -> str:
+    return each.required if each.field else f"{each.requirement} {each.required}"
+
+
+def _looked_at(found: Found) -> str:
+    """The types that stand behind the other lines, and what left out the rest."""
+    of, left = len(found.market.instances), len(found.suitable)
+    if left == of:
+        return f"with any of all {of} instance types with a price"
+    by = "; ".join(f"{each.requirement} {each.required}" for each in node_filters(found.needs))
+    return f"with any of the {left} instance types looked at: of {of} with a price, those that meet {by}"
 
 
 def _too_much(found: Found) -> list[str]:
@@ -73,10 +98,9 @@ def _too_much(found: Found) -> list[str]:
                 f"the nearest possible is {_at_most(possible)}"
             )
     if cores := _most_cores(found):
-        most = " or ".join(dict.fromkeys(offer.most for _, offer in found.market.offers))
         lines.append(
             f"requirements.cores: {needs.requirements.cores} at these rates are out of reach; the nearest "
-            f"possible is {cores} (a plan has at most {most})"
+            f"possible is {cores}{_what_stops(found, cores + 1)}"
         )
     if lines:
         return lines
@@ -85,13 +109,32 @@ def _too_much(found: Found) -> list[str]:
             f"libraries.*.requires: together they are out of reach for {needs.requirements.cores} cores; "
             f"the nearest possible is {math.floor(part * 1000) / 10:g} % of each rate"
         ]
-    if part := _largest(found, partial(_roomy, needs)):
-        room = needs.capacity(needs.libraries)
+    room = needs.capacity(needs.libraries)
+    if room and (part := _largest(found, partial(_roomy, needs))):
         return [
-            f"libraries.*.capacity: nothing on sale holds {format_bytes(room)} at these rates; "
+            f"libraries.*.capacity: no design holds {format_bytes(room)} at these rates; "
             f"the nearest possible is {math.floor(room * part / 2**40)} TiB in all"
         ]
-    return ["the rates and the capacities of the libraries are out of reach: plan several grids"]
+    what = "the rates and the capacities" if room else "the rates"
+    return [f"{what} of the libraries are out of reach: plan several grids"]
+
+
+def _what_stops(found: Found, cores: int) -> str:
+    """What so many cores run into, where one limit of plans alone does it; else nothing is said."""
+    needs = found.needs
+    counts = [(math.ceil(cores / one.cores), one.cores) for one, _ in found.suitable]
+    # Whole nodes have a few cores more than are asked for, and file systems must serve them, too.
+    whole = min((count * each for count, each in counts if count <= MAX_NODES), default=None)
+    if whole is None:
+        return f" (a plan has at most {MAX_NODES} nodes)"
+    if "data" not in needs.libraries:
+        return ""
+    rate, room = needs.rate(["data"]) * whole, needs.capacity(["data"])
+    may_lose = needs.requirements.availability.lose_data_with_server
+    offers = [offer for _, offer in found.market.offers if offer.durable or may_lose]
+    if any(offer.smallest(rate, room) for offer in offers):
+        return ""
+    return f" (for data, a plan has at most {' or '.join(dict.fromkeys(offer.most for offer in offers))})"
 
 
 def _scaled(needs: Needs, share: float, *, only: str | None = None) -> Needs:

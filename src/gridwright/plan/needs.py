@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from gridwright.errors import input_error
+from gridwright.errors import GridwrightError
 from gridwright.plan.design import RequirementReading
 from gridwright.spec.at_once import PeakFactor, peak_factor_of
+from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.spec.provider import PROVIDERS
 from gridwright.spec.requirements import Requirements
@@ -48,10 +49,11 @@ class Needs:
 def read_needs(spec: GridSpec) -> Needs:
     """Read the requirements of a spec. Raises GridwrightError where there is nothing to plan for."""
     if spec.requirements is None:
-        raise input_error(
+        raise _refused(
+            spec,
+            ("requirements",),
             "the spec has no requirements: to plan for",
-            where=str(spec.file or "grid.yaml"),
-            remedy="Add requirements: {cores: 64}, and requires: to the libraries",
+            "Add requirements: {cores: 64}, and requires: to the libraries",
         )
     if not spec.is_cloud:
         clouds = [
@@ -59,10 +61,11 @@ def read_needs(spec: GridSpec) -> Needs:
             for name, kind in PROVIDERS.kinds()
             if kind.is_cloud
         ]
-        raise input_error(
+        raise _refused(
+            spec,
+            ("provider",),
             f"provider {spec.provider} sells no nodes, and there is nothing to choose",
-            where=str(spec.file or "grid.yaml"),
-            remedy=f"Write {', or '.join(clouds)}",
+            f"Write {', or '.join(clouds)}",
         )
     libraries = {
         str(name): Need(
@@ -71,12 +74,19 @@ def read_needs(spec: GridSpec) -> Needs:
         for name, library in spec.libraries.items()
     }
     if not any(need.bytes_per_s_per_core for need in libraries.values()):
-        raise input_error(
+        raise _refused(
+            spec,
+            ("libraries", "*", "requires"),
             "no library requires a rate: nothing tells a good grid from a bad one",
-            where=str(spec.file or "grid.yaml"),
-            remedy="Add requires: to the libraries, such as 100 MB/s/core for data and 125 for work and util",
+            "Add requires: to the libraries, such as 100 MB/s/core for data and 125 for work and util",
         )
     return Needs(spec, spec.requirements, libraries, peak_factor_of(spec))
+
+
+def _refused(spec: GridSpec, path: tuple[str, ...], what: str, remedy: str) -> GridwrightError:
+    """What is wrong with the spec as a whole, at the line that it is about, or at the file's first."""
+    problem = problem_at(spec, path, what, remedy)
+    return GridwrightError(replace(problem, where=problem.where or str(spec.file or "grid.yaml")))
 
 
 def readings(needs: Needs) -> tuple[RequirementReading, ...]:
