@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -11,6 +13,9 @@ from gridwright.catalog.tables import rows, source
 DISAGREEMENT_COLUMNS = ("name", "gbit_per_s", "source", "date")
 TOLERANCE = 0.01
 """Two sources disagree when their figures differ by more than this part."""
+
+PART = 0.9
+"""The part of the disagreements that is reckoned with, as of the errors of predictions."""
 
 _GBIT = 1e9 / 8
 
@@ -30,3 +35,15 @@ def networks_elsewhere() -> dict[str, OtherFigure]:
         name: OtherFigure(float(gbit) * _GBIT, source(text, date))
         for name, gbit, text, date in rows("network-elsewhere.csv", DISAGREEMENT_COLUMNS)
     }
+
+
+def disagreement_factor(listed: Mapping[str, float]) -> float:
+    """Return by which factor two sources differ at most on nine in ten of the types they differ on.
+
+    `listed` has the catalogue's own figure of each type, in bytes per second. Either may be the larger.
+    """
+    factors = sorted(
+        max(other.bytes_per_s / listed[name], listed[name] / other.bytes_per_s)
+        for name, other in networks_elsewhere().items()
+    )
+    return factors[math.ceil(PART * len(factors)) - 1]

@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Literal
+
+Doubt = Literal["floor", "not verified"]
+"""How sources mark a figure that is none to rely on: what is listed for the like, and at least that; or told
+without a page that says so."""
+
+_MARKS: tuple[tuple[Doubt, re.Pattern[str]], ...] = (
+    ("floor", re.compile(r"(^|; )floor: ")),
+    ("not verified", re.compile(r"\bnot verified\b")),
+)
+
+
+def doubts_in(source: str) -> tuple[Doubt, ...]:
+    """Return what the text of a source marks its figure with."""
+    return tuple(doubt for doubt, mark in _MARKS if mark.search(source))
 
 
 @dataclass(frozen=True, slots=True)

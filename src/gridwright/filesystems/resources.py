@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from gridwright.catalog.facts import Doubt, doubts_in
+
 Operation = Literal["write", "read"]
 OPERATIONS: tuple[Operation, ...] = ("write", "read")
 Scope = Literal["node", "grid"]
@@ -38,6 +40,11 @@ class Resource:
     burst_bytes_per_s: float | None = None
     burst_s: float | None = None
     nature: Nature = "stated"
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """What the source marks the capacity with."""
+        return doubts_in(self.source)
 
     @property
     def highest_bytes_per_s(self) -> float:

@@ -68,7 +68,7 @@ class ServerGroup:
         direction = "" if shared else ("-in" if operation == "write" else "-out")
         what = f"network of {format_rate(steady)} ({self.instance.name})"
         what += ", shared with its volumes," if shared else ""
-        source = str(self.instance.source)
+        source = str(network.over_tcp or self.instance.source)
         resource = self._resource(f"network{direction}", what, operation, steady, burst, source, "server")
         return (Use(resource, 2.0 if shared else 1.0),)
 

@@ -42,7 +42,8 @@ def _network(instance: InstanceType, operation: Operation) -> Resource:
         f"network of a node ({instance.name}, {format_rate(steady)}{'' if shared else f' {direction}'})",
         "node",
         steady,
-        str(instance.source),
+        # Where EC2 lists the adapter's rate, what passes over TCP has a source of its own.
+        str(instance.network.over_tcp or instance.source),
         burst_bytes_per_s=instance.network.peak_bytes_per_s
         if instance.network.peak_bytes_per_s > steady
         else None,

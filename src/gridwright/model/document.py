@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -53,8 +54,12 @@ def _rates(rates: Rates) -> dict[str, Any]:
         "bytes_per_s_per_node": rates.bytes_per_s_per_node,
         "bytes_per_s_per_core": rates.bytes_per_s_per_core,
         "low_bytes_per_s_per_core": rates.per_core(rates.low_bytes_per_s),
-        "high_bytes_per_s_per_core": rates.per_core(rates.high_bytes_per_s),
+        "high_bytes_per_s_per_core": _finite(rates.per_core(rates.high_bytes_per_s)),
         "margin": asdict(rates.bound_by.margin),
+        "wider_because": [
+            {"resource": bound.resource, "doubts": list(bound.doubts), "source": bound.source}
+            for bound in rates.doubted
+        ],
         "bound_by": rates.bound_by.resource,
         "next_bound": _next(rates),
         "chain": [asdict(bound) for bound in rates.chain],
@@ -65,6 +70,11 @@ def _rates(rates: Rates) -> dict[str, Any]:
             "bound_by": burst.bound_by.resource,
         },
     }
+
+
+def _finite(value: float) -> float | None:
+    """JSON knows no infinity: where a floor is all that is known, there is no upper end."""
+    return value if math.isfinite(value) else None
 
 
 def _next(rates: Rates) -> dict[str, Any] | None:

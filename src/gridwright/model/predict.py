@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from gridwright.catalog.facts import Doubt
 from gridwright.errors import Finding, GridwrightError, Problem
 from gridwright.filesystems.resources import OPERATIONS, Operation, Resource, Route, Use
+from gridwright.model.doubt import highest, lowest
 from gridwright.model.grid import GridModel, price_findings
 from gridwright.model.margins import Margin, margin_of
 from gridwright.model.missed import missed
@@ -25,6 +27,9 @@ from gridwright.model.solver import Flow, solve
 from gridwright.spec.at_once import peak_factor_of
 from gridwright.spec.findings import unsilenced
 from gridwright.spec.locate import problem_at
+
+_ENDLESS = 1e18
+"""Bytes per second that stand for a capacity without an end: the solver takes finite ones."""
 
 
 def predict(model: GridModel, streams_per_node: int | None = None) -> Prediction:
@@ -182,8 +187,8 @@ def all_together(model: GridModel) -> Together | None:
     for operation in OPERATIONS:
         routes: dict[str, Route] = {name: model.routes[name][operation] for name in demands}
         share[operation], bound_by[operation] = _shared(model, routes, demands)
-        low[operation], _ = _shared(model, routes, demands, Margin.low)
-        high[operation], _ = _shared(model, routes, demands, Margin.high)
+        low[operation], _ = _shared(model, routes, demands, lowest)
+        high[operation], _ = _shared(model, routes, demands, highest)
     return Together(share, bound_by, peak_factor_of(model.spec), low, high)
 
 
@@ -191,16 +196,19 @@ def _shared(
     model: GridModel,
     routes: Mapping[str, Route],
     demands: Mapping[str, float],
-    margin: Callable[[Margin, float], float] = lambda _, rate: rate,
+    band: Callable[[float, Margin, Sequence[Doubt]], float] = lambda rate, _, __: rate,
 ) -> tuple[float, Bound | None]:
     """The smallest share of its demand that a library gets, and what binds it; None when all are served.
 
-    `margin` makes of the capacity of a resource what it may be.
+    `band` makes of the capacity of a resource what it may be.
     """
     found = {use.resource.name: use.resource for route in routes.values() for use in route.uses}
     index = {name: number for number, name in enumerate(found)}
     capacities = [
-        margin(margin_of(resource.nature), _capacity(model, resource, burst=False))
+        min(
+            band(_capacity(model, resource, burst=False), margin_of(resource.nature), resource.doubts),
+            _ENDLESS,
+        )
         for resource in found.values()
     ]
     flows = [

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from gridwright.catalog.facts import Doubt, doubts_in
 from gridwright.errors import Finding
 from gridwright.filesystems.resources import Cost, Nature, Operation
+from gridwright.model.doubt import highest, lowest
 from gridwright.model.margins import Margin, margin_of
 from gridwright.spec.at_once import PeakFactor
 
@@ -29,6 +31,21 @@ class Bound:
     def margin(self) -> Margin:
         """How far predictions that such a limit binds were off."""
         return margin_of(self.nature)
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """What makes its band wider than that margin."""
+        return doubts_in(self.source)
+
+    @property
+    def low_bytes_per_s(self) -> float:
+        """The least that it may be."""
+        return lowest(self.bytes_per_s, self.margin, self.doubts)
+
+    @property
+    def high_bytes_per_s(self) -> float:
+        """The most that it may be; infinite where a floor is all that is known."""
+        return highest(self.bytes_per_s, self.margin, self.doubts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +84,26 @@ class Rates:
     @property
     def low_bytes_per_s(self) -> float:
         """The least that it may be: every limit is as far below its figure as its margin goes."""
-        return min(bound.margin.low(bound.bytes_per_s) for bound in self.chain)
+        return min(bound.low_bytes_per_s for bound in self.chain)
 
     @property
     def high_bytes_per_s(self) -> float:
-        """The most that it may be."""
-        return min(bound.margin.high(bound.bytes_per_s) for bound in self.chain)
+        """The most that it may be; infinite where nothing but floors is known."""
+        return min(bound.high_bytes_per_s for bound in self.chain)
+
+    @property
+    def doubted(self) -> tuple[Bound, ...]:
+        """The limits whose band, and that of the whole, would be narrower were their figures sure."""
+        low, high = self.low_bytes_per_s, self.high_bytes_per_s
+
+        def widens(at: int) -> bool:
+            sure = self.chain[at].margin
+            others = [*self.chain[:at], *self.chain[at + 1 :]]
+            lows = [sure.low(self.chain[at].bytes_per_s), *(each.low_bytes_per_s for each in others)]
+            highs = [sure.high(self.chain[at].bytes_per_s), *(each.high_bytes_per_s for each in others)]
+            return min(lows) > low or min(highs) < high
+
+        return tuple(bound for at, bound in enumerate(self.chain) if bound.doubts and widens(at))
 
     def per_core(self, bytes_per_s: float) -> float:
         """What each core has of a rate of all nodes."""

@@ -275,3 +275,16 @@ def test_no_machine_gets_more_volumes_than_it_takes(found: list[Candidate]) -> N
     for one in found:
         if one.volumes:
             assert one.volumes.count <= (free_attachments(one.instance.name) or one.volumes.count)
+
+
+def test_the_terminal_tells_designs_that_are_met_from_those_within_the_margin() -> None:
+    from gridwright.report.terminal.plan import MARGIN_NOTE, plan_text
+
+    result = plan(spec(), CATALOG)
+    answers = {design.prediction.answer for design in result.designs[:10]}
+    assert answers == {"yes", "within the margin"}, "the example has both"
+    text = plan_text(result)
+    rows = {found[1]: line for line in text.splitlines() if (found := re.match(r"│ (\d+)\*? +│", line))}
+    for rank, design in enumerate(result.designs[:10], start=1):
+        assert ("within margin" in rows[str(rank)]) == (design.prediction.answer == "within the margin")
+    assert MARGIN_NOTE.split(";")[0] in " ".join(text.split())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from gridwright.errors import Finding
 from gridwright.filesystems import kind_of
-from gridwright.model.prediction import Answer, Burst, LibraryPrediction, Prediction, Rates
+from gridwright.model.doubt import doubt_factor
+from gridwright.model.prediction import Answer, Bound, Burst, LibraryPrediction, Prediction, Rates
 from gridwright.plan.design import Design
 from gridwright.report.figures import ABSENT, against, count, duration, listed, megabytes, share
 from gridwright.report.figures import required as required_text
@@ -73,19 +75,44 @@ def margin_texts(prediction: Prediction) -> list[str]:
         if margin.kind == "all":
             known = f"of such nothing was published; of all rates {known}"
         said[each.nature] = f"{KINDS[each.nature]}: {known}"
-    return list(said.values())
+    return [*said.values(), *_wider(prediction)]
+
+
+def _wider(prediction: Prediction) -> list[str]:
+    """Why bands are wider than these margins: what doubtful figures they rest on."""
+    alike: dict[str, dict[str, None]] = {}
+    for library in prediction.libraries:
+        for rates in library.rates.values():
+            for bound in rates.doubted:
+                alike.setdefault(f"{_doubt_text(bound)} ({bound.source})", {})[bound.resource] = None
+    return [f"{listed([*names])}: {text}" for text, names in alike.items()]
+
+
+def _doubt_text(bound: Bound) -> str:
+    factor = f"{doubt_factor():.3g}"
+    texts = {
+        "floor": "wider, as its figure is a floor: at least that, and nobody says how much more",
+        "not verified": f"wider by a factor of {factor} both ways, as its figure is not verified: "
+        "by so much do sources differ where they do",
+    }
+    return "; ".join(texts[doubt] for doubt in bound.doubts)
 
 
 def doubts(prediction: Prediction) -> list[str]:
     """Each rate that may or may not reach what is required, with the least and the most it may be."""
     return [
-        f"{library.library} {operation} may be {megabytes(rates.per_core(rates.low_bytes_per_s))} to "
-        f"{megabytes(rates.per_core(rates.high_bytes_per_s))} MB/s per core, and "
+        f"{library.library} {operation} may be {_band_text(rates)} per core, and "
         f"{required_text(library.requires_bytes_per_s_per_core)} is required"
         for library in prediction.libraries
         for operation, rates in library.rates.items()
         if rate_answer(library, rates) == "within the margin"
     ]
+
+
+def _band_text(rates: Rates) -> str:
+    low, high = rates.per_core(rates.low_bytes_per_s), rates.per_core(rates.high_bytes_per_s)
+    top = f"to {megabytes(high)} MB/s" if math.isfinite(high) else "MB/s or more"
+    return f"{megabytes(low)} {top}"
 
 
 def next_text(rates: Rates) -> str:

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from gridwright.plan.design import Design, DesignExplanation, Fits, Plan
 from gridwright.report.designs.words import (
+    answer_word,
     binding,
     counted,
     dollars,
@@ -21,6 +22,10 @@ from gridwright.report.terminal.spelling import cell, fits, lined_table, say
 
 DESIGNS_SHOWN = 10
 """Designs that are printed where no other number is asked for."""
+MARGIN_NOTE = (
+    "met: within margin means that the figures reach what is required, by less than predictions were off; "
+    "gridwright predict says by how much, of a design that --write has saved"
+)
 TYPES_NAMED = 5
 """Types without a price that are named; --json has all."""
 _FITS: dict[Fits, tuple[str, str]] = {
@@ -94,16 +99,19 @@ def _print_designs(console: Console, designs: Sequence[Design]) -> None:
     console.print()
     say(console, "Designs, cheapest first (* on the Pareto front)", "bold")
     right = ["USD/h", "USD/month", "MB/s per core", "resilience"]
-    table = lined_table(console, ["#", "nodes"], right)
-    whole = lined_table(console, ["#", "nodes"], right)
+    table = lined_table(console, ["#", "nodes", "met"], right)
+    whole = lined_table(console, ["#", "nodes", "met"], right)
     whole.add_column("binds")
     for rank, design in enumerate(designs, start=1):
-        words = (f"{rank}{'*' if design.front else ''}", nodes_text(design), *design_figures(design))
+        met = answer_word(design.prediction.answer)
+        words = (f"{rank}{'*' if design.front else ''}", nodes_text(design), met, *design_figures(design))
         cells = [cell(console, text) for text in words]
         table.add_row(*cells)
         whole.add_row(*cells, cell(console, binding(design)))
     is_whole = fits(console, whole)
     console.print(whole if is_whole else table)
+    if any(design.prediction.answer == "within the margin" for design in designs):
+        say(console, MARGIN_NOTE, "dim")
     for rank, design in enumerate(designs, start=1):
         say(console, f"{rank}. {design.title}")
         if not is_whole:
