@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from gridwright.plan.design import Plan
-from gridwright.report.designs.words import binding, dollars, homes
+from gridwright.report.designs.words import answer_word, binding, dollars, homes
 from gridwright.report.figures import megabytes
 from gridwright.report.terminal.plan import explanation_text, plan_text
 from tests.unit.report import sample_designs
@@ -44,8 +44,10 @@ def test_designs_are_ranked_with_cost_rate_resilience_and_what_binds(
     )
     assert "184,302 candidates in 0.840 s" in out
     rate = megabytes(first.bytes_per_s_per_core)
-    assert f"1* 4 x m5n.8xlarge {cost} {month} {rate} 4 of 4 fsx.throughput (work write)" in out
-    assert f"2 2 x m5n.16xlarge {second.usd_per_hour:.2f}" in out
+    met = answer_word(first.prediction.answer)
+    assert f"1* 4 x m5n.8xlarge {met} {cost} {month} {rate} 4 of 4" in out
+    assert f"1. {first.title} binds: fsx.throughput (work write)" in out
+    assert f"2 2 x m5n.16xlarge {answer_word(second.prediction.answer)} {second.usd_per_hour:.2f}" in out
     for rank, design in enumerate(plan.designs, start=1):
         assert f"{rank}. {design.title}" in out
         assert binding(design) in out
