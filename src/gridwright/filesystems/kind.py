@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.in_lab import StorageNodes
     from gridwright.filesystems.layout import FileLayout
+    from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
     from gridwright.filesystems.mount_entry import MountEntry
     from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.ports import ServerPorts
@@ -78,6 +79,16 @@ class FileSystemKind(ABC, Generic[M]):
     @abstractmethod
     def contribute(self, name: str, filesystem: M, site: Site) -> Contribution:
         """What it brings into a prediction. Problems with the spec are noted at the site."""
+
+    def parts(self, filesystem: M, contribution: Contribution) -> Sequence[PartGroup]:
+        """Its servers and targets that can die one by one; none of a kind of which no part is known."""
+        return ()
+
+    def without(self, filesystem: M, contribution: Contribution, dead: Sequence[DeadPart]) -> Remains:
+        """What is left of it while some of its `parts`, at least one, are dead. By default nothing."""
+        from gridwright.filesystems.loss import Remains
+
+        return Remains(0.0, "unavailable", 1.0, f"nothing is known of a {self.title} without it")
 
     def describe(self, filesystem: M) -> str:
         """What it is, in a few words for a table of designs."""

@@ -107,3 +107,5 @@ class Contribution:
     outlives_server: bool = True
     outlives_node: bool = True
     unknown: str = ""
+    targets: int = 0
+    """Targets that its files are spread over; 0 where nobody says how many."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gridwright.filesystems.resources import OPERATIONS
 from gridwright.model.margins import margin_of
 from gridwright.model.prediction import Bound, LibraryPrediction, Prediction, Rates, Together
+from gridwright.model.useful_cost import useful_cost
 from gridwright.units import HOURS_PER_MONTH
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ def workload_document(
         "mean_concurrency": prediction.mean_concurrency,
         "bound_by": prediction.bound_by,
         "shares": dict(prediction.shares),
+        "cost": asdict(useful_cost(model, prediction)),
         "resources": {name or "none": share for name, share in prediction.resources.items()},
         "utilisation": dict(prediction.utilisation),
         "tests": [asdict(test) for test in prediction.tests],

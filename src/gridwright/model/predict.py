@@ -211,6 +211,9 @@ def _shared(
         )
         for resource in found.values()
     ]
+    for resource, capacity in zip(found.values(), capacities, strict=True):
+        if capacity <= 0:  # What is dead passes nothing, and the solver knows no such limits.
+            return 0.0, Bound(resource.name, resource.what, 0.0, resource.source, resource.nature)
     flows = [
         Flow(
             tuple((index[use.resource.name], use.coefficient) for use in routes[name].uses),

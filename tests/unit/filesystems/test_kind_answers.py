@@ -18,6 +18,7 @@ from gridwright.filesystems.health import Health
 from gridwright.filesystems.in_lab import StorageNodes
 from gridwright.filesystems.kind import FileSystemKind
 from gridwright.filesystems.layout import FileLayout
+from gridwright.filesystems.loss import DeadPart
 from gridwright.filesystems.offers import OnSale
 from gridwright.filesystems.resources import Contribution
 from gridwright.filesystems.site import ComputeNodes, Site
@@ -226,3 +227,20 @@ def test_more_volumes_than_a_machine_takes_are_refused_with_what_it_does() -> No
     with pytest.raises(GridwrightError, match=r"m5n\.8xlarge takes 26 volumes") as refused:
         grid_model(parse_spec(text.replace("COUNT", "27"), base=Path("/")))
     assert "27 are asked for" in str(refused.value)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_kind_says_what_is_left_without_each_of_its_parts(name: str) -> None:
+    kind, filesystem, spec = asked(name)
+    contribution = grid_model(spec, load_catalog()).contributions["one"]
+    groups = kind.parts(filesystem, contribution)
+    assert len({group.role for group in groups}) == len(groups)
+    for group in groups:
+        assert len(group.names) == group.count > 0
+        one = kind.without(filesystem, contribution, [DeadPart(group.role, 1)])
+        every = [DeadPart(group.role, number) for number in range(1, group.count + 1)]
+        whole = kind.without(filesystem, contribution, every)
+        assert 0 <= whole.rate_part <= one.rate_part <= 1
+        assert 0 <= one.files_part <= whole.files_part <= 1
+        assert (one.fate == "kept") == (one.files_part == 0)
+        assert one.words

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 EVERY_NODE = frozenset({"mixed-20"})
 """Matrices whose streams run on every node: 003.wl.concurrent counts 20 streams on each."""
 PAPER = "paper"
+_BY = 10.0
+"""Percent that --sensitivity changes an input by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,22 @@ class PredictFlags:
             min=1, max=4096, metavar="N", help="With --sweep: try no more streams.  [default: 4096]"
         ),
     ] = None
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SERVER|TARGET|NODE",
+            help="What is left while this is dead, such as oss1; may be repeated. `each`: one of each alone.",
+        ),
+    ] = None
+    sensitivity: Annotated[
+        bool, typer.Option("--sensitivity", help="Which input moves the answer most, and what binds next.")
+    ] = False
+    by: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1, max=90, metavar="PERCENT", help="With --sensitivity: the change.  [default: 10]"
+        ),
+    ] = None
     calibrate: Annotated[
         str | None, typer.Option(metavar="RUN", help="Take the rates that this run of iotest measured.")
     ] = None
@@ -96,6 +114,8 @@ def run_predict(flags: PredictFlags) -> ExitStatus:
       gridwright predict grid.yaml --calibrate last
       gridwright predict grid.yaml --workload mixed-30 --scale small --html jobs.html
       gridwright predict grid.yaml --workload quick --sweep
+      gridwright predict grid.yaml --without oss1 --json
+      gridwright predict grid.yaml --sensitivity --by 20
       gridwright predict --papers
     """  # noqa: D301 - \b keeps typer from filling the lines
     _check(flags)
@@ -103,6 +123,14 @@ def run_predict(flags: PredictFlags) -> ExitStatus:
     if flags.papers:
         return _papers(flags, output)
     model = _model(flags)
+    if flags.without is not None:
+        from gridwright.cli.plan.predict_what_if import predict_without
+
+        return predict_without(model, flags.without, flags.streams, output)
+    if flags.sensitivity:
+        from gridwright.cli.plan.predict_what_if import predict_sensitivity
+
+        return predict_sensitivity(model, _BY if flags.by is None else flags.by, flags.streams, output)
     if flags.workload is not None:
         return _workload(model, flags, output)
     from gridwright.model.document import prediction_document
@@ -143,6 +171,7 @@ def _check(flags: PredictFlags) -> None:
     if flags.scale is not None and flags.workload is None:
         reader.problem("the scale is one of the workload's data", "--scale", "add --workload mixed-30")
     _check_sweep(flags, reader)
+    _check_what_if(flags, reader)
     if flags.json and flags.markdown:
         reader.problem("one document at a time", "--markdown", "leave out --json")
     check_output(reader, "--html", flags.html)
@@ -159,6 +188,19 @@ def _check_sweep(flags: PredictFlags, reader: Reader) -> None:
     if flags.streams is not None:
         what = "a sweep chooses the streams itself"
         reader.problem(what, "--streams", "leave it out; --up-to N has it try no more streams")
+
+
+def _check_what_if(flags: PredictFlags, reader: Reader) -> None:
+    """Each of the two questions has an answer of its own, without pages and limits."""
+    asked = [name for name in ("without", "sensitivity") if getattr(flags, name)]
+    if len(asked) > 1:
+        reader.problem("one question at a time", "--sensitivity", "leave out --without")
+    if flags.by is not None and not flags.sensitivity:
+        reader.problem("it is the change of --sensitivity", "--by", "add --sensitivity")
+    for name in asked[:1]:
+        for other in ("papers", "workload", "html", "explain"):
+            if getattr(flags, other):
+                reader.problem(f"--{name} has no part in this", f"--{other}", f"leave out --{other}")
 
 
 def _model(flags: PredictFlags) -> GridModel:
@@ -226,9 +268,10 @@ def _workload(model: GridModel, flags: PredictFlags, output: Output) -> ExitStat
         write_output(flags.html, workload_prediction_page(model.name, matrix.name, prediction, heading))
 
     def text() -> str:
+        from gridwright.model.useful_cost import useful_cost
         from gridwright.report.terminal.workload_prediction import workload_prediction_text
 
-        return workload_prediction_text(model.name, matrix.name, prediction)
+        return workload_prediction_text(model.name, matrix.name, prediction, useful_cost(model, prediction))
 
     output.show(LazyResult(document=lambda: workload_document(model, matrix, prediction), text=text))
     if flags.html is not None:

@@ -11,6 +11,7 @@ from gridwright.filesystems.lustre_client.client import LustreClientKind, stripe
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
+    from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
     from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.site import Site
@@ -84,6 +85,20 @@ class FsxLustreKind(LustreClientKind[FsxLustreFileSystem]):
         from gridwright.filesystems.fsx_lustre.rates import contribute
 
         return contribute(name, filesystem, site)
+
+    def parts(self, filesystem: FsxLustreFileSystem, contribution: Contribution) -> Sequence[PartGroup]:
+        """Its servers and targets, as far as they are known."""
+        from gridwright.filesystems.fsx_lustre.loss import parts
+
+        return parts(contribution)
+
+    def without(
+        self, filesystem: FsxLustreFileSystem, contribution: Contribution, dead: Sequence[DeadPart]
+    ) -> Remains:
+        """What is left of it until they are back."""
+        from gridwright.filesystems.fsx_lustre.loss import without
+
+        return without(filesystem, contribution, dead)
 
     def describe(self, filesystem: FsxLustreFileSystem) -> str:
         """Deployment type, capacity, and the throughput that is bought."""

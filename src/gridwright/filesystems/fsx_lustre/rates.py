@@ -72,6 +72,7 @@ def contribute(name: str, filesystem: FsxLustreFileSystem, site: Site) -> Contri
         (Cost(label, usd), *_metadata_cost(filesystem, site)),
         capacity_bytes=int(filesystem.capacity),
         outlives_server=deployment.durable,
+        targets=int(filesystem.capacity // TARGET_BYTES),
     )
 
 

@@ -13,6 +13,7 @@ from gridwright.filesystems.ports import LNET, ServerPorts
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
+    from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
     from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.site import Site
@@ -71,6 +72,20 @@ class LustreKind(LustreClientKind[LustreFileSystem]):
         from gridwright.filesystems.lustre.rates import contribute
 
         return contribute(name, filesystem, site)
+
+    def parts(self, filesystem: LustreFileSystem, contribution: Contribution) -> Sequence[PartGroup]:
+        """Its servers and targets, as far as they are known."""
+        from gridwright.filesystems.lustre.loss import parts
+
+        return parts(filesystem, contribution)
+
+    def without(
+        self, filesystem: LustreFileSystem, contribution: Contribution, dead: Sequence[DeadPart]
+    ) -> Remains:
+        """What is left of it until they are back."""
+        from gridwright.filesystems.lustre.loss import without
+
+        return without(filesystem, contribution, dead)
 
     def offers(self, on_sale: OnSale) -> Sequence[Offer]:
         """Servers of the instance types that are on sale."""

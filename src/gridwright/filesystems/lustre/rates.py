@@ -24,6 +24,7 @@ def contribute(name: str, filesystem: LustreFileSystem, site: Site) -> Contribut
         tuple(costs),
         capacity_bytes=group.capacity_bytes,
         outlives_server=group.disks.are_volumes,
+        targets=group.targets,
     )
 
 

@@ -16,6 +16,7 @@ from gridwright.services.ports import Ports
 if TYPE_CHECKING:
     from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
+    from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.site import Site
 
@@ -32,6 +33,21 @@ class NfsKind(FileSystemKind[NfsFileSystem]):
         from gridwright.filesystems.nfs.rates import contribute
 
         return contribute(name, filesystem, site)
+
+    def parts(self, filesystem: NfsFileSystem, contribution: Contribution) -> Sequence[PartGroup]:
+        """The one server."""
+        from gridwright.filesystems.loss import PartGroup
+
+        return (PartGroup("server", "server", 1),)
+
+    def without(
+        self, filesystem: NfsFileSystem, contribution: Contribution, dead: Sequence[DeadPart]
+    ) -> Remains:
+        """Nothing: mounts are hard, so whoever touches a file waits."""
+        from gridwright.filesystems.loss import Remains
+
+        words = f"{filesystem.server} is its only server: whoever touches a file waits until it is back"
+        return Remains(0.0, "unavailable", 1.0, words)
 
     def mount_entry(self, filesystem: NfsFileSystem, source: str | None = None) -> MountEntry:
         """The directory of the server, with options for large sequential files."""

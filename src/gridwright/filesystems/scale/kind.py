@@ -12,6 +12,7 @@ from gridwright.services.playbook_role import PlaybookRole
 
 if TYPE_CHECKING:
     from gridwright.filesystems.health import Health, Run
+    from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.site import Site
     from gridwright.filesystems.tuning_kind import TuningKind
@@ -29,6 +30,20 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
         from gridwright.filesystems.scale.rates import contribute
 
         return contribute(name, filesystem, site)
+
+    def parts(self, filesystem: ScaleFileSystem, contribution: Contribution) -> Sequence[PartGroup]:
+        """Its servers and targets, as far as they are known."""
+        from gridwright.filesystems.scale.loss import parts
+
+        return parts(filesystem, contribution)
+
+    def without(
+        self, filesystem: ScaleFileSystem, contribution: Contribution, dead: Sequence[DeadPart]
+    ) -> Remains:
+        """What is left of it until they are back."""
+        from gridwright.filesystems.scale.loss import without
+
+        return without(contribution, dead)
 
     def playbook_variables(self, filesystems: Sequence[ScaleFileSystem]) -> Mapping[str, object]:
         """Where nodes see it."""

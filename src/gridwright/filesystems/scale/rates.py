@@ -22,4 +22,5 @@ def contribute(name: str, filesystem: ScaleFileSystem, site: Site) -> Contributi
         costs,
         capacity_bytes=group.capacity_bytes,
         outlives_server=group.disks.are_volumes,
+        targets=group.targets,
     )

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gridwright.model.margins import margin_of
+from gridwright.model.useful_cost import UsefulCost
 from gridwright.model.workload_figures import WorkloadPrediction
 from gridwright.report.figures import ABSENT, count, duration, plain
 from gridwright.report.papers.words import percent
@@ -23,10 +24,12 @@ _LEAST_SHARE = 0.005
 
 @printed
 def workload_prediction_text(
-    console: Console, grid: str, matrix: str, prediction: WorkloadPrediction
+    console: Console, grid: str, matrix: str, prediction: WorkloadPrediction, cost: UsefulCost | None = None
 ) -> None:
     """Print the tests, the workload in all, what binds, the throughput over time, and what was assumed."""
     say(console, f"{grid}: {matrix} predicted, {count(len(prediction.launches))} launches")
+    if cost is not None and cost.usd_per_hour is not None:
+        say(console, _cost_text(cost), "bold")
     console.print(_tests(prediction))
     _print_in_all(console, prediction)
     say(console, _margin_text())
@@ -36,6 +39,17 @@ def workload_prediction_text(
     for line in prediction.assumptions:
         say(console, line, indent=2)
     say_findings(console, prediction.findings)
+
+
+def _cost_text(cost: UsefulCost) -> str:
+    """The headline of what work costs."""
+    useful, run = cost.usd_per_useful_core_hour, cost.usd_per_cpu_hour
+    text = f"{cost.usd_per_hour:,.2f} USD/h"
+    if useful is not None:
+        text += (
+            f"; {useful:.4f} USD per useful core-hour ({cost.usd_per_core_hour:.4f} per core-hour / CPU/real)"
+        )
+    return text if run is None else f"{text}; {run:.4f} USD per hour of CPU time of this run"
 
 
 def _margin_text() -> str:

@@ -1,0 +1,94 @@
+"""What of a grid can die: its nodes, and the servers and targets of its file systems, by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from gridwright.errors import GridwrightError, Problem, nearest
+from gridwright.filesystems import kind_of
+from gridwright.filesystems.loss import DeadPart, Sort
+from gridwright.model.grid import GridModel
+
+EACH = "each"
+"""What `--without` says for one of each instead of a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartOfGrid:
+    """One node, server or target: `name` as people call it, and `filesystem`, None for a node.
+
+    `role` is that of a server or target, or the group of a node.
+    """
+
+    name: str
+    sort: Sort
+    filesystem: str | None
+    role: str
+    number: int
+
+    @property
+    def dead(self) -> DeadPart:
+        """It, as its file system knows it."""
+        return DeadPart(self.role, self.number)
+
+
+def parts_of(model: GridModel) -> Mapping[str, PartOfGrid]:
+    """Every part by its name: oss1, or shared.oss1 where two file systems have one; both names are known.
+
+    Only file systems of libraries count: nobody misses another one.
+    """
+    found: dict[str, list[PartOfGrid]] = {}
+    for part in _all_parts(model):
+        found.setdefault(_short(part), []).append(part)
+        if part.filesystem is not None:
+            found.setdefault(part.name, []).append(part)
+    return {name: parts[0] for name, parts in found.items() if len(parts) == 1}
+
+
+def one_of_each(model: GridModel) -> list[PartOfGrid]:
+    """The first server, target and node of each role and group."""
+    return [part for part in _all_parts(model) if part.number == 1]
+
+
+def find_parts(model: GridModel, names: Sequence[str]) -> list[PartOfGrid]:
+    """The parts of these names, each once.
+
+    Raises GridwrightError with every name that the grid does not have.
+    """
+    known = parts_of(model)
+    problems = [_unknown(name, known) for name in dict.fromkeys(names) if name not in known]
+    if problems:
+        raise GridwrightError(*problems)
+    return list(dict.fromkeys(known[name] for name in names))
+
+
+def _unknown(name: str, known: Mapping[str, PartOfGrid]) -> Problem:
+    close = nearest(name, known)
+    roles: dict[tuple[str | None, str], list[str]] = {}
+    for short, part in known.items():
+        if short == _short(part) or _short(part) not in known:
+            roles.setdefault((part.filesystem, part.role), []).append(short)
+    has = ", ".join(each[0] if len(each) == 1 else f"{each[0]} to {each[-1]}" for each in roles.values())
+    return Problem(
+        f"the grid has no server, target or node {name!r} of which anything is known",
+        "--without",
+        remedy=f"{f'the nearest is {close}; ' if close else ''}it has {has}; or say {EACH}",
+    )
+
+
+def _short(part: PartOfGrid) -> str:
+    return part.name.removeprefix(f"{part.filesystem}.") if part.filesystem else part.name
+
+
+def _all_parts(model: GridModel) -> Iterator[PartOfGrid]:
+    used = {library.filesystem for library in model.libraries.values()}
+    for name, filesystem in model.spec.filesystems.items():
+        if name not in used:
+            continue
+        for group in kind_of(filesystem).parts(filesystem, model.contributions[name]):
+            for number, short in enumerate(group.names, 1):
+                yield PartOfGrid(f"{name}.{short}", group.sort, name, group.role, number)
+    for name, nodes in model.spec.nodes.items():
+        for number, host in enumerate(nodes.node_names(name), 1):
+            yield PartOfGrid(host, "node", None, name, number)

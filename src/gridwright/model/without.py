@@ -1,0 +1,236 @@
+"""What is left of a grid while some of its nodes, servers or targets are dead, and whether that is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gridwright.filesystems import kind_of
+from gridwright.filesystems.loss import Fate, Remains
+from gridwright.filesystems.resources import OPERATIONS, Contribution, Operation, Resource, Route
+from gridwright.model.grid import GridModel
+from gridwright.model.grid_parts import PartOfGrid, one_of_each
+from gridwright.model.predict import predict
+from gridwright.model.prediction import LibraryPrediction, Prediction
+from gridwright.spec.requirements import Availability
+
+
+@dataclass(frozen=True, slots=True)
+class RateLeft:
+    """A library's rate in one direction, in bytes/s: in all, and of each core that is left.
+
+    `part` is what is left of the whole grid's rate per core, None where that was nothing already.
+    `bound_by` is empty where nothing is left.
+    """
+
+    bytes_per_s: float
+    bytes_per_s_per_core: float
+    part: float | None
+    bound_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryLeft:
+    """A library without the dead parts.
+
+    `files` is what becomes of those that a dead part holds, `files_part` how many of all its files they are
+    (0 to 1). `met` is whether the rates that are left reach what is required, `holds` whether its files
+    do, too, as far as the requirements ask; None where nothing is required.
+    """
+
+    library: str
+    filesystem: str
+    files: Fate
+    files_part: float
+    requires_bytes_per_s_per_core: float | None
+    rates: Mapping[Operation, RateLeft]
+    met: bool | None
+    holds: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class GridLeft:
+    """A grid without some of its parts: `why` says in sentences what that means.
+
+    `holds` is whether all requirements still hold, those of rates, files, cores and room; None where
+    there are none.
+    """
+
+    without: tuple[str, ...]
+    sort: str
+    nodes: int
+    cores: int
+    libraries: tuple[LibraryLeft, ...]
+    holds: bool | None
+    why: tuple[str, ...]
+
+
+def each_dead(model: GridModel, streams_per_node: int | None = None) -> list[GridLeft]:
+    """One server and one target of each role, and one node of each group, each dead alone."""
+    return [grid_without(model, [part], streams_per_node) for part in one_of_each(model)]
+
+
+def grid_without(
+    model: GridModel, dead: Sequence[PartOfGrid], streams_per_node: int | None = None
+) -> GridLeft:
+    """Predict the grid while these parts are dead, until something is mended.
+
+    Rates are those of what can still be reached, shared by the nodes that are left. Raises GridwrightError
+    for libraries of which nothing is known.
+    """
+    whole = predict(model, streams_per_node)
+    remains = _remains(model, dead)
+    nodes = model.nodes - sum(part.sort == "node" for part in dead)
+    names = tuple(part.name for part in dead)
+    sort = "" if len({part.sort for part in dead}) > 1 else dead[0].sort
+    left = predict(_reduced(model, remains, nodes), streams_per_node) if nodes else None
+    fates = {name: _fate(model, name, remains, model.nodes - nodes) for name in model.spec.filesystems}
+    libraries = tuple(
+        _library(model, each, left, *fates[each.filesystem][:2], nodes_died=nodes < model.nodes)
+        for each in whole.libraries
+    )
+    return GridLeft(
+        names,
+        sort,
+        nodes,
+        nodes * model.cores_per_node,
+        libraries,
+        _holds(whole, left, libraries),
+        tuple(_why(fates, left, nothing_left=any(each.rate_part == 0 for each in remains.values()))),
+    )
+
+
+def _remains(model: GridModel, dead: Sequence[PartOfGrid]) -> dict[str, Remains]:
+    """What the file systems with dead parts say is left of them."""
+    found: dict[str, list[PartOfGrid]] = {}
+    for part in dead:
+        if part.filesystem is not None:
+            found.setdefault(part.filesystem, []).append(part)
+    return {
+        name: kind_of(model.spec.filesystems[name]).without(
+            model.spec.filesystems[name], model.contributions[name], [each.dead for each in parts]
+        )
+        for name, parts in found.items()
+    }
+
+
+def _reduced(model: GridModel, remains: Mapping[str, Remains], nodes: int) -> GridModel:
+    """The grid with fewer nodes, and with file systems that deliver and hold a part of what they did.
+
+    What its nodes bring stays as it is for each of them; the bill stays, as what is dead is replaced.
+    """
+    contributions = {
+        name: _smaller(each, remains[name].rate_part if name in remains else 1.0, nodes / model.nodes)
+        for name, each in model.contributions.items()
+    }
+    routes = {
+        name: contributions[library.filesystem].routes
+        for name, library in model.libraries.items()
+        if name in model.routes
+    }
+    return replace(model, nodes=nodes, contributions=contributions, routes=routes)
+
+
+def _smaller(contribution: Contribution, part: float, nodes_part: float) -> Contribution:
+    routes = {operation: _narrowed(route, part) for operation, route in contribution.routes.items()}
+    capacity = contribution.capacity_bytes
+    if capacity is not None:
+        capacity = int(capacity * part * (1.0 if contribution.outlives_node else nodes_part))
+    return replace(contribution, routes=routes, capacity_bytes=capacity)
+
+
+def _narrowed(route: Route, part: float) -> Route:
+    def narrowed(resource: Resource) -> Resource:
+        burst = resource.burst_bytes_per_s
+        return replace(
+            resource,
+            bytes_per_s=resource.bytes_per_s * part,
+            burst_bytes_per_s=None if burst is None else burst * part,
+        )
+
+    if part == 1:
+        return route
+    uses = (
+        replace(use, resource=narrowed(use.resource)) if use.resource.scope == "grid" else use
+        for use in route.uses
+    )
+    return replace(route, uses=tuple(uses))
+
+
+def _fate(
+    model: GridModel, name: str, remains: Mapping[str, Remains], nodes_dead: int
+) -> tuple[Fate, float, str]:
+    """What becomes of the files of a file system, how many of them, and why."""
+    if name in remains:
+        found = remains[name]
+        return found.fate, found.files_part, found.words
+    if nodes_dead and model.spec.filesystems[name].is_node_local:
+        part = nodes_dead / model.nodes
+        if model.contributions[name].outlives_node:
+            return "unavailable", part, "the files on its volumes wait until a node has them again"
+        return "lost", part, "the files on its own disks are lost with the node"
+    return "kept", 0.0, ""
+
+
+def _library(
+    model: GridModel,
+    whole: LibraryPrediction,
+    left: Prediction | None,
+    fate: Fate,
+    files_part: float,
+    *,
+    nodes_died: bool,
+) -> LibraryLeft:
+    now = None if left is None else next(each for each in left.libraries if each.library == whole.library)
+    rates = {operation: _rate_left(whole, now, operation) for operation in OPERATIONS}
+    met = whole.met if whole.met is None else now is not None and now.met is True
+    may = model.spec.requirements.availability if model.spec.requirements else Availability()
+    allowed = fate == "kept" or (fate == "lost" and _may_be_lost(whole.library, may, nodes_died=nodes_died))
+    return LibraryLeft(
+        whole.library,
+        whole.filesystem,
+        fate,
+        files_part,
+        whole.requires_bytes_per_s_per_core,
+        rates,
+        met,
+        None if met is None else met and allowed,
+    )
+
+
+def _may_be_lost(library: str, may: Availability, *, nodes_died: bool) -> bool:
+    """Whether the requirements let a library lose files for good, by the rule that `missed` goes by."""
+    if library == "data":
+        return may.lose_data_with_server
+    return may.lose_work_with_node or not nodes_died
+
+
+def _rate_left(whole: LibraryPrediction, now: LibraryPrediction | None, operation: Operation) -> RateLeft:
+    before = whole.rates[operation].bytes_per_s_per_core
+    if now is None:
+        return RateLeft(0.0, 0.0, 0.0 if before else None, "")
+    rates = now.rates[operation]
+    part = rates.bytes_per_s_per_core / before if before else None
+    bound = rates.bound_by.resource if rates.bytes_per_s else ""
+    return RateLeft(rates.bytes_per_s, rates.bytes_per_s_per_core, part, bound)
+
+
+def _holds(whole: Prediction, left: Prediction | None, libraries: Sequence[LibraryLeft]) -> bool | None:
+    answers = [each.holds for each in libraries if each.holds is not None]
+    if left is None or left.met is False:
+        return None if whole.met is None and not answers else False
+    return all(answers) if answers or left.met is not None else None
+
+
+def _why(
+    fates: Mapping[str, tuple[Fate, float, str]], left: Prediction | None, *, nothing_left: bool
+) -> list[str]:
+    """What happens to each file system, and what the grid then misses beside the rate of a library alone.
+
+    Where nothing is left of a file system, its room and its share with others need no words.
+    """
+    reasons = [f"{name}: {words}" for name, (_, _, words) in fates.items() if words]
+    if left is None:
+        return [*reasons, "no node is left to run jobs"]
+    told = {"cores-short"} if nothing_left else {"cores-short", "capacity-short", "short-together"}
+    return reasons + [each.text for each in left.findings if each.name in told]
