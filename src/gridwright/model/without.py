@@ -119,24 +119,29 @@ def _reduced(model: GridModel, remains: Mapping[str, Remains], nodes: int) -> Gr
 
     What its nodes bring stays as it is for each of them; the bill stays, as what is dead is replaced.
     """
+    parts = {name: each.rate_part for name, each in remains.items()}
     contributions = {
-        name: _smaller(each, remains[name].rate_part if name in remains else 1.0, nodes / model.nodes)
+        name: _smaller(each, parts.get(name, 1.0), nodes / model.nodes)
         for name, each in model.contributions.items()
     }
+    # Those of the model, not of its file systems: a run may have measured some of them.
     routes = {
-        name: contributions[library.filesystem].routes
-        for name, library in model.libraries.items()
-        if name in model.routes
+        name: {
+            operation: _narrowed(route, parts.get(model.libraries[name].filesystem, 1.0))
+            for operation, route in each.items()
+        }
+        for name, each in model.routes.items()
     }
     return replace(model, nodes=nodes, contributions=contributions, routes=routes)
 
 
 def _smaller(contribution: Contribution, part: float, nodes_part: float) -> Contribution:
-    routes = {operation: _narrowed(route, part) for operation, route in contribution.routes.items()}
+    """It with the room that is left."""
     capacity = contribution.capacity_bytes
-    if capacity is not None:
-        capacity = int(capacity * part * (1.0 if contribution.outlives_node else nodes_part))
-    return replace(contribution, routes=routes, capacity_bytes=capacity)
+    if capacity is None:
+        return contribution
+    own = 1.0 if contribution.outlives_node else nodes_part
+    return replace(contribution, capacity_bytes=int(capacity * part * own))
 
 
 def _narrowed(route: Route, part: float) -> Route:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from gridwright.catalog import load_catalog
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.loss import files_touched
+from gridwright.filesystems.resources import Operation, Resource, Route, Use
 from gridwright.model.grid import GridModel, grid_model
 from gridwright.model.grid_parts import find_parts, parts_of
 from gridwright.model.without import GridLeft, LibraryLeft, each_dead, grid_without
@@ -97,6 +99,15 @@ def test_without_metadata_nothing_is_left_and_without_mgs_nothing_changes() -> N
         False,
     )
     assert without(model, "mgs1").holds is True
+
+
+def test_rates_that_a_run_measured_stay_those_of_nodes_that_are_left() -> None:
+    model = grid(LUSTRE)
+    measured = Resource("measured", "what a run measured", "node", 2.4e9, "a run")
+    work: dict[Operation, Route] = {"write": Route((Use(measured),)), "read": Route((Use(measured),))}
+    left = without(replace(model, routes={**model.routes, "work": work}), "compute1", "oss1")
+    assert library(left, "work").rates["write"].bytes_per_s == pytest.approx(4 * 2.4e9)
+    assert library(left, "work").rates["write"].bound_by == "measured"
 
 
 def test_a_dead_node_leaves_more_of_what_is_shared_and_takes_its_own_files() -> None:
