@@ -6,6 +6,7 @@ BUILT_IN = {
     "fsx-lustre": "gridwright.filesystems.fsx_lustre.kind:KIND",
     "scale": "gridwright.filesystems.scale.kind:KIND",
     "nfs": "gridwright.filesystems.nfs.kind:KIND",
+    "managed": "gridwright.filesystems.managed.kind:KIND",
     "moosefs": "gridwright.filesystems.moosefs.kind:KIND",
 }
 """Each is imported when it is first asked for."""

@@ -93,12 +93,38 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
+class PublishedMix:
+    """What was published of reads and writes at once, in bytes/s."""
+
+    read_bytes_per_s: float
+    write_bytes_per_s: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceTerms:
+    """What is asked of a managed file system beside its rates.
+
+    `reads` is the part of all bytes that is read where reads and writes at once are predicted; `published` is
+    what was published of such a mix. `metadata_latency_s` is what one metadata operation takes,
+    `metadata_per_s` how many it takes from all nodes; None where nobody says so.
+    """
+
+    what: str
+    reads: float
+    published: PublishedMix | None = None
+    metadata_latency_s: float | None = None
+    metadata_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Contribution:
     """What a file system brings into a prediction.
 
     `routes` is empty where nothing is known about its rates; `unknown` then says what is missing.
     `capacity_bytes` is None where the size is not known. `outlives_server`: its data are still there
-    after one of its servers was lost; `outlives_node`: after a compute node was.
+    after one of its servers was lost; `outlives_node`: after a compute node was. `service` is there for a
+    managed file system alone.
     """
 
     routes: Mapping[Operation, Route]
@@ -109,3 +135,4 @@ class Contribution:
     unknown: str = ""
     targets: int = 0
     """Targets that its files are spread over; 0 where nobody says how many."""
+    service: ServiceTerms | None = None

@@ -28,6 +28,7 @@ def prediction_document(prediction: Prediction) -> dict[str, Any]:
         "streams_per_node": prediction.streams_per_node,
         "libraries": [_library(each) for each in prediction.libraries],
         "together": _together(prediction.together) if prediction.together else None,
+        "services": [asdict(service) for service in prediction.services],
         "cost_usd_per_hour": hourly,
         "cost_usd_per_month": None if hourly is None else hourly * HOURS_PER_MONTH,
         "costs": [{"what": cost.what, "usd_per_hour": cost.usd_per_hour} for cost in prediction.costs],

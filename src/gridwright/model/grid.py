@@ -149,12 +149,14 @@ def price_findings(model: GridModel) -> list[Finding]:
     if not lines:
         return []
     region = f" in {model.spec.region}" if model.spec.region else ""
+    services = any(each.service for each in model.contributions.values())
+    stated = "; or write price: or storage_price: of a managed file system" if services else ""
     return [
         Finding(
             "warning",
             "no-price",
             f"no price is known{region} for {'; '.join(lines)}: the cost of the grid is not known",
             "Add the price to catalog.yaml beside the grid spec, or choose a region that "
-            "gridwright catalog show names",
+            f"gridwright catalog show names{stated}",
         )
     ]

@@ -23,6 +23,7 @@ from gridwright.model.prediction import (
     reaches,
     worst,
 )
+from gridwright.model.services import services
 from gridwright.model.solver import Flow, solve
 from gridwright.spec.at_once import peak_factor_of
 from gridwright.spec.findings import unsilenced
@@ -57,6 +58,7 @@ def predict(model: GridModel, streams_per_node: int | None = None) -> Prediction
         findings,
         met,
         None if met is None else _answer(libraries, short, together),
+        tuple(services(model, streams)),
     )
 
 

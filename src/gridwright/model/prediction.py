@@ -176,6 +176,65 @@ class Together:
 
 
 @dataclass(frozen=True, slots=True)
+class MixedRates:
+    """Reads and writes at once, in bytes/s: the part `reads` of what is moved is read. `bound_by` binds."""
+
+    reads: float
+    bytes_per_s: float
+    read_bytes_per_s: float
+    write_bytes_per_s: float
+    bound_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRates:
+    """Rates in bytes/s: read where nothing is written, written where nothing is read, and both at once."""
+
+    read_bytes_per_s: float
+    write_bytes_per_s: float
+    mixed: MixedRates
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedDeviation:
+    """What was published of a mix in bytes/s, and how far the model is above it, as a part of it."""
+
+    read_bytes_per_s: float
+    write_bytes_per_s: float
+    above: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataRates:
+    """Metadata operations: seconds of one, those of one stream per second, and those of all nodes.
+
+    `latency_s` and `per_s_per_stream` are None where nobody says how long one takes.
+    """
+
+    latency_s: float | None
+    per_s_per_stream: float | None
+    per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePrediction:
+    """A managed file system: what it could deliver to any nodes, what these get, and one of them alone.
+
+    `usd_per_hour` is None where no price is known.
+    """
+
+    filesystem: str
+    what: str
+    service: ServiceRates
+    all_nodes: ServiceRates
+    one_client: ServiceRates
+    published: PublishedDeviation | None
+    metadata: MetadataRates | None
+    usd_per_hour: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
     """What a grid is predicted to deliver. `met` and `answer` are None where nothing is required of it.
 
@@ -193,6 +252,7 @@ class Prediction:
     findings: tuple[Finding, ...]
     met: bool | None
     answer: Answer | None = None
+    services: tuple[ServicePrediction, ...] = ()
 
 
 def answer_of(low: float, high: float, required: float) -> Answer:

@@ -5,4 +5,6 @@ BUILT_IN = {
     "lab": "gridwright.providers.lab.provider:LAB",
     "aws": "gridwright.providers.aws.provider:AWS",
     "oci": "gridwright.providers.oci.provider:OCI",
+    "azure": "gridwright.providers.azure.provider:AZURE",
+    "google": "gridwright.providers.google.provider:GOOGLE",
 }

@@ -70,7 +70,7 @@ class NodeGroup(SpecModel):
     instance: Annotated[str | None, Update(Change.ROLLING, "nodes are replaced one at a time")] = Field(
         default=None,
         description="The instance type (aws) or shape (oci) of each node, such as m5n.8xlarge. "
-        "Not with provider local or lab.",
+        "Not with providers whose machines stand in no catalogue: local, lab, azure, google.",
     )
     cores: Annotated[int | None, Update(Change.ROLLING, "nodes are drained and set up one at a time")] = (
         Field(

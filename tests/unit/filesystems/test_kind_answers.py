@@ -38,6 +38,7 @@ LEAST: dict[str, dict[str, Any]] = {
     "scale": {"nsd": SERVERS},
     "nfs": {"server": "nfs1", "export": "/srv/grid"},
     "moosefs": {},
+    "managed": {"limits": {"read": "4 GB/s", "write": "2 GB/s"}},
 }
 """Fields of each kind beside type and path: those that it cannot do without, and servers where it has any."""
 KINDS = dict(all_kinds())

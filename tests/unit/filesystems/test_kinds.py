@@ -19,9 +19,9 @@ from tests.support.source_names import IMPORTS, MODULES, NAMES, STRINGS, strings
 
 KINDS = dict(all_kinds())
 
-COMMON_WORDS = frozenset({"local", "scale"})
-"""Types that are words of other things, too: of providers and schedulers, of the workload's size, of records.
-Of these it is held that nothing compares them with a type, and that nothing writes them as one."""
+COMMON_WORDS = frozenset({"local", "scale", "managed"})
+"""Types that are words of other things, too: of providers and schedulers, of the workload's size, of records
+and plans. Of these it is held that nothing compares them with a type, and that nothing writes them as one."""
 
 NAMES_OF_OTHERS = {
     "lustre": {

@@ -117,7 +117,7 @@ def test_what_compares_a_provider_is_seen(code: str) -> None:
 
 def test_there_are_providers_to_hold_this_for() -> None:
     assert list(KINDS)[: len(BUILT_IN)] == list(BUILT_IN)
-    assert set(BUILT_IN) == {"local", "lab", "aws", "oci"}
+    assert set(BUILT_IN) == {"local", "lab", "aws", "oci", "azure", "google"}
     assert set(BUILT_IN) >= COMMON_WORDS
     assert len(MODULES) > 300
     assert sum(map(len, COMPARED.values())) > 100

@@ -60,7 +60,7 @@ def test_the_schema_closes_mappings_of_names() -> None:
     assert "shared-disks" in properties["silence"]["propertyNames"]["enum"]
 
 
-_SHARED = {"local": {"shared-disks"}, "oci": {"shared-disks"}}
+_SHARED = {name: {"shared-disks"} for name in ("local", "oci", "azure", "google")}
 
 
 @pytest.mark.parametrize("provider", PROVIDERS.names())
@@ -75,7 +75,7 @@ def test_the_silence_of_the_template_works_when_uncommented() -> None:
     assert warn(parse_spec(text, base=Path("/srv"))) == []
 
 
-@pytest.mark.parametrize("provider", ["labs", "azure"])
+@pytest.mark.parametrize("provider", ["labs", "ibm"])
 def test_no_template_for_other_providers(provider: str) -> None:
     with pytest.raises(GridwrightError, match=provider):
         init_text(provider)

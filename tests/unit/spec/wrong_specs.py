@@ -175,7 +175,7 @@ WRONG: dict[str, str | bytes] = {
     "wide_characters": '"名前": demo\n' + DISK + "libraries: {work: {path: 名前, x: 1}}\n",
     "many_problems_at_once": (
         "name: My Grid\n"
-        "provider: azure\n"
+        "provider: ibm\n"
         "nodes:\n  compute: {count: none}\n"
         "filesystems:\n  disk: {type: local, path: ~/x}\n"
         "libraries:\n"

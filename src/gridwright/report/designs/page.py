@@ -200,6 +200,7 @@ def _prediction_tables(prediction: Prediction) -> tuple[Table, ...]:
         tables.rates_table(prediction),
         tables.together_table(prediction.together),
         tables.bursts_table(prediction),
+        *tables.services_tables(prediction),
         tables.bill_table(prediction),
     )
     return tuple(table for table in found if table)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import itemgetter
 
 from gridwright.model.prediction import Answer, Prediction, Together
 from gridwright.plan.design import Design, DesignExplanation, Fits, Neighbour, RequirementReading
 from gridwright.report.designs.charts import MARK_OF
+from gridwright.report.designs.service_words import (
+    SERVICE_HEADINGS,
+    service_notes,
+    service_rows,
+    service_title,
+)
 from gridwright.report.designs.words import (
     answer_word,
     binding,
@@ -137,6 +144,20 @@ def together_table(together: Together | None) -> Table | None:
     factor = together.peak_factor
     note = f"The peak factor ({factor.reason}): {factor.source}"
     return replace(table, note=note)
+
+
+def services_tables(prediction: Prediction) -> list[Table]:
+    """Each managed file system: what it delivers, what nodes get of it, and reads and writes at once."""
+    columns: dict[str, Callable[[tuple[str, ...]], str | Cell]] = {
+        heading: itemgetter(place) for place, heading in enumerate(SERVICE_HEADINGS)
+    }
+    return [
+        replace(
+            table_of(service_title(service), [*service_rows(service)], columns, SERVICE_HEADINGS[0]),
+            note="; ".join(service_notes(service)) + ".",
+        )
+        for service in prediction.services
+    ]
 
 
 def bill_table(prediction: Prediction) -> Table | None:

@@ -6,6 +6,12 @@ from rich.console import Console
 from rich.text import Text
 
 from gridwright.model.prediction import Answer, Bound, LibraryPrediction, Prediction, Rates, Together, reaches
+from gridwright.report.designs.service_words import (
+    SERVICE_HEADINGS,
+    service_notes,
+    service_rows,
+    service_title,
+)
 from gridwright.report.designs.words import (
     answer_word,
     burst_text,
@@ -52,6 +58,7 @@ def prediction_text(console: Console, prediction: Prediction, explain: bool = Fa
     _print_rates(console, prediction)
     _print_margins(console, prediction)
     _print_bursts(console, prediction)
+    _print_services(console, prediction)
     if prediction.together is not None:
         _print_together(console, prediction.together)
     if explain:
@@ -133,6 +140,18 @@ def _print_bursts(console: Console, prediction: Prediction) -> None:
         say(console, "Bursts in MB/s (requirements are judged by the rates that last):", "bold")
     for text, names in alike.items():
         say(console, f"{listed(names)}: {text}", indent=2)
+
+
+def _print_services(console: Console, prediction: Prediction) -> None:
+    for service in prediction.services:
+        say(console, service_title(service), "bold")
+        first, *others = SERVICE_HEADINGS
+        table = lined_table(console, [first], others)
+        for row in service_rows(service):
+            table.add_row(*(cell(console, text) for text in row))
+        console.print(table)
+        for note in service_notes(service):
+            say(console, note, indent=2)
 
 
 def _print_together(console: Console, together: Together) -> None:

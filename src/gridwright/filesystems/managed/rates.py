@@ -1,0 +1,123 @@
+"""A managed file system in a prediction: its offer held against the grid spec, its routes, its price."""
+
+from __future__ import annotations
+
+from gridwright.catalog.offers import ManagedOffer
+from gridwright.filesystems.managed.figures import figures_of, published_mix
+from gridwright.filesystems.managed.model import ManagedFileSystem
+from gridwright.filesystems.resources import Contribution, Cost, ServiceTerms
+from gridwright.filesystems.service_limits import MetadataLimits
+from gridwright.filesystems.service_routes import service_routes
+from gridwright.filesystems.site import Site
+from gridwright.units import HOURS_PER_MONTH, Bytes, format_rate
+
+GIB = 2**30
+
+
+def contribute(name: str, filesystem: ManagedFileSystem, site: Site) -> Contribution:
+    """What the service delivers to all nodes. Problems with the spec are noted at the site."""
+    path = ("filesystems", name)
+    problems = len(site.problems)
+    offer = _offer(path, filesystem, site)
+    if offer is not None:
+        _check_offer(path, filesystem, offer, site)
+    if len(site.problems) > problems:
+        return Contribution({}, unknown="its offer or size is not on sale")
+    figures = figures_of(filesystem, offer)
+    missing = figures.missing()
+    label = _label(filesystem)
+    limits = filesystem.limits
+    metadata = (limits.metadata if limits else None) or MetadataLimits()
+    return Contribution(
+        service_routes(name, figures, site.nodes),
+        (Cost(label, _usd_per_hour(filesystem)),),
+        capacity_bytes=None if filesystem.capacity is None else int(filesystem.capacity),
+        # A service that loses data with one of its servers says so; none of the offers does.
+        outlives_server=True,
+        unknown=f"nobody says what it delivers ({' and '.join(missing)}; limits: or throughput: does)"
+        if missing
+        else "",
+        service=ServiceTerms(
+            label,
+            filesystem.reads / 100,
+            published_mix(offer),
+            metadata.latency,
+            metadata.operations,
+        ),
+    )
+
+
+def _label(filesystem: ManagedFileSystem) -> str:
+    words = filesystem.offer or "managed file system"
+    return words if filesystem.capacity is None else f"{words} of {Bytes(filesystem.capacity)}"
+
+
+def _offer(path: tuple[str, ...], filesystem: ManagedFileSystem, site: Site) -> ManagedOffer | None:
+    """The offer that it names; None where it names none, or after its problem was noted."""
+    if filesystem.offer is None:
+        return None
+    with site.field(*path, "offer"):
+        return site.catalog.offer(filesystem.offer)
+    return None
+
+
+def _check_offer(
+    path: tuple[str, ...], filesystem: ManagedFileSystem, offer: ManagedOffer, site: Site
+) -> None:
+    """Note what the offer's provider would refuse, and what has to be said for its throughput."""
+    if offer.provider != site.spec.provider:
+        site.report(
+            (*path, "offer"),
+            f"{offer.name} is an offer of {offer.provider}, and the provider is {site.spec.provider}",
+            f"choose one of {site.spec.provider}, or write provider: {offer.provider}; "
+            "gridwright catalog list shows all",
+        )
+    if offer.figure("by_capacity") and filesystem.capacity is None and filesystem.throughput is None:
+        site.report(
+            path,
+            f"the throughput of {offer.name} goes by its capacity, and none is written",
+            "add capacity: 12 TiB, or what is bought apart from it, such as throughput: 2 GB/s",
+        )
+    _check_capacity(path, filesystem, offer, site)
+    step = offer.figure("throughput_step")
+    if step and filesystem.throughput is not None and filesystem.throughput.bytes_per_s % step:
+        site.report(
+            (*path, "throughput"),
+            f"{offer.name} is sold in steps of {format_rate(step)}, and this is {filesystem.throughput}",
+            f"write a multiple of {format_rate(step)}",
+        )
+
+
+def _check_capacity(
+    path: tuple[str, ...], filesystem: ManagedFileSystem, offer: ManagedOffer, site: Site
+) -> None:
+    size = filesystem.capacity
+    if size is None:
+        return
+    least, most, step = (offer.figure(f"capacity_{each}") for each in ("min", "max", "step"))
+    if least is not None and size < least:
+        what, remedy = f"is sold from {_size(least)} on", f"write {_size(least)} or more"
+    elif most is not None and size > most:
+        what, remedy = f"is sold up to {_size(most)}", f"write {_size(most)} or less"
+    elif step is not None and size % step:
+        above = (size // step + 1) * step
+        what, remedy = f"is sold in steps of {_size(step)}", f"the next is {_size(above)}"
+    else:
+        return
+    site.report((*path, "capacity"), f"{offer.name} {what}, and this is {size}", remedy)
+
+
+def _size(size: float) -> str:
+    return str(Bytes(int(size)))
+
+
+def _usd_per_hour(filesystem: ManagedFileSystem) -> float | None:
+    """What it costs; None where the spec does not say.
+
+    No offer has a whole price in the catalogue: of OCI's Lustre the parts are listed, and not how many
+    performance units a tier needs.
+    """
+    if filesystem.price is None and filesystem.storage_price is None:
+        return None
+    gib = (filesystem.capacity or 0) / GIB
+    return (filesystem.price or 0.0) + (filesystem.storage_price or 0.0) * gib / HOURS_PER_MONTH

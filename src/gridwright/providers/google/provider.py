@@ -1,0 +1,33 @@
+"""Provider google: nodes by what a spec says of them, file systems by the catalogue's offers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from gridwright.providers.predicted_cloud import PredictedCloud, PredictedNodes
+from gridwright.spec.fields import Change, Update
+from gridwright.spec.provider import ProviderSection
+
+
+class GoogleSection(PredictedNodes):
+    """What only provider google has."""
+
+    machine: Annotated[str | None, Update(Change.ROLLING, "nodes are replaced one at a time")] = Field(
+        default=None,
+        max_length=64,
+        description="The type of the nodes, such as n2-highmem-32; predictions only name it.",
+    )
+
+
+class GoogleProvider(PredictedCloud):
+    """See Provider."""
+
+    name = "google"
+    section = ProviderSection(
+        GoogleSection, "What only provider google has.", Update(Change.LIVE, "only predictions read it")
+    )
+
+
+GOOGLE = GoogleProvider()

@@ -1,0 +1,231 @@
+"""Managed file systems: offers and own figures, reads and writes at once, one client, metadata, cost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gridwright.errors import GridwrightError
+from gridwright.filesystems.resources import Resource, Route, Use
+from gridwright.model.document import prediction_document
+from gridwright.model.grid import grid_model
+from gridwright.model.predict import predict
+from gridwright.model.prediction import Prediction, ServicePrediction
+from gridwright.model.services import mix
+from gridwright.report.designs.page import prediction_page
+from gridwright.report.terminal.prediction import prediction_text
+from gridwright.spec import parse_spec
+from gridwright.spec.model import GridSpec
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+MIB = 2**20
+OWN = {"limits": {"read": "4 GB/s", "write": "1 GB/s"}}
+
+
+def spec_with(section: dict[str, Any], provider: str = "azure", nodes: int = 4, **more: Any) -> GridSpec:
+    return parse_spec(
+        json.dumps(
+            {
+                "name": "g",
+                "provider": provider,
+                "nodes": {"compute": {"count": nodes, "cores": 8, "memory": "64 GiB"}},
+                "filesystems": {"shared": {"type": "managed", "path": "/shared", **section}},
+                "libraries": {"data": {}},
+                "scheduler": {"type": "slurm"},
+                **more,
+            }
+        )
+    )
+
+
+def predicted(section: dict[str, Any], provider: str = "azure", nodes: int = 4, **more: Any) -> Prediction:
+    return predict(grid_model(spec_with(section, provider, nodes, **more)))
+
+
+def service(section: dict[str, Any], provider: str = "azure", nodes: int = 4) -> ServicePrediction:
+    (found,) = predicted(section, provider, nodes).services
+    return found
+
+
+def refused(section: dict[str, Any], provider: str = "azure") -> str:
+    with pytest.raises(GridwrightError) as caught:
+        grid_model(spec_with(section, provider))
+    return " | ".join(f"{each.field}: {each.what}; {each.remedy}" for each in caught.value.problems)
+
+
+def test_one_netapp_volume_delivers_what_is_published_of_either_direction_and_not_the_sum() -> None:
+    found = service({"offer": "azure-netapp-files-ultra", "capacity": "64 TiB"})
+    assert found.service.read_bytes_per_s == pytest.approx(4500 * MIB)
+    assert found.service.write_bytes_per_s == pytest.approx(1500 * MIB)
+    mixed = found.service.mixed
+    assert mixed.bytes_per_s < 4500 * MIB
+    # 0.8/4500 + 0.2/1500 of the budget for each MiB.
+    assert mixed.bytes_per_s == pytest.approx(MIB / (0.8 / 4500 + 0.2 / 1500))
+    assert found.published is not None
+    assert found.published.above == pytest.approx(0.0714, abs=1e-4), "docs/filesystems.md says 7.1 %"
+
+
+def test_capacity_brings_throughput_up_to_what_a_volume_passes() -> None:
+    small = service({"offer": "azure-netapp-files-ultra", "capacity": "4 TiB"})
+    assert small.service.read_bytes_per_s == pytest.approx(512 * MIB)
+    assert small.service.mixed.bytes_per_s == pytest.approx(512 * MIB)
+    assert small.service.mixed.bound_by == "shared.bought"
+    assert service({"offer": "google-managed-lustre-250", "capacity": "36 TB"}, "google").service.mixed
+
+
+def test_reads_and_writes_share_a_budget_unless_they_are_said_to_be_separate() -> None:
+    joint = service(OWN).service.mixed
+    assert joint.bytes_per_s == pytest.approx(1e9 / (0.8 / 4 + 0.2 / 1))
+    apart = service({"limits": {**OWN["limits"], "separate": True}}).service.mixed
+    assert apart.bytes_per_s == pytest.approx(5e9), "reads of 4 GB/s bind at 80 %"
+    stated = {**OWN["limits"], "budget": {"rate": "4 GB/s", "write_cost": 2}}
+    budget = service({"limits": stated}).service
+    assert (budget.read_bytes_per_s, budget.write_bytes_per_s) == pytest.approx((4e9, 1e9))
+    assert budget.mixed.bytes_per_s == pytest.approx(4e9 / (0.8 + 0.4))
+    reads = service({**OWN, "reads": 50}).service.mixed
+    assert reads.read_bytes_per_s == pytest.approx(reads.write_bytes_per_s) == pytest.approx(0.8e9)
+
+
+def test_a_client_is_bound_by_its_own_limits_and_by_its_connections() -> None:
+    client = {"read": "2 GB/s", "write": "900 MB/s", "flow": "300 MB/s", "connections": 4}
+    limits = {"read": "40 GB/s", "write": "40 GB/s", "client": client}
+    found = service({"limits": limits}, nodes=4)
+    assert found.one_client.read_bytes_per_s == pytest.approx(1.2e9), "four flows of 300 MB/s"
+    assert found.one_client.write_bytes_per_s == pytest.approx(0.9e9)
+    assert found.all_nodes.read_bytes_per_s == pytest.approx(4 * 1.2e9)
+    assert found.service.read_bytes_per_s == pytest.approx(40e9)
+    both = service({"limits": {**limits, "client": {"both": "1 GB/s"}}}).one_client
+    assert (both.read_bytes_per_s, both.mixed.bytes_per_s) == pytest.approx((1e9, 1e9))
+
+
+def test_a_burst_lasts_as_long_as_its_credit() -> None:
+    limits = {**OWN["limits"], "burst": {"rate": "6 GB/s", "credit": "2 TB"}}
+    (library,) = predicted({"limits": limits}).libraries
+    burst = library.rates["read"].burst
+    assert burst is not None
+    assert (burst.bytes_per_s, burst.seconds) == pytest.approx((6e9, 1000))
+    assert library.rates["read"].bytes_per_s == pytest.approx(4e9), "requirements go by what lasts"
+
+
+def test_metadata_wait_for_each_other_in_a_stream_and_share_what_the_service_takes() -> None:
+    slow = service({"limits": {**OWN["limits"], "metadata": {"latency": "2 ms"}}}).metadata
+    assert slow is not None
+    assert (slow.per_s_per_stream, slow.per_s) == pytest.approx((500, 500 * 4 * 8))
+    capped = {**OWN["limits"], "metadata": {"latency": "2 ms", "operations": 1000}}
+    found = service({"limits": capped}).metadata
+    assert found is not None
+    assert found.per_s == 1000
+    assert service(OWN).metadata is None
+
+
+def test_the_bill_has_capacity_fixed_price_and_nodes() -> None:
+    priced = {**OWN, "capacity": "73 TiB", "storage_price": "0.10 USD/GiB/month", "price": "2 USD/h"}
+    cost = 73 * 1024 * 0.10 / 730 + 2
+    assert service(priced).usd_per_hour == pytest.approx(cost)
+    whole = predicted(priced, azure={"machine": "big", "node_price": "3 USD/h"})
+    assert whole.usd_per_hour == pytest.approx(cost + 4 * 3)
+    by_tb = service({**priced, "storage_price": "100 USD/TB/month", "price": "2 USD/h"})
+    assert by_tb.usd_per_hour == pytest.approx(73 * 2**40 / 1e12 * 100 / 730 + 2)
+
+
+def test_a_price_that_nobody_knows_is_no_price_of_nothing() -> None:
+    found = predicted(OWN, azure={"node_price": "3 USD/h"})
+    assert found.usd_per_hour is None
+    (finding,) = [each for each in found.findings if each.name == "no-price"]
+    assert "storage_price:" in finding.remedy
+    assert predicted({**OWN, "price": "1 USD/h"}).usd_per_hour is None, "nodes have none"
+
+
+def test_an_offer_is_held_against_what_is_sold() -> None:
+    ultra, lustre = "azure-netapp-files-ultra", "azure-managed-lustre-250"
+    assert "nearest is azure-netapp-files-ultra" in refused({"offer": "azure-netapp-files-ulta"})
+    assert "offer of azure, and the provider is google" in refused(
+        {"offer": ultra, "capacity": "4 TiB"}, "google"
+    )
+    assert "goes by its capacity" in refused({"offer": ultra})
+    assert "from 8 TiB on" in refused({"offer": lustre, "capacity": "4 TiB"})
+    assert "up to 128 TiB" in refused({"offer": lustre, "capacity": "400 TiB"})
+    both = refused({"offer": ultra}, "google")
+    assert "the provider is google" in both
+    assert "dd capacity" in both
+
+
+def test_nothing_is_made_up_of_what_nobody_says() -> None:
+    with pytest.raises(GridwrightError, match=r"nobody says what it delivers \(write;"):
+        predicted({"limits": {"read": "4 GB/s"}})
+    assert service({"limits": {"read": "4 GB/s"}, "throughput": "1 GB/s"}).service.write_bytes_per_s == 1e9
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ({}, "neither offer nor limits"),
+        ({**OWN, "storage_price": "1 USD/GB/month"}, "no capacity"),
+        ({**OWN, "capacity": "1 TiB", "storage_price": "1 EUR/GB/month"}, "not a price of storage"),
+        (
+            {"limits": {**OWN["limits"], "separate": True, "burst": {"rate": "9 GB/s"}}},
+            "a burst lifts the budget",
+        ),
+        ({"limits": {**OWN["limits"], "separate": True, "budget": {"rate": "9 GB/s"}}}, "not separate"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(section: dict[str, Any], said: str) -> None:
+    with pytest.raises(GridwrightError, match=said):
+        spec_with(section)
+
+
+def test_nodes_of_a_cloud_without_machines_in_the_catalogue_need_cores() -> None:
+    with pytest.raises(GridwrightError, match="no machines of google"):
+        parse_spec(
+            json.dumps(
+                {
+                    "provider": "google",
+                    "nodes": {"compute": {"count": 2}},
+                    "filesystems": {"shared": {"type": "managed", "path": "/s", **OWN}},
+                    "scheduler": {"type": "slurm"},
+                }
+            )
+        )
+
+
+def test_the_example_shows_every_rate_on_the_terminal_the_page_and_as_json() -> None:
+    path = EXAMPLES / "azure-netapp-files.yaml"
+    found = predict(grid_model(parse_spec(path.read_text("utf-8"))))
+    text = prediction_text(found)
+    page = prediction_page(found)
+    for each in ("read alone", "one client", "shared: azure-netapp-files-ultra of 36 TiB", "7.1% above it"):
+        assert each in text
+        assert each in page
+    (document,) = prediction_document(found)["services"]
+    assert json.loads(json.dumps(document)) == document
+    assert document["one_client"]["read_bytes_per_s"] == pytest.approx(1.9e9)
+    assert document["service"]["mixed"]["bound_by"] == "shared.throughput"
+
+
+rates = st.floats(1e6, 1e12)
+
+
+@given(read=rates, write=rates, reads=st.floats(0.01, 0.99), nodes=st.integers(1, 64), own=rates)
+def test_a_mix_keeps_every_budget_and_uses_one_up(
+    read: float, write: float, reads: float, nodes: int, own: float
+) -> None:
+    shared = Resource("s", "s", "grid", read, "")
+    client = Resource("c", "c", "node", own, "")
+    routes = {
+        "read": Route((Use(client), Use(shared))),
+        "write": Route((Use(client), Use(shared, read / write))),
+    }
+    found = mix(routes, reads, nodes)  # type: ignore[arg-type]
+    used = (
+        found.read_bytes_per_s / read + found.write_bytes_per_s / write,
+        found.bytes_per_s / (own * nodes),
+    )
+    assert max(used) == pytest.approx(1)
+    # A mix is never more than the better direction alone, nor less than the worse.
+    alone = [mix(routes, part, nodes).bytes_per_s for part in (0.0, 1.0)]  # type: ignore[arg-type]
+    assert min(alone) * (1 - 1e-9) <= found.bytes_per_s <= max(alone) * (1 + 1e-9)
