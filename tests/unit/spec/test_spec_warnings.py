@@ -47,6 +47,10 @@ HURTS = {
     "no-metadata-server": QUIET.replace(
         "a: {type: local, path: /a}", "a: {type: lustre, path: /a, oss: {instance: c5n.9xlarge}}"
     ),
+    "managed-not-mounted": CLOUD.replace(
+        "type: fsx-lustre, path: /fsx, capacity: 4800 GiB",
+        "type: managed, path: /fsx, limits: {read: 4 GB/s, write: 2 GB/s}",
+    ),
     "metadata-none": CLOUD.replace("4800 GiB", "4800 GiB, metadata: none"),
     "data-on-scratch": SCRATCH,
     "key-not-used": SCRATCH.replace("owner: us", f"owner: us, {KEY}"),

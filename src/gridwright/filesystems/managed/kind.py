@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from gridwright.errors import Finding
 from gridwright.filesystems.kind import FileSystemKind
 from gridwright.filesystems.managed.model import ManagedFileSystem
 from gridwright.yamltext.fields import FieldError
@@ -12,6 +13,7 @@ from gridwright.yamltext.fields import FieldError
 if TYPE_CHECKING:
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.site import Site
+    from gridwright.spec.model import GridSpec
 
 
 class ManagedKind(FileSystemKind[ManagedFileSystem]):
@@ -39,6 +41,16 @@ class ManagedKind(FileSystemKind[ManagedFileSystem]):
             )
         if isinstance(limits, Mapping):
             yield from _contradictions(limits)
+
+    def cloud_findings(self, name: str, filesystem: ManagedFileSystem, spec: GridSpec) -> Iterator[Finding]:
+        """Nodes that a cloud makes have nothing at its path until somebody mounts it."""
+        yield Finding(
+            "warning",
+            "managed-not-mounted",
+            f"neither up nor setup makes or mounts the managed file system {name}: until somebody does, jobs "
+            f"write to the system disk of each node below {filesystem.path}",
+            f"Mount it at {filesystem.path} on every node, or describe it as nfs or lustre",
+        )
 
     def contribute(self, name: str, filesystem: ManagedFileSystem, site: Site) -> Contribution:
         """What the service delivers to all nodes, as its figures say."""
