@@ -83,7 +83,7 @@ def test_prices_beside_machines_have_a_unit_and_a_source(catalog: Catalog) -> No
         ("i3.metal", 36, 25, 25, 1),
         ("m6in.32xlarge", 64, 200, 200, 2),
         ("g6e.48xlarge", 96, 400, 400, 4),
-        ("p5.48xlarge", 96, 3200, 3200, 32),
+        ("p5.48xlarge", 96, 800, 800, 32),
         ("c7g.16xlarge", 64, 30, 30, 1),
         ("VM.DenseIO2.24", 24, 24.6, 24.6, 1),
         ("BM.Standard2.52", 52, 50, 50, 2),
@@ -207,6 +207,19 @@ def test_the_rate_of_an_adapter_is_no_rate_over_tcp(catalog: Catalog, name: str,
     assert network.adapter_bytes_per_s == adapter * GBIT
     assert network.over_tcp
     assert catalog.instance("m5n.24xlarge").network.adapter_bytes_per_s is None
+
+
+@pytest.mark.parametrize("name", ["p5.48xlarge", "p5e.48xlarge"])
+def test_a_part_of_the_adapters_rate_carries_tcp(catalog: Catalog, name: str) -> None:
+    network = catalog.instance(name).network
+    assert network.baseline_bytes_per_s == network.peak_bytes_per_s == 800 * GBIT
+    assert network.adapter_bytes_per_s == 3200 * GBIT
+
+
+def test_a_size_below_its_familys_tcp_rate_keeps_its_own(catalog: Catalog) -> None:
+    network = catalog.instance("p5.4xlarge").network
+    assert network.baseline_bytes_per_s == 100 * GBIT
+    assert network.adapter_bytes_per_s is None
 
 
 def test_both_figures_are_kept_where_two_sources_disagree(catalog: Catalog) -> None:
