@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gridwright.spec.fields import Budget, Change, SpecModel, Update
-from gridwright.yamltext.fields import Size
+from gridwright.yamltext.fields import Duration, Size
 
 _READ = Update(Change.LIVE, "only planning reads it")
 
@@ -64,4 +64,15 @@ class Requirements(SpecModel):
     )
     availability: Annotated[Availability, _READ] = Field(
         default_factory=Availability, description="What may be lost when a machine is."
+    )
+    jobs: Annotated[str | None, _READ] = Field(
+        default=None,
+        min_length=1,
+        description="The jobs of a night, for a plan by deadline: a matrix, such as mixed-30, or "
+        "a file of imported profiles (*.json).",
+    )
+    finish_within: Annotated[Duration | None, _READ] = Field(
+        default=None,
+        description="The time from the start of the first of `jobs` to the end of the last, at most, such "
+        "as 4h.",
     )

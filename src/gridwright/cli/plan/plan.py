@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -16,8 +16,13 @@ from gridwright.cli.verbosity import say
 from gridwright.errors import ExitStatus, input_error
 
 if TYPE_CHECKING:
-    from gridwright.plan.design import Design, Plan
+    from collections.abc import Sequence
 
+    from gridwright.plan.deadline import DeadlinePlan
+    from gridwright.plan.design import Plan
+    from gridwright.spec.model import GridSpec
+
+_Listed = TypeVar("_Listed")
 OWN_CATALOGUES = ("catalog.yaml", "catalog.csv")
 """What beside a spec overrides the packaged catalogue."""
 
@@ -60,13 +65,18 @@ def run_plan(flags: PlanFlags) -> ExitStatus:
       gridwright plan requirements.yaml --html plan.html
     """  # noqa: D301 - \b keeps typer from filling the lines
     _check(flags)
+    from gridwright.cli.plan.plan_deadline import deadline_plan
     from gridwright.cli.spec_file import load
     from gridwright.plan.document import plan_document
     from gridwright.plan.search import plan as search
 
     spec = load(flags.file)
+    _check_deadline(flags, spec)
+    timed = deadline_plan(spec)
+    if timed is not None:
+        return _deadline(flags, timed, spec)
     found = search(spec, explain=flags.explain)
-    chosen = _chosen(flags, found)
+    chosen = _chosen(flags, found.designs)
     if flags.html is not None:
         from gridwright.report.designs.page import plan_page
 
@@ -74,13 +84,44 @@ def run_plan(flags: PlanFlags) -> ExitStatus:
     output = Output("plan", json=flags.json)
     output.show(LazyResult(document=lambda: plan_document(found), text=lambda: _text(flags, found)))
     if chosen is not None and spec.file is not None:
-        _write(flags, chosen, spec.file, output)
+        _write(flags, chosen.spec, spec.file, output)
     if flags.html is not None:
         output.note(f"page: {flags.html}")
     return ExitStatus.DONE if found.designs else ExitStatus.MISSED
 
 
 plan = verb(run_plan)
+
+
+def _check_deadline(flags: PlanFlags, spec: GridSpec) -> None:
+    """Refuse what a plan for a deadline has no answer to."""
+    if spec.requirements is None or spec.requirements.finish_within is None:
+        return
+    reader = Reader()
+    for name in ("explain", "html"):
+        if getattr(flags, name) is not None:
+            what = "a plan for a deadline has none"
+            reader.problem(
+                what, f"--{name}", f"leave it out, or remove finish_within and jobs from {spec.file}"
+            )
+    reader.finish(flags)
+
+
+def _deadline(flags: PlanFlags, timed: DeadlinePlan, spec: GridSpec) -> ExitStatus:
+    """Show a plan for a deadline, and write the design that is asked for."""
+    from gridwright.plan.deadline_document import deadline_document
+
+    def text() -> str:
+        from gridwright.report.terminal.deadline import deadline_text
+
+        return deadline_text(timed)
+
+    output = Output("plan", json=flags.json)
+    chosen = _chosen(flags, timed.designs if timed.best is not None else ())
+    output.show(LazyResult(document=lambda: deadline_document(timed), text=text))
+    if chosen is not None and spec.file is not None:
+        _write(flags, chosen.spec, spec.file, output)
+    return ExitStatus.DONE if timed.best is not None else ExitStatus.MISSED
 
 
 def _text(flags: PlanFlags, found: Plan) -> str:
@@ -101,24 +142,24 @@ def _check(flags: PlanFlags) -> None:
     reader.finish(flags)
 
 
-def _chosen(flags: PlanFlags, found: Plan) -> Design | None:
-    if flags.write is None or not found.designs:
+def _chosen(flags: PlanFlags, designs: Sequence[_Listed]) -> _Listed | None:
+    if flags.write is None or not designs:
         return None
-    if flags.choose > len(found.designs):
+    if flags.choose > len(designs):
         raise input_error(
-            f"there are {len(found.designs)} designs, and number {flags.choose} is asked for",
+            f"there are {len(designs)} designs, and number {flags.choose} is asked for",
             where="--choose",
-            remedy=f"Write a rank from 1 to {len(found.designs)}",
+            remedy=f"Write a rank from 1 to {len(designs)}",
         )
-    return found.designs[flags.choose - 1]
+    return designs[flags.choose - 1]
 
 
-def _write(flags: PlanFlags, chosen: Design, spec_file: Path, output: Output) -> None:
+def _write(flags: PlanFlags, chosen: GridSpec, spec_file: Path, output: Output) -> None:
     if flags.write is None:
         return
     from gridwright.plan.grid_spec import spec_text
 
-    write_output(flags.write, spec_text(chosen.spec))
+    write_output(flags.write, spec_text(chosen))
     output.note(f"design {flags.choose} written: {flags.write}")
     own = [spec_file.parent / name for name in OWN_CATALOGUES if (spec_file.parent / name).is_file()]
     if own and spec_file.parent != flags.write.parent.resolve():

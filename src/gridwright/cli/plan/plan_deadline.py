@@ -1,0 +1,47 @@
+"""`gridwright plan` with jobs and a deadline: which grids end a night in time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gridwright.cli.plan.predict import PAPER, workload_matrix
+from gridwright.errors import input_error
+
+if TYPE_CHECKING:
+    from gridwright.model.night import Night
+    from gridwright.plan.deadline import DeadlinePlan
+    from gridwright.spec.model import GridSpec
+
+
+def deadline_plan(spec: GridSpec) -> DeadlinePlan | None:
+    """The plan for the deadline of a spec; None where it has none. Raises GridwrightError."""
+    wanted = spec.requirements
+    if wanted is None or (wanted.jobs is None and wanted.finish_within is None):
+        return None
+    if wanted.jobs is None or wanted.finish_within is None:
+        there, absent = ("jobs", "finish_within") if wanted.jobs else ("finish_within", "jobs")
+        raise input_error(
+            f"requirements.{there} is there without requirements.{absent}",
+            where=str(spec.file or "grid.yaml"),
+            remedy="Write both, such as jobs: mixed-30 and finish_within: 4h",
+        )
+    from gridwright.plan.deadline import plan_deadline
+
+    return plan_deadline(spec, _night(wanted.jobs, spec))
+
+
+def _night(jobs: str, spec: GridSpec) -> Night:
+    """The jobs by their name: a matrix at the papers' size, or a file of profiles as recorded."""
+    from gridwright.model.night import Night
+    from gridwright.model.workload import Replay, WorkloadMatrix, default_profiles
+    from gridwright.runs.profiles import load_profiles, streams_of
+
+    if not jobs.endswith(".json"):
+        replay = Replay(scale=PAPER, page_cache="none")
+        where = "the profiles that come with gridwright"
+        return Night(workload_matrix(jobs), default_profiles(), replay, where)
+    path = (spec.file.parent if spec.file else Path.cwd()) / jobs
+    profiles = load_profiles(path)
+    streams = streams_of(profiles, None, where=str(path))
+    return Night(WorkloadMatrix(path.stem, streams), profiles, where=str(path))

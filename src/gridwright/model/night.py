@@ -1,0 +1,177 @@
+"""A night of jobs on a grid that may not exist: when it ends, and a bound below which it cannot end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby
+
+from gridwright.filesystems.resources import Operation, Route
+from gridwright.model.grid import GridModel
+from gridwright.model.workload import AS_RECORDED, Replay, WorkloadMatrix, simulate_workload
+from gridwright.model.workload_figures import LaunchPrediction, WorkloadPrediction
+from gridwright.runs.profiles import PhaseProfile, Profiles
+
+Amounts = dict[tuple[str, Operation], float]
+"""Bytes by library and operation."""
+
+
+@dataclass(frozen=True)
+class Night:
+    """The jobs of a night; `where` names their profiles in errors.
+
+    Simulations of it are exact (tolerance 0), so that the same grid always ends at the same time.
+    """
+
+    matrix: WorkloadMatrix
+    profiles: Profiles
+    replay: Replay = AS_RECORDED
+    where: str = "requirements.jobs"
+
+    @property
+    def jobs(self) -> int:
+        """Launches of all streams; where each node runs every stream, those of one node."""
+        return sum(map(len, self.matrix.streams))
+
+    @property
+    def most_nodes(self) -> float:
+        """More nodes than these find no job."""
+        return float("inf") if self.matrix.every_node else float(len(self.matrix.streams))
+
+    @property
+    def most_cores(self) -> float:
+        """More cores than these in all find no job: each stream has its threads at most."""
+        if self.matrix.every_node:
+            return float("inf")
+        most = (max(phase.threads for phase in self._phases((each,))) for each in self.matrix.streams)
+        return float(sum(most))
+
+    @property
+    def floor_s(self) -> float:
+        """Seconds below which the night cannot end on any grid: the longest stream, only computing."""
+        spread = self.replay.spread
+        return (1.0 - spread) * max(
+            sum(self._cpu_s(phase) / phase.threads for phase in self._phases((each,)))
+            for each in self.matrix.streams
+        )
+
+    def run_on(self, grid: GridModel) -> WorkloadPrediction:
+        """Simulate the night. Raises GridwrightError as `simulate_workload` does."""
+        exact = replace(self.replay, tolerance=0.0)
+        return simulate_workload(grid, self.matrix, self.profiles, exact, where=self.where)
+
+    def least_s(self, grid: GridModel) -> float:
+        """Seconds below which the night cannot end there: each resource busy without a pause.
+
+        The larger of two: the longest stream with every resource to itself, and all work of a node, or
+        of the grid, over the capacity that it shares. Steady rates say so much; jobs that overlap
+        unevenly end later. A launch may do less than its profile, by the spread; the bound allows for it.
+        """
+        nodes = grid.nodes if self.matrix.every_node else min(grid.nodes, len(self.matrix.streams))
+        alone = max(self._alone_s(stream, grid) for stream in self.matrix.streams)
+        shared = max(self._node_s(grid, node, nodes) for node in range(min(nodes, len(self.matrix.streams))))
+        repeats = nodes if self.matrix.every_node else 1
+        together = self._busiest_s(grid, self._bytes(self.matrix.streams), "grid", repeats)
+        return max(alone, shared, together) * (1.0 - self.replay.spread)
+
+    def _node_s(self, grid: GridModel, node: int, nodes: int) -> float:
+        streams = self.matrix.streams if self.matrix.every_node else self.matrix.streams[node::nodes]
+        cpu = sum(self._cpu_s(phase) for phase in self._phases(streams))
+        return max(cpu / grid.cores_per_node, self._busiest_s(grid, self._bytes(streams), "node", 1))
+
+    def _alone_s(self, stream: Sequence[str], grid: GridModel) -> float:
+        return sum(self._phase_s(phase, grid) for phase in self._phases((stream,)))
+
+    def _phase_s(self, phase: PhaseProfile, grid: GridModel) -> float:
+        """A phase with the whole grid to itself: its slowest activity alone."""
+        found = [self._cpu_s(phase) / min(phase.threads, grid.cores_per_node)]
+        for (library, operation), size in self._moved(phase).items():
+            route = grid.routes.get(library, {}).get(operation)
+            if route is not None:
+                found.append(size / _alone_bytes_per_s(route))
+        return max(found)
+
+    def _phases(self, streams: Sequence[Sequence[str]]) -> list[PhaseProfile]:
+        known = self.profiles.profiles
+        return [phase for stream in streams for test in stream for phase in known[test].phases]
+
+    def _bytes(self, streams: Sequence[Sequence[str]]) -> Amounts:
+        found: Amounts = {}
+        for phase in self._phases(streams):
+            for way, size in self._moved(phase).items():
+                found[way] = found.get(way, 0.0) + size
+        return found
+
+    @staticmethod
+    def _busiest_s(grid: GridModel, amounts: Amounts, scope: str, repeats: int) -> float:
+        """Seconds that the busiest resource of a scope needs for these bytes, each moved `repeats` times."""
+        used: dict[str, float] = {}
+        for (library, operation), size in amounts.items():
+            route = grid.routes.get(library, {}).get(operation)
+            for use in route.uses if route is not None else ():
+                if (use.resource.scope == "node") == (scope == "node"):
+                    seconds = repeats * size * use.coefficient / use.resource.bytes_per_s
+                    used[use.resource.name] = used.get(use.resource.name, 0.0) + seconds
+        return max(used.values(), default=0.0)
+
+    def _cpu_s(self, phase: PhaseProfile) -> float:
+        return phase.cpu_s * self._factor(phase) / self.replay.cpu_speed
+
+    def _moved(self, phase: PhaseProfile) -> Amounts:
+        """Bytes that a phase moves to and from file systems; what the page cache serves is not among them."""
+        cached = phase.cached_bytes if self.replay.page_cache == "profile" else None
+        factor = self._factor(phase)
+        found: Amounts = {}
+        for library, size in phase.read_bytes.items():
+            found[library, "read"] = (size - min(size, (cached or {}).get(library, 0))) * factor
+        for library, size in phase.written_bytes.items():
+            found[library, "write"] = size * factor
+        return found
+
+    def _factor(self, phase: PhaseProfile) -> float:
+        return 1.0 if phase.fixed else self._scaled
+
+    @cached_property
+    def _scaled(self) -> float:
+        return self.profiles.scaled_by(self.replay.scale, where=self.where)
+
+
+@dataclass(frozen=True, slots=True)
+class CriticalJob:
+    """Jobs of one test that follow each other on the critical path. Times in seconds since the start.
+
+    `waits` has the seconds by cause, the longest first: `cpu` computing, `core` computing with fewer
+    cores than it could use, or a library and operation.
+    """
+
+    test: str
+    count: int
+    start_s: float
+    end_s: float
+    waits: dict[str, float]
+
+
+def critical_path(prediction: WorkloadPrediction) -> tuple[CriticalJob, ...]:
+    """The chain of jobs that determines the end: those of the stream that ends last, in their order.
+
+    Each begins where the one before it ends, so their waits add up to the whole night.
+    """
+    last = max(prediction.launches, key=lambda each: each.end_s).stream
+    chain = [each for each in prediction.launches if each.stream == last]
+    return tuple(_critical(test, list(same)) for test, same in groupby(chain, key=lambda each: each.test))
+
+
+def _critical(test: str, launches: list[LaunchPrediction]) -> CriticalJob:
+    waits: dict[str, float] = {}
+    for each in launches:
+        for cause, share in each.shares.items():
+            waits[cause] = waits.get(cause, 0.0) + share * each.real_s
+    ordered = dict(sorted(waits.items(), key=lambda item: -item[1]))
+    return CriticalJob(test, len(launches), launches[0].start_s, launches[-1].end_s, ordered)
+
+
+def _alone_bytes_per_s(route: Route) -> float:
+    """The rate of one activity that has everything on its way to itself."""
+    ways = [use.resource.bytes_per_s / use.coefficient for use in route.uses if use.coefficient > 0.0]
+    return min([route.stream_bytes_per_s, *ways])

@@ -1,0 +1,90 @@
+"""Which candidates are worth a simulation: those that no cheaper one outdoes in every capacity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from gridwright.catalog import InstanceType
+from gridwright.filesystems.disks import store_rates
+from gridwright.filesystems.site import steady_network, volume_limit
+from gridwright.plan.candidates import Candidate
+from gridwright.plan.search import order
+
+NodeRates = tuple[float, float, float]
+"""Of a node, in bytes per second: its network, its volumes at most, its instance store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A candidate with its capacities; those of one `sharing` have every library in the same place.
+
+    `capacities` are cores, network and storage, rates in bytes per second and 0 where there is none. Fewer
+    nodes are better at the same capacity in all, since more jobs share what a node has.
+    """
+
+    candidate: Candidate
+    sharing: tuple[tuple[str, str], ...]
+    capacities: tuple[float, ...]
+
+    def outdoes(self, other: Contender) -> bool:
+        """Whether this has no less of any capacity.
+
+        More of everything ends a night no later as a rule; jobs that meet otherwise can make it a little
+        later, so a cheaper design may be passed over by that little.
+        """
+        return self.sharing == other.sharing and _at_least(self.capacities, other.capacities)
+
+
+@dataclass(slots=True)
+class Pool:
+    """Chooses who is simulated. More nodes than `most_nodes` and cores than `most_cores` find no job."""
+
+    most_nodes: float
+    most_cores: float
+    _nodes: dict[str, NodeRates] = field(default_factory=dict)
+
+    def worth_simulating(self, candidates: Iterable[Candidate]) -> list[Contender]:
+        """Those that no cheaper one outdoes, by cost."""
+        kept: dict[tuple[tuple[str, str], ...], list[tuple[float, ...]]] = {}
+        found: list[Contender] = []
+        for candidate in sorted(candidates, key=order):
+            one = self.contender(candidate)
+            before = kept.setdefault(one.sharing, [])
+            # The last that was kept is most like this one: both cost about the same.
+            if not any(_at_least(other, one.capacities) for other in reversed(before)):
+                before.append(one.capacities)
+                found.append(one)
+        return found
+
+    def contender(self, one: Candidate) -> Contender:
+        """A candidate with what the jobs can use of it."""
+        network, attached, store = self._rates_of(one.instance)
+        count = min(float(one.count), self.most_nodes)
+        volumes = min(one.volumes.bytes_per_s, attached) if one.volumes else 0.0
+        has_store = "instance-store" in one.places.values()
+        return Contender(
+            one,
+            tuple(sorted(one.places.items())),
+            (
+                -count,
+                min(one.instance.cores * count, self.most_cores),
+                network * count,
+                volumes * count,
+                one.shared.bytes_per_s if one.shared else 0.0,
+                one.scratch.bytes_per_s if one.scratch else 0.0,
+                store * count if has_store else 0.0,
+            ),
+        )
+
+    def _rates_of(self, instance: InstanceType) -> NodeRates:
+        if instance.name not in self._nodes:
+            rates = store_rates(instance.instance_store) if instance.instance_store else None
+            store = min(rates.values()) if rates else 0.0
+            limit = volume_limit(instance) or float("inf")
+            self._nodes[instance.name] = (steady_network(instance), limit, store)
+        return self._nodes[instance.name]
+
+
+def _at_least(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return all(mine >= theirs for mine, theirs in zip(one, other, strict=True))

@@ -1,0 +1,128 @@
+"""What a plan for a deadline promises: grids whose simulated night ends in time, and the cheapest of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gridwright.catalog import load_catalog
+from gridwright.model.grid import grid_model
+from gridwright.model.night import Night
+from gridwright.model.workload import Replay, WorkloadMatrix, default_profiles
+from gridwright.plan.deadline import DeadlinePlan, NightSearch, plan_deadline
+from gridwright.plan.deadline_pool import Pool
+from gridwright.plan.grid_spec import design_spec
+from gridwright.plan.needs import read_needs
+from gridwright.plan.search import search
+from gridwright.runs.profiles import Profiles
+from tests.support.requirements import spec
+
+CATALOG = load_catalog()
+FAMILIES = {"allow": ["m5", "m5n"]}
+
+
+def profiles(**phases: list[Mapping[str, Any]]) -> Profiles:
+    """Profiles of jobs by their phases, beside facts that no simulation reads."""
+    kept = default_profiles().model_dump(by_alias=True, mode="json")
+    first = next(iter(kept["profiles"].values()))
+    plain = {"cpu_s": 0.0, "threads": 1, "read_bytes": {}, "written_bytes": {}}
+    template = {**first["phases"][0], "cached_bytes": None, "fixed": False, **plain}
+    made = {
+        name: {**first, "phases": [{**template, **phase} for phase in several]}
+        for name, several in phases.items()
+    }
+    return Profiles.model_validate({**kept, "profiles": made})
+
+
+@cache
+def night() -> Night:
+    """Streams of which some compute first and some read first, so that they meet unevenly."""
+    read = {"read_bytes": {"data": 400_000_000_000}}
+    jobs = profiles(reads=[read, {"cpu_s": 600.0}], computes=[{"cpu_s": 1800.0}, read])
+    return Night(WorkloadMatrix("night", (("reads", "computes"),) * 8 + (("reads",),) * 8), jobs, Replay())
+
+
+@cache
+def finder() -> NightSearch:
+    needs = read_needs(spec(requirements={"cores": 16, "families": FAMILIES}))
+    pool = Pool(night().most_nodes, night().most_cores)
+    return NightSearch(pool.worth_simulating(search(needs, CATALOG).candidates)[:40], needs, CATALOG, night())
+
+
+@cache
+def planned(within_s: float) -> DeadlinePlan:
+    wanted = {"cores": 16, "families": FAMILIES, "jobs": "night.json", "finish_within": f"{within_s:.0f}s"}
+    return plan_deadline(spec(requirements=wanted), night(), CATALOG)
+
+
+@settings(max_examples=30, deadline=None)
+@given(within_s=st.floats(600.0, 40_000.0))
+def test_half_the_time_is_never_cheaper(within_s: float) -> None:
+    whole, half = finder().cheapest(within_s), finder().cheapest(within_s / 2)
+    if half is not None:
+        assert whole is not None
+        cost = [each.candidate.usd_per_hour for each in finder().contenders]
+        assert cost[whole] <= cost[half]
+
+
+def test_no_grid_ends_before_steady_rates_say_it_could() -> None:
+    for number in range(0, len(finder().contenders), 4):
+        assert finder().end_s(number) >= finder().least_s(number) * (1 - 1e-9)
+
+
+def test_rates_that_suffice_one_by_one_do_not_fool_it() -> None:
+    """Between what steady rates promise and the end of the overlapping jobs lies a deadline it misses."""
+    fooled = [n for n in range(12) if finder().end_s(n) > finder().least_s(n) * 1.05]
+    assert fooled
+    for number in fooled:
+        between = (finder().end_s(number) + finder().least_s(number)) / 2
+        assert finder().cheapest(between) != number
+
+
+def test_listed_designs_end_when_they_are_simulated_again() -> None:
+    plan = planned(20_000.0)
+    assert plan.best is not None
+    assert plan.best.meets
+    for each in plan.designs:
+        again = night().run_on(grid_model(each.spec, CATALOG)).elapsed_s
+        assert again == pytest.approx(each.finish_s, rel=1e-9) == each.checked_s
+        assert each.meets is (again <= 20_000.0)
+
+
+def test_the_critical_path_is_the_whole_night_without_a_gap() -> None:
+    best = planned(20_000.0).best
+    assert best is not None
+    assert best.path[0].start_s == 0.0
+    assert best.path[-1].end_s == pytest.approx(best.checked_s)
+    assert all(
+        one.end_s == pytest.approx(two.start_s) for one, two in zip(best.path, best.path[1:], strict=False)
+    )
+    waits = sum(sum(each.waits.values()) for each in best.path)
+    assert waits == pytest.approx(best.checked_s, rel=1e-6)
+
+
+def test_a_deadline_that_no_design_meets_says_by_how_much_and_what_binds() -> None:
+    plan = planned(60.0)
+    assert plan.best is None
+    assert plan.fastest is not None
+    assert plan.missed_by_s == pytest.approx(plan.fastest.finish_s - 60.0)
+    assert plan.fastest.bound_by in plan.fastest.path[0].waits | plan.fastest.path[-1].waits
+    assert not any(each.meets for each in plan.designs)
+
+
+def test_a_design_that_was_passed_over_ends_no_earlier_than_what_outdoes_it() -> None:
+    """The rule that saves simulations, held against simulations of what it saved."""
+    needs = finder().needs
+    pool = Pool(night().most_nodes, night().most_cores)
+    every = [pool.contender(one) for one in search(needs, CATALOG).candidates][::60]
+    kept = finder().contenders
+    for one in every:
+        better = next((n for n, other in enumerate(kept) if other.outdoes(one)), None)
+        if better is not None:
+            end = night().run_on(grid_model(design_spec(one.candidate, needs), CATALOG)).elapsed_s
+            assert finder().end_s(better) <= end * 1.01
