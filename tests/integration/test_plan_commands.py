@@ -146,3 +146,32 @@ def test_pages_are_written(gridwright: Command, tmp_path: Path) -> None:
         assert "<html" in page.read_text()
     assert "Where the time of each test went" in (tmp_path / "jobs.html").read_text()
     assert "<dt>Region</dt><dd>us-east-1</dd>" in (tmp_path / "plan.html").read_text()
+
+
+def test_a_plan_for_a_deadline_lists_designs_with_their_end_and_cost(
+    gridwright: Command, tmp_path: Path
+) -> None:
+    night = ROOT / "examples" / "requirements-night.yaml"
+    out = tmp_path / "grid.yaml"
+    planned = gridwright("plan", str(night), "--json", "--write", str(out))
+    assert planned.status == 0, planned.err
+    document = planned.json
+    assert document["best"]["finish_s"] == document["best"]["checked_finish_s"] <= 3 * 3600
+    in_time = [each for each in document["designs"] if each["meets"]]
+    assert in_time[0] == document["best"]
+    assert len(in_time) > 2
+    for one, dearer in zip(in_time, in_time[1:], strict=False):
+        assert one["cost_usd_per_hour"] <= dearer["cost_usd_per_hour"]
+        assert one["finish_s"] > dearer["finish_s"]
+    assert all(
+        each["cost_usd_per_hour"] <= in_time[0]["cost_usd_per_hour"]
+        for each in document["designs"][len(in_time) :]
+    )
+    predicted = gridwright("predict", str(out), "--json")
+    assert predicted.json["cost_usd_per_hour"] == pytest.approx(document["best"]["cost_usd_per_hour"])
+    unknown = tmp_path / "night.yaml"
+    unknown.write_text(night.read_text().replace("mixed-30", "mixed-31"))
+    refused = gridwright("plan", str(unknown))
+    assert refused.status == 2
+    assert f"{unknown}:10:9: no matrix is named" in refused.err
+    assert "did you mean mixed-30?" in refused.err

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from gridwright.catalog import Catalog, load_catalog
 from gridwright.model.grid import GridModel, grid_model
@@ -24,7 +26,9 @@ CORES = (1, 2, 4)
 FASTER = 0.95
 """Each design of the front ends the night in at most this part of the time of the one before."""
 FRONT = 12
-"""Most designs of the front."""
+"""Most designs of the front, but for the fastest."""
+LAUNCHES = 50_000
+"""Most launches that are simulated for the front beside the answer: some seconds, of however many jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +99,13 @@ class DeadlinePlan:
         return self.fastest.finish_s - self.finish_within_s
 
 
-@dataclass(slots=True)
+@dataclass
 class NightSearch:
     """Finds the cheapest of some candidates that ends in time, and simulates as few as it can.
 
     `contenders` are in the order of their cost. A candidate is passed over where steady rates alone make it
-    late, and where one that was late outdoes it in every capacity. Grids of the same rates are
+    late, and where one that was late outdoes it in every capacity: those that none outdoes come
+    first, so that few simulations tell that nothing ends in time. Grids of the same rates are
     simulated once. For a shorter time every candidate that was passed over stays so, thus the
     cheapest for it is never cheaper.
     """
@@ -112,6 +117,8 @@ class NightSearch:
     _models: dict[int, GridModel] = field(default_factory=dict)
     _least: dict[int, float] = field(default_factory=dict)
     _ends: dict[Hashable, float] = field(default_factory=dict)
+    _ended: dict[int, float] = field(default_factory=dict)
+    """Candidates that were simulated, and when they end."""
 
     @property
     def simulated(self) -> int:
@@ -133,31 +140,58 @@ class NightSearch:
 
     def end_s(self, number: int) -> float:
         """When a candidate ends the night, simulated."""
-        model = self.model(number)
-        key = _rates(model)
-        if key not in self._ends:
-            self._ends[key] = self.night.run_on(model).elapsed_s
-        return self._ends[key]
+        if number not in self._ended:
+            model = self.model(number)
+            key = _rates(model)
+            if key not in self._ends:
+                self._ends[key] = self.night.run_on(model).elapsed_s
+            self._ended[number] = self._ends[key]
+        return self._ended[number]
 
-    def cheapest(self, within_s: float) -> int | None:
-        """The cheapest candidate that ends within so many seconds; None where none does."""
-        late: list[Contender] = []
+    @cached_property
+    def largest(self) -> list[int]:
+        """The candidates that no other outdoes."""
+        found: list[int] = []
+        by_size = sorted(range(len(self.contenders)), key=lambda each: -sum(self.contenders[each].capacities))
+        for number in by_size:
+            one = self.contenders[number]
+            if not any(self.contenders[other].outdoes(one) for other in found):
+                found.append(number)
+        return found
+
+    def cheapest(self, within_s: float, most: float = math.inf) -> int | None:
+        """The cheapest candidate that ends within so many seconds.
+
+        None where none does, and once `most` grids were simulated.
+        """
+        for number in self.largest:
+            self.end_s(number)
+        late = [self.contenders[number] for number, end in self._ended.items() if end > within_s]
         for number, one in enumerate(self.contenders):
             if any(other.outdoes(one) for other in late):
                 continue
+            if self.simulated >= most:
+                return None
             if self.least_s(number) <= within_s and self.end_s(number) <= within_s:
                 return number
             late.append(one)
         return None
 
     def front(self) -> list[int]:
-        """The cheapest candidate, then the cheapest that ends clearly earlier, and so on to the fastest."""
+        """The cheapest candidate, then the cheapest that ends clearly earlier, and so on.
+
+        It ends with the fastest of the largest, or before it where that takes too many simulations.
+        """
         found: list[int] = []
+        most = self.simulated + LAUNCHES / self.night.jobs
         number = 0 if self.contenders else None
         while number is not None and len(found) < FRONT:
             found.append(number)
             earlier = self.end_s(number) * FASTER
-            number = self.cheapest(earlier) if earlier >= self.night.floor_s else None
+            number = self.cheapest(earlier, most) if earlier >= self.night.floor_s else None
+        fastest = min(self.largest, key=lambda each: (self.end_s(each), each), default=None)
+        if fastest is not None and self.end_s(fastest) < self.end_s(found[-1]):
+            found.append(fastest)
         return found
 
 

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridwright.cli.plan.predict import PAPER, workload_matrix
-from gridwright.errors import input_error
+from gridwright.errors import GridwrightError, input_error
+from gridwright.spec.locate import problem_at
 
 if TYPE_CHECKING:
     from gridwright.model.night import Night
+    from gridwright.model.workload import WorkloadMatrix
     from gridwright.plan.deadline import DeadlinePlan
     from gridwright.spec.model import GridSpec
 
@@ -40,8 +42,18 @@ def _night(jobs: str, spec: GridSpec) -> Night:
     if not jobs.endswith(".json"):
         replay = Replay(scale=PAPER, page_cache="none")
         where = "the profiles that come with gridwright"
-        return Night(workload_matrix(jobs), default_profiles(), replay, where)
+        return Night(_matrix(jobs, spec), default_profiles(), replay, where)
     path = (spec.file.parent if spec.file else Path.cwd()) / jobs
     profiles = load_profiles(path)
     streams = streams_of(profiles, None, where=str(path))
     return Night(WorkloadMatrix(path.stem, streams), profiles, where=str(path))
+
+
+def _matrix(name: str, spec: GridSpec) -> WorkloadMatrix:
+    """The matrix of that name. Raises GridwrightError at its place in the spec."""
+    try:
+        return workload_matrix(name)
+    except GridwrightError as error:
+        (problem,) = error.problems
+        remedy = f"{problem.remedy}, or name a file of profiles (NAME.json)"
+        raise GridwrightError(problem_at(spec, ("requirements", "jobs"), problem.what, remedy)) from None
