@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 from pathlib import Path
 
@@ -160,7 +161,7 @@ def test_a_plan_for_a_deadline_lists_designs_with_their_end_and_cost(
     in_time = [each for each in document["designs"] if each["meets"]]
     assert in_time[0] == document["best"]
     assert len(in_time) > 2
-    for one, dearer in zip(in_time, in_time[1:], strict=False):
+    for one, dearer in itertools.pairwise(in_time):
         assert one["cost_usd_per_hour"] <= dearer["cost_usd_per_hour"]
         assert one["finish_s"] > dearer["finish_s"]
     assert all(
@@ -174,4 +175,4 @@ def test_a_plan_for_a_deadline_lists_designs_with_their_end_and_cost(
     refused = gridwright("plan", str(unknown))
     assert refused.status == 2
     assert f"{unknown}:10:9: no matrix is named" in refused.err
-    assert "did you mean mixed-30?" in refused.err
+    assert "Did you mean mixed-30?" in refused.err
