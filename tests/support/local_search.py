@@ -42,7 +42,7 @@ class LocalSearch:
         self.catalog, self.nodes, self.servers = catalog, nodes, servers
         self.random = random.Random(seed)  # noqa: S311 - moves of a search
         self.best = self.here = spec_document(design)
-        self.lowest = self.usd = self.cost(self.here) or 0.0
+        self.lowest = self.cost(self.here) or 0.0
 
     def run(self, moves: int) -> float:
         """The least cost per hour that so many moves came to."""
@@ -52,7 +52,7 @@ class LocalSearch:
             usd = self.cost(there)
             if usd is None or usd > self.lowest * UPHILL:
                 continue
-            self.here, self.usd = there, usd
+            self.here = there
             if usd < self.lowest:
                 self.best, self.lowest = there, usd
         return self.lowest

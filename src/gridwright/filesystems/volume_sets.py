@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
-from gridwright.catalog import Catalog, VolumeType
+from gridwright.catalog import Catalog, InstanceType, VolumeType
+from gridwright.catalog.attachments import free_attachments
 from gridwright.errors import GridwrightError
 
 T = TypeVar("T")
@@ -232,6 +233,12 @@ def volume_market(catalog: Catalog, types: Iterable[str], region: str) -> Volume
     known = (catalog.volumes[name] for name in types if name in catalog.volumes)
     priced = (_priced(volume, region) for volume in known)
     return VolumeMarket([each for each in priced if each is not None])
+
+
+def most_volumes(instance: InstanceType) -> int:
+    """How many volumes a plan gives to one machine: what can be attached beside the one it starts from."""
+    free = free_attachments(instance.name)
+    return MOST_VOLUMES if free is None else min(free, MOST_VOLUMES)
 
 
 def _priced(volume: VolumeType, region: str) -> PricedVolume | None:

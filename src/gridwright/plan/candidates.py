@@ -9,14 +9,13 @@ from itertools import product
 from typing import cast
 
 from gridwright.catalog import Catalog, InstanceType
-from gridwright.catalog.attachments import free_attachments
 from gridwright.catalog.basis import PriceBasis, price_basis
 from gridwright.catalog.instances import Provider
 from gridwright.errors import GridwrightError, nearest
 from gridwright.filesystems import all_kinds
 from gridwright.filesystems.offers import Offer, OnSale, SharedChoice
 from gridwright.filesystems.site import default_region, volume_limit
-from gridwright.filesystems.volume_sets import MOST_VOLUMES, VolumeMarket, VolumeSet, volume_market
+from gridwright.filesystems.volume_sets import VolumeMarket, VolumeSet, most_volumes, volume_market
 from gridwright.model.seller import seller_of
 from gridwright.plan.needs import Needs
 from gridwright.plan.node_side import NodeSide, Place, libraries_at
@@ -138,7 +137,7 @@ class Search:
         self.market = on_sale
         self._shared: dict[tuple[float, int], list[SharedChoice]] = {}
         self._scratch: dict[tuple[float, int], SharedChoice | None] = {}
-        self._volumes: dict[tuple[float, float, int | None], VolumeSet | None] = {}
+        self._volumes: dict[tuple[float, float, int], VolumeSet | None] = {}
         self._cloud: dict[tuple[int, bool], float] = {}
 
     def candidates(self, instance: InstanceType, usd: float) -> Iterator[Candidate]:
@@ -203,11 +202,9 @@ class Search:
         rate = self.needs.rate(libraries) * instance.cores * level
         if instance.ebs is None or rate > (volume_limit(instance) or math.inf):
             return None
-        free = free_attachments(instance.name)
-        key = (rate, self.needs.capacity(libraries) / count, free)
+        key = (rate, self.needs.capacity(libraries) / count, most_volumes(instance))
         if key not in self._volumes:
-            most = MOST_VOLUMES if free is None else min(free, MOST_VOLUMES)
-            self._volumes[key] = self.market.volumes.cheapest(rate, key[1], most)
+            self._volumes[key] = self.market.volumes.cheapest(*key)
         return self._volumes[key]
 
     def _scratch_choice(self, rate: float, capacity: int) -> SharedChoice | None:

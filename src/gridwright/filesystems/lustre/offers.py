@@ -11,11 +11,10 @@ from heapq import heappop, heappush
 from importlib import resources
 
 from gridwright.catalog import InstanceType
-from gridwright.catalog.attachments import free_attachments
 from gridwright.filesystems.efficiency import efficiency
 from gridwright.filesystems.offers import OnSale, SharedChoice
 from gridwright.filesystems.site import shares_network, steady_network, volume_limit
-from gridwright.filesystems.volume_sets import GIB, MOST_VOLUMES, VolumeMarket, VolumeSet, unbeaten
+from gridwright.filesystems.volume_sets import GIB, VolumeMarket, VolumeSet, most_volumes, unbeaten
 
 MOST_SERVERS = 64
 """Most OSS that the planner tries; MDS and clients of larger file systems deserve a plan by hand."""
@@ -62,9 +61,7 @@ def most_targets(instance: InstanceType) -> int:
     """How many OSTs an OSS has the memory and the attachments for."""
     rule = server_rules()
     room = instance.memory_bytes / 1e9 - rule["oss_memory"]
-    attached = free_attachments(instance.name)
-    limit = MOST_VOLUMES if attached is None else min(attached, MOST_VOLUMES)
-    return max(0, min(limit, math.floor(room / rule["oss_memory_each_target"])))
+    return max(0, min(most_volumes(instance), math.floor(room / rule["oss_memory_each_target"])))
 
 
 @dataclass(frozen=True, slots=True)
