@@ -22,9 +22,14 @@ BIN = Path(sys.executable).parent
 KEPT = Path("build/checks")
 LIMIT_S = 3600
 """A part that takes longer hangs."""
+TESTS_FAILED = 1
+"""The exit status of pytest when it ran to its end and tests failed."""
 CARGO = ("--manifest-path", "native/Cargo.toml")
-RERUN = ("--reruns", "2", "--reruns-delay", "5")
+RERUN = ("--reruns", "1", "--reruns-delay", "5")
 """Real daemons, browsers and labs on a busy machine: a test that fails is run again, and is named."""
+AGAIN = ("--last-failed", "--last-failed-no-failures", "none")
+AGAIN_MOST = 5
+"""So many failed tests may be run once more; more than that say that something is wrong."""
 SLOWEST = 10
 
 
@@ -34,6 +39,8 @@ class Part:
 
     name: str
     commands: list[tuple[str, ...]]
+    again: tuple[str, ...] = ()
+    """What runs the failed tests once more: apart, with labs and daemons that no other test has touched."""
     seconds: float = 0.0
     cpu_s: float = 0.0
     failed: bool = False
@@ -41,6 +48,7 @@ class Part:
     tests: list[tuple[float, str]] = field(default_factory=list)
     skipped: int = 0
     rerun: list[str] = field(default_factory=list)
+    apart: list[str] = field(default_factory=list)
 
     @property
     def log(self) -> Path:
@@ -58,11 +66,18 @@ class Part:
         started = time.monotonic()
         with self.log.open("wb") as log:
             for command in self.commands:
-                if self._one(command, log.fileno(), shown=shown):
-                    self.failed = True
+                status = self._one(command, log.fileno(), shown=shown)
+                if status:
+                    self.failed = not self._passes_apart(status, log.fileno(), shown=shown)
                     break
         self.seconds = time.monotonic() - started
         self._read_results()
+
+    def _passes_apart(self, status: int, log: int, *, shown: bool) -> bool:
+        if status != TESTS_FAILED or not self.again:
+            return False
+        self.apart = sorted({_place(case) for case in self._cases() if _failed(case)})
+        return len(self.apart) <= AGAIN_MOST and self._one(self.again, log, shown=shown) == 0
 
     def _one(self, command: tuple[str, ...], log: int, *, shown: bool) -> int:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -81,13 +96,15 @@ class Part:
         self.cpu_s += used.ru_utime + used.ru_stime
         return process.returncode
 
+    def _cases(self) -> list[ElementTree.Element]:
+        if not self.results.exists():
+            return []
+        return list(ElementTree.parse(self.results).iter("testcase"))  # noqa: S314 - pytest's own file
+
     def _read_results(self) -> None:
         """Read what pytest wrote of each test."""
-        if not self.results.exists():
-            return
-        for case in ElementTree.parse(self.results).iter("testcase"):  # noqa: S314 - pytest's own file
-            place = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
-            self.tests.append((float(case.get("time", 0)), place))
+        for case in self._cases():
+            self.tests.append((float(case.get("time", 0)), _place(case)))
             self.skipped += case.find("skipped") is not None
         # A test that is run again stands there twice.
         self.rerun = [
@@ -95,10 +112,26 @@ class Part:
         ]
 
 
+def _place(case: ElementTree.Element) -> str:
+    return f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
+
+
+def _failed(case: ElementTree.Element) -> bool:
+    return case.find("failure") is not None or case.find("error") is not None
+
+
 def pytest(name: str, *arguments: str) -> Part:
     """Make a part of tests."""
     command = (str(BIN / "pytest"), "-q", f"--junitxml={KEPT / name}.xml", *arguments)
     return Part(name, [command])
+
+
+def daemons(name: str, *arguments: str, marked: str, workers: int = 0, spread: str = "worksteal") -> Part:
+    """Make a part of tests with real daemons, labs or machines."""
+    chosen = (*arguments, "-m", marked, *RERUN)
+    part = pytest(name, *chosen, *(("-n", str(workers), "--dist", spread) if workers else ()))
+    part.again = (str(BIN / "pytest"), "-q", *chosen, *AGAIN)
+    return part
 
 
 def check(*more: str) -> list[list[Part]]:
@@ -125,31 +158,15 @@ def test(*more: str, machines: str = "not qemu") -> list[list[Part]]:
         Part("templates", [("make", "lint-templates")]),
         Part("docs", [("make", "docs"), (sys.executable, "tools/site.py", "build/site", "--search")]),
     ]
-    spread = ("--dist", "worksteal")
+    here = ("tests/integration", "tests/plugin")
+    busy = "not alone"
     return [
         *check(*more),
         [*lint, images],
-        [
-            pytest(
-                "integration",
-                "tests/integration",
-                "tests/plugin",
-                "-m",
-                "not alone",
-                "-n",
-                "4",
-                *spread,
-                *RERUN,
-                *more,
-            )
-        ],
-        [
-            pytest(
-                "machine", "tests/machine", "-m", "not alone", "-n", "4", "--dist", "loadfile", *RERUN, *more
-            )
-        ],
-        [pytest("alone", "tests/integration", "tests/machine", "-m", "alone", *RERUN, *more)],
-        [pytest("vm", "tests/vm", "-m", machines, "-n", "2", *spread, *RERUN, *more)],
+        [daemons("integration", *here, *more, marked=busy, workers=4)],
+        [daemons("machine", "tests/machine", *more, marked=busy, workers=4, spread="loadfile")],
+        [daemons("alone", "tests/integration", "tests/machine", *more, marked="alone")],
+        [daemons("vm", "tests/vm", *more, marked=machines, workers=2)],
     ]
 
 
@@ -170,6 +187,8 @@ def report(stages: list[list[Part]]) -> None:
         print(f"{part.name:12} {part.seconds:8.1f} {part.cpu_s:7.1f} {counts}{said}")
     for place in (each for part in parts for each in part.rerun):
         print(f"run again: {place}")
+    for place in (each for part in parts for each in part.apart):
+        print(f"run once more, apart: {place}")
     tests = sorted((each for part in parts for each in part.tests), reverse=True)
     if tests:
         print("the slowest tests, in seconds")

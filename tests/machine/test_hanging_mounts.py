@@ -191,6 +191,7 @@ def test_a_hanging_file_system_can_be_interrupted(
     assert took < 40
 
 
+@pytest.mark.alone  # a worker that gets no core for three seconds would be told as silent
 def test_the_library_after_a_hanging_one_is_still_tested(
     stopped: tuple[Path, psutil.Process], tmp_path: Path
 ) -> None:

@@ -92,6 +92,7 @@ def cpu_s(launch: dict[str, Any]) -> float:
     return float(launch["user_s"] + launch["system_s"])
 
 
+@pytest.mark.alone  # times of jobs are compared, which others' work would change
 def test_replayed_and_predicted_times_are_those_of_the_jobs(
     tmp_path: Path, disk: Path, slow_group: Path
 ) -> None:
