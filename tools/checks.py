@@ -13,7 +13,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
@@ -25,10 +24,8 @@ LIMIT_S = 3600
 TESTS_FAILED = 1
 """The exit status of pytest when it ran to its end and tests failed."""
 CARGO = ("--manifest-path", "native/Cargo.toml")
-RERUN = ("--reruns", "1", "--reruns-delay", "5")
-"""Real daemons, browsers and labs on a busy machine: a test that fails is run again, and is named."""
 AGAIN = ("--last-failed", "--last-failed-no-failures", "none")
-AGAIN_MOST = 5
+AGAIN_MOST = 8
 """So many failed tests may be run once more; more than that say that something is wrong."""
 SLOWEST = 10
 
@@ -48,7 +45,6 @@ class Part:
     tests: list[tuple[float, str]] = field(default_factory=list)
     skipped: int = 0
     rerun: list[str] = field(default_factory=list)
-    apart: list[str] = field(default_factory=list)
 
     @property
     def log(self) -> Path:
@@ -76,8 +72,8 @@ class Part:
     def _passes_apart(self, status: int, log: int, *, shown: bool) -> bool:
         if status != TESTS_FAILED or not self.again:
             return False
-        self.apart = sorted({_place(case) for case in self._cases() if _failed(case)})
-        return len(self.apart) <= AGAIN_MOST and self._one(self.again, log, shown=shown) == 0
+        self.rerun = sorted({_place(case) for case in self._cases() if _failed(case)})
+        return len(self.rerun) <= AGAIN_MOST and self._one(self.again, log, shown=shown) == 0
 
     def _one(self, command: tuple[str, ...], log: int, *, shown: bool) -> int:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -106,10 +102,6 @@ class Part:
         for case in self._cases():
             self.tests.append((float(case.get("time", 0)), _place(case)))
             self.skipped += case.find("skipped") is not None
-        # A test that is run again stands there twice.
-        self.rerun = [
-            place for place, times in Counter(place for _, place in self.tests).items() if times > 1
-        ]
 
 
 def _place(case: ElementTree.Element) -> str:
@@ -127,8 +119,8 @@ def pytest(name: str, *arguments: str) -> Part:
 
 
 def daemons(name: str, *arguments: str, marked: str, workers: int = 0, spread: str = "worksteal") -> Part:
-    """Make a part of tests with real daemons, labs or machines."""
-    chosen = (*arguments, "-m", marked, *RERUN)
+    """Make a part of tests with real daemons, browsers or labs, which a busy machine can make fail."""
+    chosen = (*arguments, "-m", marked)
     part = pytest(name, *chosen, *(("-n", str(workers), "--dist", spread) if workers else ()))
     part.again = (str(BIN / "pytest"), "-q", *chosen, *AGAIN)
     return part
@@ -187,8 +179,6 @@ def report(stages: list[list[Part]]) -> None:
         print(f"{part.name:12} {part.seconds:8.1f} {part.cpu_s:7.1f} {counts}{said}")
     for place in (each for part in parts for each in part.rerun):
         print(f"run again: {place}")
-    for place in (each for part in parts for each in part.apart):
-        print(f"run once more, apart: {place}")
     tests = sorted((each for part in parts for each in part.tests), reverse=True)
     if tests:
         print("the slowest tests, in seconds")

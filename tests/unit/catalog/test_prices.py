@@ -30,6 +30,17 @@ def test_known_prices(catalog: Catalog, name: str, region: str, usd: float) -> N
     assert catalog.instance_usd_per_hour(name, region) == pytest.approx(usd)
 
 
+def test_nearly_every_type_that_is_sold_has_a_price(catalog: Catalog) -> None:
+    def unpriced(provider: str, region: str) -> tuple[int, int]:
+        sold = [each for each in catalog.instances.values() if each.provider == provider and each.current]
+        return sum(catalog.prices.price(each, region) is None for each in sold), len(sold)
+
+    without, sold = unpriced("aws", "us-east-1")
+    assert sold > 1200
+    assert without <= 0.05 * sold
+    assert unpriced("oci", "")[0] == 0
+
+
 def test_a_price_says_who_says_so(catalog: Catalog) -> None:
     price = catalog.instance_price("m5n.8xlarge", "us-east-1")
     assert price
