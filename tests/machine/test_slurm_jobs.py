@@ -75,11 +75,12 @@ class Grid:
         return found
 
     def ended(self, *identifiers: str, seconds: float = 60.0) -> list[Job]:
+        """When all have ended and no node is drained: who looks at jobs resumes what Slurm drained for one."""
+
         def all_ended() -> list[Job] | None:
             time.sleep(0.2)
             jobs = self.scheduler.jobs(identifiers)
-            assert not (drained := self.drained()), f"a node is drained: {drained}"
-            return jobs if all(job.state.final for job in jobs) else None
+            return jobs if all(job.state.final for job in jobs) and not self.drained() else None
 
         return wait_until(
             all_ended,

@@ -69,14 +69,17 @@ def shared_lab(directory: Path, spec: str = SPEC, name: str = NAME) -> Iterator[
 
 
 def _start_keeper(directory: Path, file: Path) -> None:
+    # Forked, as no child of this process: tests kill what is left of theirs.
+    keeper = ["setsid", "--fork", sys.executable, "-m", "tests.support.shared_lab", str(directory), str(file)]
     with (directory / "keeper.log").open("ab") as log:
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.support.shared_lab", str(directory), str(file)],
+        subprocess.run(
+            keeper,
             cwd=Path(__file__).parents[2],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            start_new_session=True,
+            timeout=30,
+            check=True,
         )
 
 
