@@ -75,7 +75,7 @@ class Grid:
         return found
 
     def ended(self, *identifiers: str, seconds: float = 60.0) -> list[Job]:
-        """When all have ended and no node is drained: who looks at jobs resumes what Slurm drained for one."""
+        """When all have ended and no node is drained: who looks at jobs resumes what Slurm drained."""
 
         def all_ended() -> list[Job] | None:
             time.sleep(0.2)

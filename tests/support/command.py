@@ -82,13 +82,16 @@ class Running:
         self.process.wait(30)
 
     def says(self, text: str, seconds: float = 30.0) -> None:
-        """Wait until stderr holds `text`."""
-        wait_until(
-            lambda: True if text in self._err.read_text() else None,
-            seconds=seconds,
-            what=f"{text!r} on stderr",
-            last=lambda: (self.process.poll(), self._err.read_text()),
-        )
+        """Wait until stderr holds `text`, as long as the command may still write it."""
+
+        def said() -> bool | None:
+            ended = self.process.poll()
+            if text in self._err.read_text():
+                return True
+            assert ended is None, f"ended with {ended} and never said {text!r}: {self._err.read_text()}"
+            return None
+
+        wait_until(said, seconds=seconds, what=f"{text!r} on stderr", last=self._err.read_text)
 
     def workers(self) -> list[psutil.Process]:
         """The processes that the command started; its forks, which look at what may hang, are none."""
