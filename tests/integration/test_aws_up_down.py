@@ -121,6 +121,32 @@ def test_a_grid_on_its_own_lustre_from_nothing_to_nothing(lustre: Grid, cloud: A
     assert cloud.tagged("demo") == []
 
 
+def test_owner_and_expiry_change_and_no_machine_does(fsx: Grid, cloud: AwsCloud) -> None:
+    fsx.done("up")
+    machines = cloud.running("demo")
+    fsx.edit("owner: ann", "owner: bob, expires: 2027-01-31")
+    ended = fsx.done("up", "--json")
+    assert {each["action"] for each in ended.json["changes"]} <= {"change"}
+    assert cloud.running("demo") == machines
+    wanted = {"gridwright:owner": "bob", "gridwright:expires": "2027-01-31"}
+    for kind, key in (("instances", "Reservations"), ("volumes", "Volumes")):
+        found = getattr(cloud.client("ec2"), f"describe_{kind}")(
+            Filters=[{"Name": "tag:gridwright:grid", "Values": ["demo"]}]
+        )[key]
+        each_tagged = [i for r in found for i in r["Instances"]] if key == "Reservations" else found
+        assert each_tagged
+        for one in each_tagged:
+            tags = {each["Key"]: each["Value"] for each in one["Tags"]}
+            assert {name: tags.get(name) for name in wanted} == wanted
+
+    fsx.edit(", expires: 2027-01-31", "")
+    fsx.done("up")
+    assert (
+        cloud.client("ec2").describe_tags(Filters=[{"Name": "key", "Values": ["gridwright:expires"]}])["Tags"]
+        == []
+    )
+
+
 def test_what_can_change_in_place_does(fsx: Grid, cloud: AwsCloud) -> None:
     fsx.done("up")
     before = cloud.file_systems()

@@ -21,7 +21,7 @@ from gridwright.providers.aws.launching import (
     machine_id,
 )
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role
-from gridwright.providers.aws.names import logical_id, tags
+from gridwright.providers.aws.names import lasting_tags, logical_id, tags
 from gridwright.providers.aws.nat import add_way_out
 from gridwright.providers.aws.node_interfaces import NestedTemplate, add_node_interfaces, nested_templates
 from gridwright.providers.aws.template_limits import CountedTemplate
@@ -74,7 +74,9 @@ def grid_template(spec: GridSpec, layout: AwsLayout, *, bundle_key: str = "") ->
     )
     if any(is_placed(building, machine) for machine in layout.machines):
         template.add_resource(
-            ec2.PlacementGroup(PLACEMENT, Strategy="cluster", Tags=Tags(**tags(spec, role="placement")))
+            ec2.PlacementGroup(
+                PLACEMENT, Strategy="cluster", Tags=Tags(**lasting_tags(spec, role="placement"))
+            )
         )
     template.nested = nested_templates(building)
     _add_machines(building, groups, data, template.nested)

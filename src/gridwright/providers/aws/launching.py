@@ -13,7 +13,7 @@ from gridwright.catalog import Catalog, InstanceType
 from gridwright.providers.aws.costs import ROOT_VOLUME, ROOT_VOLUME_SIZE
 from gridwright.providers.aws.iam import profile_arn
 from gridwright.providers.aws.layout import DEFAULT_VOLUME, AwsLayout, Machine, Role
-from gridwright.providers.aws.names import SLOT_TAG, Export, logical_id, tags
+from gridwright.providers.aws.names import SLOT_TAG, Export, lasting_tags, logical_id, tags
 from gridwright.providers.aws.user_data import UserData, exported
 from gridwright.spec.model import GridSpec
 from gridwright.spec.storage import INSTANCE_STORE, Disks
@@ -70,11 +70,11 @@ def launch_template(building: Building, machine: Machine, name: str, data: UserD
     Without `data` it has none: a machine that stays gets them itself, so that other data do not replace it.
     """
     spec, aws, kind = building.spec, building.layout.aws, building.type_of(machine)
-    marks = tags(spec, role=str(machine.role))
-    tagged = [
-        ec2.TagSpecifications(ResourceType=each, Tags=Tags(**marks))
-        for each in ("instance", "volume", "network-interface")
-    ]
+    # What changes while the grid is up would make another version, and replace the machine.
+    marks = lasting_tags(spec, role=str(machine.role))
+    # EC2 starts no machine whose template tags interfaces where it is given one that is there already.
+    made = ("instance", "volume") if data is None else ("instance", "volume", "network-interface")
+    tagged = [ec2.TagSpecifications(ResourceType=each, Tags=Tags(**marks)) for each in made]
     content: dict[str, Any] = {
         "ImageId": _image(aws.images.storage if machine.role.serves_lustre else aws.images.compute, kind),
         "InstanceType": machine.instance,

@@ -65,12 +65,25 @@ def logical_id(*parts: str) -> str:
     return "".join(word[0].upper() + word[1:] for word in words)
 
 
-def tags(spec: GridSpec, **more: str) -> dict[str, str]:
-    """The tags of everything: grid, owner, expiry where the spec has them; `more` by name, such as role."""
+def lasting_tags(spec: GridSpec, **more: str) -> dict[str, str]:
+    """The tags that a resource has for good: the grid, and `more` by name, such as role."""
+    return {GRID_TAG: spec.name, **{f"gridwright:{name}": value for name, value in more.items()}}
+
+
+def passing_tags(spec: GridSpec) -> dict[str, str | None]:
+    """Owner and expiry, which change while a grid is up; None where the spec has none.
+
+    They stand in no launch template, and on no resource that AWS makes anew to change its tags: `up` sets
+    them by the tagging call of EC2.
+    """
     aws = spec.section(Aws)
-    found = {GRID_TAG: spec.name}
-    if aws is not None and aws.owner is not None:
-        found["gridwright:owner"] = aws.owner
-    if aws is not None and aws.expires is not None:
-        found["gridwright:expires"] = aws.expires
-    return {**found, **{f"gridwright:{name}": value for name, value in more.items()}}
+    return {
+        "gridwright:owner": aws.owner if aws is not None else None,
+        "gridwright:expires": aws.expires if aws is not None else None,
+    }
+
+
+def tags(spec: GridSpec, **more: str) -> dict[str, str]:
+    """The tags of what changes them in place: those for good, and owner and expiry where there are any."""
+    passing = {name: value for name, value in passing_tags(spec).items() if value is not None}
+    return {**lasting_tags(spec, **more), **passing}

@@ -236,7 +236,10 @@ class Aws(SpecModel):
         default=None,
         description="The KMS key that everything at rest is encrypted with. By default those of AWS.",
     )
-    certificate: Annotated[Certificate | None, Update(Change.LIVE, "the load balancer is changed")] = Field(
+    certificate: Annotated[
+        Certificate | None,
+        Update(Change.ROLLING, "servers of Lustre begin to tell their health, one at a time"),
+    ] = Field(
         default=None,
         description="The certificate of the page that shows Lustre's health, behind an internal load "
         "balancer. Without one there is no such page.",

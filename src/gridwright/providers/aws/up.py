@@ -14,6 +14,7 @@ from gridwright.providers.aws.deployment import Deployment, deployment, storage_
 from gridwright.providers.aws.instances import claims, instances, machines
 from gridwright.providers.aws.layout import aws_layout
 from gridwright.providers.aws.names import grid_stack, storage_stack, tags
+from gridwright.providers.aws.passing_tags import settle_passing_tags
 from gridwright.providers.aws.root_squash import settle_root_squash
 from gridwright.providers.aws.section import Aws
 from gridwright.providers.aws.session import Cloud
@@ -56,6 +57,7 @@ def up(spec: GridSpec, caller: Caller, replace: frozenset[str] = frozenset()) ->
     stored = work.stacks.resources(storage)
     settle_root_squash(cloud, spec, stored)
     grid = work.bring_grid(grid, stored[SITE_BUCKET])
+    settle_passing_tags(cloud, spec)
     resources = work.stacks.resources(grid)
     claimed = claims(cloud, spec)
     return AwsUp(

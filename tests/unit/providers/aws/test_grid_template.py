@@ -298,3 +298,19 @@ def test_all_that_is_wrong_with_a_grid_is_said_at_once() -> None:
     assert len(said) == 2
     assert "says nothing of where on AWS" in said[0]
     assert "m5.huge" in said[1]
+
+
+def test_a_template_tags_no_interface_where_the_machine_is_given_one() -> None:
+    content = template(LUSTRE)
+    machines = of_type(content, "EC2::Instance").values()
+    given = {each["LaunchTemplate"]["LaunchTemplateId"]["Ref"] for each in machines}
+    tagged = {
+        name
+        for name in of_type(content, "EC2::LaunchTemplate")
+        if any(
+            each["ResourceType"] == "network-interface" for each in launch(content, name)["TagSpecifications"]
+        )
+    }
+    assert given
+    assert tagged
+    assert given & tagged == set()

@@ -1,0 +1,44 @@
+"""What a change of the spec does to machines that run, by CloudFormation's own schemas."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.aws_grid import FSX, LUSTRE
+from tests.support.aws_updates import effects
+
+CERTIFICATE = "arn:aws:acm:us-east-1:123456789012:certificate/12345678-1234-1234-1234-123456789012"
+ZONE = "zone: us-east-1a,"
+
+
+def changed(spec: str, old: str, new: str) -> dict[str, str]:
+    assert old in spec
+    return effects(spec, spec.replace(old, new))
+
+
+@pytest.mark.parametrize("spec", [FSX, LUSTRE], ids=["fsx", "lustre"])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (ZONE, f"{ZONE} expires: 2027-01-31,"),
+        ("203.0.113.0/24]", "203.0.113.0/24], owner: bob"),
+        ("203.0.113.0/24", "203.0.113.0/25"),
+    ],
+    ids=["expires", "owner", "ssh_from"],
+)
+def test_what_changes_live_touches_no_machine(spec: str, old: str, new: str) -> None:
+    without_owner = spec.replace(", owner: ann", "")
+    assert changed(without_owner, old, new) == {}
+
+
+def test_a_certificate_touches_no_machine_where_no_server_shows_its_health() -> None:
+    assert changed(FSX, ZONE, f"{ZONE} certificate: '{CERTIFICATE}',") == {}
+
+
+def test_a_change_that_replaces_machines_is_seen_as_one() -> None:
+    found = changed(FSX, ZONE, f"{ZONE} head: {{instance: m6i.xlarge}},")
+    assert found == {"Head": "replace"}
+    rolled = changed(LUSTRE, ZONE, f"{ZONE} key: ours,")
+    assert {name for name, effect in rolled.items() if effect == "roll"} == {
+        *("ComputeNodes", "SharedOssServers", "SharedMdsServers")
+    }
