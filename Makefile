@@ -123,6 +123,10 @@ lock: install
 		$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 			--no-header --no-annotate requirements/$$apart.in --output-file requirements/$$apart.lock || exit 1; \
 	done
+	for release in requirements/ansible-*.in; do \
+		$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate $$release \
+			--python-version $$(sed -n 's/^# Python //p' $$release) --output-file $${release%.in}.lock || exit 1; \
+	done
 
 clean:
 	rm -rf $(VENV) native/target build demo dist

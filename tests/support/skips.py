@@ -1,4 +1,4 @@
-"""Why a test may be skipped: there are two reasons, and any other one fails the run.
+"""Why a test may be skipped: there are three reasons, and any other one fails the run.
 
 A package that is missing is no reason: `tools/debian-packages.sh` installs what tests need.
 """
@@ -14,7 +14,9 @@ import pytest
 
 NOT_AS_ROOT = "not as root"
 NO_SUCH_KERNEL = "no such kernel"
-ALLOWED = (NOT_AS_ROOT, NO_SUCH_KERNEL)
+NO_SUCH_PYTHON = "no such Python"
+"""Of a release of Ansible that runs on others than this system has; no package brings one."""
+ALLOWED = (NOT_AS_ROOT, NO_SUCH_KERNEL, NO_SUCH_PYTHON)
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason=NOT_AS_ROOT)
 
@@ -22,6 +24,11 @@ root_only = pytest.mark.skipif(os.geteuid() != 0, reason=NOT_AS_ROOT)
 def no_such_kernel(lacking: str) -> NoReturn:
     """Skip the test, since this machine's kernel lacks something."""
     pytest.skip(f"{NO_SUCH_KERNEL}: {lacking}")
+
+
+def no_such_python(lacking: str) -> NoReturn:
+    """Skip the test, since this machine has no Python for it."""
+    pytest.skip(f"{NO_SUCH_PYTHON}: {lacking}")
 
 
 def needs(*programs: str) -> None:

@@ -76,8 +76,10 @@ class SlurmKind(SchedulerKind[SlurmSection]):
         role = PlaybookRole(
             name="slurm",
             task="Set Slurm up",
-            when="gridwright_slurm_configure and gridwright_slurm | length > 0",
+            when="gridwright_slurm_configure and gridwright_slurm | length > 0 "
+            "and group_names | intersect(['compute', 'head']) | length > 0",
             package="gridwright.schedulers.slurm",
+            comment="Servers of file systems run no jobs and start none, and are given no key.",
         )
         return (role,)
 

@@ -60,7 +60,9 @@ def _rows(table: str) -> list[Row]:
     import yaml  # type: ignore[import-untyped]
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    rows: list[Row] = yaml.load(str(table), Loader=loader)["gridwright_tuning"]  # noqa: S506 - it is a safe one
+    # Ansible marks what it reads by a class that str() keeps and libyaml refuses; bytes have no mark.
+    text = str.encode(table)
+    rows: list[Row] = yaml.load(text, Loader=loader)["gridwright_tuning"]  # noqa: S506 - it is a safe one
     return rows
 
 

@@ -1,0 +1,57 @@
+"""The playbook of a grid on AWS under each release of Ansible that its machines may have, in check mode."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gridwright.setup.outcome import NodeSetup
+from tests.support.ansible_releases import RELEASES, ROOT, Release, play
+from tests.support.command import Command
+
+pytestmark = pytest.mark.root
+NODE, HEAD, SERVER = "compute1", "controller", "shared-oss1"
+"""Between them they run every role."""
+OF_UBUNTU = "2.16"
+"""The default image: all of its machines are tried in any case."""
+
+
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("rendered")
+    done = Command(directory)("render", ROOT / "examples/aws-lustre.yaml", "--out", directory / "grid")
+    assert done.status == 0, done.err
+    return directory / "grid"
+
+
+@pytest.mark.parametrize(
+    ("release", "host"),
+    [
+        pytest.param(
+            release,
+            host,
+            marks=() if host == NODE or release.name == OF_UBUNTU else pytest.mark.thorough,
+            id=f"{release.name}-{host}",
+        )
+        for release in RELEASES
+        for host in (NODE, HEAD, SERVER)
+    ],
+)
+def test_the_playbook_would_set_a_machine_up(rendered: Path, release: Release, host: str) -> None:
+    node = play(release, rendered, host, "--check")
+    assert node.failures == []
+    written, installed = _files(node), _packages(node)
+    assert {"/etc/sysctl.d/60-gridwright.conf", "/etc/gridwright/metadata.nft"} <= written
+    assert ("/etc/security/limits.d/60-gridwright.conf" in written) is (host != HEAD)
+    # A server has no part in Slurm: it would be refused for want of a key that it must not have.
+    assert ("/etc/slurm/slurm.conf" in written) is (host != SERVER)
+    assert any("slurm" in each or "munge" in each for each in installed) is (host != SERVER)
+
+
+def _files(node: NodeSetup) -> set[str]:
+    return {change.where for change in node.changes if change.where}
+
+
+def _packages(node: NodeSetup) -> set[str]:
+    return {change.setting for change in node.changes if change.setting.startswith("package ")}
