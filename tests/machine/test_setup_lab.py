@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.command import Command
+from tests.support.command import Command, wait_until
 from tests.support.lab import Lab, nodes_only, up
 
 pytestmark = pytest.mark.root
+METADATA = "169.254.169.254"
+ASK = f"import socket; s = socket.socket(); s.settimeout(5); print(s.connect_ex(('{METADATA}', 80)))"
 LIMITS = "/etc/security/limits.d/60-gridwright.conf"
 
 
@@ -64,7 +67,10 @@ def test_slurm_is_set_up_where_a_site_asks_for_it(tmp_path: Path) -> None:
     key.touch(mode=0o600)
     key.write_bytes(os.urandom(1024))
     chosen = tmp_path / "site.yml"
-    chosen.write_text(f"gridwright_slurm_configure: true\nslurm_munge_key_file: {key}\n")
+    chosen.write_text(
+        f"gridwright_slurm_configure: true\nslurm_munge_key_file: {key}\n"
+        f"gridwright_metadata: {{addresses: [{METADATA}]}}\n"
+    )
     assert command("up", made.spec, seconds=280).status == 0
     with up(made):
         done = command("setup", made.spec, "--variables", chosen, "--json", seconds=280)
@@ -80,3 +86,23 @@ def test_slurm_is_set_up_where_a_site_asks_for_it(tmp_path: Path) -> None:
         again = command("setup", made.spec, "--variables", chosen, "--json", seconds=280)
         assert again.status == 0, again.err
         assert [node["changes"] for node in again.json["nodes"]] == [[], [], []]
+        jobs_reach_neither_metadata_nor_key(made)
+
+
+def jobs_reach_neither_metadata_nor_key(lab: Lab) -> None:
+    """A job's user gets no credentials of the machine's role, and no key to be somebody else with."""
+    assert lab.exec("compute1", "ip", "address", "add", f"{METADATA}/32", "dev", "lo").status == 0
+    server = f"cd /srv && setsid -f python3 -m http.server 80 --bind {METADATA} > /dev/null 2>&1"
+    assert lab.exec("compute1", "sh", "-c", server).status == 0
+    wait_until(
+        lambda: lab.exec("compute1", "python3", "-c", ASK).out == "0\n" or None,
+        seconds=20,
+        what="an answer to root",
+        last=lambda: lab.exec("compute1", "python3", "-c", ASK),
+    )
+    job = ("srun", "--uid=nobody", "--chdir=/tmp", "--nodelist=compute1")
+    asked = lab.exec("controller", *job, "python3", "-c", ASK)
+    assert asked.out == f"{errno.ECONNREFUSED}\n", asked.err
+    read = lab.exec("controller", *job, "cat", "/etc/munge/munge.key")
+    assert read.status != 0
+    assert "Permission denied" in read.err, read.err

@@ -21,6 +21,8 @@ from gridwright.spec.model import GridSpec
 
 MOUNTED_BELOW = "/srv/gridwright"
 """Where servers mount their targets."""
+METADATA = ("169.254.169.254", "fd00:ec2::254")
+"""Addresses of the metadata service (EC2 User Guide, instance metadata)."""
 
 _PACKAGE = "gridwright.providers.aws"
 _CLAIM = PlaybookRole(
@@ -79,6 +81,7 @@ def _provided(spec: GridSpec, layout: AwsLayout) -> Provided:
         variables={
             "gridwright_claims": [group for group in GROUPS if group in groups],
             "gridwright_lustre_servers": serves,
+            "gridwright_metadata": {"addresses": list(METADATA)},
         },
     )
 

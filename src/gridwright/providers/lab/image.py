@@ -34,6 +34,7 @@ PACKAGES = (
     "moosefs-master",
     "munge",
     "netbase",
+    "nftables",
     "openssh-client",
     "openssh-server",
     "procps",
