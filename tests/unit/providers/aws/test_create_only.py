@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
-from typing import Any
 
-import cfnlint  # type: ignore[import-untyped]
 import pytest
 
 import gridwright.providers.aws
+from tests.support.aws_updates import schema
 from tests.unit.providers.aws.storage_specs import SPECS, template
 
 FILE = Path(gridwright.providers.aws.__file__).parent / "data" / "create-only.csv"
-SCHEMAS = Path(cfnlint.__file__).parent / "data" / "schemas"
 OF_SCHEMAS = ("createOnlyProperties", "conditionalCreateOnlyProperties")
 
 with FILE.open(encoding="utf-8", newline="") as _file:
     ROWS = list(csv.DictReader(_file))
 TYPES = sorted({row["type"] for row in ROWS})
-
-
-def schema(kind: str) -> dict[str, Any]:
-    index = json.loads((SCHEMAS / "providers" / "us-east-1.json").read_text())
-    found: dict[str, Any] = json.loads((SCHEMAS / "resources" / f"{index[kind]}.json").read_text())
-    return found
 
 
 def listed(kind: str, source: str) -> set[str]:
