@@ -16,7 +16,7 @@ from gridwright.cli.output import LazyResult, Output
 from gridwright.errors import ExitStatus
 from tests.support.command import GRIDWRIGHT
 
-LIST = "catalog", "list"
+LIST = "catalog", "list", "--family", "m5n"
 SPEC = """name: demo
 filesystems: {disk: {type: local, path: /tmp}}
 libraries: {data: {filesystem: disk}, work: {filesystem: disk}, util: {filesystem: disk}}
