@@ -28,6 +28,8 @@ AGAIN = ("--last-failed", "--last-failed-no-failures", "none")
 AGAIN_MOST = 8
 """So many failed tests may be run once more; more than that say that something is wrong."""
 SLOWEST = 10
+AROUND = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+"""Tests start the command some thousand times: it is compiled once, also where the caller keeps no bytecode."""
 
 
 @dataclass
@@ -76,7 +78,7 @@ class Part:
         return len(self.rerun) <= AGAIN_MOST and self._one(self.again, log, shown=shown) == 0
 
     def _one(self, command: tuple[str, ...], log: int, *, shown: bool) -> int:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=AROUND)
         watch = threading.Timer(LIMIT_S, process.terminate)
         watch.start()
         try:

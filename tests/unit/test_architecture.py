@@ -6,7 +6,7 @@ import ast
 import functools
 from collections.abc import Iterator
 
-from tests.support.source_names import MODULES, SOURCE
+from tests.support.source_names import MODULES, SOURCE, nodes
 
 MAY_IMPORT: dict[str, frozenset[str]] = {
     "units": frozenset(),
@@ -57,7 +57,7 @@ def room(module: str) -> str:
 
 def imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Line and dotted name of every import of a module, wherever it stands."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -131,7 +131,7 @@ def test_one_module_imports_the_native_part() -> None:
 
 def long_functions() -> Iterator[str]:
     for module, tree in MODULES.items():
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 if lines > LONGEST_FUNCTION:
@@ -193,7 +193,7 @@ def test_a_name_of_a_class_stands_for_one_thing() -> None:
     places: dict[tuple[str, str], list[str]] = {}
     for where, tree in MODULES.items():
         program = next((each for each in SHIPPED if where.startswith(each)), "")
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault((program, node.name), []).append(where)
     assert len(places) > 400

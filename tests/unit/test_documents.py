@@ -12,7 +12,7 @@ from gridwright.cli.shell import pages
 from gridwright.cli.verbs import VERBS
 from gridwright.doctor.checks import all_checks
 from gridwright.spec.findings import KNOWN
-from tests.support.source_names import MODULES
+from tests.support.source_names import MODULES, nodes
 
 ROOT = Path(__file__).parents[2]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -54,11 +54,11 @@ def test_every_page_is_listed_once() -> None:
 
 def strings(tree: ast.Module) -> list[str]:
     """All strings but docstrings, of which those of functions stay: they are the help of verbs."""
-    helps = {id(node.body[0]) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and id(node) not in helps}
+    helps = {id(node.body[0]) for node in nodes(tree) if isinstance(node, ast.FunctionDef)}
+    told = {id(node.value) for node in nodes(tree) if isinstance(node, ast.Expr) and id(node) not in helps}
     return [
         node.value
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told
     ]
 
@@ -97,7 +97,7 @@ def made_findings() -> set[str]:
     """The names of findings that the sources make; of a name that is put together, its fixed beginning."""
     names: set[str] = set()
     for tree in MODULES.values():
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if not isinstance(node, ast.Call) or getattr(node.func, "id", "") not in _MADE_BY:
                 continue
             given = [*node.args[1:2], *(each.value for each in node.keywords if each.arg == "name")]

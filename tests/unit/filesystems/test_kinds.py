@@ -15,7 +15,7 @@ from gridwright.filesystems import all_kinds
 from gridwright.filesystems.builtin import BUILT_IN
 from gridwright.filesystems.kind import FileSystemKind
 from gridwright.spec.filesystem import FILESYSTEMS
-from tests.support.source_names import IMPORTS, MODULES, NAMES, STRINGS, strings, strings_in
+from tests.support.source_names import IMPORTS, MODULES, NAMES, STRINGS, ByModule, nodes, strings, strings_in
 
 KINDS = dict(all_kinds())
 
@@ -81,7 +81,7 @@ def asks_for_a_type(node: ast.expr) -> bool:
 
 def types_named(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Line and string of what is compared with a type, or written as one."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         match node:
             case ast.Compare(left=left, comparators=others):
                 sides = [left, *others]
@@ -98,7 +98,7 @@ def types_named(tree: ast.Module) -> Iterator[tuple[int, str]]:
                         yield from ((node.lineno, text) for text in strings(value))
 
 
-TYPES = {name: [*types_named(tree)] for name, tree in MODULES.items()}
+TYPES = ByModule(lambda name: [*types_named(MODULES[name])])
 
 
 @pytest.mark.parametrize(

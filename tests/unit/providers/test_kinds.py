@@ -25,7 +25,7 @@ from gridwright.spec import GridSpec, init_text, parse_spec
 from gridwright.spec.fields import Update
 from gridwright.spec.findings import KNOWN
 from gridwright.spec.provider import PROVIDERS, ProviderKind
-from tests.support.source_names import IMPORTS, MODULES, NAMES, strings
+from tests.support.source_names import IMPORTS, MODULES, NAMES, ByModule, nodes, strings
 
 KINDS = dict(PROVIDERS.kinds())
 COMMON_WORDS = frozenset({"local"})
@@ -82,7 +82,7 @@ def tells_a_provider(node: ast.expr) -> bool:
 
 def compared(tree: ast.Module) -> Iterator[tuple[int, str, bool]]:
     """Line and string of everything that is compared with a string, and whether a provider's name is."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         match node:
             case ast.Compare(left=left, comparators=others):
                 sides = [left, *others]
@@ -97,7 +97,7 @@ def compared(tree: ast.Module) -> Iterator[tuple[int, str, bool]]:
                 yield from ((node.lineno, text, True) for each in keys if each for text in strings(each))
 
 
-COMPARED = {module: [*compared(tree)] for module, tree in MODULES.items()}
+COMPARED = ByModule(lambda name: [*compared(MODULES[name])])
 
 
 @pytest.mark.parametrize(

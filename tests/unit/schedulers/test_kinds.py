@@ -20,7 +20,7 @@ from gridwright.schedulers.scheduler import Scheduler
 from gridwright.schedulers.state_directory import state_directory
 from gridwright.spec import SCHEDULERS, GridSpec, json_schema, load_spec, parse_spec
 from gridwright.spec.scheduler import SchedulerSection
-from tests.support.source_names import IMPORTS, MODULES, STRINGS, imported_in
+from tests.support.source_names import IMPORTS, MODULES, STRINGS, imported_in, nodes
 
 KINDS = dict(SCHEDULERS.kinds())
 QUESTIONS = ("runs_on_one_machine", "has_queue", "knows_nodes", "needs_head_node")
@@ -114,7 +114,7 @@ def modules_outside(name: str) -> list[str]:
 
 def names_compared(tree: ast.AST, name: str) -> Iterator[int]:
     """Lines with a comparison between something of a scheduler and the name of a kind."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if not isinstance(node, ast.Compare | ast.Match):
             continue
         text = ast.unparse(node if isinstance(node, ast.Compare) else node.subject)
