@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import cast
 
@@ -18,7 +19,7 @@ from gridwright.filesystems.site import default_region, volume_limit
 from gridwright.filesystems.volume_sets import VolumeMarket, VolumeSet, most_volumes, volume_market
 from gridwright.model.seller import seller_of
 from gridwright.plan.needs import Needs
-from gridwright.plan.node_side import NodeSide, Place, libraries_at
+from gridwright.plan.node_side import NodeSide, Place, Placement
 from gridwright.spec.crosscheck import MAX_NODES
 from gridwright.spec.locate import problem_at
 
@@ -49,7 +50,7 @@ class Candidate:
         return self.instance.cores * self.count
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Market:
     """What the provider sells in the region, prepared for the search.
 
@@ -63,6 +64,11 @@ class Market:
     catalog: Catalog
     without_price: tuple[InstanceType, ...] = ()
     basis: PriceBasis | None = None
+
+    @cached_property
+    def prices(self) -> dict[str, float]:
+        """USD per hour of each instance type."""
+        return {one.name: usd for one, usd in self.instances}
 
 
 def market(catalog: Catalog, needs: Needs) -> Market:
@@ -139,17 +145,18 @@ class Search:
         self._scratch: dict[tuple[float, int], SharedChoice | None] = {}
         self._volumes: dict[tuple[float, float, int], VolumeSet | None] = {}
         self._cloud: dict[tuple[int, bool], float] = {}
+        self._placed = [Placement.of(needs, places) for places in self._placements()]
 
     def candidates(self, instance: InstanceType, usd: float) -> Iterator[Candidate]:
         """All candidates with nodes of one type, at every level of the required rates."""
         side = NodeSide(self.needs, self.market.volumes, instance)
-        for places in self._placements():
-            count = side.nodes(places)
+        for placement in self._placed:
+            count = side.nodes_for(placement.rooms.get("instance-store", 0))
             if count > MAX_NODES:
                 continue
             seen: set[tuple[int, ...]] = set()
             for level in LEVELS:
-                found = list(self._at_level(side, usd, count, places, level))
+                found = list(self._at_level(side, usd, count, placement, level))
                 for one in found:
                     # What was bought for a lower level is often enough for the next.
                     key = (id(one.shared), id(one.scratch), id(one.volumes))
@@ -171,38 +178,36 @@ class Search:
             yield dict(zip(libraries, places, strict=True))
 
     def _at_level(
-        self, side: NodeSide, usd: float, count: int, places: dict[str, Place], level: float
+        self, side: NodeSide, usd: float, count: int, placement: Placement, level: float
     ) -> Iterator[Candidate]:
         """The candidates of one type, placement and level: one for each kind of shared file system."""
-        if not side.passes(places, level):
+        if not side.passes(placement, level):
             return
         cores = side.instance.cores * count
+        rates, rooms = placement.rates, placement.rooms
         volumes: VolumeSet | None = None
-        if on_volumes := libraries_at(places, "volumes"):
-            volumes = self._node_volumes(side.instance, count, on_volumes, level)
+        if "volumes" in rates:
+            volumes = self._node_volumes(side.instance, count, placement, level)
             if volumes is None:
                 return
         scratch: SharedChoice | None = None
-        if on_scratch := libraries_at(places, "scratch"):
-            scratch = self._scratch_choice(*self._total(on_scratch, cores, level))
+        if "scratch" in rates:
+            scratch = self._scratch_choice(rates["scratch"] * cores * level, rooms["scratch"])
             if scratch is None:
                 return
         shared_choices: list[SharedChoice | None] = [None]
-        if on_shared := libraries_at(places, "shared"):
-            shared_choices = [*self._shared_choices(*self._total(on_shared, cores, level))]
+        if "shared" in rates:
+            shared_choices = [*self._shared_choices(rates["shared"] * cores * level, rooms["shared"])]
         for shared in shared_choices:
-            yield self._candidate(side, usd, count, places, shared, scratch, volumes, level)
-
-    def _total(self, libraries: list[str], cores: int, level: float) -> tuple[float, int]:
-        return self.needs.rate(libraries) * cores * level, self.needs.capacity(libraries)
+            yield self._candidate(side, usd, count, placement, shared, scratch, volumes, level)
 
     def _node_volumes(
-        self, instance: InstanceType, count: int, libraries: list[str], level: float
+        self, instance: InstanceType, count: int, placement: Placement, level: float
     ) -> VolumeSet | None:
-        rate = self.needs.rate(libraries) * instance.cores * level
+        rate = placement.rates["volumes"] * instance.cores * level
         if instance.ebs is None or rate > (volume_limit(instance) or math.inf):
             return None
-        key = (rate, self.needs.capacity(libraries) / count, most_volumes(instance))
+        key = (rate, placement.rooms["volumes"] / count, most_volumes(instance))
         if key not in self._volumes:
             self._volumes[key] = self.market.volumes.cheapest(*key)
         return self._volumes[key]
@@ -241,7 +246,7 @@ class Search:
         side: NodeSide,
         usd: float,
         count: int,
-        places: dict[str, Place],
+        placement: Placement,
         shared: SharedChoice | None,
         scratch: SharedChoice | None,
         volumes: VolumeSet | None,
@@ -254,11 +259,22 @@ class Search:
         beside = self._cloud_usd(count, shared)
         cost += beside
         rate = min(
-            self._library_rate(side, count, place, shared, scratch, volumes) for place in set(places.values())
+            self._library_rate(side, count, place, shared, scratch, volumes) for place in placement.rates
         )
+        places = placement.places
         points = resilience(places, shared)
         return Candidate(
-            side.instance, count, places, shared, scratch, volumes, cost, rate, points, level, beside
+            side.instance,
+            count,
+            placement.places,
+            shared,
+            scratch,
+            volumes,
+            cost,
+            rate,
+            points,
+            level,
+            beside,
         )
 
     def _cloud_usd(self, nodes: int, shared: SharedChoice | None) -> float:

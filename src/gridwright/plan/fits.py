@@ -38,8 +38,7 @@ class Held:
 
 def held(found: Found, instance: InstanceType) -> Held:
     """Hold a type of the catalogue against every requirement."""
-    mine = [one for one in found.candidates if one.instance.name == instance.name]
-    cheapest = min(mine, key=lambda one: one.usd_per_hour, default=None)
+    cheapest = found.cheapest.get(instance.name)
     side = NodeSide(found.needs, found.market.volumes, instance)
     rows = [*_type_rows(found, instance), *_data_row(side)]
     excluded = [f"{fit.requirement}: {_short(fit)}" for fit in rows if fit.fits == "no"]
@@ -62,7 +61,7 @@ def _type_rows(found: Found, instance: InstanceType) -> Iterator[Fit]:
     needs = found.needs
     for each in node_filters(needs):
         yield each.fit(instance)
-    price = {one.name: usd for one, usd in found.market.instances}.get(instance.name)
+    price = found.market.prices.get(instance.name)
     yield Fit(
         f"price in {needs.region or needs.spec.provider}",
         "none known" if price is None else f"{price:.4g} USD/h",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from gridwright.catalog import InstanceType
 from gridwright.plan.candidates import Candidate, Market
 from gridwright.plan.needs import Needs
 
 
-@dataclass(slots=True)
+@dataclass
 class Found:
     """Everything a search came to, before designs are made of it."""
 
@@ -19,6 +20,16 @@ class Found:
     candidates: list[Candidate] = field(default_factory=list)
     seconds: float = 0.0
     without_price: tuple[str, ...] = ()
+
+    @cached_property
+    def cheapest(self) -> dict[str, Candidate]:
+        """The cheapest candidate of each instance type, whatever the budget. Ask once the search is over."""
+        best: dict[str, Candidate] = {}
+        for one in self.candidates:
+            known = best.get(one.instance.name)
+            if known is None or one.usd_per_hour < known.usd_per_hour:
+                best[one.instance.name] = one
+        return best
 
 
 def title(candidate: Candidate) -> str:

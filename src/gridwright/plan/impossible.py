@@ -56,10 +56,9 @@ def _failed_filter(found: Found) -> str:
             continue
         what = f"{each.field or each.requirement}: {_none_of(len(left), narrowed)} {_has(each)}"
         if each.score is not None:
-            prices = {one.name: usd for one, usd in found.market.instances}
             engine = Search(found.needs, found.market)
             for one in sorted(left, key=each.score, reverse=True):
-                if next(engine.candidates(one, prices[one.name]), None):
+                if next(engine.candidates(one, found.market.prices[one.name]), None):
                     return f"{what}; the nearest possible is {each.provided(one)} ({one.name})"
         return what
     return "no instance type meets all of these at once"

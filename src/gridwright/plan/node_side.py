@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, Self
 
 from gridwright.catalog import InstanceType
 from gridwright.filesystems.disks import store_rates
@@ -16,6 +18,33 @@ from gridwright.units import format_bytes, format_rate
 
 Place = Literal["shared", "scratch", "instance-store", "volumes"]
 """Where a library may live."""
+NETWORKED = frozenset[Place]({"shared", "scratch"})
+"""Places that are over the network of every type of node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where each library lives, and what that asks of each place, whatever the nodes are.
+
+    Rates are bytes per second for each core, rooms are bytes; of places in use alone. `over_network` is what
+    the network of a node carries where volumes have a way of their own, and where they are behind it, too.
+    """
+
+    places: Mapping[str, Place]
+    rates: Mapping[Place, float]
+    rooms: Mapping[Place, int]
+    over_network: tuple[float, float]
+
+    @classmethod
+    def of(cls, needs: Needs, places: Mapping[str, Place]) -> Self:
+        """What these places are asked for by these needs."""
+        held = {place: libraries_at(places, place) for place in dict.fromkeys(places.values())}
+        return cls(
+            places,
+            {place: needs.rate(names) for place, names in held.items()},
+            {place: needs.capacity(names) for place, names in held.items()},
+            (needs.rate(_carried(places, NETWORKED)), needs.rate(_carried(places, NETWORKED | {"volumes"}))),
+        )
 
 
 class NodeSide:
@@ -29,39 +58,49 @@ class NodeSide:
 
     def nodes(self, places: Mapping[str, Place]) -> int:
         """Nodes for the cores, and for the room on their instance stores."""
+        return self.nodes_for(self.needs.capacity(libraries_at(places, "instance-store")))
+
+    def nodes_for(self, room: int) -> int:
+        """Nodes for the cores, and for so many bytes on their instance stores."""
         count = math.ceil(self.needs.requirements.cores / self.instance.cores)
-        own = libraries_at(places, "instance-store")
         store = self.instance.instance_store
-        if not own or store is None:
-            return count
-        return max(count, math.ceil(self.needs.capacity(own) / store.total_bytes))
+        return max(count, math.ceil(room / store.total_bytes)) if store and room else count
 
     def place_rate(self, place: Place) -> float | None:
         """What a node passes to and from one place; None where it has none, or the rate is not known."""
         if place == "instance-store":
-            store = self.instance.instance_store
-            rates = store_rates(store) if store else None
-            return min(rates.values()) / self.instance.cores if rates else None
-        if place != "volumes":
-            return self.network
+            return self._store_rate
+        return self._volumes_rate if place == "volumes" else self.network
+
+    @cached_property
+    def _store_rate(self) -> float | None:
+        store = self.instance.instance_store
+        rates = store_rates(store) if store else None
+        return min(rates.values()) / self.instance.cores if rates else None
+
+    @cached_property
+    def _volumes_rate(self) -> float | None:
         if self.instance.ebs is None:
             return None
         own = (volume_limit(self.instance) or math.inf) / self.instance.cores
-        way = min(own, self.network if shares_network(self.instance) else math.inf)
+        way = min(own, self.network if self._volumes_networked else math.inf)
         return None if way == math.inf else way
+
+    @cached_property
+    def _volumes_networked(self) -> bool:
+        return shares_network(self.instance)
 
     def network_users(self, places: Mapping[str, Place]) -> list[str]:
         """The libraries that a node's network carries: volumes count where they are behind it."""
-        carried = {"shared", "scratch"} | ({"volumes"} if shares_network(self.instance) else set())
-        return [name for name, place in places.items() if place in carried]
+        return _carried(places, NETWORKED | ({"volumes"} if self._volumes_networked else set()))
 
-    def passes(self, places: Mapping[str, Place], level: float) -> bool:
+    def passes(self, placement: Placement, level: float) -> bool:
         """Whether network and instance store pass the required rates, `level` times over; volumes aside."""
-        if self.needs.rate(self.network_users(places)) * level > self.network:
+        if placement.over_network[self._volumes_networked] * level > self.network:
             return False
-        own = libraries_at(places, "instance-store")
-        rate = self.place_rate("instance-store")
-        return not own or (rate is not None and self.needs.rate(own) * level <= rate)
+        own = placement.rates.get("instance-store")
+        rate = self._store_rate
+        return own is None or (rate is not None and own * level <= rate)
 
     def obstacle(self, places: Mapping[str, Place]) -> str | None:
         """Why a node cannot have the libraries in these places, in words; None where it can."""
@@ -122,3 +161,7 @@ def listed(names: Iterable[str]) -> str:
 def libraries_at(places: Mapping[str, Place], place: Place) -> list[str]:
     """The libraries that live in one place."""
     return [name for name, where in places.items() if where == place]
+
+
+def _carried(places: Mapping[str, Place], by: frozenset[Place]) -> list[str]:
+    return [name for name, place in places.items() if place in by]
