@@ -29,7 +29,7 @@ AGAIN_MOST = 8
 """So many failed tests may be run once more; more than that say that something is wrong."""
 SLOWEST = 10
 AROUND = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-"""Tests start the command some thousand times: it is compiled once, also where the caller keeps no bytecode."""
+"""Tests start the command some thousand times: it is compiled once, whatever the caller keeps."""
 
 
 @dataclass
