@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -138,8 +139,10 @@ def test_a_full_disk_is_told_once_and_the_file_is_closed(traffic: LaunchTraffic)
 @pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize("block", [BLOCK_BYTES, MIB])
 def test_a_test_moves_blocks_of_that_size(
-    name: str, block: int, tables: dict[str, TableFacts], tmp_path: Path
+    name: str, block: int, tables: dict[str, TableFacts], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Python itself writes what it compiles of a module that is imported for the first time.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     made = launch(tmp_path, tables)
     made.block_bytes = block
     with counted_by_the_kernel() as counted:
