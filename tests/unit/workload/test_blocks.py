@@ -47,9 +47,12 @@ def counted_by_the_kernel() -> Iterator[dict[str, int]]:
         return {name: int(value) for name, value in (line.split(": ") for line in lines)}
 
     found: dict[str, int] = {}
-    before = look()
-    yield found
-    found |= {name: value - before[name] for name, value in look().items()}
+    with pytest.MonkeyPatch.context() as patch:
+        # Python itself writes what it compiles of a module that is imported for the first time.
+        patch.setattr(sys, "dont_write_bytecode", True)
+        before = look()
+        yield found
+        found |= {name: value - before[name] for name, value in look().items()}
 
 
 def sums(moved: dict[str, LibraryTraffic]) -> LibraryTraffic:
@@ -139,10 +142,8 @@ def test_a_full_disk_is_told_once_and_the_file_is_closed(traffic: LaunchTraffic)
 @pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize("block", [BLOCK_BYTES, MIB])
 def test_a_test_moves_blocks_of_that_size(
-    name: str, block: int, tables: dict[str, TableFacts], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, block: int, tables: dict[str, TableFacts], tmp_path: Path
 ) -> None:
-    # Python itself writes what it compiles of a module that is imported for the first time.
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     made = launch(tmp_path, tables)
     made.block_bytes = block
     with counted_by_the_kernel() as counted:
