@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import stat
 import subprocess
 import sys
 import threading
+import urllib.request
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +24,7 @@ from moto.server import ThreadedMotoServer
 
 from gridwright.providers.aws.bundle import Bundle, bundle
 from gridwright.providers.aws.layout import Machine, Role, aws_layout
+from gridwright.providers.aws.machine_files import machine_files
 from gridwright.providers.aws.user_data import user_data
 from gridwright.spec import load_spec
 
@@ -56,13 +60,22 @@ exit 2
 """
 
 
+INSTANCE = "i-0123456789abcdef0"
+ARN = f"arn:aws:ec2:us-east-1:123456789012:instance/{INSTANCE}"
+TABLE = "gridwright-fsx-grid-claims"
+ANSWERS = {
+    "/latest/dynamic/instance-identity/document": json.dumps(
+        {"instanceId": INSTANCE, "accountId": "123456789012", "region": "us-east-1"}
+    ),
+    "/latest/meta-data/services/partition": "aws",
+}
+
+
 @dataclass
 class Listener:
-    """What stands for the wait condition and the metadata service."""
+    """What stands for the metadata service, and for services that only take what they are told."""
 
     url: str
-    told: list[dict[str, Any]] = field(default_factory=list)
-    types: list[str | None] = field(default_factory=list)
     signalled: list[dict[str, list[str]]] = field(default_factory=list)
 
 
@@ -70,22 +83,21 @@ class Listener:
 def listener() -> Iterator[Listener]:
     class Handler(BaseHTTPRequestHandler):
         def do_PUT(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            if self.path.startswith("/ready"):
-                found.told.append(json.loads(body))
-                found.types.append(self.headers.get("Content-Type"))
             self.answer("token")
 
         def do_GET(self) -> None:
             if self.path.startswith("/denied"):
                 self.answer("<Error><Code>AccessDenied</Code><Message>not yours</Message></Error>", 403)
             else:
-                self.answer("i-0123456789abcdef0")
+                self.answer(ANSWERS[self.path])
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if self.path.startswith("/denied"):
+                self.answer('{"__type": "AccessDeniedException", "message": "not yours"}', 400)
+                return
             found.signalled.append(parse_qs(body.decode()))
-            self.answer("<SignalResourceResponse/>")
+            self.answer("<Response/>")
 
         def answer(self, text: str, status: int = 200) -> None:
             self.send_response(status)
@@ -135,17 +147,34 @@ class Machines:
         path.chmod(0o755)
 
     def upload(self, made: Bundle, content: bytes | None = None) -> None:
-        self.client("s3").create_bucket(Bucket=BUCKET)
         self.client("s3").put_object(Bucket=BUCKET, Key=made.key, Body=content or made.content)
+        self.point_at(made.key)
 
-    def start(
-        self, machine: Machine, bundle_key: str, **environment: str
-    ) -> subprocess.CompletedProcess[str]:
-        """Run its user data as cloud-init would."""
+    def point_at(self, key: str) -> None:
+        self.client("s3").put_object(Bucket=BUCKET, Key="bundles/current/nodes", Body=f"{key}\n".encode())
+
+    @property
+    def told(self) -> dict[str, str]:
+        """What the machine told last."""
+        found = self.client("dynamodb").get_item(TableName=TABLE, Key={"slot": {"S": f"boot#{ARN}"}})
+        return {name: str(next(iter(value.values()))) for name, value in found.get("Item", {}).items()}
+
+    def start(self, machine: Machine, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run its user data as cloud-init would, then what systemd would start."""
         secret = self.client("secretsmanager").create_secret(Name=str(uuid.uuid4()), SecretString=KEY)["ARN"]
-        text = script(
-            machine, ready=f"{self.listener.url}/ready?sig=a%2Fb", bundle_key=bundle_key, secret=secret
-        )
+        begun = self._run(["sh", "-c", script(machine, secret)], environment)
+        assert begun.returncode == 0, begun.stderr
+        return self.look(**environment)
+
+    def look(self, **environment: str) -> subprocess.CompletedProcess[str]:
+        """What the timer starts."""
+        unit = (self.root / "etc/systemd/system/gridwright-boot.service").read_text()
+        found = re.search(r"^ExecStart=(.*)$", unit, re.MULTILINE)
+        assert found
+        command = re.sub(r"(?<= )/var/", f"{self.root}/var/", found[1])
+        return self._run(shlex.split(command), environment)
+
+    def _run(self, command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
         given = {
             **CREDENTIALS,
             "PATH": f"{self.bin}:/usr/bin:/bin",
@@ -153,18 +182,19 @@ class Machines:
             "GRIDWRIGHT_BOOT_PAUSE_S": "0",
             "AWS_ENDPOINT_URL": self.cloud,
             "AWS_ENDPOINT_URL_CLOUDFORMATION": self.listener.url,
+            "AWS_ENDPOINT_URL_AUTO_SCALING": self.listener.url,
             "AWS_EC2_METADATA_SERVICE_ENDPOINT": self.listener.url,
             **environment,
         }
         return subprocess.run(
-            ["sh", "-c", text],
-            env=given,
-            cwd=self.root,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
+            command, env=given, cwd=self.root, capture_output=True, text=True, timeout=120, check=False
         )
+
+    def later(self, tries: int) -> None:
+        """Have so many tries be made, and so much time go by that another one is."""
+        path = self.root / "var/lib/gridwright/boot-state.json"
+        state = json.loads(path.read_text())
+        path.write_text(json.dumps({**state, "at": state["at"] - 3600, "tries": tries}))
 
     @property
     def log(self) -> str:
@@ -174,6 +204,15 @@ class Machines:
 @pytest.fixture
 def machines(cloud: str, listener: Listener, tmp_path: Path) -> Machines:
     found = Machines(cloud, listener, tmp_path)
+    urllib.request.urlopen(urllib.request.Request(f"{cloud}/moto-api/reset", method="POST"), timeout=30)  # noqa: S310
+    found.client("s3").create_bucket(Bucket=BUCKET)
+    found.client("dynamodb").create_table(
+        TableName=TABLE,
+        KeySchema=[{"AttributeName": "slot", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "slot", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    found.command("systemctl", '#!/bin/sh\necho "$@" >> "$GRIDWRIGHT_ROOT/systemd"\n')
     # The Python of the tests has boto3, as that of a machine has after its packages are installed.
     found.command("python3", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     found.command("ansible-playbook", PLAYBOOK)
@@ -181,7 +220,7 @@ def machines(cloud: str, listener: Listener, tmp_path: Path) -> Machines:
     return found
 
 
-def script(machine: Machine, **given: str) -> str:
+def script(machine: Machine, secret: str) -> str:
     """The shell part of its user data, as CloudFormation and cloud-init leave it."""
     spec = load_spec(FSX)
     group = "ComputeNodes" if machine.replaced else None
@@ -190,9 +229,7 @@ def script(machine: Machine, **given: str) -> str:
         "AWS::StackName": "gridwright-fsx-grid",
         "AWS::Region": "us-east-1",
         "Bucket": BUCKET,
-        "BundleKey": given["bundle_key"],
-        "Ready": given["ready"],
-        "MungeKey": given["secret"],
+        "MungeKey": secret,
         "SharedDns": "fs-1.fsx.example",
         "SharedMount": "abcd",
     }
@@ -211,8 +248,12 @@ def machine_of(role: Role) -> Machine:
 
 
 def files(**more: str) -> Bundle:
+    """A bundle; its claim is of the second node."""
     claims = {"slots": [{"name": "compute1"}, {"name": "compute2"}]}
-    content: Mapping[str, str] = {
+    spec = load_spec(FSX)
+    made = machine_files(spec, aws_layout(spec), None).parts["nodes"]
+    content: Mapping[str, str | bytes] = {
+        **{name: text for name, text in made.items() if name.startswith("boot/")},
         "site.yml": "[]\n",
         "claims/claim.pyz": CLAIM,
         "claims/compute-compute.json": json.dumps(claims),
@@ -223,7 +264,7 @@ def files(**more: str) -> Bundle:
 def test_a_node_takes_its_name_and_runs_the_playbook_on_itself(machines: Machines) -> None:
     made = files()
     machines.upload(made)
-    done = machines.start(machine_of(Role.COMPUTE), made.key)
+    done = machines.start(machine_of(Role.COMPUTE))
     assert done.returncode == 0, machines.log
     assert (machines.root / "played").read_text().split() == [
         *("-i", "inventory.yml", "--connection", "local", "--limit", "compute2"),
@@ -233,41 +274,65 @@ def test_a_node_takes_its_name_and_runs_the_playbook_on_itself(machines: Machine
     assert (machines.root / "hostname").read_text() == "compute2\n"
     given = json.loads((machines.root / "etc/gridwright/sources.json").read_text())
     assert given["gridwright_sources"] == {"shared": "fs-1.fsx.example@tcp:/abcd"}
+    assert "noble" in given["lustre_client_repository"]
     assert (machines.root / "etc/gridwright/munge.key").read_text() == KEY
     assert given["slurm_munge_key_file"] == str(machines.root / "etc/gridwright/munge.key")
     # claim.json says nothing that is secret; all else is root's alone.
     assert (machines.root / "modes").read_text().split() == ["600", "644", "600", "600"]
-    (told,) = machines.listener.told
-    assert told["Status"] == "SUCCESS"
-    assert told["UniqueId"] == "compute2"
-    assert machines.listener.types == [""]
+    told = machines.told
+    assert (told["state"], told["name"], told["instance"]) == ("done", "compute2", INSTANCE)
+    assert (told["bundle"], told["tries"]) == (made.key, "1")
     (signal,) = machines.listener.signalled
     assert signal["LogicalResourceId"] == ["ComputeNodes"]
-    assert signal["UniqueId"] == ["i-0123456789abcdef0"]
-    assert signal["Status"] == ["SUCCESS"]
+    assert (signal["UniqueId"], signal["Status"]) == ([INSTANCE], ["SUCCESS"])
     assert KEY not in machines.log + done.stdout + done.stderr + (machines.root / "environment").read_text()
+    assert stat.S_IMODE((machines.root / "var/log/gridwright-boot.log").stat().st_mode) == 0o600
 
 
-def test_a_second_start_brings_what_is_new(machines: Machines) -> None:
+def test_systemd_goes_on_from_there(machines: Machines) -> None:
+    machines.upload(files())
+    machines.start(machine_of(Role.COMPUTE), https_proxy="http://proxy.example:3128")
+    assert (machines.root / "systemd").read_text().splitlines() == [
+        *("daemon-reload", "enable gridwright-boot.timer", "restart gridwright-boot.timer")
+    ]
+    assert "https_proxy=http://proxy.example:3128" in (machines.root / "etc/gridwright/boot.env").read_text()
+    units = [
+        *sorted((machines.root / "etc/systemd/system").iterdir()),
+    ]
+    checked = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", *units],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "gridwright" not in checked.stderr
+
+
+def test_what_is_new_is_brought_and_what_is_not_is_left_alone(machines: Machines) -> None:
     first, second = files(), files(new="file")
     machines.upload(first)
-    assert machines.start(machine_of(Role.COMPUTE), first.key).returncode == 0
+    assert machines.start(machine_of(Role.COMPUTE)).returncode == 0
+    (machines.root / "played").unlink()
+    assert machines.look().returncode == 0
+    assert not (machines.root / "played").exists()
     machines.upload(second)
-    assert machines.start(machine_of(Role.COMPUTE), second.key).returncode == 0
+    assert machines.look().returncode == 0
     assert "new" in (machines.root / "directory").read_text().split()
-    assert [each["Status"] for each in machines.listener.told] == ["SUCCESS", "SUCCESS"]
+    assert machines.told["bundle"] == second.key
+    # A group waits for a machine that is new, never for one that works.
+    assert len(machines.listener.signalled) == 1
 
 
 def test_a_machine_that_is_not_replaced_knows_its_name(machines: Machines) -> None:
-    made = files()
-    machines.upload(made)
-    assert machines.start(machine_of(Role.HEAD), made.key).returncode == 0, machines.log
+    machines.upload(files())
+    assert machines.start(machine_of(Role.HEAD)).returncode == 0, machines.log
     assert (machines.root / "hostname").read_text() == "controller\n"
+    assert machines.listener.signalled == []
 
 
 def test_packages_are_installed_first_and_asked_for_again(machines: Machines) -> None:
-    made = files()
-    machines.upload(made)
+    machines.upload(files())
     (machines.bin / "ansible-playbook").rename(machines.root / "ansible-playbook")
     machines.command(
         "apt-get",
@@ -275,83 +340,129 @@ def test_packages_are_installed_first_and_asked_for_again(machines: Machines) ->
         'case "$(grep -c update "$GRIDWRIGHT_ROOT/asked")" in 1) echo "E: no network yet"; exit 100;; esac\n'
         'case "$*" in *install*) mv "$GRIDWRIGHT_ROOT/ansible-playbook" "$GRIDWRIGHT_ROOT/bin";; esac\n',
     )
-    done = machines.start(machine_of(Role.HEAD), made.key)
+    done = machines.start(machine_of(Role.HEAD))
     assert done.returncode == 0, machines.log
     asked = (machines.root / "asked").read_text().splitlines()
     assert ["install" in line for line in asked] == [False, False, True]
     assert asked[-1].endswith("ansible-core")
 
 
-def failure(machines: Machines, machine: Machine, key: str, **environment: str) -> str:
-    done = machines.start(machine, key, **environment)
+def failure(machines: Machines, machine: Machine, **environment: str) -> str:
+    done = machines.start(machine, **environment)
     assert done.returncode == 1
-    (told,) = machines.listener.told
-    assert told["Status"] == "FAILURE"
-    assert len(told["Reason"]) <= 900
-    assert KEY not in machines.log + told["Reason"]
-    return str(told["Reason"])
+    told = machines.told
+    assert told["state"] == "failed"
+    assert len(told["reason"]) <= 900
+    assert KEY not in machines.log + told["reason"] + told["log"]
+    return told["reason"]
 
 
 def test_a_playbook_that_fails_tells_why_and_on_which_machine(machines: Machines) -> None:
-    made = files()
-    machines.upload(made)
+    machines.upload(files())
     machines.command("ansible-playbook", FAILING)
-    reason = failure(machines, machine_of(Role.COMPUTE), made.key)
-    assert reason.startswith("compute2: the playbook failed: fatal: [compute2]: FAILED!")
+    reason = failure(machines, machine_of(Role.COMPUTE))
+    assert reason.startswith("the playbook failed: fatal: [compute2]: FAILED!")
     assert "no package lustre-client-modules" in reason
+    assert machines.told["name"] == "compute2"
+    assert "compute2 is not set up, try 1" in machines.told["log"]
+    (log,) = machines.client("s3").list_objects_v2(Bucket=BUCKET, Prefix=f"boot-logs/{INSTANCE}/")["Contents"]
+    kept = machines.client("s3").get_object(Bucket=BUCKET, Key=log["Key"])["Body"].read().decode()
+    assert "ok: task 1\n" in kept
+
+
+def test_what_failed_is_tried_again_when_its_time_has_come_and_given_up_at_last(machines: Machines) -> None:
+    machines.upload(files())
+    machines.command("ansible-playbook", FAILING)
+    failure(machines, machine_of(Role.COMPUTE))
+    machines.look()
+    assert machines.told["tries"] == "1"
+    machines.later(tries=4)
+    machines.look()
+    assert machines.told["tries"] == "5"
+    signal, given_back = machines.listener.signalled
+    assert signal["Status"] == ["FAILURE"]
+    assert (given_back["Action"], given_back["HealthStatus"]) == (["SetInstanceHealth"], ["Unhealthy"])
+    machines.command("ansible-playbook", PLAYBOOK)
+    machines.later(tries=5)
+    assert machines.look().returncode == 0
+    assert machines.told["state"] == "done"
+
+
+def test_a_machine_that_worked_is_never_given_back(machines: Machines) -> None:
+    machines.upload(files())
+    assert machines.start(machine_of(Role.COMPUTE)).returncode == 0
+    machines.command("ansible-playbook", FAILING)
+    machines.upload(files(new="file"))
+    machines.look()
+    machines.later(tries=4)
+    machines.look()
+    assert machines.told["tries"] == "5"
+    assert [each["Status"] for each in machines.listener.signalled] == [["SUCCESS"]]
 
 
 def test_packages_that_cannot_be_installed_are_named(machines: Machines) -> None:
+    machines.upload(files())
     (machines.bin / "ansible-playbook").unlink()
     machines.command("apt-get", '#!/bin/sh\necho "E: Unable to locate package ansible-core"; exit 100\n')
-    reason = failure(machines, machine_of(Role.HEAD), "bundles/none.tar.gz")
-    assert reason == (
-        "controller: ansible-core cannot be installed: E: Unable to locate package ansible-core"
-    )
+    reason = failure(machines, machine_of(Role.HEAD))
+    assert reason == "ansible-core cannot be installed: E: Unable to locate package ansible-core"
+
+
+def not_begun(machines: Machines, **environment: str) -> str:
+    """The log of a machine that could not begin; its console has the last line of it."""
+    (machines.root / "dev").mkdir()
+    (machines.root / "dev/console").touch()
+    done = machines.start(machine_of(Role.HEAD), **environment)
+    assert done.returncode == 1
+    assert machines.told == {}
+    assert not (machines.root / "played").exists()
+    console = (machines.root / "dev/console").read_text().removeprefix("gridwright: ").strip()
+    assert console in machines.log
+    return machines.log
 
 
 def test_a_bundle_with_another_content_is_refused(machines: Machines) -> None:
-    made = files()
-    machines.upload(made, content=files(other="content").content)
-    reason = failure(machines, machine_of(Role.HEAD), made.key)
-    assert "does not hold what its name says" in reason
-    assert not (machines.root / "played").exists()
+    machines.upload(files(), content=files(other="content").content)
+    assert "does not hold what its name says" in not_begun(machines)
 
 
 def test_a_bundle_that_leaves_its_directory_is_refused(machines: Machines) -> None:
-    made = files(**{"../outside": "x"})
-    machines.upload(made)
-    assert "does not belong there: ../outside" in failure(machines, machine_of(Role.HEAD), made.key)
+    machines.upload(files(**{"../outside": "x"}))
+    assert "does not belong there: ../outside" in not_begun(machines)
     assert not (machines.root / "var/lib/outside").exists()
 
 
 def test_what_aws_refuses_is_told_in_its_words(machines: Machines) -> None:
-    machines.upload(files())
-    reason = failure(machines, machine_of(Role.HEAD), "bundles/missing.tar.gz")
-    assert "bundle s3://site-bucket/bundles/missing.tar.gz" in reason
-    assert "NoSuchKey" in reason
+    machines.point_at("bundles/missing.tar.gz")
+    log = not_begun(machines)
+    assert "s3://site-bucket/bundles/missing.tar.gz" in log
+    assert "NoSuchKey" in log
 
 
 def test_a_permission_that_is_missing_is_named(machines: Machines) -> None:
-    denied = f"{machines.listener.url}/denied"
-    reason = failure(machines, machine_of(Role.HEAD), files().key, AWS_ENDPOINT_URL_S3=denied)
-    assert "AccessDenied" in reason
-    assert "GetObject" in reason
-    assert machines.listener.signalled == []
+    log = not_begun(machines, AWS_ENDPOINT_URL_S3=f"{machines.listener.url}/denied")
+    assert "AccessDenied" in log
+    assert "GetObject" in log
 
 
 def test_a_claim_that_fails_tells_why(machines: Machines) -> None:
-    made = files(**{"claims/claim.pyz": "import sys\nsys.exit('no slot is free')\n"})
-    machines.upload(made)
-    reason = failure(machines, machine_of(Role.COMPUTE), made.key)
-    assert reason == "compute-compute: it cannot claim its place in the grid: no slot is free"
+    machines.upload(files(**{"claims/claim.pyz": "import sys\nsys.exit('no slot is free')\n"}))
+    reason = failure(machines, machine_of(Role.COMPUTE))
+    assert reason == "it cannot claim its place in the grid: no slot is free"
 
 
-def test_a_machine_whose_condition_is_long_over_sets_itself_up(machines: Machines) -> None:
-    made = files()
-    machines.upload(made)
-    machines.listener.url = "http://127.0.0.1:9"  # nobody answers there
-    done = machines.start(machine_of(Role.HEAD), made.key)
+def test_a_machine_that_can_tell_nobody_sets_itself_up(machines: Machines) -> None:
+    machines.upload(files())
+    done = machines.start(machine_of(Role.HEAD), AWS_ENDPOINT_URL_DYNAMODB=f"{machines.listener.url}/denied")
     assert done.returncode == 0, machines.log
     assert "not told" in machines.log
+    assert (machines.root / "played").exists()
+
+
+def test_a_state_that_was_damaged_is_no_obstacle(machines: Machines) -> None:
+    machines.upload(files())
+    assert machines.start(machine_of(Role.HEAD)).returncode == 0
+    (machines.root / "var/lib/gridwright/boot-state.json").write_text("{")
+    (machines.root / "played").unlink()
+    assert machines.look().returncode == 0
     assert (machines.root / "played").exists()

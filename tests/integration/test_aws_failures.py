@@ -121,6 +121,39 @@ def test_a_stack_that_cannot_be_changed_says_what_to_do(grid: Grid, cloud: AwsCl
     assert "aws cloudformation continue-update-rollback --stack-name gridwright-demo" in ended.text
 
 
+def test_one_machine_that_fails_is_named_with_its_log_and_undoes_nothing(grid: Grid, cloud: AwsCloud) -> None:
+    cloud.machines.failing["head"] = "the playbook failed: no package slurm"
+    failed = grid("up")
+    assert failed.status == 3
+    assert "1 of 4 machines are not set up: head-i-" in failed.text
+    assert "the playbook failed: no package slurm" in failed.text
+    assert "| a line before" in failed.err
+    assert "s3://" in failed.text
+    assert set(cloud.stack_states().values()) == {"CREATE_COMPLETE"}
+    running = set(cloud.running("demo"))
+    assert len(running) == 4
+
+    status = grid("status")
+    assert status.status == 3
+    assert "controller: setting itself up: failed, try 3" in status.out
+
+    cloud.machines.failing.clear()
+    ended = grid.done("up", "--json")
+    assert ended.json["changed"] is False
+    assert set(cloud.running("demo")) == running
+
+
+def test_machines_that_tell_nothing_are_waited_for_until_interrupted(grid: Grid, cloud: AwsCloud) -> None:
+    cloud.machines.silent.add("compute")
+    with grid.start("up") as running:
+        running.says("login-i-")
+        running.says("head-i-")
+        running.signal(signal.SIGINT)
+        ended = running.end()
+    assert ended.status == 130
+    assert "2 machines go on setting themselves up" in ended.text
+
+
 def test_an_interrupted_command_says_that_aws_goes_on(grid: Grid, cloud: AwsCloud) -> None:
     grid.done("up")
     cloud.stack("gridwright-demo").status = "UPDATE_IN_PROGRESS"

@@ -121,6 +121,19 @@ def test_a_grid_on_its_own_lustre_from_nothing_to_nothing(lustre: Grid, cloud: A
     assert cloud.tagged("demo") == []
 
 
+def test_a_queue_is_brought_to_machines_as_they_run(fsx: Grid, cloud: AwsCloud) -> None:
+    fsx.done("up")
+    running = set(cloud.running("demo"))
+    fsx.edit("scheduler: {type: slurm}", "scheduler: {type: slurm, queues: {day: {time: 12h}}}")
+    changed = fsx.done("up", "--json").json
+    assert changed["set_up_again"] == ["nodes"]
+    assert changed["changes"] == []
+    assert {each["policy"] for each in changed["fields"]} == {"live"}
+    assert set(cloud.running("demo")) == running
+    again = fsx.done("up", "--json").json
+    assert (again["changed"], again["set_up_again"]) == (False, [])
+
+
 def test_owner_and_expiry_change_while_machines_run(fsx: Grid, cloud: AwsCloud) -> None:
     fsx.done("up")
     # moto makes a group anew whatever changes; what AWS does is held against its schemas, in the unit tests.
@@ -200,7 +213,10 @@ def test_the_old_volumes_of_a_replaced_lustre_are_nobodys(lustre: Grid, cloud: A
     assert sorted(new) == ["shared-MDT0000", "shared-OST0000", "shared-OST0001"]
     assert not old & set(new.values())
     table = cloud.client("dynamodb").scan(TableName="gridwright-demo-claims")
-    assert table["Items"] == []
+    # No claim is left, and of machines only those that run have told anything.
+    told = {each["instance"]["S"] for each in table["Items"] if each["slot"]["S"].startswith("boot#")}
+    assert len(table["Items"]) == len(told)
+    assert told == set(cloud.running("demo"))
     lustre.done("down", "--yes", "--delete-data", "shared")
     left = cloud.client("ec2").describe_volumes(Filters=[{"Name": "tag-key", "Values": ["gridwright:grid"]}])
     assert left["Volumes"] == []

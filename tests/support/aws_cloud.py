@@ -29,6 +29,7 @@ from gridwright.providers.aws import stacks
 from gridwright.providers.aws.names import SLOT_TAG
 from tests.support import aws_resources
 from tests.support.aws_faults import Faults
+from tests.support.aws_machines import AwsMachines
 
 REGION = "us-east-1"
 ENVIRONMENT = {
@@ -53,6 +54,10 @@ class AwsCloud:
     faults: Faults
     failing: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     _clients: dict[str, Any] = field(default_factory=dict)
+    machines: AwsMachines = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.machines = AwsMachines(self.client)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -164,7 +169,8 @@ def aws_cloud() -> Iterator[AwsCloud]:
                 backend = stack_models.CloudFormationBackend
                 patch.setattr(backend, "create_stack", _failing(backend.create_stack, cloud))
                 try:
-                    yield cloud
+                    with cloud.machines.running():
+                        yield cloud
                 finally:
                     _reset(direct)
         finally:

@@ -293,8 +293,6 @@ RECORDS = (
     "AWS::FSx::DataRepositoryAssociation",
     # moto heeds the policy of a bucket, but none of its conditions: one that asks for TLS would shut it.
     "AWS::S3::BucketPolicy",
-    "AWS::CloudFormation::WaitCondition",
-    "AWS::CloudFormation::WaitConditionHandle",
 )
 
 

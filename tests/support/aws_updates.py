@@ -33,14 +33,13 @@ def effects(old: str, new: str) -> dict[str, str]:
     before, after = (deployment(parse_spec(text)) for text in (old, new))
     found: dict[str, str] = {}
     for was, is_now in ((before.storage, after.storage), (before.grid, after.grid)):
-        parameters = {"BundleKey"} if before.bundle_key != after.bundle_key else set()
-        found |= _of_stack(was["Resources"], is_now["Resources"], parameters)
+        found |= _of_stack(was["Resources"], is_now["Resources"])
     return found
 
 
-def _of_stack(old: Mapping[str, Any], new: Mapping[str, Any], changed_parameters: set[str]) -> dict[str, str]:
+def _of_stack(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
-    moved = set(changed_parameters)
+    moved: set[str] = set()
     while True:
         known = len(moved)
         for name in old.keys() & new.keys():

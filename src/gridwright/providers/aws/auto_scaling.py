@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from troposphere import GetAtt, Ref, autoscaling
 from troposphere.policies import AutoScalingRollingUpdate, UpdatePolicy
 
@@ -12,6 +14,9 @@ from gridwright.providers.aws.user_data import UserData
 
 SET_UP = "PT1H"
 """How long an update waits for a machine that replaces another one."""
+BATCHES = 20
+"""Nodes of a group are replaced in so many steps at most, so that an update of a thousand ends; servers of a
+Lustre one at a time."""
 _HELD = ["AlarmNotification", "AZRebalance", "HealthCheck", "ReplaceUnhealthy", "ScheduledActions"]
 """What a group must not do while it is updated (CloudFormation, UpdatePolicy attribute)."""
 
@@ -21,10 +26,10 @@ def add_group(
 ) -> None:
     """The group of these machines, which are alike; `after` has logical IDs of what must be there first.
 
-    An update replaces one at a time, and goes on when the new one has told that it is set up. Nothing is
-    ended because it failed to set itself up: the reason has to be seen first.
+    An update replaces some at a time, and goes on when the new ones have told that they are set up.
     """
     first, count = machines[0], len(machines)
+    at_once = 1 if first.role.serves_lustre else math.ceil(count / BATCHES)
     template = launch_template(building, first, title, data)
     parts = [building.spec.name, first.group, *([str(first.role)] if first.role.serves_lustre else [])]
     marks = {**tags(building.spec, role=str(first.role)), "Name": "-".join(parts)}
@@ -44,8 +49,8 @@ def add_group(
             Tags=autoscaling.Tags(**{name: (value, True) for name, value in marks.items()}),
             UpdatePolicy=UpdatePolicy(
                 AutoScalingRollingUpdate=AutoScalingRollingUpdate(
-                    MinInstancesInService=str(count - 1),
-                    MaxBatchSize="1",
+                    MinInstancesInService=str(count - at_once),
+                    MaxBatchSize=str(at_once),
                     PauseTime=SET_UP,
                     WaitOnResourceSignals=True,
                     SuspendProcesses=_HELD,

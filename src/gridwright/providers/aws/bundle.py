@@ -9,10 +9,8 @@ import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gridwright.providers.aws.user_data import PREFIX, Part
 from gridwright.spec.model import GridSpec
-
-PREFIX = "bundles/"
-"""Of its key in the site bucket: machines may read nothing else there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +36,10 @@ def bundle(files: Mapping[str, str | bytes]) -> Bundle:
     return Bundle(f"{PREFIX}{hashlib.sha256(content).hexdigest()}.tar.gz", content)
 
 
-def grid_bundle(spec: GridSpec, release: str | None = None) -> Bundle:
-    """The bundle of a grid. Raises GridwrightError (INPUT) where it cannot be built as it is written."""
+def grid_bundles(spec: GridSpec, release: str | None = None) -> dict[Part, Bundle]:
+    """The bundles of a grid. Raises GridwrightError (INPUT) where it cannot be built as it is written."""
     from gridwright.providers.aws.layout import aws_layout
     from gridwright.providers.aws.machine_files import machine_files
 
-    return bundle(machine_files(spec, aws_layout(spec), release).files)
+    files = machine_files(spec, aws_layout(spec), release)
+    return {part: bundle(content) for part, content in files.parts.items()}

@@ -10,9 +10,11 @@ from typing import Any
 from gridwright.model.grid import check_against_catalogue
 from gridwright.providers.aws import kept_spec
 from gridwright.providers.aws.bill import bill
+from gridwright.providers.aws.bundle import Bundle
 from gridwright.providers.aws.changes import holders
 from gridwright.providers.aws.cost_lines import CostLine
 from gridwright.providers.aws.layout import AwsLayout, aws_layout
+from gridwright.providers.aws.user_data import Part
 from gridwright.spec.model import GridSpec
 
 
@@ -25,8 +27,8 @@ class Deployment:
     storage: Mapping[str, Any]
     """The template of the storage stack, in the long form of its functions."""
     grid: Mapping[str, Any]
-    bundle_key: str
-    bundle: bytes
+    bundles: Mapping[Part, Bundle]
+    """What machines of each part set themselves up from."""
     nested: Mapping[str, str]
     """Templates that the grid stack reads from the site bucket, by their keys."""
 
@@ -48,13 +50,12 @@ class Deployment:
 
 def deployment(spec: GridSpec) -> Deployment:
     """Make it. Raises GridwrightError (INPUT) with everything that is wrong with the spec."""
-    from gridwright.providers.aws.bundle import grid_bundle
+    from gridwright.providers.aws.bundle import grid_bundles
     from gridwright.providers.aws.grid_template import grid_template
 
     layout = aws_layout(spec)
     check_against_catalogue(spec)
-    bundle = grid_bundle(spec)
-    made = grid_template(spec, layout, bundle_key=bundle.key)
+    made = grid_template(spec, layout)
     grid = made.to_dict()
     kept_spec.keep(grid, spec)
     return Deployment(
@@ -62,8 +63,7 @@ def deployment(spec: GridSpec) -> Deployment:
         layout,
         storage_body(spec, layout),
         _plain(grid),
-        bundle.key,
-        bundle.content,
+        grid_bundles(spec),
         {each.key: each.text for each in made.nested},
     )
 

@@ -22,8 +22,8 @@ from gridwright.units import HOURS_PER_MONTH
 
 STORAGE_TEMPLATE = "storage.template.yaml"
 GRID_TEMPLATE = "grid.template.yaml"
-BUNDLE = "bundle.tar.gz"
-BUNDLE_KEY_FILE = "bundle.key"
+BUNDLE = "bundle-{}.tar.gz"
+BUNDLE_KEY_FILE = "bundle-{}.key"
 COSTS = "costs.json"
 
 
@@ -38,16 +38,16 @@ def aws_files(
     _check(spec)
     layout = aws_layout(spec)
     machines = machine_files(spec, layout, release)
-    made = bundle(machines.files)
+    bundles = {part: bundle(content) for part, content in machines.parts.items()}
     costs = cost_document(spec, grid_model(spec))
-    grid = grid_template(spec, layout, bundle_key=made.key)
+    grid = grid_template(spec, layout)
     files: dict[str, str | bytes] = {
         **machines.files,
         STORAGE_TEMPLATE: template_text(storage_template(spec, layout)),
         GRID_TEMPLATE: template_text(grid),
         **{each.file: each.text for each in grid.nested},
-        BUNDLE: made.content,
-        BUNDLE_KEY_FILE: made.key + "\n",
+        **{BUNDLE.format(part): made.content for part, made in bundles.items()},
+        **{BUNDLE_KEY_FILE.format(part): made.key + "\n" for part, made in bundles.items()},
         COSTS: json.dumps(costs, indent=2) + "\n",
     }
     files["README.md"] = aws_read_me(spec, layout, costs, tuple(files), machines.scheduler, grid.nested)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from troposphere import Output, Parameter, Ref, Tags, Template, ec2
-from troposphere.cloudformation import WaitCondition, WaitConditionHandle
+from troposphere import Output, Ref, Tags, Template, ec2
 from troposphere.secretsmanager import GenerateSecretString, Secret
 
 from gridwright.catalog import load_catalog
@@ -25,15 +24,9 @@ from gridwright.providers.aws.names import lasting_tags, logical_id, tags
 from gridwright.providers.aws.nat import add_way_out
 from gridwright.providers.aws.node_interfaces import NestedTemplate, add_node_interfaces, nested_templates
 from gridwright.providers.aws.template_limits import CountedTemplate
-from gridwright.providers.aws.user_data import BUNDLE_KEY, UserData, key_id, ready_id, user_data
+from gridwright.providers.aws.user_data import UserData, key_id, user_data
 from gridwright.schedulers import kind_of
 from gridwright.spec.model import GridSpec
-
-BUNDLE_PATTERN = r"bundles/[0-9a-f]{64}\.tar\.gz"
-FIRST_SET_UP_S = 3600
-EACH_SET_UP_S = 900
-LONGEST_WAIT_S = 43_200
-"""Longest timeout of a wait condition (CloudFormation, WaitCondition)."""
 
 
 class GridTemplate(CountedTemplate):
@@ -42,36 +35,23 @@ class GridTemplate(CountedTemplate):
     nested: tuple[NestedTemplate, ...] = ()
 
 
-def grid_template(spec: GridSpec, layout: AwsLayout, *, bundle_key: str = "") -> GridTemplate:
-    """The template, with one parameter: the S3 key of the bundle.
+def grid_template(spec: GridSpec, layout: AwsLayout) -> GridTemplate:
+    """The template. It waits for no machine: one that fails leaves the others, and its log, where they are.
 
-    With `bundle_key` the wait condition is another one for another bundle, so that an update which brings it
-    waits until all machines are set up with it.
     Raises GridwrightError for types that the catalogue does not know, and where there are more resources than
     a stack can have.
     """
     template = GridTemplate(f"Gridwright grid {spec.name}: what runs. Made by gridwright render.")
     template.set_version("2010-09-09")
-    template.add_parameter(
-        Parameter(
-            BUNDLE_KEY,
-            Type="String",
-            AllowedPattern=BUNDLE_PATTERN,
-            Description="Key, in the site bucket, of the bundle that machines set themselves up from",
-        )
-    )
     groups = list(_alike(layout))
     data = {
         title: user_data(spec, layout, machines, _auto_scaling(title, machines)) for title, machines in groups
     }
-    ready = ready_id((each.text for each in data.values()), len(layout.machines), bundle_key)
-    _add_wait(template, ready, layout)
     _add_key(template, spec, layout)
     add_roles(template, spec, layout)
     after = tuple(add_way_out(template, spec, layout))
-    building = Building(
-        template, spec, layout, load_catalog(spec.file.parent if spec.file else None), ready, after
-    )
+    catalog = load_catalog(spec.file.parent if spec.file else None)
+    building = Building(template, spec, layout, catalog, after)
     if any(is_placed(building, machine) for machine in layout.machines):
         template.add_resource(
             ec2.PlacementGroup(
@@ -120,20 +100,6 @@ def _add_machines(
     for title, machines in groups:
         if machines[0].replaced:
             add_group(building, title, machines, data[title], [*fixed, *interfaces])
-
-
-def _add_wait(template: Template, ready: str, layout: AwsLayout) -> None:
-    """It does not depend on the machines: so a reason is in the events as soon as the first one fails."""
-    template.add_resource(WaitConditionHandle(ready))
-    replaced = sum(machine.replaced for machine in layout.machines)
-    template.add_resource(
-        WaitCondition(
-            f"{ready}Machines",
-            Handle=Ref(ready),
-            Count=len(layout.machines),
-            Timeout=str(min(FIRST_SET_UP_S + EACH_SET_UP_S * replaced, LONGEST_WAIT_S)),
-        )
-    )
 
 
 def _add_key(template: Template, spec: GridSpec, layout: AwsLayout) -> None:

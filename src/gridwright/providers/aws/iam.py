@@ -7,9 +7,10 @@ from typing import Any
 
 from troposphere import GetAtt, Ref, Sub, Tags, Template, iam
 
+from gridwright.providers.aws.boot_reports import BOOT
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role
 from gridwright.providers.aws.names import GRID_TAG, ROLE_TAG, Export, logical_id, tags
-from gridwright.providers.aws.user_data import exported, key_id, shared_key
+from gridwright.providers.aws.user_data import LOGS, PREFIX, exported, key_id, shared_key
 from gridwright.spec.model import GridSpec
 
 STORAGE = "storage"
@@ -30,7 +31,7 @@ def add_roles(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
     """A role and a profile for each group that has machines; none has a name, so that CAPABILITY_IAM does."""
     for group in dict.fromkeys(role_group(machine.role) for machine in layout.machines):
         machines = [each for each in layout.machines if role_group(each.role) == group]
-        statements = [_bundle(spec), *_session_manager()]
+        statements = [*_bundle(spec), _report(spec), *_session_manager()]
         if (key := shared_key(spec, machines[0].role)) is not None:
             secret = Ref(key_id(key))
             statements.append(_allow(key.name.capitalize(), ["secretsmanager:GetSecretValue"], secret))
@@ -72,9 +73,19 @@ def _allow(
     return statement if condition is None else {**statement, "Condition": condition}
 
 
-def _bundle(spec: GridSpec) -> dict[str, Any]:
-    objects = Sub("arn:${AWS::Partition}:s3:::${Bucket}/bundles/*", Bucket=exported(spec, Export.SITE_BUCKET))
-    return _allow("Bundle", ["s3:GetObject"], objects)
+def _bundle(spec: GridSpec) -> list[dict[str, Any]]:
+    """Reading bundles, and putting logs beside them."""
+    bucket = exported(spec, Export.SITE_BUCKET)
+    bundles, logs = (
+        Sub(f"arn:${{AWS::Partition}}:s3:::${{Bucket}}/{each}*", Bucket=bucket) for each in (PREFIX, LOGS)
+    )
+    return [_allow("Bundle", ["s3:GetObject"], bundles), _allow("Log", ["s3:PutObject"], logs)]
+
+
+def _report(spec: GridSpec) -> dict[str, Any]:
+    """Telling how it got on, in the row of its own instance alone (IAM User Guide, ec2:SourceInstanceARN)."""
+    own = {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": [f"{BOOT}${{ec2:SourceInstanceARN}}"]}}
+    return _allow("Report", ["dynamodb:PutItem"], exported(spec, Export.CLAIMS_TABLE_ARN), own)
 
 
 def _session_manager() -> list[dict[str, Any]]:
@@ -107,6 +118,15 @@ def _claims(spec: GridSpec, machines: list[Machine]) -> list[dict[str, Any]]:
             _of_kind(spec, machines),
         ),
         _allow("Signal", ["cloudformation:SignalResource"], stack),
+        _allow(
+            "GiveBack",
+            ["autoscaling:SetInstanceHealth"],
+            Sub(
+                "arn:${AWS::Partition}:autoscaling:${AWS::Region}:${AWS::AccountId}:autoScalingGroup:*:"
+                "autoScalingGroupName/*"
+            ),
+            {"StringEquals": {f"aws:ResourceTag/{GRID_TAG}": spec.name}},
+        ),
     ]
 
 
@@ -117,10 +137,11 @@ def _volumes(spec: GridSpec, machines: list[Machine]) -> dict[str, Any]:
 
 
 def _key(arn: str, *, volumes: bool) -> list[dict[str, Any]]:
-    """Reading what is encrypted; EC2 makes a grant of its own where it attaches a volume."""
+    """Reading and writing what is encrypted; EC2 makes a grant of its own where it attaches a volume."""
     services = ("dynamodb", "s3", "secretsmanager")
     through = [Sub(f"{each}.${{AWS::Region}}.${{AWS::URLSuffix}}") for each in services]
-    found = [_allow("Decrypt", ["kms:Decrypt"], arn, {"StringEquals": {"kms:ViaService": through}})]
+    use = ["kms:Decrypt", "kms:GenerateDataKey"]
+    found = [_allow("Decrypt", use, arn, {"StringEquals": {"kms:ViaService": through}})]
     if volumes:
         for_aws = {"Bool": {"kms:GrantIsForAWSResource": "true"}}
         found.append(_allow("Grant", ["kms:CreateGrant"], arn, for_aws))

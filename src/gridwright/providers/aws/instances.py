@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from gridwright.providers.aws.boot_reports import BOOT, BootReport
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role
-from gridwright.providers.aws.names import GRID_TAG, claims_table, logical_id
+from gridwright.providers.aws.names import ROLE_TAG, claims_table, logical_id
 from gridwright.providers.aws.session import Cloud, CloudError
 from gridwright.providers.aws.status_result import Claim, MachineStatus
+from gridwright.providers.aws.tagged import of_grid, tags_of
 from gridwright.spec.model import GridSpec
 
 _GONE = ("terminated", "shutting-down")
 _OF_ROLE = {Role.LOGIN: "Login", Role.HEAD: "Head"}
 
 
-def claims(cloud: Cloud, spec: GridSpec) -> dict[str, Claim]:
-    """The table of claims by machine; empty where there is no table."""
+def rows(cloud: Cloud, spec: GridSpec) -> list[Mapping[str, Any]]:
+    """All of the table of claims, as DynamoDB has it; empty where there is no table."""
     try:
-        items = list(cloud.listed("dynamodb", "scan", "Items", TableName=claims_table(spec)))
+        return list(cloud.listed("dynamodb", "scan", "Items", TableName=claims_table(spec)))
     except CloudError as error:
         if error.code == "ResourceNotFoundException":
-            return {}
+            return []
         raise
+
+
+def claims(items: Iterable[Mapping[str, Any]]) -> dict[str, Claim]:
+    """The claims among the rows of the table, by machine."""
     found = {}
     for item in items:
         name = item["slot"]["S"]
+        if name.startswith(BOOT):
+            continue
         volumes = item.get("volumes", {}).get("M", {})
         owner = item.get("owner", {}).get("S")
         found[name] = Claim(name, owner, tuple(sorted(volumes)), int(item.get("token", {}).get("N", 0)))
@@ -34,8 +42,7 @@ def claims(cloud: Cloud, spec: GridSpec) -> dict[str, Claim]:
 
 def instances(cloud: Cloud, spec: GridSpec) -> dict[str, Mapping[str, Any]]:
     """Instances of a grid that are not gone, by ID."""
-    chosen = [{"Name": f"tag:{GRID_TAG}", "Values": [spec.name]}]
-    reservations = cloud.listed("ec2", "describe_instances", "Reservations", Filters=chosen)
+    reservations = cloud.listed("ec2", "describe_instances", "Reservations", Filters=of_grid(spec.name))
     return {
         each["InstanceId"]: each
         for reservation in reservations
@@ -49,14 +56,18 @@ def machines(
     found: Mapping[str, Mapping[str, Any]],
     resources: Mapping[str, str],
     claimed: Mapping[str, Claim],
+    boots: Mapping[str, BootReport],
 ) -> tuple[MachineStatus, ...]:
     """Every machine of a grid in the order of the layout, then instances that are none of them yet."""
     owners = {each.name: _instance_of(each, resources, claimed) for each in layout.machines}
-    return (*_of_layout(layout, found, owners), *_unclaimed(found, set(owners.values())))
+    return (*_of_layout(layout, found, owners, boots), *_unclaimed(found, set(owners.values()), boots))
 
 
 def _of_layout(
-    layout: AwsLayout, found: Mapping[str, Mapping[str, Any]], owners: Mapping[str, str | None]
+    layout: AwsLayout,
+    found: Mapping[str, Mapping[str, Any]],
+    owners: Mapping[str, str | None],
+    boots: Mapping[str, BootReport],
 ) -> Iterator[MachineStatus]:
     for machine in layout.machines:
         owner = owners[machine.name]
@@ -69,22 +80,29 @@ def _of_layout(
             instance=owner if instance else None,
             state=str(instance["State"]["Name"]) if instance else "missing",
             public_address=instance.get("PublicIpAddress") if instance else None,
+            set_up=_set_up(boots.get(owner or "")) if instance else "",
         )
 
 
-def _unclaimed(found: Mapping[str, Mapping[str, Any]], known: set[str | None]) -> Iterator[MachineStatus]:
+def _unclaimed(
+    found: Mapping[str, Mapping[str, Any]], known: set[str | None], boots: Mapping[str, BootReport]
+) -> Iterator[MachineStatus]:
     for name, instance in found.items():
         if name not in known:
-            tags = {each["Key"]: each["Value"] for each in instance.get("Tags", ())}
             state = str(instance["State"]["Name"])
             yield MachineStatus(
                 name="(no name yet)",
-                role=tags.get("gridwright:role", ""),
+                role=tags_of(instance).get(ROLE_TAG, ""),
                 type=str(instance["InstanceType"]),
                 address=str(instance.get("PrivateIpAddress", "")),
                 instance=name,
                 state="booting" if state == "running" else state,
+                set_up=_set_up(boots.get(name)),
             )
+
+
+def _set_up(report: BootReport | None) -> str:
+    return report.text if report else "nothing told yet"
 
 
 def _instance_of(machine: Machine, resources: Mapping[str, str], claimed: Mapping[str, Claim]) -> str | None:

@@ -44,8 +44,6 @@ class Building:
     spec: GridSpec
     layout: AwsLayout
     catalog: Catalog
-    ready: str
-    """Logical ID of the handle that machines tell how they got on."""
     after: tuple[str, ...]
     """Logical IDs of what has to be there before a machine starts."""
 
@@ -96,7 +94,7 @@ def launch_template(building: Building, machine: Machine, name: str, data: UserD
     if is_placed(building, machine):
         content["Placement"] = ec2.Placement(GroupName=Ref(PLACEMENT))
     if data is not None:
-        content["UserData"] = data.property(building.ready)
+        content["UserData"] = data.property()
         content["NetworkInterfaces"] = [_interface(building, machine)]
     title = logical_id(name, "Template")
     building.template.add_resource(
@@ -135,7 +133,7 @@ def add_machine(building: Building, machine: Machine, data: UserData) -> str:
             NetworkInterfaces=[
                 ec2.NetworkInterfaceProperty(DeviceIndex="0", NetworkInterfaceId=Ref(interface))
             ],
-            UserData=data.property(building.ready),
+            UserData=data.property(),
             Tags=Tags(**tags(building.spec, role=str(machine.role), slot=machine.name), Name=machine.name),
         )
     )

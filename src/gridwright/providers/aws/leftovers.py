@@ -11,6 +11,7 @@ from typing import Any
 
 from gridwright.providers.aws.names import GRID_TAG
 from gridwright.providers.aws.session import Cloud, CloudError
+from gridwright.providers.aws.tagged import of_grid
 
 _GONE = frozenset({"terminated", "shutting-down", "deleted", "deleting", "DELETING", "DELETED"})
 _NOT_THERE = ("NotFound", "404", "NoSuchBucket", "ResourceNotFoundException", "LoadBalancerNotFound")
@@ -37,37 +38,33 @@ def left(cloud: Cloud, grid: str, expected: Collection[str]) -> list[Left]:
     return [each for each in found if each.id not in expected and each.of not in expected]
 
 
-def _chosen(grid: str) -> list[dict[str, Any]]:
-    return [{"Name": f"tag:{GRID_TAG}", "Values": [grid]}]
-
-
 def _instances(cloud: Cloud, grid: str) -> Iterator[Left]:
-    for each in cloud.listed("ec2", "describe_instances", "Reservations", Filters=_chosen(grid)):
+    for each in cloud.listed("ec2", "describe_instances", "Reservations", Filters=of_grid(grid)):
         for instance in each["Instances"]:
             if instance["State"]["Name"] not in _GONE:
                 yield Left("instance", instance["InstanceId"])
 
 
 def _volumes(cloud: Cloud, grid: str) -> Iterator[Left]:
-    for each in cloud.listed("ec2", "describe_volumes", "Volumes", Filters=_chosen(grid)):
+    for each in cloud.listed("ec2", "describe_volumes", "Volumes", Filters=of_grid(grid)):
         if each["State"] not in _GONE:
             yield Left("volume", each["VolumeId"])
 
 
 def _snapshots(cloud: Cloud, grid: str) -> Iterator[Left]:
     for each in cloud.listed(
-        "ec2", "describe_snapshots", "Snapshots", Filters=_chosen(grid), OwnerIds=["self"]
+        "ec2", "describe_snapshots", "Snapshots", Filters=of_grid(grid), OwnerIds=["self"]
     ):
         yield Left("snapshot", each["SnapshotId"], str(each.get("VolumeId", "")))
 
 
 def _addresses(cloud: Cloud, grid: str) -> Iterator[Left]:
-    for each in cloud.listed("ec2", "describe_addresses", "Addresses", Filters=_chosen(grid)):
+    for each in cloud.listed("ec2", "describe_addresses", "Addresses", Filters=of_grid(grid)):
         yield Left("address", each.get("PublicIp", each["AllocationId"]))
 
 
 def _nat_gateways(cloud: Cloud, grid: str) -> Iterator[Left]:
-    for each in cloud.listed("ec2", "describe_nat_gateways", "NatGateways", Filters=_chosen(grid)):
+    for each in cloud.listed("ec2", "describe_nat_gateways", "NatGateways", Filters=of_grid(grid)):
         if each["State"] not in _GONE:
             yield Left("NAT gateway", each["NatGatewayId"])
 

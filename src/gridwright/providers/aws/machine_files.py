@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import resources
 from typing import Any
 
 from gridwright.providers.aws.claim_program import UNIT, build_zipapp, unit_file
 from gridwright.providers.aws.fsx import fsx_file_systems
 from gridwright.providers.aws.layout import AwsLayout, Machine, aws_section, built_lustres
 from gridwright.providers.aws.names import claims_table
-from gridwright.providers.aws.user_data import claim_name
+from gridwright.providers.aws.user_data import Part, claim_name, role_variables
 from gridwright.providers.machines import machines_of_types
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.set_up import SchedulerSetup
@@ -42,7 +43,9 @@ class MachineFiles:
     """Files by their path."""
 
     files: Mapping[str, str | bytes]
-    """All of them."""
+    """All that `render` shows: the playbook for all machines, with what sets up their scheduler."""
+    parts: Mapping[Part, Mapping[str, str | bytes]]
+    """What machines of each part set themselves up from."""
     claims: Mapping[str, str | bytes]
     """Those that only machines on AWS have a use for."""
     scheduler: SchedulerSetup
@@ -61,7 +64,20 @@ def machine_files(spec: GridSpec, layout: AwsLayout, release: str | None) -> Mac
     }
     if claims:
         claims["claims/claim.pyz"] = build_zipapp()
-    return MachineFiles({**playbook, **scheduler.files, **claims}, claims, scheduler, hosts)
+    files = {**playbook, **scheduler.files, **claims}
+    parts: dict[Part, Mapping[str, str | bytes]] = {"nodes": {**files, **_boot(layout, "nodes")}}
+    if built_lustres(spec):
+        # Servers have no part in the scheduler, and a new queue must not touch them.
+        own = playbook_files(spec, hosts, None, _provided(spec, layout))
+        parts["servers"] = {**own, **claims, **_boot(layout, "servers")}
+    return MachineFiles(files, parts, claims, scheduler, hosts)
+
+
+def _boot(layout: AwsLayout, part: Part) -> dict[str, str]:
+    """The program that machines of a part run from their bundle, and what it tells the playbook."""
+    program = resources.files(f"{_PACKAGE}.boot").joinpath("set_up.py").read_text("ascii")
+    known = json.dumps(role_variables(layout, part), indent=2) + "\n"
+    return {"boot/set_up.py": program, "boot/variables.json": known}
 
 
 def _provided(spec: GridSpec, layout: AwsLayout) -> Provided:

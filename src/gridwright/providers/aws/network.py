@@ -167,15 +167,6 @@ def _s3_policy() -> list[dict[str, object]]:
             "Action": ["s3:GetObject"],
             "Resource": [Sub(f"arn:${{AWS::Partition}}:s3:::{bucket}/*") for bucket in PACKAGE_BUCKETS],
         },
-        {
-            # Machines tell the wait condition of the grid stack how they got on by an object in a bucket of
-            # CloudFormation (CloudFormation User Guide, VPC endpoints).
-            "Sid": "WaitConditions",
-            "Effect": "Allow",
-            "Principal": "*",
-            "Action": ["s3:PutObject"],
-            "Resource": [Sub("arn:${AWS::Partition}:s3:::cloudformation-waitcondition-${AWS::Region}/*")],
-        },
     ]
 
 

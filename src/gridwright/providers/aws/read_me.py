@@ -9,7 +9,7 @@ from typing import Any
 from gridwright.providers.aws.fsx import fsx_file_systems
 from gridwright.providers.aws.health_page import has_health_page
 from gridwright.providers.aws.layout import AwsLayout, Role, built_lustres
-from gridwright.providers.aws.names import GRID_TAG, grid_stack, logical_id, storage_stack
+from gridwright.providers.aws.names import GRID_TAG, claims_table, grid_stack, logical_id, storage_stack
 from gridwright.providers.aws.node_interfaces import NestedTemplate
 from gridwright.providers.read_me import markdown
 from gridwright.schedulers.set_up import SchedulerSetup
@@ -18,8 +18,10 @@ from gridwright.spec.model import GridSpec
 _CONTENTS = {
     "storage.template.yaml": "the storage stack: network, file systems, volumes, bucket; it stays",
     "grid.template.yaml": "the grid stack: machines, NAT gateway, roles; most of the bill",
-    "bundle.tar.gz": "what machines set themselves up from: the files below, in one archive",
-    "bundle.key": "the name of the bundle in the site bucket, with its SHA-256",
+    "bundle-nodes.tar.gz": "what login, head and nodes set themselves up from: the files below",
+    "bundle-nodes.key": "the name of this bundle in the site bucket, with its SHA-256",
+    "bundle-servers.tar.gz": "what servers of Lustre set themselves up from",
+    "bundle-servers.key": "the name of this bundle in the site bucket, with its SHA-256",
     "costs.json": "the bill by line",
     "site.yml, roles/, group_vars/": "the playbook that every machine runs on itself",
     "inventory.yml": "all machines with their addresses",
@@ -54,6 +56,8 @@ def aws_read_me(
         costs=costs,
         storage=storage_stack(spec),
         grid=grid_stack(spec),
+        claims=claims_table(spec),
+        parts=[part for part in ("nodes", "servers") if f"bundle-{part}.key" in contents],
         region=f"--region {spec.region}",
         tag=GRID_TAG,
         tagged=f"--tags {GRID_TAG}={spec.name}",

@@ -8,6 +8,7 @@ from typing import Any
 
 from gridwright.providers.aws.names import GRID_TAG, SLOT_TAG, TARGET_TAG, claims_table
 from gridwright.providers.aws.session import Cloud, CloudError
+from gridwright.providers.aws.tagged import of_grid, tags_of
 from gridwright.spec.model import GridSpec
 
 KEPT_TAG = "gridwright:kept-of"
@@ -34,14 +35,14 @@ def retired(cloud: Cloud, spec: GridSpec, in_stack: Collection[str]) -> list[Ret
     """All of a grid: what holds data, and is not among the resources of its storage stack."""
     found = []
     for volume in _volumes(cloud, spec):
-        tags = _tags(volume)
+        tags = tags_of(volume)
         # Root volumes go with their machines, and have no target.
         if volume["VolumeId"] not in in_stack and (KEPT_TAG in tags or TARGET_TAG in tags):
             found.append(Retired(volume["VolumeId"], _filesystem(spec, tags), f"{volume['Size']} GiB"))
     for system in _systems(cloud, spec):
         if system["FileSystemId"] not in in_stack:
             size = f"{system['StorageCapacity']} GiB"
-            found.append(Retired(system["FileSystemId"], _filesystem(spec, _tags(system)), size))
+            found.append(Retired(system["FileSystemId"], _filesystem(spec, tags_of(system)), size))
     return found
 
 
@@ -59,7 +60,7 @@ def mark(cloud: Cloud, spec: GridSpec, in_stack: Collection[str]) -> int:
     slots: set[str] = set()
     count = 0
     for volume in _volumes(cloud, spec):
-        tags = _tags(volume)
+        tags = tags_of(volume)
         if volume["VolumeId"] in in_stack or KEPT_TAG in tags or TARGET_TAG not in tags:
             continue
         slot = tags.get(SLOT_TAG, "")
@@ -70,7 +71,7 @@ def mark(cloud: Cloud, spec: GridSpec, in_stack: Collection[str]) -> int:
         cloud.call("ec2", "delete_tags", Resources=[volume["VolumeId"]], Tags=lost)
         count += 1
     for system in _systems(cloud, spec):
-        tags = _tags(system)
+        tags = tags_of(system)
         if system["FileSystemId"] in in_stack or KEPT_TAG in tags:
             continue
         chosen = [{"Key": KEPT_TAG, "Value": _filesystem(spec, tags)}]
@@ -91,18 +92,13 @@ def forget(cloud: Cloud, spec: GridSpec, slots: Iterable[str]) -> None:
 
 
 def _volumes(cloud: Cloud, spec: GridSpec) -> Iterator[Mapping[str, Any]]:
-    chosen = [{"Name": f"tag:{GRID_TAG}", "Values": [spec.name]}]
-    return cloud.listed("ec2", "describe_volumes", "Volumes", Filters=chosen)
+    return cloud.listed("ec2", "describe_volumes", "Volumes", Filters=of_grid(spec.name))
 
 
 def _systems(cloud: Cloud, spec: GridSpec) -> Iterator[Mapping[str, Any]]:
     for each in cloud.listed("fsx", "describe_file_systems", "FileSystems"):
-        if _tags(each).get(GRID_TAG) == spec.name and each.get("Lifecycle") != "DELETING":
+        if tags_of(each).get(GRID_TAG) == spec.name and each.get("Lifecycle") != "DELETING":
             yield each
-
-
-def _tags(resource: Mapping[str, Any]) -> dict[str, str]:
-    return {each["Key"]: each["Value"] for each in resource.get("Tags") or ()}
 
 
 def delete(cloud: Cloud, which: Retired) -> None:

@@ -238,7 +238,7 @@ class Aws(SpecModel):
     )
     certificate: Annotated[
         Certificate | None,
-        Update(Change.ROLLING, "servers of Lustre begin to tell their health, one at a time"),
+        Update(Change.LIVE, "servers of Lustre begin to tell their health as they run"),
     ] = Field(
         default=None,
         description="The certificate of the page that shows Lustre's health, behind an internal load "

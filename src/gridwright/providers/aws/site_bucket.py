@@ -13,12 +13,13 @@ from troposphere import AWSObject, GetAtt, Ref, Sub, Tags, s3
 
 from gridwright.providers.aws.names import tags
 from gridwright.providers.aws.section import Aws
+from gridwright.providers.aws.user_data import LOGS
 from gridwright.spec.model import GridSpec
 
 SITE_BUCKET = "SiteBucket"
 """Its logical ID; CloudFormation names it, since names of buckets are taken by all accounts of the world."""
 OLD_BUNDLE_DAYS = 30
-"""For how long an old version of a bundle is kept."""
+"""For how long an old version of a bundle is kept, and a log of a machine that failed to set itself up."""
 
 
 def site_bucket_resources(spec: GridSpec) -> Iterator[AWSObject]:
@@ -40,7 +41,10 @@ def site_bucket_resources(spec: GridSpec) -> Iterator[AWSObject]:
                         NoncurrentDays=OLD_BUNDLE_DAYS
                     ),
                     AbortIncompleteMultipartUpload=s3.AbortIncompleteMultipartUpload(DaysAfterInitiation=1),
-                )
+                ),
+                s3.LifecycleRule(
+                    Id="old-logs", Status="Enabled", Prefix=LOGS, ExpirationInDays=OLD_BUNDLE_DAYS
+                ),
             ]
         ),
         OwnershipControls=s3.OwnershipControls(

@@ -27,6 +27,18 @@ def put_once(cloud: Cloud, bucket: str, key: str, content: bytes) -> bool:
     return True
 
 
+def put_changed(cloud: Cloud, bucket: str, key: str, content: bytes) -> bool:
+    """Put an object whose content changes; False where it is as it should be."""
+    try:
+        if cloud.call("s3", "get_object", Bucket=bucket, Key=key)["Body"].read() == content:
+            return False
+    except CloudError as error:
+        if error.code not in ("404", "NoSuchKey", "NotFound"):
+            raise
+    cloud.call("s3", "put_object", Bucket=bucket, Key=key, Body=content, ChecksumAlgorithm="SHA256")
+    return True
+
+
 def text_of(template: Mapping[str, Any]) -> str:
     """A template as short as it can be written: requests carry only small ones."""
     return json.dumps(template, separators=(",", ":"))

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 
 from gridwright.providers.aws import retired
 from gridwright.providers.aws.bill import bill
+from gridwright.providers.aws.boot_reports import boot_reports
 from gridwright.providers.aws.cost_lines import total
 from gridwright.providers.aws.fsx import fsx_file_systems
-from gridwright.providers.aws.instances import claims, instances, machines
+from gridwright.providers.aws.instances import claims, instances, machines, rows
 from gridwright.providers.aws.kept_spec import kept_spec
 from gridwright.providers.aws.layout import AwsLayout, aws_layout
 from gridwright.providers.aws.names import grid_stack, logical_id, storage_stack
@@ -48,10 +49,13 @@ def status(spec: GridSpec) -> AwsStatus:
     # What stands is what was deployed, whatever the file says by now.
     deployed = kept_spec(stacks.template(storage)) or spec
     layout = aws_layout(deployed)
-    claimed = claims(cloud, deployed)
+    told = rows(cloud, deployed)
+    claimed = claims(told)
     found: tuple[MachineStatus, ...] = ()
     if grid is not None:
-        found = machines(layout, instances(cloud, deployed), stacks.resources(grid), claimed)
+        found = machines(
+            layout, instances(cloud, deployed), stacks.resources(grid), claimed, boot_reports(told)
+        )
     costs = bill(deployed, layout, running=grid is not None)
     hours = _hours(grid or storage)
     hourly = total(costs)

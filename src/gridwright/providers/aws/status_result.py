@@ -27,6 +27,8 @@ class MachineStatus:
     state: str
     """EC2's state, or missing."""
     public_address: str | None = None
+    set_up: str = ""
+    """How far it has set itself up, in words; empty where it is not there."""
 
     @property
     def running(self) -> bool:
@@ -94,7 +96,7 @@ class AwsStatus:
         return (
             self.state in ("up", "storage-only")
             and all(each.remedy is None for each in self.stacks)
-            and all(each.running for each in self.machines)
+            and all(each.running and each.set_up == "done" for each in self.machines)
             and all(each.lacking is None for each in self.filesystems)
         )
 
@@ -150,10 +152,10 @@ def _status_parts(status: AwsStatus) -> Iterator[str | Table]:
 
 
 def _machines(status: AwsStatus) -> Table:
-    table = framed_table("Machines", ["machine", "role", "type", "address", "instance", "state"], [])
+    table = framed_table("Machines", ["machine", "role", "type", "address", "instance", "state", "setup"], [])
     for each in status.machines:
         address = f"{each.address} ({each.public_address})" if each.public_address else each.address
-        table.add_row(each.name, each.role, each.type, address, each.instance or "", each.state)
+        table.add_row(each.name, each.role, each.type, address, each.instance or "", each.state, each.set_up)
     return table
 
 
@@ -165,6 +167,8 @@ def _lacking(status: AwsStatus) -> Iterator[str]:
     for machine in status.machines:
         if not machine.running:
             yield f"{machine.name}: {machine.state}"
+        elif machine.set_up != "done":
+            yield f"{machine.name}: setting itself up: {machine.set_up}"
     for filesystem in status.filesystems:
         if filesystem.lacking is not None:
             yield f"file system {filesystem.name}: {filesystem.lacking}"

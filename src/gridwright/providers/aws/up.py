@@ -9,17 +9,19 @@ from typing import Any
 
 from gridwright.errors import GridwrightError, Problem, nearest
 from gridwright.providers.aws import changes, kept_spec, retired
+from gridwright.providers.aws.boot_reports import boot_reports
 from gridwright.providers.aws.changes import FieldChange, ResourceChange
 from gridwright.providers.aws.deployment import Deployment, deployment, storage_body
-from gridwright.providers.aws.instances import claims, instances, machines
+from gridwright.providers.aws.instances import claims, instances, machines, rows
 from gridwright.providers.aws.layout import aws_layout
+from gridwright.providers.aws.machines_ready import MachinesReady
 from gridwright.providers.aws.names import grid_stack, storage_stack, tags
 from gridwright.providers.aws.passing_tags import settle_passing_tags
 from gridwright.providers.aws.root_squash import settle_root_squash
 from gridwright.providers.aws.section import Aws
 from gridwright.providers.aws.session import Cloud
 from gridwright.providers.aws.site_bucket import SITE_BUCKET
-from gridwright.providers.aws.site_objects import body_of, put_once, text_of
+from gridwright.providers.aws.site_objects import body_of, put_changed, put_once, text_of
 from gridwright.providers.aws.stacks import (
     LONGEST_BODY,
     NEVER_MADE,
@@ -31,6 +33,7 @@ from gridwright.providers.aws.stacks import (
 )
 from gridwright.providers.aws.storage_update import propose_storage, update_storage
 from gridwright.providers.aws.up_result import AwsUp
+from gridwright.providers.aws.user_data import Part, pointer
 from gridwright.providers.caller import Caller
 from gridwright.spec.model import GridSpec
 
@@ -58,15 +61,18 @@ def up(spec: GridSpec, caller: Caller, replace: frozenset[str] = frozenset()) ->
     settle_root_squash(cloud, spec, stored)
     grid = work.bring_grid(grid, stored[SITE_BUCKET])
     settle_passing_tags(cloud, spec)
+    bundles = {part: each.key for part, each in wanted.bundles.items()}
+    MachinesReady(cloud, caller, spec, wanted.layout, bundles, stored[SITE_BUCKET]).wait()
     resources = work.stacks.resources(grid)
-    claimed = claims(cloud, spec)
+    told = rows(cloud, spec)
     return AwsUp(
         grid=spec.name,
         region=cloud.region,
         made=made,
         fields=tuple(work.fields),
         resources=tuple(work.resources),
-        machines=machines(wanted.layout, instances(cloud, spec), resources, claimed),
+        machines=machines(wanted.layout, instances(cloud, spec), resources, claims(told), boot_reports(told)),
+        set_up_again=() if made else tuple(work.brought),
         costs=wanted.costs,
         kept=tuple(each.text for each in retired.retired(cloud, spec, stored.values())),
         user=_user(spec),
@@ -83,6 +89,8 @@ class _Up:
     replace: frozenset[str]
     fields: list[FieldChange] = field(default_factory=list)
     resources: list[ResourceChange] = field(default_factory=list)
+    brought: list[Part] = field(default_factory=list)
+    """Parts whose machines set themselves up with another bundle."""
 
     @property
     def spec(self) -> GridSpec:
@@ -170,17 +178,22 @@ class _Up:
         return {**self.wanted.held, **before}
 
     def bring_grid(self, grid: Stack | None, bucket: str) -> Stack:
-        """Make or change the grid stack, whose machines read the bundle from the bucket."""
+        """Make or change the grid stack, whose machines read their bundles from the bucket.
+
+        Machines that run are brought what is new as they are: only what they are launched with replaces them.
+        """
         wanted, name = self.wanted, grid_stack(self.spec)
-        if put_once(self.cloud, bucket, wanted.bundle_key, wanted.bundle):
-            self.stacks.caller.say(f"put {wanted.bundle_key} into bucket {bucket}")
+        for part, made in wanted.bundles.items():
+            put_once(self.cloud, bucket, made.key, made.content)
+            if put_changed(self.cloud, bucket, pointer(part), f"{made.key}\n".encode()):
+                self.stacks.caller.say(f"bucket {bucket}: {part} set themselves up with {made.key}")
+                self.brought.append(part)
         for key, text in wanted.nested.items():
             put_once(self.cloud, bucket, key, text.encode())
         body = body_of(self.cloud, bucket, wanted.grid)
-        parameters = {"BundleKey": wanted.bundle_key}
         if grid is None:
-            return self._create(name, body, parameters, protected=False)
-        proposed = self.stacks.propose(grid, body, parameters=parameters, tags=tags(self.spec))
+            return self._create(name, body, {}, protected=False)
+        proposed = self.stacks.propose(grid, body, parameters={}, tags=tags(self.spec))
         if proposed is None:
             return grid
         found = self._resources(name, self.stacks.template(grid), wanted.grid, proposed, {})

@@ -29,13 +29,15 @@ class AwsUp:
     user: str | None
     """Who logs in by ssh, where a key pair lets administrators in."""
     seconds: float
+    set_up_again: tuple[str, ...] = ()
+    """Parts of the grid, nodes or servers, whose machines were set up anew in place."""
     file: str = ""
     """The grid spec as the user named it."""
 
     @property
     def changed(self) -> bool:
         """Whether anything was made or changed."""
-        return self.made or bool(self.resources)
+        return self.made or bool(self.resources) or bool(self.set_up_again)
 
     def document(self) -> dict[str, Any]:
         """See Result."""
@@ -46,6 +48,7 @@ class AwsUp:
             "changed": self.changed,
             "fields": [_field_values(each) for each in self.fields],
             "changes": [_resource_values(each) for each in self.resources],
+            "set_up_again": list(self.set_up_again),
             "machines": [asdict(each) for each in self.machines],
             "costs": bill_values(self.costs),
             "kept": list(self.kept),
@@ -87,6 +90,8 @@ def _lines(result: AwsUp) -> Iterator[str]:
         yield f"grid {result.grid} is changed, after {result.seconds / 60:.1f} min"
     else:
         yield f"grid {result.grid} is up already, as the spec has it: nothing is changed"
+    if result.set_up_again:
+        yield f"set up again in place, replacing nothing: {' and '.join(result.set_up_again)}"
     missing = [each.name for each in result.machines if each.state == "missing"]
     if missing:
         yield f"not there yet: {fold_hosts(missing)}"

@@ -1,27 +1,33 @@
-"""User data of machines: the boot program with its settings, run at every start."""
+"""User data of machines: the program that fetches what they set themselves up from, with its settings.
+
+They have nothing that changes while a grid is up, and CloudFormation replaces no machine for another bundle.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, Literal
 
-from troposphere import AWSHelperFn, Base64, ImportValue, Ref, Sub
+from troposphere import AWSHelperFn, Base64, ImportValue, Sub
 
 from gridwright.providers.aws.fsx import fsx_file_systems
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role
-from gridwright.providers.aws.names import Export, fsx_export, storage_stack
+from gridwright.providers.aws.names import Export, claims_table, fsx_export, storage_stack
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.network import SharedKey
 from gridwright.spec.model import GridSpec
 
-BUNDLE_KEY = "BundleKey"
-"""The parameter of the grid stack that names the bundle in the site bucket."""
-"""Logical ID of the secret."""
+Part = Literal["nodes", "servers"]
+"""Login, head and compute nodes set themselves up from one bundle, servers of Lustre from another one: what
+only jobs need changes nothing on servers."""
+PREFIX = "bundles/"
+"""Of keys in the site bucket that machines may read."""
+LOGS = "boot-logs/"
+"""Of keys that machines put the logs of tries under that failed; their instance's ID follows."""
 LARGEST = 16 * 1024
 """Bytes of user data that EC2 takes (EC2 User Guide, user data)."""
 FSX_CLIENT_KEY = "https://fsx-lustre-client-repo-public-keys.s3.amazonaws.com/fsx-ubuntu-public-key.asc"
@@ -40,9 +46,9 @@ class UserData:
     text: str
     values: Mapping[str, AWSHelperFn] = field(default_factory=dict)
 
-    def property(self, ready: str) -> Base64:
-        """The property of a machine; `ready` is the logical ID of the wait condition's handle."""
-        return Base64(Sub(self.text, Ready=Ref(ready), **self.values))
+    def property(self) -> Base64:
+        """The property of a machine."""
+        return Base64(Sub(self.text, **self.values))
 
 
 def user_data(
@@ -52,18 +58,17 @@ def user_data(
     aws, first = layout.aws, machines[0]
     values: dict[str, AWSHelperFn] = {"Bucket": exported(spec, Export.SITE_BUCKET)}
     settings: dict[str, Any] = {
-        "schema": 1,
+        "schema": 2,
         "stack": "${AWS::StackName}",
         "region": "${AWS::Region}",
         "bucket": "${Bucket}",
-        "bundle": f"${{{BUNDLE_KEY}}}",
-        "ready": "${Ready}",
+        "pointer": pointer(part_of(first.role)),
+        "table": claims_table(spec),
         "group": auto_scaling,
         "name": None if first.replaced else first.name,
         "claim": claim_name(first) if first.replaced else None,
         "key": _key_of(spec, first.role),
         "sources": {},
-        "variables": _variables(layout, first),
     }
     if not first.role.serves_lustre:
         for name in fsx_file_systems(spec):
@@ -75,20 +80,30 @@ def user_data(
         parts.append(_proxy(aws.proxy, str(layout.network), spec.region or ""))
     parts += [
         _here("etc/gridwright/boot.json", json.dumps(settings, indent=1)),
-        _here("var/lib/gridwright/boot.py", _literal(_file("program.py"))),
+        _here("var/lib/gridwright/fetch.py", _literal(_file("fetch.py"))),
         _file("start.sh"),
     ]
     literal = [_literal(parts[0]), *parts[1:-1], _literal(parts[-1])]
     return UserData(_multipart("\n".join(literal)), values)
 
 
-def _variables(layout: AwsLayout, machine: Machine) -> dict[str, Any]:
+def part_of(role: Role) -> Part:
+    """What machines of a role set themselves up from."""
+    return "servers" if role.serves_lustre else "nodes"
+
+
+def pointer(part: Part) -> str:
+    """Key of the object, in the site bucket, that names the bundle of a part."""
+    return f"{PREFIX}current/{part}"
+
+
+def role_variables(layout: AwsLayout, part: Part) -> dict[str, Any]:
     """What the roles are told beside the grid spec.
 
     The image of Ubuntu has no client of Lustre, and that of AWS fits its kernels; who names an image of their
     own puts the client into it, or names its repository to the playbook.
     """
-    if machine.role.serves_lustre:
+    if part == "servers":
         return {"lustre_server_health_page": True} if layout.aws.certificate is not None else {}
     if layout.aws.images.compute is not None:
         return {}
@@ -120,15 +135,6 @@ def _key_of(spec: GridSpec, role: Role) -> dict[str, str] | None:
 def exported(spec: GridSpec, name: str) -> ImportValue:
     """What the storage stack tells under this name."""
     return ImportValue(f"{storage_stack(spec)}-{name}")
-
-
-def ready_id(texts: Iterable[str], machines: int, bundle_key: str) -> str:
-    """Logical ID of the handle: another one when a machine would set itself up otherwise.
-
-    A wait condition cannot be updated, and needs a handle of its own (CloudFormation, WaitCondition).
-    """
-    digest = hashlib.sha256(repr((sorted(texts), machines, bundle_key)).encode()).hexdigest()
-    return f"Ready{digest[:8].upper()}"
 
 
 @cache

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from gridwright.providers.aws.bundle import bundle, grid_bundle
+from gridwright.providers.aws.bundle import bundle, grid_bundles
 from gridwright.providers.aws.claim.configuration import read_configuration
 from gridwright.providers.aws.claim_program import build_zipapp
 from gridwright.providers.aws.layout import aws_layout
@@ -47,8 +47,11 @@ def test_neither_order_nor_time_of_files_changes_it(monkeypatch: pytest.MonkeyPa
 
 
 def test_it_has_all_that_a_machine_needs() -> None:
-    found = entries(grid_bundle(load_spec(EXAMPLES / "aws-lustre.yaml")).content)
+    made = grid_bundles(load_spec(EXAMPLES / "aws-lustre.yaml"))
+    found, servers = entries(made["nodes"].content), entries(made["servers"].content)
     assert set(found) >= {
+        "boot/set_up.py",
+        "boot/variables.json",
         "site.yml",
         "inventory.yml",
         "group_vars/all.yml",
@@ -58,6 +61,20 @@ def test_it_has_all_that_a_machine_needs() -> None:
         "claims/shared-mds.json",
         "claims/shared-oss.json",
     }
+    # A server has all that is its own, and nothing of the scheduler.
+    assert {name for name in found if name not in servers} == {
+        name for name in found if name.startswith("slurm/")
+    }
+    assert YAML(typ="safe").load(servers["group_vars/all.yml"])["gridwright_slurm"] == {}
+
+
+def test_servers_are_set_up_alike_whatever_jobs_need() -> None:
+    text = (EXAMPLES / "aws-lustre.yaml").read_text()
+    with_queue = text.replace("time: 8h", "time: 9h")
+    assert with_queue != text
+    before, after = (grid_bundles(parse_spec(each)) for each in (text, with_queue))
+    assert before["servers"] == after["servers"]
+    assert before["nodes"] != after["nodes"]
 
 
 def test_the_program_that_claims_reads_its_files(tmp_path: Path) -> None:
@@ -82,7 +99,7 @@ def test_a_grid_without_claims_carries_no_program_for_them() -> None:
     from gridwright.spec import parse_spec
 
     spec = parse_spec(text.replace("aws:\n", "aws:\n  replace_nodes: false\n", 1))
-    assert not [name for name in entries(grid_bundle(spec).content) if name.startswith("claims/")]
+    assert not [name for name in entries(grid_bundles(spec)["nodes"].content) if name.startswith("claims/")]
 
 
 @pytest.mark.parametrize(("replaced", "groups"), [("true", ["compute", "storage"]), ("false", ["storage"])])
@@ -90,7 +107,7 @@ def test_machines_that_are_replaced_claim_their_names(replaced: str, groups: lis
     text = (
         (EXAMPLES / "aws-lustre.yaml").read_text().replace("aws:\n", f"aws:\n  replace_nodes: {replaced}\n")
     )
-    found = entries(grid_bundle(parse_spec(text)).content)
+    found = entries(grid_bundles(parse_spec(text))["nodes"].content)
     assert YAML(typ="safe").load(found["group_vars/all.yml"])["gridwright_claims"] == groups
     assert found["roles/claim/files/claim.pyz"] == build_zipapp()
     tasks = {task["name"]: task for task in YAML(typ="safe").load(found["site.yml"])[1]["tasks"]}

@@ -109,22 +109,24 @@ def test_other_user_data_restart_a_machine_that_stays_and_do_not_replace_it() ->
     assert "ready" not in json.dumps(launch(content, "HeadTemplate")).lower()
 
 
-def test_every_machine_is_waited_for() -> None:
+def test_a_machine_that_fails_does_not_undo_the_grid() -> None:
     for text in (FSX, LUSTRE):
-        (wait,) = of_type(template(text), "CloudFormation::WaitCondition").values()
-        assert wait["Count"] == len(aws_layout(parse_spec(text)).machines)
-        assert 3600 <= int(wait["Timeout"]) <= 43_200
+        content = template(text)
+        assert of_type(content, "CloudFormation::WaitCondition") == {}
+        assert not [name for name, each in content["Resources"].items() if "CreationPolicy" in each]
 
 
-def test_another_number_of_nodes_waits_anew_and_another_description_does_not() -> None:
-    def handle(text: str, bundle: str = "") -> set[str]:
-        spec = parse_spec(text)
-        made = json.loads(grid_template(spec, aws_layout(spec), bundle_key=bundle).to_json())
-        return set(of_type(made, "CloudFormation::WaitConditionHandle"))
+@pytest.mark.parametrize(("nodes", "at_once"), [(1, 1), (20, 1), (21, 2), (1000, 50)])
+def test_an_update_of_any_number_of_nodes_ends(nodes: int, at_once: int) -> None:
+    group = template(FSX.replace("count: 4", f"count: {nodes}"))["Resources"]["ComputeNodes"]
+    update = group["UpdatePolicy"]["AutoScalingRollingUpdate"]
+    assert int(update["MaxBatchSize"]) == at_once
+    assert int(update["MinInstancesInService"]) == nodes - at_once
 
-    assert handle(FSX) != handle(FSX.replace("count: 4", "count: 5"))
-    assert handle(FSX) == handle(FSX.replace("analytics@example.com", "others@example.com"))
-    assert handle(FSX, "bundles/a") != handle(FSX, "bundles/b")
+
+def test_servers_are_replaced_one_at_a_time() -> None:
+    group = template(LUSTRE)["Resources"]["SharedOssServers"]
+    assert group["UpdatePolicy"]["AutoScalingRollingUpdate"]["MaxBatchSize"] == "1"
 
 
 @pytest.mark.parametrize("text", [FSX, LUSTRE], ids=["fsx", "lustre"])
@@ -182,8 +184,8 @@ def test_images_are_looked_up_when_a_machine_starts_and_not_at_each_update() -> 
 def test_roles_can_do_what_their_machines_need_and_no_more() -> None:
     content = template(LUSTRE)
     login, node, server = (statements(content, f"{each}Role") for each in ("Login", "Compute", "Storage"))
-    assert set(login) == {"Bundle", "SessionManager", "Munge"}
-    assert set(node) == set(login) | {"Claims", "Look", "Interfaces", "Signal"}
+    assert set(login) == {"Bundle", "Log", "Report", "SessionManager", "Munge"}
+    assert set(node) == set(login) | {"Claims", "Look", "Interfaces", "Signal", "GiveBack"}
     assert set(server) == (set(node) | {"Volumes"}) - {"Munge"}
     tagged = server["Volumes"]["Condition"]["StringEquals"]
     assert tagged == {
@@ -191,6 +193,11 @@ def test_roles_can_do_what_their_machines_need_and_no_more() -> None:
         "aws:ResourceTag/gridwright:role": ["mds", "oss"],
     }
     assert node["Interfaces"]["Condition"]["StringEquals"]["aws:ResourceTag/gridwright:role"] == ["compute"]
+    # A machine tells of itself alone, and puts logs beside bundles, never bundles.
+    own = login["Report"]["Condition"]["ForAllValues:StringEquals"]["dynamodb:LeadingKeys"]
+    assert own == ["boot#${ec2:SourceInstanceARN}"]
+    assert login["Report"]["Action"] == ["dynamodb:PutItem"]
+    assert login["Log"]["Resource"]["Fn::Sub"][0].endswith(":::${Bucket}/boot-logs/*")
     slots = node["Claims"]["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
     assert slots == ["compute?"]
     for each in (login, node, server):
@@ -264,7 +271,7 @@ def test_nothing_secret_is_in_the_template() -> None:
     content = template(FSX)
     assert content["Resources"]["MungeKey"]["Properties"]["GenerateSecretString"]["PasswordLength"] >= 32
     assert "SecretString" not in content["Resources"]["MungeKey"]["Properties"]
-    assert list(content["Parameters"]) == ["BundleKey"]
+    assert "Parameters" not in content
 
 
 def test_the_bill_is_the_one_of_predictions(tmp_path: Path) -> None:

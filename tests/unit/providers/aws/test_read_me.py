@@ -12,7 +12,7 @@ import pytest
 
 from gridwright.providers.aws.files import aws_files
 from gridwright.providers.aws.layout import aws_layout
-from gridwright.providers.aws.names import grid_stack, storage_stack
+from gridwright.providers.aws.names import claims_table, grid_stack, storage_stack
 from gridwright.spec import parse_spec
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
@@ -66,13 +66,15 @@ def test_root_squash_is_set_by_a_command_of_its_own(tmp_path: Path) -> None:
 
 def test_its_commands_deploy_the_grid(rendered: Path) -> None:
     spec = parse_spec(FSX)
-    storage, protect, _, upload, grid = commands(rendered, "Deploying it")
-    key = (rendered / "bundle.key").read_text().strip()
+    storage, protect, _, upload, point, grid, look = commands(rendered, "Deploying it")
+    key = (rendered / "bundle-nodes.key").read_text().strip()
     assert storage[:2] == ["cloudformation", "deploy"]
     assert storage_stack(spec) in storage
     assert "--enable-termination-protection" in protect
-    assert upload[-2:] == ["bundle.tar.gz", f"s3://site-bucket/{key}"]
-    assert {grid_stack(spec), f"BundleKey={key}", "CAPABILITY_IAM", "site-bucket"} <= set(grid)
+    assert upload[-2:] == ["bundle-nodes.tar.gz", f"s3://site-bucket/{key}"]
+    assert point[-2:] == ["bundle-nodes.key", "s3://site-bucket/bundles/current/nodes"]
+    assert {grid_stack(spec), "CAPABILITY_IAM", "site-bucket"} <= set(grid)
+    assert {"scan", claims_table(spec)} <= set(look)
     for each in (storage, grid):
         assert (rendered / each[each.index("--template-file") + 1]).is_file()
 
@@ -93,7 +95,7 @@ def test_all_that_it_names_is_there(rendered: Path) -> None:
 
 def test_machines_and_prices_are_named(rendered: Path) -> None:
     text = (rendered / "README.md").read_text()
-    assert f"each of its {len(aws_layout(parse_spec(FSX)).machines)} machines" in text
+    assert f"How its {len(aws_layout(parse_spec(FSX)).machines)} machines" in text
     assert "4 nodes i3en.2xlarge" in text
 
 

@@ -296,12 +296,9 @@ def test_every_route_table_reaches_s3_and_the_claims_without_leaving_aws(grid: G
         assert {each["Ref"] for each in endpoint["RouteTableIds"]} == tables
         for statement in endpoint["PolicyDocument"]["Statement"]:
             assert all("*" not in action for action in statement["Action"])
-            # Whoever asks is of this account; or reads packages, or tells how its boot went.
+            # Whoever asks is of this account, or reads packages.
             if "Condition" not in statement:
-                assert (statement["Sid"], statement["Action"]) in [
-                    ("Packages", ["s3:GetObject"]),
-                    ("WaitConditions", ["s3:PutObject"]),
-                ]
+                assert (statement["Sid"], statement["Action"]) == ("Packages", ["s3:GetObject"])
                 assert "*" not in [each["Fn::Sub"] for each in statement["Resource"]]
     (claims,) = found["Resources"]["DynamoDBEndpoint"]["Properties"]["PolicyDocument"]["Statement"]
     assert claims["Resource"] == {"Fn::GetAtt": ["ClaimsTable", "Arn"]}

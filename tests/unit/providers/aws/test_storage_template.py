@@ -192,10 +192,11 @@ def test_the_site_bucket_is_private_versioned_and_encrypted_and_goes_with_the_st
 
     assert set(values["PublicAccessBlockConfiguration"].values()) == {True}
     assert values["VersioningConfiguration"] == {"Status": "Enabled"}
-    (rule,) = values["LifecycleConfiguration"]["Rules"]
+    rule, logs = values["LifecycleConfiguration"]["Rules"]
     # A bundle in use is as old as the grid: only what was replaced or deleted may go.
     assert "NoncurrentVersionExpiration" in rule
     assert not {"Expiration", "ExpirationInDays", "ExpirationDate"} & set(rule)
+    assert (logs["Prefix"], logs["ExpirationInDays"]) == ("boot-logs/", 30)
     assert found["Resources"]["SiteBucket"]["DeletionPolicy"] == "Delete"
     statements = found["Resources"]["SiteBucketPolicy"]["Properties"]["PolicyDocument"]["Statement"]
     assert {each["Effect"] for each in statements} == {"Deny"}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gridwright.providers.aws.deployment import deployment
+from gridwright.spec import parse_spec
 from tests.support.aws_grid import FSX, LUSTRE
 from tests.support.aws_updates import effects
 
@@ -31,8 +33,36 @@ def test_what_changes_live_touches_no_machine(spec: str, old: str, new: str) -> 
     assert changed(without_owner, old, new) == {}
 
 
-def test_a_certificate_touches_no_machine_where_no_server_shows_its_health() -> None:
-    assert changed(FSX, ZONE, f"{ZONE} certificate: '{CERTIFICATE}',") == {}
+@pytest.mark.parametrize("spec", [FSX, LUSTRE], ids=["fsx", "lustre"])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("scheduler: {type: slurm}", "scheduler: {type: slurm, queues: {day: {time: 12h}}}"),
+        ("libraries: {data: {}", "libraries: {data: {requires: 100 MB/s/core}"),
+    ],
+    ids=["queue", "library"],
+)
+def test_what_machines_set_themselves_up_with_touches_no_machine(spec: str, old: str, new: str) -> None:
+    assert changed(spec, old, new) == {}
+
+
+def test_a_queue_sets_nothing_up_again_on_servers() -> None:
+    before, after = (
+        deployment(parse_spec(text)).bundles
+        for text in (LUSTRE, LUSTRE.replace("{type: slurm}", "{type: slurm, queues: {day: {time: 12h}}}"))
+    )
+    assert before["nodes"].key != after["nodes"].key
+    assert before["servers"].key == after["servers"].key
+
+
+def test_one_node_more_touches_no_other() -> None:
+    found = changed(FSX, "count: 2}}", "count: 3}}")
+    assert found == {}
+
+
+@pytest.mark.parametrize("spec", [FSX, LUSTRE], ids=["fsx", "lustre"])
+def test_a_certificate_touches_no_machine(spec: str) -> None:
+    assert changed(spec, ZONE, f"{ZONE} certificate: '{CERTIFICATE}',") == {}
 
 
 def test_a_change_that_replaces_machines_is_seen_as_one() -> None:

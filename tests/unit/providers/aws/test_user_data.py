@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import re
 import subprocess
@@ -13,13 +14,11 @@ from typing import Any
 import pytest
 
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role, aws_layout
-from gridwright.providers.aws.user_data import LARGEST, UserData, ready_id, user_data
+from gridwright.providers.aws.user_data import LARGEST, UserData, role_variables, user_data
 from gridwright.spec import GridSpec, load_spec, parse_spec
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 LUSTRE = (EXAMPLES / "aws-lustre.yaml").read_text()
-URL = "https://cloudformation-waitcondition-us-east-1.s3.amazonaws.com/" + "x" * 700
-"""Longer than that of a handle."""
 VALUE = "x" * 128
 """Longer than names of buckets, ARNs of secrets and names of file systems."""
 
@@ -53,7 +52,7 @@ def test_it_is_ascii_and_smaller_than_the_limit(example: str, role: Role) -> Non
     if not machines:
         return
     text = user_data(spec, layout, machines, "Group").text
-    filled = re.sub(r"\$\{[A-Za-z:]+\}", VALUE, text.replace("${Ready}", URL)).replace("${!", "${")
+    filled = re.sub(r"\$\{[A-Za-z:]+\}", VALUE, text).replace("${!", "${")
     assert len(filled.encode("ascii")) <= LARGEST
 
 
@@ -85,27 +84,27 @@ def test_the_way_through_a_proxy_leaves_out_what_has_a_way_of_its_own() -> None:
         "s3.us-east-1.amazonaws.com",
         "dynamodb.us-east-1.amazonaws.com",
     } <= {*direct[1].split(",")}
-    assert "proxy" not in of(LUSTRE, Role.COMPUTE).text.split("boot.py")[0]
+    assert "proxy" not in of(LUSTRE, Role.COMPUTE).text.split("fetch.py")[0]
 
 
 def test_an_image_of_the_site_brings_its_own_client() -> None:
-    assert "noble" in settings(of(LUSTRE, Role.COMPUTE))["variables"]["lustre_client_repository"]
+    assert "noble" in role_variables(laid_out(LUSTRE)[1], "nodes")["lustre_client_repository"]
     own = LUSTRE.replace("  images:\n", "  images:\n    compute: ami-0123456789abcdef1\n")
-    assert settings(of(own, Role.COMPUTE))["variables"] == {}
+    assert role_variables(laid_out(own)[1], "nodes") == {}
 
 
-def test_another_way_to_set_up_is_another_wait() -> None:
-    first = ready_id(["a", "b"], 3, "key")
-    assert first == ready_id(["b", "a"], 3, "key")
-    others = {
-        ready_id(["a", "c"], 3, "key"),
-        ready_id(["a", "b"], 4, "key"),
-        ready_id(["a", "b"], 3, "other"),
+def test_they_are_those_of_the_release_that_machines_began_with() -> None:
+    """Whatever else is new comes with the bundle: other user data replace or restart every machine.
+
+    Who changes this digest says in CHANGELOG.md that `up` replaces all nodes and servers once.
+    """
+    programs = {
+        of(LUSTRE, role).text.partition("fetch.py")[2] for role in (Role.COMPUTE, Role.OSS, Role.LOGIN)
     }
-    assert first not in others
-    assert len(others) == 3
+    assert {hashlib.sha256(each.encode()).hexdigest()[:16] for each in programs} == {"320aa68f778e3b4e"}
 
 
 def test_the_program_is_one_for_the_python_of_red_hat_9() -> None:
-    source = resources.files("gridwright.providers.aws.boot").joinpath("program.py").read_text()
-    ast.parse(source, feature_version=(3, 9))
+    for name in ("fetch.py", "set_up.py"):
+        source = resources.files("gridwright.providers.aws.boot").joinpath(name).read_text()
+        ast.parse(source, feature_version=(3, 9))

@@ -1,3 +1,31 @@
-# The log is read by administrators alone; what ends in failure is told to CloudFormation as well.
+# Written by Gridwright. cloud-init runs it at every start of the machine, as root; systemd goes on from there.
+# The log is read by administrators alone.
 (umask 077; : >> "$root/var/log/gridwright-boot.log")
-exec python3 "$root/var/lib/gridwright/boot.py" >> "$root/var/log/gridwright-boot.log" 2>&1
+units="$root/etc/systemd/system"
+mkdir -p "$units"
+env | grep -i '_proxy=' > "$root/etc/gridwright/boot.env" || true
+cat > "$units/gridwright-boot.service" << 'END-OF-FILE'
+[Unit]
+Description=Sets this machine of a Gridwright grid up, and brings what is new
+After=network-online.target
+Wants=network-online.target
+[Service]
+Type=oneshot
+EnvironmentFile=-/etc/gridwright/boot.env
+# systemd of Red Hat 8 cannot append to a file by itself.
+ExecStart=/bin/sh -c 'exec python3 /var/lib/gridwright/fetch.py >> /var/log/gridwright-boot.log 2>&1'
+TimeoutStartSec=3h
+END-OF-FILE
+cat > "$units/gridwright-boot.timer" << 'END-OF-FILE'
+[Unit]
+Description=Looks for what is new for this machine, and tries again what failed
+[Timer]
+OnActiveSec=0
+OnUnitInactiveSec=1min
+RandomizedDelaySec=15
+[Install]
+WantedBy=timers.target
+END-OF-FILE
+systemctl daemon-reload
+systemctl enable gridwright-boot.timer
+systemctl restart gridwright-boot.timer

@@ -1,0 +1,336 @@
+"""Sets a machine of a grid up from the bundle that it is part of, and tells the grid how that ended.
+
+The program that looks for bundles (fetch.py, of the machine's user data) runs it with the bundle's key, the
+number of this try, and `first` where the machine was never set up before. Settings are in
+/etc/gridwright/boot.json. It needs Python 3.9 and boto3; Ansible is a package that it installs. A second run
+changes nothing that is as it should be. Secrets go into files of root alone, never into the log.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+Settings = dict[str, Any]
+_Answer = TypeVar("_Answer")
+ROOT = Path(os.environ.get("GRIDWRIGHT_ROOT") or "/")
+ETC, LOG = ROOT / "etc/gridwright", ROOT / "var/log/gridwright-boot.log"
+BUNDLE = Path(__file__).resolve().parent.parent
+PAUSE_S = float(os.environ.get("GRIDWRIGHT_BOOT_PAUSE_S", "15"))
+TRIES = 8
+INSTALL_S, CLAIM_S, PLAYBOOK_S = 1200, 1800, 3000
+LONGEST_REASON = 900
+LONGEST_TAIL = 4000
+"""Characters of the log's end that are told, and of a reason."""
+GIVE_UP = 5
+"""After this try a machine that was never set up is given back to its group: some 15 minutes of pauses."""
+METADATA = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254")
+LAST: collections.deque[str] = collections.deque(maxlen=40)
+"""The end of the log."""
+
+
+class Failed(Exception):
+    """A step that did not succeed, in words for who reads them at `gridwright up`."""
+
+
+def log(line: str) -> None:
+    """A line of the log as it is."""
+    LAST.append(line)
+    print(line, flush=True)  # noqa: T201 - the log
+
+
+def say(text: str) -> None:
+    """A line of the log, with its time."""
+    log(f"{time.strftime('%H:%M:%SZ', time.gmtime())} {text}")
+
+
+def run(command: Sequence[str | Path], limit_s: float, **environment: str) -> tuple[int, list[str]]:
+    """Run a command with a limit of time, its output into the log; returns status and the last lines."""
+    say("+ " + " ".join(map(str, command)))
+    process = subprocess.Popen(
+        [str(each) for each in command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, **environment},
+        start_new_session=True,
+        text=True,
+        errors="replace",
+    )
+    expired: list[bool] = []
+
+    def end() -> None:
+        expired.append(True)
+        os.killpg(process.pid, signal.SIGKILL)
+
+    timer = threading.Timer(limit_s, end)
+    timer.start()
+    lines: collections.deque[str] = collections.deque(maxlen=60)
+    try:
+        for line in process.stdout or ():
+            log(line.rstrip())
+            lines.append(line.rstrip())
+        status = process.wait()
+    finally:
+        timer.cancel()
+    if expired:
+        lines.append(f"it had not ended after {limit_s:.0f} s")
+    return status, [line for line in lines if line.strip()]
+
+
+def reason_of(lines: Sequence[str]) -> str:
+    """What of a command's last lines says why: from the first line on that reports an error."""
+    marks = ("fatal:", "ERROR", "Error", "E: ")
+    first = next((at for at, line in enumerate(lines) if line.startswith(marks)), max(0, len(lines) - 5))
+    return " | ".join(lines[first:])
+
+
+def install() -> None:
+    """Ansible, as a package of the system."""
+    if shutil.which("ansible-playbook"):
+        return
+    if shutil.which("apt-get"):
+        wait = ["-o", "DPkg::Lock::Timeout=300", "-qq"]
+        steps = [["apt-get", *wait, "update"], ["apt-get", *wait, "-y", "install", "ansible-core"]]
+    else:
+        steps = [["dnf", "-y", "-q", "install", "ansible-core"]]
+    for attempt in range(TRIES):
+        time.sleep(PAUSE_S if attempt else 0)
+        for step in steps:
+            status, lines = run(step, INSTALL_S, DEBIAN_FRONTEND="noninteractive")
+            if status:
+                break
+        else:
+            return
+    raise Failed(f"ansible-core cannot be installed: {reason_of(lines)}")
+
+
+def client(service: str, settings: Settings) -> Any:  # noqa: ANN401 - boto3 has no types of its own
+    """A client that gives up after some minutes at most."""
+    import boto3
+    from botocore.config import Config
+
+    config = Config(connect_timeout=10, read_timeout=60, retries={"max_attempts": 8, "mode": "standard"})
+    return boto3.client(service, region_name=settings["region"], config=config)
+
+
+def asked(what: str, call: Callable[[], _Answer]) -> _Answer:
+    """The answer of AWS; a role that was just made is not known everywhere at once, so it is asked again."""
+    for attempt in range(TRIES):
+        try:
+            return call()
+        except Exception as error:
+            say(f"{what}: {error}")
+            last = str(error)
+        time.sleep(PAUSE_S if attempt < TRIES - 1 else 0)
+    raise Failed(f"{what}: {last}")
+
+
+def claim(settings: Settings) -> str:
+    """The name of this machine, where it takes over that of one that is gone.
+
+    Volumes follow when the playbook has installed what mounts them.
+    """
+    shutil.copyfile(BUNDLE / "claims" / (settings["claim"] + ".json"), ETC / "claim.json")
+    program = BUNDLE / "claims/claim.pyz"
+    command: list[str | Path] = [sys.executable, program, "--config", ETC / "claim.json", "--name-only"]
+    status, lines = run(command, CLAIM_S)
+    if status:
+        raise Failed("it cannot claim its place in the grid: " + " | ".join(lines[-6:]))
+    return str(json.loads((ROOT / "run/gridwright/node.json").read_text())["name"])
+
+
+def set_name(name: str) -> None:
+    """The host name, which Slurm knows nodes by."""
+    if os.uname().nodename == name:
+        return
+    status, lines = run(["hostnamectl", "set-hostname", name], 60)
+    if status:
+        raise Failed("its host name cannot be set: " + reason_of(lines))
+
+
+def variables(settings: Settings) -> Path:
+    """What the playbook needs beside the bundle; the key of the scheduler in a file of its own."""
+    known = json.loads((BUNDLE / "boot/variables.json").read_text())
+    content = {"gridwright_sources": settings["sources"], "gridwright_become": False, **known}
+    if settings["key"]:
+        name, secret = settings["key"]["name"], settings["key"]["secret"]
+        secrets = client("secretsmanager", settings)
+        key: str = asked(
+            f"the key of {name}", lambda: secrets.get_secret_value(SecretId=secret)["SecretString"]
+        )
+        write(ETC / f"{name}.key", key)
+        content[settings["key"]["variable"]] = str(ETC / f"{name}.key")
+    write(ETC / "sources.json", json.dumps(content, indent=2) + "\n")
+    return ETC / "sources.json"
+
+
+def write(path: Path, text: str) -> None:
+    """A file of root alone, whole or not at all."""
+    new = path.with_suffix(".new")
+    new.unlink(missing_ok=True)
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    new.replace(path)
+
+
+def play(name: str, extra: Path) -> None:
+    """Run the playbook on this machine alone."""
+    os.chdir(BUNDLE)
+    more = ["--limit", name, "--extra-vars", f"@{extra}"]
+    command = ["ansible-playbook", "-i", "inventory.yml", "--connection", "local", *more, "site.yml"]
+    status, lines = run(command, PLAYBOOK_S, ANSIBLE_NOCOLOR="1", PYTHONUNBUFFERED="1", HOME="/root")
+    if status:
+        raise Failed("the playbook failed: " + reason_of(lines))
+
+
+def instance_arn() -> str:
+    """Of this machine, from its metadata service: arn:aws:ec2:us-east-1:123456789012:instance/i-0123."""
+    headers = {"X-aws-ec2-metadata-token-ttl-seconds": "300"}
+    token = {"X-aws-ec2-metadata-token": ask("PUT", METADATA + "/latest/api/token", headers)}
+    known = json.loads(ask("GET", METADATA + "/latest/dynamic/instance-identity/document", token))
+    partition = ask("GET", METADATA + "/latest/meta-data/services/partition", token).strip()
+    return f"arn:{partition}:ec2:{known['region']}:{known['accountId']}:instance/{known['instanceId']}"
+
+
+def ask(method: str, url: str, headers: dict[str, str]) -> str:
+    """One request to the metadata service, which needs no proxy; a few times where nobody answers."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    for attempt in range(TRIES):
+        try:
+            request = urllib.request.Request(url, headers=headers, method=method)  # noqa: S310
+            with opener.open(request, timeout=20) as answer:
+                return bytes(answer.read(1 << 16)).decode("ascii", "replace")
+        except OSError as error:
+            last = getattr(error, "reason", error)
+            if 400 <= getattr(error, "code", 0) < 500:
+                break
+        time.sleep(PAUSE_S if attempt < TRIES - 1 else 0)
+    raise Failed(f"{url} is not answered: {last}")
+
+
+class Teller:
+    """Tells the grid how this machine gets on; what cannot be told is no reason to stop."""
+
+    def __init__(self, settings: Settings, bundle: str, tries: int) -> None:
+        self.settings, self.bundle, self.tries = settings, bundle, tries
+        self.name: str = settings["name"] or ""
+        self.arn = ""
+        self._began = LOG.stat().st_size if LOG.exists() else 0
+
+    @property
+    def instance(self) -> str:
+        """Its ID."""
+        return self.arn.rpartition("/")[2]
+
+    def tell(self, state: str, reason: str = "") -> None:
+        """Put `running`, `done` or `failed` into the table of claims, with the end of the log."""
+        tail = "\n".join(LAST)[-LONGEST_TAIL:] if state == "failed" else ""
+        texts = {
+            "slot": f"boot#{self.arn}",
+            "instance": self.instance,
+            "name": self.name,
+            "state": state,
+            "bundle": self.bundle,
+            "reason": reason[:LONGEST_REASON],
+            "log": tail,
+            "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        }
+        item = {**{name: {"S": text} for name, text in texts.items()}, "tries": {"N": str(self.tries)}}
+        table = client("dynamodb", self.settings)
+        self._try(lambda: table.put_item(TableName=self.settings["table"], Item=item))
+
+    def keep_log(self) -> None:
+        """Put what this try wrote into the grid's bucket, where it outlives the machine."""
+        with LOG.open("rb") as file:
+            file.seek(self._began)
+            text = file.read(1 << 24)
+        key = f"boot-logs/{self.instance}/{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.log"
+        s3 = client("s3", self.settings)
+        self._try(lambda: s3.put_object(Bucket=self.settings["bucket"], Key=key, Body=text))
+
+    def signal(self, status: str) -> None:
+        """Tell the update of the group that waits for this machine, if one does."""
+        stacks = client("cloudformation", self.settings)
+        self._try(
+            lambda: stacks.signal_resource(
+                StackName=self.settings["stack"],
+                LogicalResourceId=self.settings["group"],
+                UniqueId=self.instance,
+                Status=status,
+            )
+        )
+
+    def give_up(self) -> None:
+        """Have the group replace this machine, whose log is in the bucket."""
+        self.signal("FAILURE")
+        groups = client("autoscaling", self.settings)
+        self._try(lambda: groups.set_instance_health(InstanceId=self.instance, HealthStatus="Unhealthy"))
+
+    def _try(self, call: Callable[[], object]) -> None:
+        try:
+            call()
+        except Exception as error:
+            say(f"not told: {error}")
+
+
+def on_console(text: str) -> None:
+    """On the console of the machine, which EC2 shows also where the machine reaches nothing."""
+    try:
+        with (ROOT / "dev/console").open("w") as console:
+            console.write(f"gridwright: {text}\n")
+    except OSError:
+        pass
+
+
+def carry_out(settings: Settings, teller: Teller) -> None:
+    """All steps in order. Raises Failed."""
+    teller.arn = instance_arn()
+    teller.tell("running")
+    install()
+    if settings["claim"]:
+        teller.name = claim(settings)
+    set_name(teller.name)
+    play(teller.name, variables(settings))
+
+
+def main(bundle: str, tries: int, first: bool) -> int:
+    """Set the machine up; the exit status is 0 where each step succeeded."""
+    settings: Settings = json.loads((ETC / "boot.json").read_text())
+    teller = Teller(settings, bundle, tries)
+    try:
+        carry_out(settings, teller)
+    except Failed as failed:
+        reason = str(failed)
+    except Exception as error:  # whatever it is, the grid must learn of it
+        reason = f"{type(error).__name__}: {error}"
+    else:
+        say(f"{teller.name} is set up")
+        teller.tell("done")
+        if settings["group"] and first:
+            teller.signal("SUCCESS")
+        return 0
+    text = f"{teller.name or settings['claim']} is not set up, try {tries}: {reason}"
+    say(text)
+    on_console(text[:LONGEST_REASON])
+    teller.tell("failed", reason)
+    teller.keep_log()
+    # A machine that did its work once has jobs or data on it: it only tries again.
+    if settings["group"] and first and tries == GIVE_UP:
+        teller.give_up()
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], int(sys.argv[2]), sys.argv[3] == "first"))

@@ -1,0 +1,75 @@
+"""What machines tell of how they set themselves up: rows of the table of claims, one for each instance."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from gridwright.providers.aws.names import claims_table
+from gridwright.providers.aws.session import Cloud
+from gridwright.spec.model import GridSpec
+
+BOOT = "boot#"
+"""What the keys of these rows begin with; the ARN of the instance follows."""
+State = Literal["running", "done", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class BootReport:
+    """How an instance got on with a bundle; boot/set_up.py writes it."""
+
+    key: str
+    """Of the row."""
+    instance: str
+    name: str
+    """Of the machine; empty before the instance has claimed one."""
+    state: State
+    bundle: str
+    tries: int
+    reason: str
+    log: str
+    """The last lines of the log of a try that failed."""
+
+    @property
+    def text(self) -> str:
+        """In a few words."""
+        if self.state == "done":
+            return "done"
+        if self.state == "running":
+            return "running" if self.tries == 1 else f"running, try {self.tries}"
+        return f"failed, try {self.tries}"
+
+
+def boot_reports(rows: Iterable[Mapping[str, Any]]) -> dict[str, BootReport]:
+    """The reports among the rows of the table of claims, by instance."""
+    found = [_report(row) for row in rows if row["slot"]["S"].startswith(BOOT)]
+    return {each.instance: each for each in found}
+
+
+def _report(row: Mapping[str, Any]) -> BootReport:
+    texts = {
+        name: str(row.get(name, {}).get("S", ""))
+        for name in ("slot", "instance", "name", "state", "bundle", "reason", "log")
+    }
+    return BootReport(
+        key=texts["slot"],
+        instance=texts["instance"] or texts["slot"].rpartition("/")[2],
+        name=texts["name"],
+        state=cast("State", texts["state"]),
+        bundle=texts["bundle"],
+        tries=int(row.get("tries", {}).get("N", 1)),
+        reason=texts["reason"],
+        log=texts["log"],
+    )
+
+
+def forget_gone(
+    cloud: Cloud, spec: GridSpec, reports: Mapping[str, BootReport], there: Collection[str]
+) -> None:
+    """Remove the reports of instances that are gone."""
+    for instance, report in reports.items():
+        if instance not in there:
+            cloud.call(
+                "dynamodb", "delete_item", TableName=claims_table(spec), Key={"slot": {"S": report.key}}
+            )

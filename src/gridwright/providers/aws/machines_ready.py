@@ -1,0 +1,137 @@
+"""Waits until every machine of a grid has set itself up with what is there for it now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gridwright.errors import GridwrightError, environment_error
+from gridwright.providers.aws.boot_reports import BootReport, boot_reports, forget_gone
+from gridwright.providers.aws.instances import instances, rows
+from gridwright.providers.aws.layout import AwsLayout, Role
+from gridwright.providers.aws.names import ROLE_TAG
+from gridwright.providers.aws.session import Cloud, CloudError
+from gridwright.providers.aws.tagged import tags_of
+from gridwright.providers.aws.user_data import LOGS, Part, part_of
+from gridwright.providers.caller import Caller
+from gridwright.spec.hosts import fold_hosts
+from gridwright.spec.model import GridSpec
+
+FIRST_POLL_S, POLL_S = 0.5, 5.0
+QUIET_S = 3600.0
+"""So long nothing may be heard of any machine: a try is ended after 50 min of its playbook."""
+FAILED_TRIES = 3
+"""After so many tries a machine counts as failed, though it goes on: what passes by itself has passed."""
+_STOPPED = ("stopping", "stopped")
+
+
+@dataclass
+class MachinesReady:
+    """Which machines are ready, and what was said of them."""
+
+    cloud: Cloud
+    caller: Caller
+    spec: GridSpec
+    layout: AwsLayout
+    bundles: Mapping[Part, str]
+    """Key of the bundle of each part."""
+    bucket: str
+    _said: set[tuple[str, str, int]] = field(default_factory=set)
+
+    def wait(self) -> None:
+        """Return when all are; tell of each as it goes on. Raises GridwrightError where some are not.
+
+        The others are as they should be then, and those go on trying.
+        """
+        heard, pause = time.monotonic(), FIRST_POLL_S
+        while True:
+            there = instances(self.cloud, self.spec)
+            reports = boot_reports(rows(self.cloud, self.spec))
+            current = {name: self._current(each, reports.get(name)) for name, each in there.items()}
+            if self._tell(current.values()):
+                heard, pause = time.monotonic(), FIRST_POLL_S
+            open_ = {name: each for name, each in current.items() if each is None or each.state != "done"}
+            stopped = {name for name in open_ if there[name]["State"]["Name"] in _STOPPED}
+            waiting = [name for name in open_ if name not in stopped and not _has_failed(open_[name])]
+            lacking = len(self.layout.machines) - len(there)
+            quiet = time.monotonic() - heard > QUIET_S
+            if quiet or (not waiting and lacking <= 0):
+                forget_gone(self.cloud, self.spec, reports, there)
+                if open_ or lacking > 0:
+                    raise self._unready(open_, max(lacking, 0))
+                return
+            self._pause(pause, len(waiting) + max(lacking, 0))
+            pause = min(2 * pause, POLL_S)
+
+    def _current(self, instance: Mapping[str, Any], report: BootReport | None) -> BootReport | None:
+        """What it told of the bundle that is there for it now; what it told of another one does not count."""
+        role = Role(tags_of(instance).get(ROLE_TAG, Role.COMPUTE))
+        return report if report is not None and report.bundle == self.bundles[part_of(role)] else None
+
+    def _tell(self, reports: Any) -> bool:  # noqa: ANN401 - a view of the values of a dictionary
+        """Say what is new; whether anything was."""
+        new = False
+        for each in reports:
+            if each is None or (each.instance, each.state, each.tries) in self._said:
+                continue
+            self._said.add((each.instance, each.state, each.tries))
+            new = True
+            if each.state == "done":
+                self.caller.say(f"{each.name}: is set up")
+            elif each.state == "failed":
+                self.caller.say(f"{each.name or each.instance}: try {each.tries} failed: {each.reason}")
+        return new
+
+    def _pause(self, seconds: float, waiting: int) -> None:
+        if self.caller.stop.wait(seconds):
+            self.caller.say(
+                f"{waiting} machines go on setting themselves up; gridwright status shows how far they are, "
+                "and gridwright up waits for them"
+            )
+            self.caller.go_on()
+
+    def _unready(self, open_: Mapping[str, BootReport | None], lacking: int) -> GridwrightError:
+        """The error that names them; the end of the first one's log is said before."""
+        failed = [each for each in open_.values() if each is not None and each.state == "failed"]
+        silent = [name for name, each in open_.items() if each is None or each.state != "failed"]
+        for line in self._last_lines(failed, silent):
+            self.caller.say(line)
+        parts = [
+            *(f"{each.name or each.instance}: {each.reason}" for each in failed[:3]),
+            *([f"{len(failed) - 3} more failed"] if len(failed) > 3 else []),
+            *(
+                [f"{fold_hosts(sorted(silent)[:8])} told nothing for {QUIET_S / 60:.0f} min"]
+                if silent
+                else []
+            ),
+            *([f"{lacking} are not there yet"] if lacking else []),
+        ]
+        count = len(open_) + lacking
+        logs = f"; their logs are below s3://{self.bucket}/{LOGS}" if failed else ""
+        return environment_error(
+            f"{count} of {len(self.layout.machines)} machines are not set up: {'; '.join(parts)}",
+            where=f"grid {self.spec.name}, AWS, {self.cloud.region}",
+            remedy=f"mend what the log says and run gridwright up again: they go on trying, and the other "
+            f"machines stay as they are{logs}",
+        )
+
+    def _last_lines(self, failed: list[BootReport], silent: list[str]) -> Iterator[str]:
+        if failed:
+            who = failed[0].name or failed[0].instance
+            yield from (f"{who} | {line}" for line in failed[0].log.splitlines())
+        elif silent:
+            yield from (f"{silent[0]} console | {line}" for line in self._console(silent[0]))
+
+    def _console(self, instance: str) -> list[str]:
+        """The end of a machine's console: all that there is of one that reaches nothing."""
+        try:
+            found = self.cloud.call("ec2", "get_console_output", InstanceId=instance)
+        except CloudError:
+            return []
+        return str(found.get("Output") or "").splitlines()[-20:]
+
+
+def _has_failed(report: BootReport | None) -> bool:
+    return report is not None and report.state == "failed" and report.tries >= FAILED_TRIES

@@ -1,0 +1,89 @@
+"""Machines of a cloud of the tests' own: they tell what real ones tell when they have set themselves up."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+POLL_S = 0.1
+
+
+@dataclass
+class AwsMachines:
+    """Every instance of every grid sets itself up at once with the bundle that is there for it.
+
+    What the program on a machine does is tested elsewhere; this one tells what it tells.
+    """
+
+    client: Callable[[str], Any]
+    failing: dict[str, str] = field(default_factory=dict)
+    """Why machines of a role fail, again and again, by the role."""
+    silent: set[str] = field(default_factory=set)
+    """Roles whose machines tell nothing."""
+    _told: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def look(self) -> None:
+        """Tell what is new, once."""
+        for bucket in self.client("s3").list_buckets()["Buckets"]:
+            pointers = {part: self._pointer(bucket["Name"], part) for part in ("nodes", "servers")}
+            for grid, role, instance in self._instances():
+                key = pointers["servers" if role in ("mgs", "mds", "oss") else "nodes"]
+                reason = self.failing.get(role, "")
+                if key and role not in self.silent and self._told.get(instance) != (key, reason):
+                    self._tell(grid, role, instance, key, reason)
+
+    def _pointer(self, bucket: str, part: str) -> str:
+        try:
+            found = self.client("s3").get_object(Bucket=bucket, Key=f"bundles/current/{part}")
+        except ClientError:
+            return ""
+        return str(found["Body"].read().decode().strip())
+
+    def _instances(self) -> Iterator[tuple[str, str, str]]:
+        for reservation in self.client("ec2").describe_instances()["Reservations"]:
+            for each in reservation["Instances"]:
+                tags = {tag["Key"]: tag["Value"] for tag in each.get("Tags", ())}
+                if each["State"]["Name"] == "running" and "gridwright:grid" in tags:
+                    yield tags["gridwright:grid"], tags.get("gridwright:role", ""), each["InstanceId"]
+
+    def _tell(self, grid: str, role: str, instance: str, key: str, reason: str) -> None:
+        texts = {
+            "slot": f"boot#arn:aws:ec2:us-east-1:123456789012:instance/{instance}",
+            "instance": instance,
+            "name": f"{role}-{instance}",
+            "state": "failed" if reason else "done",
+            "bundle": key,
+            "reason": reason,
+            "log": f"a line before\n{reason}" if reason else "",
+        }
+        item = {**{name: {"S": text} for name, text in texts.items()}, "tries": {"N": "3" if reason else "1"}}
+        try:
+            self.client("dynamodb").put_item(TableName=f"gridwright-{grid}-claims", Item=item)
+        except ClientError:
+            return
+        self._told[instance] = (key, reason)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Have them look again and again."""
+        end = threading.Event()
+
+        def go_on() -> None:
+            while not end.wait(POLL_S):
+                try:
+                    self.look()
+                except (ClientError, KeyError, RuntimeError):  # of a grid that is just made or taken away
+                    continue
+
+        thread = threading.Thread(target=go_on, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            end.set()
+            thread.join(10)
