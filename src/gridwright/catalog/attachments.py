@@ -15,7 +15,9 @@ ATTACHMENT_COLUMNS = ("name", "volumes", "shared", "source", "date")
 class AttachmentLimit:
     """Most volumes of one instance, the one it starts from among them.
 
-    `shared`: every network interface beyond the first takes the place of one volume.
+    `shared`: every network interface beyond the first takes the place of one volume. The first one, NVMe
+    disks of an instance store and accelerators share the limit, too, and are taken off `volumes` already:
+    an m5d.24xlarge with four disks has 28 places (Amazon EBS User Guide, volume limits), and EC2 lists 23.
     """
 
     volumes: int
@@ -23,10 +25,14 @@ class AttachmentLimit:
     source: Source
 
 
-def free_attachments(name: str) -> int | None:
-    """Return how many volumes `name` takes beside the one it starts from; None where no limit is known."""
+def free_attachments(name: str, interfaces: int = 0) -> int | None:
+    """Return how many volumes `name` takes beside the one it starts from; None where no limit is known.
+
+    `interfaces`: how many network interfaces it has beyond the first. An Elastic Fabric Adapter that is the
+    first one takes no place of its own.
+    """
     limit = attachment_limits().get(name)
-    return None if limit is None else limit.volumes - 1
+    return None if limit is None else limit.volumes - 1 - (interfaces if limit.shared else 0)
 
 
 @cache

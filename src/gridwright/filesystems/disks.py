@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gridwright.catalog import InstanceStore, InstanceType
-from gridwright.catalog.attachments import free_attachments
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import Operation
 from gridwright.filesystems.site import Site
@@ -103,13 +102,6 @@ def _volumes(disks: Disks, instance: InstanceType, site: Site, *path: str) -> Di
     except GridwrightError:
         usd = None
     count = disks.count or 1
-    free = free_attachments(instance.name)
-    if free is not None and count > free:
-        site.report(
-            (*path, "count"),
-            f"{instance.name} takes {free} volumes beside the one it starts from, and {count} are asked for",
-            f"write at most {free}, with larger or faster volumes, or choose another type",
-        )
     burst = limits.burst_bytes_per_s
     return DiskRates(
         {"write": limits.steady_bytes_per_s * count, "read": limits.steady_bytes_per_s * count},

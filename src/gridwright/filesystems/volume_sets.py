@@ -236,8 +236,12 @@ def volume_market(catalog: Catalog, types: Iterable[str], region: str) -> Volume
 
 
 def most_volumes(instance: InstanceType) -> int:
-    """How many volumes a plan gives to one machine: what can be attached beside the one it starts from."""
-    free = free_attachments(instance.name)
+    """How many volumes a plan gives to one machine: what can be attached beside the one it starts from.
+
+    The place of one network interface is left free: servers claim one with their address, and nodes that are
+    replaced when they die do so, too.
+    """
+    free = free_attachments(instance.name, interfaces=1)
     return MOST_VOLUMES if free is None else min(free, MOST_VOLUMES)
 
 

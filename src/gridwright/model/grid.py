@@ -66,6 +66,7 @@ def check_against_catalogue(spec: GridSpec, catalog: Catalog | None = None) -> N
     groups = list(spec.nodes.items())
     types = [site.instance(group.instance or "", "nodes", name, "instance") for name, group in groups]
     seller_of(spec).report_not_offered(site)
+    seller_of(spec).report_too_many_volumes(site)
     (_, first), instance = groups[0], types[0]
     if instance is not None:
         site.nodes = ComputeNodes(first.count, instance.cores, instance.memory_bytes, instance)
@@ -93,6 +94,7 @@ def grid_model(spec: GridSpec, catalog: Catalog | None = None) -> GridModel:
     site.raise_problems()
     assert nodes is not None  # noqa: S101 - a problem would have been raised
     site.nodes = nodes
+    seller_of(spec).report_too_many_volumes(site)
     found = {name: kind_of(each).contribute(name, each, site) for name, each in spec.filesystems.items()}
     if nodes.instance is not None:
         hourly = site.instance_usd_per_hour(nodes.instance.name, "region")

@@ -27,6 +27,9 @@ class Seller(Protocol):
     def report_not_offered(self, site: Site) -> None:
         """Note each instance type of the spec that its region does not sell, or that lacks what it needs."""
 
+    def report_too_many_volumes(self, site: Site) -> None:
+        """Note where nodes or servers would have more volumes attached than their type takes."""
+
 
 def seller_of(spec: GridSpec) -> Seller:
     """The provider of a grid, to be asked as a seller."""

@@ -11,7 +11,7 @@ from typing import Literal, Self
 from gridwright.catalog import InstanceType
 from gridwright.filesystems.disks import store_rates
 from gridwright.filesystems.site import shares_network, steady_network, volume_limit
-from gridwright.filesystems.volume_sets import VolumeMarket
+from gridwright.filesystems.volume_sets import VolumeMarket, most_volumes
 from gridwright.plan.needs import Needs
 from gridwright.spec.crosscheck import MAX_NODES
 from gridwright.units import format_bytes, format_rate
@@ -143,8 +143,10 @@ class NodeSide:
             return f"its way to volumes passes {self._of(rate, own)} for {listed(own)}"
         wanted = self.needs.rate(own) * self.instance.cores
         room = self.needs.capacity(own) / self.nodes(places)
-        if self.volumes.cheapest(wanted, room) is None:
-            return f"no volumes on sale bring {format_rate(wanted)} and {format_bytes(room)} to each node"
+        most = most_volumes(self.instance)
+        if self.volumes.cheapest(wanted, room, most) is None:
+            brought = f"{format_rate(wanted)} and {format_bytes(room)} to each node"
+            return f"no volumes on sale, of at most {most}, bring {brought}"
         return None
 
     def _of(self, rate: float, libraries: Iterable[str]) -> str:

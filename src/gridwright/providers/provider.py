@@ -159,6 +159,9 @@ class Provider(ProviderKind):
     def report_not_offered(self, site: Site) -> None:
         """See gridwright.model.seller.Seller."""
 
+    def report_too_many_volumes(self, site: Site) -> None:
+        """See gridwright.model.seller.Seller."""
+
     def processes_here(self, spec: GridSpec) -> Sequence[int]:
         """Processes of this machine that a grid consists of, each with all below it."""
         return ()

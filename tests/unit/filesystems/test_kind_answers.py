@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -216,18 +215,6 @@ def test_a_spec_can_silence_what_a_kind_of_a_sites_own_finds(monkeypatch: pytest
     monkeypatch.setattr(KINDS["local"], "finding_names", {"toyfs-slow": "a toy is slow"})
     assert parse_spec(described).silence == {"toyfs-slow": "it is a toy"}
     assert "toyfs-slow" in json_schema()["properties"]["silence"]["propertyNames"]["enum"]
-
-
-def test_more_volumes_than_a_machine_takes_are_refused_with_what_it_does() -> None:
-    text = (
-        "name: g\nprovider: aws\nregion: us-east-1\nnodes: {compute: {instance: m5n.8xlarge, count: 1}}\n"
-        "filesystems: {w: {type: local, path: /w, disks: {type: gp3, count: COUNT, size: 100 GiB}}}\n"
-        "libraries: {work: {filesystem: w}}\n"
-    )
-    grid_model(parse_spec(text.replace("COUNT", "26"), base=Path("/")))
-    with pytest.raises(GridwrightError, match=r"m5n\.8xlarge takes 26 volumes") as refused:
-        grid_model(parse_spec(text.replace("COUNT", "27"), base=Path("/")))
-    assert "27 are asked for" in str(refused.value)
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from gridwright.catalog import load_catalog
-from gridwright.plan.candidates import Candidate
+from gridwright.filesystems.volume_sets import most_volumes
+from gridwright.plan.candidates import Candidate, Search, market
 from gridwright.plan.design import DesignExplanation, Fit
 from gridwright.plan.difference import bill, difference
 from gridwright.plan.fits import held
 from gridwright.plan.found import Found, title
 from gridwright.plan.needs import read_needs
+from gridwright.plan.node_side import NodeSide, Place
 from gridwright.plan.search import plan, search
 from tests.support.requirements import spec
 
@@ -62,6 +64,34 @@ def test_a_place_that_misses_excludes_nothing_while_another_fits() -> None:
     assert [row.requirement for row in explanation.fits if row.fits == "no"] == ["memory per core"]
     what = "no grid with c5n.18xlarge meets the requirements: memory per core: 5.33 GiB, 8 GB required"
     assert explanation.verdict == what
+
+
+def test_a_type_that_takes_one_volume_beside_its_claim_is_planned_with_no_more() -> None:
+    needs = read_needs(
+        spec(
+            requirements={"cores": 16},
+            libraries={
+                "data": {"requires": "1 MB/s/core"},
+                **{name: {"requires": "1 MB/s/core", "capacity": "50 TiB"} for name in ("work", "util")},
+            },
+        )
+    )
+    on_sale = market(CATALOG, needs)
+    instance = CATALOG.instances["d3.8xlarge"]
+    assert most_volumes(instance) == 1
+    largest = on_sale.volumes.largest_bytes
+    assert needs.capacity(["work"]) < largest < needs.capacity(["work", "util"])
+    side = NodeSide(needs, on_sale.volumes, instance)
+    one: dict[str, Place] = {"data": "shared", "work": "volumes", "util": "shared"}
+    both: dict[str, Place] = {**one, "util": "volumes"}
+    assert side.local_obstacle(one) is None
+    assert (side.local_obstacle(both) or "").startswith("no volumes on sale, of at most 1, bring ")
+    roomy = NodeSide(needs, on_sale.volumes, CATALOG.instances["d3.4xlarge"])
+    assert roomy.local_obstacle(both) is None
+    usd = on_sale.prices[instance.name]
+    found = list(Search(needs, on_sale).candidates(instance, usd))
+    assert {one.volumes.count for one in found if one.volumes} == {1}
+    assert not [one for one in found if one.places["work"] == one.places["util"] == "volumes"]
 
 
 def test_without_any_place_every_place_says_what_it_passes() -> None:

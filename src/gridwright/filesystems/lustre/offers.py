@@ -76,7 +76,7 @@ class MetadataServer:
         """Volumes for the metadata of so much data as the grid needs room for."""
         rule = server_rules()
         wanted = max(rule["mdt_share"] * capacity_bytes, rule["mdt_least"] * GIB)
-        return self.on_sale.cheapest(0.0, wanted)
+        return self.on_sale.cheapest(0.0, wanted, most_volumes(self.instance))
 
 
 @cache

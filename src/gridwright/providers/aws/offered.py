@@ -91,6 +91,13 @@ def nearest_type(
     catalog: Catalog, instance: InstanceType, suits: Callable[[InstanceType], bool]
 ) -> str | None:
     """The type nearest to one: of its size and family, else of the newest family like it."""
+    return next(iter(nearest_types(catalog, instance, suits)), None)
+
+
+def nearest_types(
+    catalog: Catalog, instance: InstanceType, suits: Callable[[InstanceType], bool]
+) -> list[str]:
+    """All types that suit, the nearest to one first; see `nearest_type`."""
     found = [
         (_distance(instance, each), each.name)
         for each in catalog.instances.values()
@@ -100,7 +107,7 @@ def nearest_type(
         and _kind(each) == _kind(instance)
         and suits(each)
     ]
-    return min(found)[1] if found else None
+    return [name for _, name in sorted(found)]
 
 
 def _known(site: Site, named: Named) -> InstanceType | None:

@@ -84,6 +84,12 @@ class AwsProvider(Provider):
 
         report_not_offered(site)
 
+    def report_too_many_volumes(self, site: Site) -> None:
+        """See Seller."""
+        from gridwright.providers.aws.attached import report_too_many_volumes
+
+        report_too_many_volumes(site)
+
     def up(self, spec: GridSpec, caller: Caller, *, replace: frozenset[str] = frozenset()) -> AwsUp:
         """Make the grid, or change it."""
         from gridwright.providers.aws.up import up
