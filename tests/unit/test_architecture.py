@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "node_programs": frozenset(),
     "setup": frozenset({"spec", "services", "filesystems", "schedulers", "node_programs"}),
     "doctor": frozenset({"spec", "catalog", "filesystems", "setup", "grid"}),
-    "schedulers": frozenset({"yamltext", "spec", "services"}),
+    "schedulers": frozenset({"yamltext", "spec", "services", "node_programs"}),
     "grid": frozenset({"yamltext", "spec", "schedulers", "providers"}),
     "runs": frozenset({"spec"}),
     "disturbance": frozenset({"runs"}),
@@ -185,7 +185,7 @@ def in_a_circle(graph: dict[str, set[str]]) -> list[str]:
     return path[path.index(following) :]
 
 
-SHIPPED = ("node_programs/scratch/", "providers/aws/claim/", "providers/aws/boot/")
+SHIPPED = ("node_programs/scratch/", "node_programs/health/", "providers/aws/claim/", "providers/aws/boot/")
 """Programs of their own that nodes run without Gridwright: each has its own names."""
 
 

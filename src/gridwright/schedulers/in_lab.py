@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from gridwright.services.service import ServiceNodes
 from gridwright.spec.model import GridSpec
@@ -44,6 +44,10 @@ class SchedulerNodes(ServiceNodes, Protocol):
     @property
     def cgroups(self) -> LabCgroups:
         """What nodes have of control groups."""
+
+    @property
+    def health(self) -> Mapping[str, Any]:
+        """What nodes that run jobs must have mounted, as node_programs/health/configuration.py reads it."""
 
     def secret(self, name: str, make: Callable[[], bytes]) -> bytes:
         """A secret of the lab by its name, made once. Raises GridwrightError (ENVIRONMENT)."""

@@ -14,6 +14,7 @@ from gridwright import schedulers
 from gridwright.filesystems import all_kinds, kind_of
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.services.playbook_role import PlaybookRole
+from gridwright.setup.health_spec import health_configuration
 from gridwright.setup.scratch_spec import scratch_configuration
 from gridwright.setup.tuning import refuse_broken_tables, tuning_rows, tuning_text
 from gridwright.spec.model import GridSpec
@@ -132,6 +133,7 @@ def variables(spec: GridSpec, scheduler: SchedulerSetup | None, provided: Provid
         "gridwright_own_kernel": own_kernel,
         "gridwright_mounts": _mounts(spec, provided.sources) if own_kernel else [],
         "gridwright_scratch": _scratch(spec) if own_kernel else {},
+        "gridwright_health": health_configuration(spec, provided.sources),
         **_of_kinds(spec),
         **_of_schedulers(spec, scheduler),
     }

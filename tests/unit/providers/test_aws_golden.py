@@ -33,7 +33,7 @@ EXAMPLES = {
 }
 SAME_EVERYWHERE = (
     *("roles/", "filter_plugins/", "tuned_values.py", "tuning.yaml", "site.yml", "ansible.cfg"),
-    "claims/claim.pyz",
+    *("claims/claim.pyz", "slurm/health.pyz"),
 )
 DERIVED = "bundle-"
 BLESS = "pytest tests/unit/providers/test_aws_golden.py --snapshot-update"

@@ -332,3 +332,19 @@ def test_every_setting_is_explained_to_administrators() -> None:
     }
     assert len(written) > 50
     assert written - explained == set()
+
+
+@pytest.mark.parametrize(
+    ("provider", "count", "interval"), [("lab", 3, 10), ("lab", 40, 40), ("local", 40, 60)]
+)
+def test_a_machine_that_all_nodes_share_looks_at_one_of_them_a_second(
+    provider: str, count: int, interval: int
+) -> None:
+    extra = "" if provider == "lab" else "state: /mnt/grid/.gridwright\n"
+    spec = parse_spec(
+        f"name: g\nprovider: {provider}\nnodes: {{compute: {{count: {count}}}}}\n"
+        f"filesystems: {{s: {{type: local, path: /mnt/grid}}}}\nscheduler: {{type: slurm}}\n{extra}"
+    )
+    parameters = site(spec, **(LAB_NODES if provider == "lab" else {}))
+    text = slurm_configuration(spec, parameters).files["slurm.conf"]
+    assert settings(text)["HealthCheckInterval"] == [str(interval)]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
+from gridwright.node_programs.health.configuration import read_configuration
 from gridwright.node_programs.scratch.configuration import parse_configuration
 from gridwright.node_programs.scratch_program import build_zipapp
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.services.playbook_role import PlaybookRole
+from gridwright.setup.health_spec import health_configuration
 from gridwright.setup.playbook import GROUPS, Hosts, Provided, playbook_files
 from gridwright.spec import GridSpec, parse_spec
 
@@ -38,6 +41,20 @@ nodes: {compute: {count: 2}}
 filesystems:
   scratch: {type: local, path: /scratch, disks: {type: instance-store, count: 2}}
 scheduler: {type: ssh}
+"""
+HEALTH = """
+nodes: {compute: {count: 2}}
+filesystems:
+  fast: {type: lustre, path: /shared, source: "10.0.0.1@tcp:/shared"}
+  home: {type: nfs, server: filer, export: /export, path: /home}
+  scratch: {type: local, path: /scratch, disks: {type: instance-store}, format: ext4}
+  volumes: {type: local, path: /volumes, disks: {type: gp3, size: 1 TiB}}
+  plain: {type: local, path: /plain}
+  own: {type: scale, path: /own, nsd: {instance: BM.Standard2.52, count: 2}}
+libraries:
+  data: {filesystem: fast}
+  work: {filesystem: scratch}
+scheduler: {type: slurm}
 """
 HOSTS = Hosts.named(compute=["compute1", "compute2"], head=["controller"])
 SLURM = SchedulerSetup(
@@ -228,3 +245,26 @@ def test_servers_of_the_grid_s_own_lustre_do_not_mount_it(files: dict[str, str |
 def test_no_secret_is_rendered(files: dict[str, str | bytes]) -> None:
     assert not any("munge.key" in path for path in files)
     assert content(files, "roles/slurm/defaults/main.yml")["slurm_munge_key_file"] == ""
+
+
+def test_a_node_must_have_what_the_spec_says_and_no_more() -> None:
+    spec = parse_spec(HEALTH)
+    wanted = health_configuration(spec)
+    assert content(playbook_files(spec, HOSTS, SLURM), "group_vars/all.yml")["gridwright_health"] == wanted
+    assert wanted["mounts"] == [
+        {"path": "/shared", "types": ["lustre"], "source": "10.0.0.1@tcp:/shared"},
+        {"path": "/home", "types": ["nfs4", "nfs"], "source": "filer:/export"},
+        {"path": "/own", "types": ["gpfs"], "source": None},
+        {"path": "/scratch", "types": ["ext4"], "source": None},
+    ]
+    # A site's own directory is one; of volumes nobody knows who mounts them.
+    assert wanted["directories"] == ["/scratch", "/scratch/work", "/plain"]
+
+
+def test_the_program_of_nodes_reads_what_is_written_for_it(tmp_path: Path) -> None:
+    file = tmp_path / "health.json"
+    for text in (GRID, LAB, HEALTH):
+        file.write_text(json.dumps(health_configuration(parse_spec(text))))
+        read = read_configuration(file)
+        assert read.limit_s < 60
+        assert len(read.mounts) + len(read.directories) == {GRID: 6, LAB: 0, HEALTH: 7}[text]

@@ -104,7 +104,7 @@ def _other_types(site: Site, attached: _Attached, instance: InstanceType) -> str
 
 
 def _nodes(site: Site) -> Iterator[_Attached]:
-    counts = {
+    counts: dict[tuple[str, ...], int] = {
         ("filesystems", name, "disks", "count"): disks.count or 1
         for name, each in site.spec.filesystems.items()
         if (disks := each.node_disks) is not None and disks.type != INSTANCE_STORE

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gridwright.providers.lab.cgroups import CgroupSupport
 from gridwright.providers.lab.layout import LabLayout
@@ -37,6 +38,13 @@ class RunningLab:
     def controller(self) -> str:
         """The name of the node that the scheduler's own service runs on."""
         return self.layout.controller.name
+
+    @property
+    def health(self) -> Mapping[str, Any]:
+        """What nodes that run jobs must have mounted."""
+        from gridwright.setup.health_spec import health_configuration
+
+        return health_configuration(self.spec)
 
     def secret(self, name: str, make: Callable[[], bytes]) -> bytes:
         """A secret of the lab by its name, made once. Raises GridwrightError (ENVIRONMENT)."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from gridwright.errors import Finding
+from gridwright.node_programs.health_program import STARTER
 from gridwright.schedulers.machines import CgroupVersion, NodeHardware
 from gridwright.schedulers.slurm.node_lines import MIB, node_line
 from gridwright.schedulers.slurm.parameters import SlurmParameters
@@ -101,6 +102,7 @@ def _sections(spec: GridSpec, parameters: SlurmParameters) -> list[Configuration
         _identity(spec, parameters),
         _files(spec, parameters),
         _time_outs(spec, parameters),
+        _health(parameters),
         _scheduling(parameters),
         _processes(parameters),
         _accounting(spec, parameters),
@@ -187,6 +189,26 @@ def _time_outs(spec: GridSpec, parameters: SlurmParameters) -> ConfigurationSect
             Setting("SlurmctldTimeout", timing.controller, "The backup takes over after so many seconds.")
         )
     return ConfigurationSection("Time-outs, in seconds", settings)
+
+
+def _health(parameters: SlurmParameters) -> ConfigurationSection:
+    return ConfigurationSection(
+        "Health of nodes",
+        [
+            Setting(
+                "HealthCheckProgram",
+                STARTER,
+                "A node that lacks a mount of /etc/gridwright/health.json drains itself, and takes jobs "
+                "again when it is back. Without this file Slurm may let no node register.",
+            ),
+            Setting("HealthCheckInterval", parameters.health_interval),
+            Setting(
+                "HealthCheckNodeState",
+                "ANY,CYCLE",
+                "Drained nodes, too, as they come back by it; one after the other, and not all at once.",
+            ),
+        ],
+    )
 
 
 def _scheduling(parameters: SlurmParameters) -> ConfigurationSection:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from gridwright.node_programs.health.configuration import CONFIGURATION
+from gridwright.node_programs.health_program import PROGRAM, STARTER, build_zipapp, starter
 from gridwright.schedulers.in_lab import SchedulerNodes
 from gridwright.schedulers.machines import CgroupVersion, GridMachines, NodeHardware, hardware_of_nodes
 from gridwright.schedulers.slurm.configuration import (
@@ -78,11 +81,13 @@ class SlurmNodes:
     def prepare(self, lab: SchedulerNodes, nodes: Sequence[str]) -> None:
         """Write the configuration, and make the directory of running jobs."""
         files = slurm_configuration(lab.spec, lab_parameters(lab)).files
+        health = json.dumps(lab.health, indent=2) + "\n"
 
         def put(node: ServiceNode) -> None:
             _write(node, files)
             make_directory(node, LOGS, owner=USER)
             make_directory(node, SPOOL)
+            _write_health_check(node, health)
 
         on_each(lab, nodes, put)
 
@@ -150,6 +155,12 @@ def _limits_swap(lab: SchedulerNodes, node: ServiceNode) -> bool:
 def _write(node: ServiceNode, files: Mapping[str, str]) -> None:
     for name, text in files.items():
         node.write(str(DIRECTORY / name), text)
+
+
+def _write_health_check(node: ServiceNode, configuration: str) -> None:
+    node.write(str(CONFIGURATION), configuration)
+    node.write(str(PROGRAM), build_zipapp(), mode=0o755)
+    node.write(str(STARTER), starter(), mode=0o755)
 
 
 def _last_error(node: ServiceNode, daemon: str) -> str:

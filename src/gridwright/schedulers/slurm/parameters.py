@@ -38,11 +38,13 @@ class Timing:
     a head node that crashes keeps nodes for good."""
     kill: int
     """KillWait: between SIGTERM and SIGKILL for a job over its time, to leave its directories clean."""
+    health: int
+    """HealthCheckInterval: a node that has lost its mounts takes jobs for no longer."""
 
 
-GRID = Timing(node_down=60, message=10, credential=60, controller=30, inactive=300, kill=30)
+GRID = Timing(node_down=60, message=10, credential=60, controller=30, inactive=300, kill=30, health=60)
 """For real networks: a switch that restarts or a swapping node must not cost jobs."""
-LAB = Timing(node_down=8, message=5, credential=10, controller=10, inactive=30, kill=5)
+LAB = Timing(node_down=8, message=5, credential=10, controller=10, inactive=30, kill=5, health=10)
 """For nodes that share one machine: measured to find a node that is powered off in 17 s, and to run its
 jobs again in 30 s."""
 
@@ -64,6 +66,11 @@ class SlurmParameters(GridMachines):
     def timing(self) -> Timing:
         """How quickly it notices failures."""
         return LAB if self.share_one_machine else GRID
+
+    @property
+    def health_interval(self) -> int:
+        """HealthCheckInterval, in seconds: a machine that all nodes share sees to one of them a second."""
+        return max(self.timing.health, len(self.nodes)) if self.share_one_machine else self.timing.health
 
 
 def slurm_parameters(spec: GridSpec, machines: GridMachines, release: Release) -> SlurmParameters:

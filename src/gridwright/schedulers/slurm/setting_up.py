@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from gridwright.node_programs.health_program import PROGRAM, STARTER, build_zipapp, starter
 from gridwright.schedulers.machines import GridMachines
 from gridwright.schedulers.set_up import SchedulerSetup, SetupStep
 from gridwright.schedulers.slurm.configuration import (
@@ -24,6 +25,8 @@ _MEANING = {
     "slurm/slurm.conf": "of all nodes",
     "slurm/cgroup.conf": "of all nodes: how jobs are kept to their memory",
     "slurm/slurmdbd.conf": "of the controller only: the database of ended jobs",
+    "slurm/health": f"of nodes that run jobs, as {STARTER}: Slurm runs it now and then",
+    "slurm/health.pyz": f"the same, as {PROGRAM}: a node without its mounts drains itself",
 }
 _DATABASE_PACKAGES = "slurmdbd mariadb-server"
 
@@ -32,7 +35,8 @@ def slurm_setup(spec: GridSpec, machines: GridMachines, release: str | None) -> 
     """The set-up of a grid's Slurm; see SchedulerKind.setup."""
     parameters = slurm_parameters(spec, machines, OLDEST if release is None else parse_release(release))
     configuration = slurm_configuration(spec, parameters)
-    files = {f"slurm/{name}": text for name, text in configuration.files.items()}
+    files: dict[str, str | bytes] = {f"slurm/{name}": text for name, text in configuration.files.items()}
+    files |= {"slurm/health": starter(), "slurm/health.pyz": build_zipapp()}
     names = fold_hosts(node.name for node in parameters.nodes)
     return SchedulerSetup(
         files=files,
@@ -110,6 +114,9 @@ def _key(nodes: str) -> Iterator[str]:
 def _directories(spec: GridSpec, parameters: SlurmParameters, nodes: str) -> Iterator[str]:
     yield f"install -d -o {USER} -g {USER} -m 0755 {state_location(spec, parameters)} {LOGS}"
     yield f"clush -w {nodes} install -d -m 0755 {SPOOL} {LOGS}"
+    yield f"clush -w {nodes} install -d -m 0755 {PROGRAM.parent}"
+    yield f"clush -w {nodes} --copy slurm/health slurm/health.pyz --dest {PROGRAM.parent}/"
+    yield f"clush -w {nodes} chmod 0755 {STARTER} {PROGRAM}"
     yield f"cp slurm/slurm.conf slurm/cgroup.conf {DIRECTORY}/"
     yield f"clush -w {nodes} --copy slurm/slurm.conf slurm/cgroup.conf --dest {DIRECTORY}/"
 
