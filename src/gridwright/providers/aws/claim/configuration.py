@@ -22,8 +22,8 @@
 ```
 
 `role` is compute, mgs, mds or oss; slots of compute have no targets. `mgs` is the management server of the
-targets; null where no target has one elsewhere. `directories` may say where `run`, `dev`, `sys`, `modprobe`
-and `mounts` (a file) are, where they are not where Linux has them.
+targets; null where no target has one elsewhere. `directories` may say where `run`, `dev`, `sys`, `modprobe`,
+`networkd` and `mounts` (a file) are, where they are not where Linux has them.
 """
 
 from __future__ import annotations
@@ -90,6 +90,7 @@ class Directories:
     dev: Path = Path("/dev")
     sys: Path = Path("/sys")
     modprobe: Path = Path("/etc/modprobe.d")
+    networkd: Path = Path("/run/systemd/network")
     mounts: Path = Path("/proc/self/mounts")
 
 

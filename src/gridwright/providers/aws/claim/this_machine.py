@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import time
-from pathlib import Path
 from typing import Any
 
 from gridwright.node_programs.scratch.apply import make_mount_point
@@ -28,6 +26,7 @@ from gridwright.providers.aws.claim.machine import (
 )
 from gridwright.providers.aws.claim.network import Network
 from gridwright.providers.aws.claim.problems import ClaimError
+from gridwright.providers.aws.claim.writing import write
 
 TOOLS = ("mkfs.lustre", "tunefs.lustre", "mount.lustre", "lctl", "wipefs")
 _LOOK_S = 60.0
@@ -226,20 +225,6 @@ def _command(argv: list[str], limit_s: float, hint: str) -> None:
     ended = run(argv, limit_s)
     if not ended.well:
         raise ClaimError(Trouble(str(ended), hint))
-
-
-def write(path: Path, text: str) -> None:
-    """Write whole or not at all. Raises ClaimError."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise ClaimError(Trouble(f"{path}: {error.strerror}", "make room there, then start again")) from None
 
 
 def plain(identity: Identity | None) -> dict[str, Any]:
