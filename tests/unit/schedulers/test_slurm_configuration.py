@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -345,6 +346,6 @@ def test_a_machine_that_all_nodes_share_looks_at_one_of_them_a_second(
         f"name: g\nprovider: {provider}\nnodes: {{compute: {{count: {count}}}}}\n"
         f"filesystems: {{s: {{type: local, path: /mnt/grid}}}}\nscheduler: {{type: slurm}}\n{extra}"
     )
-    parameters = site(spec, **(LAB_NODES if provider == "lab" else {}))
+    parameters = replace(site(spec), share_one_machine=provider == "lab")
     text = slurm_configuration(spec, parameters).files["slurm.conf"]
     assert settings(text)["HealthCheckInterval"] == [str(interval)]

@@ -4,11 +4,10 @@ Amazon Linux does that by itself (amazon-ec2-net-utils); other systems do not, o
 minutes. The address gets no route of its subnet in the main table: two such routes would send what belongs to
 one interface through the other.
 
-Where systemd-networkd runs, as on Ubuntu, it is told all of this by a file. From 249 on it may take away
-rules and routes that it does not know when it starts anew (networkd.conf(5), ManageForeignRoutingPolicyRules=,
-ManageForeignRoutes=), and cloud-init may write a configuration of the same interface for it, with an address
-by DHCP and a table 101 (10-netplan-*.network): the first file by name is the one that counts
-(systemd.network(5)).
+Where systemd-networkd runs, as on Ubuntu, it is told this by a file. From 249 on it may take away rules and
+routes that are not its own when it starts anew (networkd.conf(5), ManageForeignRoutingPolicyRules= and
+ManageForeignRoutes=), and cloud-init may write a configuration of the same interface, with an address by DHCP
+and a table 101 (10-netplan-*.network): the first file by name is the one that counts (systemd.network(5)).
 """
 
 from __future__ import annotations
