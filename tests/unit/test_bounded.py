@@ -68,4 +68,6 @@ def test_looks_at_the_same_time_do_not_wait_for_each_other(tmp_path: Path) -> No
     assert isinstance(seen["gone"], FileNotFoundError)
     assert [str(seen[f"hangs{n}"]) for n in (0, 9)] == ["no answer for 0 s"] * 2
     assert str(seen["hangs3"]) == "no answer for 1 s"
-    assert [each for each in psutil.Process().children() if each not in others] == []
+    # All are killed by now; on a busy machine some are still on their way out.
+    left = [each for each in psutil.Process().children() if each not in others]
+    assert psutil.wait_procs(left, timeout=30)[1] == []
