@@ -143,8 +143,10 @@ def test_one_machine_that_fails_is_named_with_its_log_and_undoes_nothing(grid: G
     assert set(cloud.running("demo")) == running
 
 
-def test_machines_that_tell_nothing_are_waited_for_until_interrupted(grid: Grid, cloud: AwsCloud) -> None:
+def test_what_a_machine_told_of_another_bundle_does_not_count(grid: Grid, cloud: AwsCloud) -> None:
+    grid.done("up")
     cloud.machines.silent.add("compute")
+    grid.edit("scheduler: {type: slurm}", "scheduler: {type: slurm, queues: {day: {time: 12h}}}")
     with grid.start("up") as running:
         running.says("login-i-")
         running.says("head-i-")

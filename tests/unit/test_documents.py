@@ -49,7 +49,7 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 
 def test_every_page_is_listed_once() -> None:
-    assert sorted(pages.pages()) == [path.stem for path in DOCS if path.stem != pages.INDEX]
+    assert sorted(pages.pages()) == sorted(path.stem for path in DOCS if path.stem != pages.INDEX)
 
 
 def strings(tree: ast.Module) -> list[str]:

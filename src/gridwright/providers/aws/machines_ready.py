@@ -52,9 +52,13 @@ class MachinesReady:
             current = {name: self._current(each, reports.get(name)) for name, each in there.items()}
             if self._tell(current.values()):
                 heard, pause = time.monotonic(), FIRST_POLL_S
-            open_ = {name: each for name, each in current.items() if each is None or each.state != "done"}
-            stopped = {name for name in open_ if there[name]["State"]["Name"] in _STOPPED}
-            waiting = [name for name in open_ if name not in stopped and not _has_failed(open_[name])]
+            # One that somebody stopped sets itself up when it is started again.
+            open_ = {
+                name: each
+                for name, each in current.items()
+                if (each is None or each.state != "done") and there[name]["State"]["Name"] not in _STOPPED
+            }
+            waiting = [name for name, each in open_.items() if not _has_failed(each)]
             lacking = len(self.layout.machines) - len(there)
             quiet = time.monotonic() - heard > QUIET_S
             if quiet or (not waiting and lacking <= 0):
