@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gridwright.providers.lab.down import down
 from tests.support.command import GRIDWRIGHT, Command
 from tests.support.lab import Lab
 
@@ -61,11 +60,17 @@ def shared_lab(directory: Path, spec: str = SPEC, name: str = NAME) -> Iterator[
             if not (directory / _MADE).exists():
                 (directory / _MADE).touch()
                 _start_keeper(directory, file)
-                # One that is there already is of a run whose keeper was killed, whatever spec it had.
-                down(name)
+                _remove_former(name)
                 ended = lab.command("up", file, seconds=_UP_S)
                 assert ended.status == 0, ended.err
         yield lab
+
+
+def _remove_former(name: str) -> None:
+    """Take down one that a killed run left, whatever spec it had."""
+    # A process of its own: taking a lab down ignores signals, and what a test starts would inherit that.
+    program = "import sys; from gridwright.providers.lab.down import down; down(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", program, name], timeout=_DOWN_S, check=True)
 
 
 def _start_keeper(directory: Path, file: Path) -> None:
