@@ -6,6 +6,7 @@ What is left is the start of the interpreter itself, before it reads the first l
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -19,6 +20,8 @@ else:
     import _signal as signal
 
 ORDERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+YOUNG = 50_000
+"""So many new objects before the collector looks for cycles, not 700: what is imported has none to free."""
 INTERRUPTED = 130
 """As ExitStatus has it, which is imported later."""
 
@@ -26,6 +29,7 @@ INTERRUPTED = 130
 def run() -> None:
     """Run the command line; what it starts with, and what it ends with, is left without a trace."""
     _on_orders(_leave)
+    gc.set_threshold(YOUNG)
     # Where a caller has it ignored, nobody would learn how a child of ours ended.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:

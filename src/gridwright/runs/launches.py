@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
@@ -10,8 +9,8 @@ from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from gridwright.messages import Extensible, plain
-from gridwright.runs.atomic import write_atomically
 from gridwright.runs.launch_record import LaunchRecord, LibraryTraffic
+from gridwright.runs.parquet import write_columns
 
 _LIBRARIES = ("data", "work", "util")
 _ARROW = {int: "int64", float: "float64", bool: "bool_"}
@@ -19,14 +18,8 @@ _ARROW = {int: "int64", float: "float64", bool: "bool_"}
 
 def write_launches(path: Path, launches: Sequence[LaunchRecord]) -> None:
     """Write launches atomically. Raises OSError."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in _columns()])
-    table = pa.Table.from_pylist([_row(launch) for launch in launches], schema=schema)
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd")
-    write_atomically(path, buffer.getvalue())
+    types, rows = dict(_columns()), [_row(launch) for launch in launches]
+    write_columns(path, {name: [row.get(name) for row in rows] for name in types}, types)
 
 
 def _columns() -> Iterator[tuple[str, str]]:

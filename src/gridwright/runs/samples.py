@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -72,19 +71,12 @@ def with_node(rows: Iterable[SampleRow], node: str) -> list[SampleRow]:
 
 def write_samples(path: Path, rows: Iterable[SampleRow], node: str) -> None:
     """Write samples atomically; those that name no node are of `node`. Raises OSError."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from gridwright.runs.parquet import write_columns
 
-    from gridwright.runs.atomic import write_atomically
-
-    whole = with_node(rows, node)
-    columns = {name: [getattr(row, name) for row in whole] for name in _COLUMNS}
     kinds = get_type_hints(SampleRow)
-    schema = pa.schema([(name, getattr(pa, _ARROW[get_args(kinds[name])[0]])()) for name in _COLUMNS])
-    table = pa.table(columns, schema)
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd")
-    write_atomically(path, buffer.getvalue())
+    types = {name: _ARROW[get_args(kinds[name])[0]] for name in _COLUMNS}
+    whole = with_node(rows, node)
+    write_columns(path, {name: [getattr(row, name) for row in whole] for name in _COLUMNS}, types)
 
 
 def read_samples(path: Path) -> list[SampleRow]:
@@ -94,9 +86,9 @@ def read_samples(path: Path) -> list[SampleRow]:
 
     try:
         # By name, Arrow would take UTF-8 only. Its threads would come back to the file of this interpreter
-        # while that ends, which aborts the process: it reads without them.
+        # while that ends, which aborts the process: it reads without them. `read_table` would import pandas.
         with path.open("rb") as file:
-            table = pq.read_table(file, use_threads=False, pre_buffer=False)
+            table = pq.ParquetFile(file, pre_buffer=False).read(use_threads=False)
     except pa.ArrowInvalid as error:
         raise ValueError(str(error)) from error
     known = [name for name in _COLUMNS if name in table.column_names]

@@ -220,9 +220,11 @@ def _below_head(text: str) -> str:
 
 
 def _loaded(text: str) -> Mapping[str, Sequence[Any]]:
-    from ruamel.yaml import YAML
+    # As the playbook reads it on nodes; Ansible brings it along.
+    import yaml  # type: ignore[import-untyped]
 
-    table: Mapping[str, Sequence[Any]] = YAML(typ="safe").load(text)
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    table: Mapping[str, Sequence[Any]] = yaml.load(text, Loader=loader)  # noqa: S506 - it is a safe one
     return table
 
 

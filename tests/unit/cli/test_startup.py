@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +32,20 @@ def test_the_command_line_imports_nothing_heavy() -> None:
     code = f"import sys, gridwright.cli.main; print([name for name in {HEAVY!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_tables_of_a_run_need_no_pandas(tmp_path: Path) -> None:
+    """Arrow imports it, where it is installed, with the first list that becomes a column."""
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from gridwright.runs.samples import SampleRow, read_samples, write_samples\n"
+        f"path = Path({str(tmp_path)!r}, 'samples.parquet')\n"
+        "write_samples(path, [SampleRow(op='write', read_bytes=0)], 'node')\n"
+        "print(read_samples(path)[0].node, 'pandas.core' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["node", "False"]
 
 
 def verbs(group: Any = None, before: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from troposphere import Ref, Tags, cloudwatch
 
 from gridwright.catalog.contents import Catalog
-from gridwright.providers.aws.fsx import GIB, bought_tier, fsx_file_systems, stored_gib
+from gridwright.providers.aws.fsx import GIB, bought_tier, stored_gib
+from gridwright.providers.aws.layout import fsx_file_systems
 from gridwright.providers.aws.names import logical_id, tags
 from gridwright.spec.model import GridSpec
 

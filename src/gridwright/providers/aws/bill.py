@@ -5,8 +5,7 @@ from __future__ import annotations
 from gridwright.model.grid import grid_model
 from gridwright.providers.aws.changes import holders
 from gridwright.providers.aws.cost_lines import CostLine
-from gridwright.providers.aws.fsx import fsx_file_systems
-from gridwright.providers.aws.layout import AwsLayout
+from gridwright.providers.aws.layout import AwsLayout, fsx_file_systems
 from gridwright.spec.model import GridSpec
 
 

@@ -10,8 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from gridwright.errors import Problem
-from gridwright.providers.aws.fsx import fsx_file_systems
-from gridwright.providers.aws.layout import AwsLayout
+from gridwright.providers.aws.layout import AwsLayout, fsx_file_systems
 from gridwright.providers.aws.names import logical_id
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.locate import problem_at

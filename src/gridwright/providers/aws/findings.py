@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 from gridwright.errors import Finding
-from gridwright.providers.aws.fsx import fsx_file_systems
-from gridwright.providers.aws.layout import built_lustres
+from gridwright.providers.aws.layout import built_lustres, fsx_file_systems
 from gridwright.providers.aws.section import Aws
 from gridwright.spec.filesystem import FILESYSTEMS
 from gridwright.spec.model import GridSpec

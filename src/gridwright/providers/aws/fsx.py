@@ -18,10 +18,9 @@ from troposphere import AWSObject, GetAtt, Output, Ref, Tags, fsx
 from gridwright.catalog.contents import Catalog
 from gridwright.catalog.managed import MB, ManagedDeployment
 from gridwright.errors import GridwrightError, Problem
-from gridwright.filesystems import kind_of
 from gridwright.filesystems.provided import ManagedLustre
 from gridwright.providers.aws.exports import exported
-from gridwright.providers.aws.layout import AwsLayout
+from gridwright.providers.aws.layout import AwsLayout, fsx_file_systems
 from gridwright.providers.aws.names import fsx_export, logical_id, tags
 from gridwright.providers.aws.network import SUBNETS
 from gridwright.providers.aws.retention import kept
@@ -35,15 +34,6 @@ LUSTRE_VERSION = "2.15"
 """Supported by all deployment types (CloudFormation, AWS::FSx::FileSystem, FileSystemTypeVersion)."""
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _EVENTS = {"new": "NEW", "changed": "CHANGED", "deleted": "DELETED"}
-
-
-def fsx_file_systems(spec: GridSpec) -> dict[str, ManagedLustre]:
-    """Those of the spec, by name."""
-    return {
-        name: managed
-        for name, each in spec.filesystems.items()
-        if (managed := kind_of(each).managed_lustre(each)) is not None
-    }
 
 
 def stored_gib(filesystem: ManagedLustre, deployment: ManagedDeployment) -> int:

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from gridwright.errors import GridwrightError, Problem, input_error
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.provided import LustreServers
+from gridwright.filesystems.provided import LustreServers, ManagedLustre
 from gridwright.providers.aws.section import Aws, default_subnets
 from gridwright.providers.controller import CONTROLLER
 from gridwright.spec.locate import problem_at
@@ -135,6 +135,15 @@ def aws_subnets(aws: Aws) -> dict[str, ipaddress.IPv4Network]:
     """Subnets by name; those that the spec does not name are quarters and the upper half of the network."""
     defaults = default_subnets(ipaddress.IPv4Network(aws.network))
     return defaults | {name: ipaddress.IPv4Network(value) for name, value in aws.subnets.given().items()}
+
+
+def fsx_file_systems(spec: GridSpec) -> dict[str, ManagedLustre]:
+    """Those on FSx for Lustre, by name."""
+    return {
+        name: managed
+        for name, each in spec.filesystems.items()
+        if (managed := kind_of(each).managed_lustre(each)) is not None
+    }
 
 
 def built_lustres(spec: GridSpec) -> dict[str, LustreServers]:

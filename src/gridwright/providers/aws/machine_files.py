@@ -9,8 +9,7 @@ from importlib import resources
 from typing import Any
 
 from gridwright.providers.aws.claim_program import UNIT, build_zipapp, unit_file
-from gridwright.providers.aws.fsx import fsx_file_systems
-from gridwright.providers.aws.layout import AwsLayout, Machine, aws_section, built_lustres
+from gridwright.providers.aws.layout import AwsLayout, Machine, aws_section, built_lustres, fsx_file_systems
 from gridwright.providers.aws.names import claims_table
 from gridwright.providers.aws.user_data import Part, claim_name, role_variables
 from gridwright.providers.machines import machines_of_types

@@ -6,9 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gridwright.providers.aws.fsx import fsx_file_systems
 from gridwright.providers.aws.health_page import has_health_page
-from gridwright.providers.aws.layout import AwsLayout, Role, built_lustres
+from gridwright.providers.aws.layout import AwsLayout, Role, built_lustres, fsx_file_systems
 from gridwright.providers.aws.names import GRID_TAG, claims_table, grid_stack, logical_id, storage_stack
 from gridwright.providers.aws.node_interfaces import NestedTemplate
 from gridwright.providers.read_me import markdown

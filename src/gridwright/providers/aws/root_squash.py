@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gridwright.providers.aws.fsx import fsx_file_systems
+from gridwright.providers.aws.layout import fsx_file_systems
 from gridwright.providers.aws.names import logical_id
 from gridwright.providers.aws.session import Cloud
 from gridwright.spec.model import GridSpec

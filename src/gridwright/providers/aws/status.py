@@ -9,10 +9,9 @@ from gridwright.providers.aws import retired
 from gridwright.providers.aws.bill import bill
 from gridwright.providers.aws.boot_reports import boot_reports
 from gridwright.providers.aws.cost_lines import total
-from gridwright.providers.aws.fsx import fsx_file_systems
 from gridwright.providers.aws.instances import claims, instances, machines, rows
 from gridwright.providers.aws.kept_spec import kept_spec
-from gridwright.providers.aws.layout import AwsLayout, aws_layout
+from gridwright.providers.aws.layout import AwsLayout, aws_layout, fsx_file_systems
 from gridwright.providers.aws.names import grid_stack, logical_id, storage_stack
 from gridwright.providers.aws.section import Aws
 from gridwright.providers.aws.session import Cloud, reason_remedy

@@ -20,8 +20,8 @@ from gridwright.errors import GridwrightError, Problem
 from gridwright.providers.aws.alarms import fsx_alarms
 from gridwright.providers.aws.claims_table import CLAIMS_TABLE, claims_table_resource
 from gridwright.providers.aws.exports import exported
-from gridwright.providers.aws.fsx import fsx_file_systems, fsx_outputs, fsx_problems, fsx_resources
-from gridwright.providers.aws.layout import AwsLayout, built_lustres
+from gridwright.providers.aws.fsx import fsx_outputs, fsx_problems, fsx_resources
+from gridwright.providers.aws.layout import AwsLayout, built_lustres, fsx_file_systems
 from gridwright.providers.aws.lustre_volumes import interface_id, lustre_resources, volume_problems
 from gridwright.providers.aws.names import Export
 from gridwright.providers.aws.network import network_outputs, network_resources

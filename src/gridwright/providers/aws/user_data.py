@@ -14,8 +14,7 @@ from typing import Any, Literal
 
 from troposphere import AWSHelperFn, Base64, ImportValue, Sub
 
-from gridwright.providers.aws.fsx import fsx_file_systems
-from gridwright.providers.aws.layout import AwsLayout, Machine, Role
+from gridwright.providers.aws.layout import AwsLayout, Machine, Role, fsx_file_systems
 from gridwright.providers.aws.names import Export, claims_table, fsx_export, storage_stack
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.network import SharedKey
