@@ -49,7 +49,14 @@ def digests() -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("prefix", [(), pytest.param(AS_NOBODY, marks=root)], ids=["as I am", "not as root"])
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        pytest.param((), marks=() if os.geteuid() else pytest.mark.thorough),
+        pytest.param(AS_NOBODY, marks=root),
+    ],
+    ids=["as I am", "not as root"],
+)
 def test_what_differs_is_shown_and_nothing_is_changed(
     gridwright: Command, tmp_path: Path, prefix: Sequence[str]
 ) -> None:

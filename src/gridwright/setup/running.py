@@ -13,12 +13,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 from gridwright.errors import environment_error
+from gridwright.schedulers.process_tree import adopt_orphans, descendants, kill_all
 from gridwright.setup.outcome import NodeSetup, last_task, read_report
 
 _LOG = logging.getLogger("gridwright.setup")
@@ -28,6 +29,7 @@ LONGEST_CHECK_S = 1200.0
 _SAY_EVERY_S = 15.0
 _LOOK_EVERY_S = 0.1
 _TO_STOP_S = 10.0
+_LOOK_AGAIN_S = 0.02
 """Between the request to stop and SIGKILL: Ansible ends its tasks and the connections first."""
 _SHOWN_LINES = 12
 
@@ -133,8 +135,13 @@ def environment(request: SetupRequest, place: Path) -> dict[str, str]:
         "ANSIBLE_CALLBACK_PLUGINS": str(_callbacks()),
         "ANSIBLE_CALLBACKS_ENABLED": "gridwright_report",
         "GRIDWRIGHT_REPORT": str(place / "report"),
-        # An account without a home, such as that of a service, can look at what differs, too.
-        **({"ANSIBLE_REMOTE_TEMP": str(place / "home" / "remote")} if request.local else {}),
+        # An account without a home, such as that of a service, can look at what differs, too; and what a
+        # module that was killed leaves goes with the rest.
+        **(
+            {"ANSIBLE_REMOTE_TEMP": str(place / "home" / "remote"), "TMPDIR": str(place / "home" / "tmp")}
+            if request.local
+            else {}
+        ),
     }
 
 
@@ -150,6 +157,8 @@ def _run(
     longest = LONGEST_CHECK_S if request.check else LONGEST_S
     command = command_line(request, place)
     _LOG.info("starting %s", shlex.join(command))
+    adopt_orphans()
+    others = frozenset(descendants(os.getpid()))
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
@@ -163,7 +172,7 @@ def _run(
         try:
             return _wait(process, report, longest, stop, say)
         finally:
-            _end(process)
+            _end(process, others)
 
 
 def _wait(
@@ -189,8 +198,8 @@ def _wait(
     return process.returncode
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Leave nothing running: Ansible is asked, then its whole session is killed."""
+def _end(process: subprocess.Popen[bytes], others: Collection[int]) -> None:
+    """Leave nothing running but `others`: Ansible is asked, then all that is left of it is killed."""
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -198,6 +207,16 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    # Workers of Ansible have sessions of their own, and what they run outlives them: all of it is ours now.
+    deadline = time.monotonic() + _TO_STOP_S
+    while time.monotonic() < deadline:
+        left = [pid for pid in descendants(os.getpid()) if pid not in others]
+        if not kill_all(iter(left), signal.SIGKILL):
+            return
+        for pid in left:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(_LOOK_AGAIN_S)
 
 
 def _callbacks() -> Path:
