@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.catalog.ec2 import ec2_row, plain
-from gridwright.catalog.refreshed import write_refreshed
+from gridwright.catalog.refreshed import refuse_unwritable, write_refreshed
 from gridwright.errors import environment_error, input_error, nearest
 
 CONNECT_TIMEOUT_S = 5
@@ -41,9 +41,10 @@ def refresh(out: Path, regions: Sequence[str], clients: Clients | None = None) -
 
     The file is what load_catalog reads as `catalog.csv` beside a grid spec, and is written whole or
     not at all. `clients` stands in for boto3 in tests. Raises GridwrightError: for a region that
-    does not exist (input), and when boto3, credentials, rights or the network are missing
-    (environment).
+    does not exist or a directory that cannot be written to (input), and when boto3, credentials, rights
+    or the network are missing (environment).
     """
+    refuse_unwritable(out)
     with _cloud_errors():
         clients = clients or _boto3_clients(regions)
         today = f"{datetime.now(UTC):%Y-%m-%d}"

@@ -7,6 +7,8 @@ go before the packaged ones of the same name.
 from __future__ import annotations
 
 import csv
+import errno
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,6 +65,18 @@ def _take(cells: list[str], regions: tuple[str, ...], beside: Beside, found: Ref
             found.prices.setdefault(region, {})[instance.name] = Price(float(cell), instance.source)
 
 
+def refuse_unwritable(path: Path) -> None:
+    """Raise GridwrightError (INPUT) where no file can be made beside `path`: fetching takes minutes."""
+    if not path.parent.is_dir():
+        raise _unwritable(path, "there is no such directory")
+    if not os.access(path.parent, os.W_OK):
+        raise _unwritable(path, os.strerror(errno.EACCES))
+
+
+def _unwritable(path: Path, why: str) -> GridwrightError:
+    return GridwrightError(Problem(f"cannot be written: {why}", str(path), remedy="Choose another --out."))
+
+
 def write_refreshed(path: Path, rows: Iterable[dict[str, object]], regions: Iterable[str]) -> None:
     """Write such a file whole or not at all; rows have INSTANCE_COLUMNS and regions as keys."""
     beside = path.with_name(f"{path.name}.partial")
@@ -74,6 +88,4 @@ def write_refreshed(path: Path, rows: Iterable[dict[str, object]], regions: Iter
                 writer.writerow({key: "" if value is None else value for key, value in row.items()})
         beside.replace(path)
     except OSError as error:
-        raise GridwrightError(
-            Problem(f"cannot be written: {error.strerror}", str(path), remedy="Choose another --out.")
-        ) from error
+        raise _unwritable(path, error.strerror or str(error)) from error
