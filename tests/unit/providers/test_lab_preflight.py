@@ -75,6 +75,14 @@ def test_what_is_missing_is_named_with_its_remedy(facts: dict[str, Any], what: s
     assert remedy in problem.remedy
 
 
+def test_a_tool_is_asked_for_where_the_spec_needs_it() -> None:
+    without = replace(FIT, missing_tools=frozenset({"tc", "losetup"}))
+    assert found(WITH_MOOSEFS, without) == []
+    (problem,) = found(spec(lab={"bandwidth": "100 MB/s"}), without)
+    assert problem.what == "not installed here: tc"
+    assert "apt-get install iproute2" in str(problem.remedy)
+
+
 def test_all_that_is_missing_comes_at_once() -> None:
     none = replace(
         FIT,

@@ -24,6 +24,8 @@ CONFIGURATION = "/etc/mfs"
 STATE = "/var/lib/mfs"
 PORT = 9422
 """Of a chunk server, for clients."""
+NICE = 0
+"""Of daemons and mounts: with -19, their default, what runs on nodes of the same machine gets no core."""
 TRIES = 15
 """How often a mount tries to read or write before it reports the error: for 28 s (measured on full disks; by
 default it tries 30 times, for two minutes)."""
@@ -51,6 +53,7 @@ class Master:
             _settings(
                 WORKING_USER=USER,
                 WORKING_GROUP=USER,
+                NICE_LEVEL=NICE,
                 DATA_PATH=STATE,
                 EXPORTS_FILENAME=f"{CONFIGURATION}/mfsexports.cfg",
                 TOPOLOGY_FILENAME=f"{CONFIGURATION}/mfstopology.cfg",
@@ -108,6 +111,7 @@ class ChunkServers:
                 _settings(
                     WORKING_USER=USER,
                     WORKING_GROUP=USER,
+                    NICE_LEVEL=NICE,
                     DATA_PATH=state,
                     HDD_CONF_FILENAME=f"{CONFIGURATION}/mfshdd.cfg",
                     HDD_LEAVE_SPACE_DEFAULT=self._keep_free,
@@ -183,9 +187,8 @@ class MountPoint:
             if self._mounted(node) and self._abandoned(node):
                 call(node, ["umount", "-l", self._path])
             if not self._mounted(node):
-                start_daemon(
-                    node, ["mfsmount", self._path, "-H", self._server, "-o", f"mfsioretries={TRIES}"]
-                )
+                options = f"mfsioretries={TRIES},mfsnice={NICE}"
+                start_daemon(node, ["mfsmount", self._path, "-H", self._server, "-o", options])
 
         on_each(lab, nodes, mount)
         first = lab.nodes[nodes[0]]

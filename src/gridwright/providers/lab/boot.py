@@ -72,7 +72,11 @@ def boot_nodes(record: LabRecord, spec: GridSpec, names: Collection[str]) -> Lab
     write(record)
     for _, newborn in newborns:
         newborn.go()
-    network.connect(anchor, [(plan, newborn.process.pid) for plan, newborn in newborns])
+    born = [(plan, newborn.process.pid) for plan, newborn in newborns]
+    network.connect(anchor, born)
+    lab = spec.section(Lab)
+    if lab is not None and lab.bandwidth is not None:
+        network.limit(anchor, born, lab.bandwidth)
     for _, newborn in newborns:
         newborn.wait()
         newborn.go()

@@ -18,7 +18,7 @@ from gridwright.providers.lab.image import image_directory, root_filesystem
 from gridwright.providers.lab.places import LABS
 from gridwright.providers.lab.syscalls import MountFlag, Namespace, mount, unshare
 
-TOOLS = ("ip", "nsenter", "unshare", "mount", "debootstrap", "losetup", "mkfs.ext4")
+TOOLS = ("ip", "tc", "nsenter", "unshare", "mount", "debootstrap", "losetup", "mkfs.ext4")
 KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 FUSE = Path("/dev/fuse")
 _PROBE_S = 10.0

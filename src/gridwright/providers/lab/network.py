@@ -12,6 +12,7 @@ from gridwright.commands import CommandError, run_bounded
 from gridwright.errors import environment_error
 from gridwright.providers.lab.layout import PlannedNode
 from gridwright.providers.lab.syscalls import Namespace, enter
+from gridwright.units import Rate
 
 BRIDGE = "lab0"
 NODE_SIDE = "eth0"
@@ -54,6 +55,18 @@ def connect(anchor: int, nodes: Iterable[tuple[PlannedNode, int]]) -> None:
     _ip(anchor, lines)
 
 
+def limit(anchor: int, nodes: Iterable[tuple[PlannedNode, int]], bandwidth: Rate) -> None:
+    """Limit what each node sends and receives, with token buckets (tc-tbf(8)). Raises GridwrightError."""
+    bits = round(bandwidth.bytes_per_s * 8)
+    # A bucket holds what comes in 10 ms, and a whole segment as the kernel hands it over (64 KiB) at least;
+    # so much more may wait, as it does in the port of a switch.
+    bucket = max(bits // 8 // 100, 1 << 18)
+    for node, pid in nodes:
+        for where, name in ((anchor, bridge_side(node)), (pid, NODE_SIDE)):
+            shaped = f"qdisc add dev {name} root tbf rate {bits}bit burst {bucket}b latency 10ms"
+            _in_network(where, "tc", [shaped])
+
+
 def disconnect(anchor: int, nodes: Iterable[PlannedNode]) -> None:
     """Remove what a node that died left on the bridge; the kernel may have done it already."""
     _ip(anchor, [f"link del {bridge_side(node)}" for node in nodes], force=True)
@@ -65,13 +78,18 @@ def partition(anchor: int, nodes: Iterable[PlannedNode], *, heal: bool) -> None:
 
 
 def _ip(anchor: int, lines: list[str], *, force: bool = False) -> None:
-    """Run commands of ip(8) in the network namespace of a process."""
-    command = ["nsenter", "-t", str(anchor), "-n", "ip", *(["-force"] if force else []), "-batch", "-"]
+    _in_network(anchor, "ip", lines, force=force)
+
+
+def _in_network(pid: int, program: str, lines: list[str], *, force: bool = False) -> None:
+    """Run commands of ip(8) or tc(8) in the network namespace of a process."""
+    command = ["nsenter", "-t", str(pid), "-n", program, *(["-force"] if force else []), "-batch", "-"]
     try:
         done = run_bounded(command, stdin="".join(f"{line}\n" for line in lines).encode(), timeout_s=LIMIT_S)
     except CommandError as error:
         raise environment_error(
-            f"the network of the lab cannot be changed: {error}", remedy="see whether ip and nsenter work"
+            f"the network of the lab cannot be changed: {error}",
+            remedy=f"see whether {program} and nsenter work",
         ) from error
     if done.status and not force:
         raise environment_error(

@@ -28,6 +28,8 @@ BASE_MEMORY, NODE_MEMORY = 60 << 20, 25 << 20
 
 _PACKAGES = {"ip": "iproute2", "nsenter": "util-linux", "unshare": "util-linux"}
 _PACKAGES_OF_DISKS = {"losetup": "mount", "mkfs.ext4": "e2fsprogs"}
+_PACKAGES_OF_BANDWIDTH = {"tc": "iproute2"}
+_ALL_PACKAGES = _PACKAGES | _PACKAGES_OF_DISKS | _PACKAGES_OF_BANDWIDTH
 _OF_THE_SYSTEM = (
     *("/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/proc", "/root", "/run"),
     *("/sbin", "/sys", "/tmp", "/usr", "/var", "/var/lib", "/var/log", "/var/lib/gridwright"),  # noqa: S108
@@ -85,10 +87,13 @@ def _kernel(facts: Facts) -> Iterator[Problem]:
 
 def _tools(spec: GridSpec, facts: Facts) -> Iterator[Problem]:
     lab = spec.section(Lab)
-    has_disks = lab is not None and lab.disk is not None
-    needed = facts.missing_tools & {*_PACKAGES, *(_PACKAGES_OF_DISKS if has_disks else ())}
-    if needed:
-        packages = sorted({(_PACKAGES | _PACKAGES_OF_DISKS)[tool] for tool in needed})
+    wanted = {*_PACKAGES}
+    if lab is not None and lab.disk is not None:
+        wanted |= {*_PACKAGES_OF_DISKS}
+    if lab is not None and lab.bandwidth is not None:
+        wanted |= {*_PACKAGES_OF_BANDWIDTH}
+    if needed := facts.missing_tools & wanted:
+        packages = sorted({_ALL_PACKAGES[tool] for tool in needed})
         yield Problem(
             what=f"not installed here: {', '.join(sorted(needed))}",
             remedy=f"install what has them; on Debian: apt-get install {' '.join(packages)}",

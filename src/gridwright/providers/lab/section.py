@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from gridwright.spec.fields import Change, SpecModel, Update
 from gridwright.units import Bytes
-from gridwright.yamltext.fields import FieldError, Size
+from gridwright.yamltext.fields import FieldError, Size, TotalRate
 from gridwright.yamltext.source import show
 
 SMALLEST_DISK = 512 * 2**20
@@ -54,4 +54,11 @@ class Lab(SpecModel):
         default=None,
         description="The size of the disk of each storage node, such as 4 GiB. It takes room on this machine "
         "as it fills. By default storage nodes share what is free on this machine.",
+    )
+    bandwidth: Annotated[
+        TotalRate | None, Update(Change.REBUILD, "nodes get their interfaces when they are made")
+    ] = Field(
+        default=None,
+        description="What each node sends at most, and receives at most, such as 100 MB/s, as if a network "
+        "were between them. By default there is no limit.",
     )
