@@ -111,7 +111,7 @@ def test_a_storage_stack_that_failed_goes_with_down_and_is_made_anew(grid: Grid,
     assert len(cloud.file_systems()) == 1
 
 
-def test_a_stack_that_cannot_be_changed_says_what_to_do(grid: Grid, cloud: AwsCloud) -> None:
+def test_a_stack_that_is_not_at_rest_says_what_to_do(grid: Grid, cloud: AwsCloud) -> None:
     grid.done("up")
     cloud.stack("gridwright-demo").status = "UPDATE_ROLLBACK_FAILED"
     grid.edit("count: 2", "count: 3")
@@ -119,6 +119,14 @@ def test_a_stack_that_cannot_be_changed_says_what_to_do(grid: Grid, cloud: AwsCl
     assert ended.status == 3
     assert "is in UPDATE_ROLLBACK_FAILED" in ended.text
     assert "aws cloudformation continue-update-rollback --stack-name gridwright-demo" in ended.text
+
+    cloud.stack("gridwright-demo").status = "UPDATE_IN_PROGRESS"
+    with grid.start("up") as running:
+        running.says("UPDATE_IN_PROGRESS, by an earlier command; waiting for its end")
+        running.signal(signal.SIGINT)
+        ended = running.end()
+    assert ended.status == 130
+    assert "AWS goes on with what it was told" in ended.text
 
 
 def test_one_machine_that_fails_is_named_with_its_log_and_undoes_nothing(grid: Grid, cloud: AwsCloud) -> None:
@@ -154,17 +162,6 @@ def test_what_a_machine_told_of_another_bundle_does_not_count(grid: Grid, cloud:
         ended = running.end()
     assert ended.status == 130
     assert "2 machines go on setting themselves up" in ended.text
-
-
-def test_an_interrupted_command_says_that_aws_goes_on(grid: Grid, cloud: AwsCloud) -> None:
-    grid.done("up")
-    cloud.stack("gridwright-demo").status = "UPDATE_IN_PROGRESS"
-    with grid.start("up") as running:
-        running.says("UPDATE_IN_PROGRESS, by an earlier command; waiting for its end")
-        running.signal(signal.SIGINT)
-        ended = running.end()
-    assert ended.status == 130
-    assert "AWS goes on with what it was told" in ended.text
 
 
 def test_what_is_in_no_stack_is_named_after_down(grid: Grid, cloud: AwsCloud) -> None:

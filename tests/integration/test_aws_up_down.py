@@ -121,19 +121,6 @@ def test_a_grid_on_its_own_lustre_from_nothing_to_nothing(lustre: Grid, cloud: A
     assert cloud.tagged("demo") == []
 
 
-def test_a_queue_is_brought_to_machines_as_they_run(fsx: Grid, cloud: AwsCloud) -> None:
-    fsx.done("up")
-    running = set(cloud.running("demo"))
-    fsx.edit("scheduler: {type: slurm}", "scheduler: {type: slurm, queues: {day: {time: 12h}}}")
-    changed = fsx.done("up", "--json").json
-    assert changed["set_up_again"] == ["nodes"]
-    assert changed["changes"] == []
-    assert {each["policy"] for each in changed["fields"]} == {"live"}
-    assert set(cloud.running("demo")) == running
-    again = fsx.done("up", "--json").json
-    assert (again["changed"], again["set_up_again"]) == (False, [])
-
-
 def test_owner_and_expiry_change_while_machines_run(fsx: Grid, cloud: AwsCloud) -> None:
     fsx.done("up")
     # moto makes a group anew whatever changes; what AWS does is held against its schemas, in the unit tests.
@@ -168,7 +155,14 @@ def test_owner_and_expiry_change_while_machines_run(fsx: Grid, cloud: AwsCloud) 
 
 def test_what_can_change_in_place_does(fsx: Grid, cloud: AwsCloud) -> None:
     fsx.done("up")
-    before = cloud.file_systems()
+    before, running = cloud.file_systems(), set(cloud.running("demo"))
+    fsx.edit("scheduler: {type: slurm}", "scheduler: {type: slurm, queues: {day: {time: 12h}}}")
+    changed = fsx.done("up", "--json").json
+    assert changed["set_up_again"] == ["nodes"]
+    assert changed["changes"] == []
+    assert {each["policy"] for each in changed["fields"]} == {"live"}
+    assert set(cloud.running("demo")) == running
+
     fsx.edit("capacity: 2400 GiB", "capacity: 4800 GiB")
     ended = fsx.done("up", "--json")
     assert "filesystems.shared.capacity: 2400 GiB becomes 4800 GiB (live" in ended.text
@@ -183,6 +177,13 @@ def test_what_can_change_in_place_does(fsx: Grid, cloud: AwsCloud) -> None:
     refused = fsx("up")
     assert refused.status == 2
     assert "cannot go from 4800 GiB to 2400 GiB: storage can grow, never shrink" in refused.text
+
+    fsx.edit("capacity: 2400 GiB", "capacity: 4800 GiB")
+    fsx.edit("zone: us-east-1a", "zone: us-east-1b")
+    refused = fsx("up", "--replace", "shared")
+    assert refused.status == 2
+    assert "aws.zone of a grid that is up cannot change: it was us-east-1a and is us-east-1b" in refused.text
+    assert "never: volumes and file systems cannot leave their zone" in refused.text
 
 
 def test_a_file_system_that_is_named_is_replaced_and_its_data_kept(fsx: Grid, cloud: AwsCloud) -> None:
@@ -220,15 +221,6 @@ def test_the_old_volumes_of_a_replaced_lustre_are_nobodys(lustre: Grid, cloud: A
     lustre.done("down", "--yes", "--delete-data", "shared")
     left = cloud.client("ec2").describe_volumes(Filters=[{"Name": "tag-key", "Values": ["gridwright:grid"]}])
     assert left["Volumes"] == []
-
-
-def test_the_network_of_a_grid_that_is_up_cannot_change(fsx: Grid, cloud: AwsCloud) -> None:
-    fsx.done("up")
-    fsx.edit("zone: us-east-1a", "zone: us-east-1b")
-    refused = fsx("up", "--replace", "shared")
-    assert refused.status == 2
-    assert "aws.zone of a grid that is up cannot change: it was us-east-1a and is us-east-1b" in refused.text
-    assert "never: volumes and file systems cannot leave their zone" in refused.text
 
 
 def test_one_of_two_file_systems_goes(gridwright: Command, cloud: AwsCloud, tmp_path: Path) -> None:

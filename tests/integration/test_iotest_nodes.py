@@ -217,7 +217,9 @@ def test_nodes_with_more_cores_have_more_streams(tmp_path: Path, library: Path) 
     assert write.per_core_bytes_per_s == pytest.approx((write.rate_last_bytes_per_s or 0) / 4)
 
 
-@pytest.mark.parametrize(("required", "met"), [(1.0, None), (1e15, False)])
+@pytest.mark.parametrize(
+    ("required", "met"), [(1.0, None), pytest.param(1e15, False, marks=pytest.mark.thorough)]
+)
 def test_a_killed_node_is_named_and_the_others_go_on(
     tmp_path: Path, library: Path, required: float, met: bool | None
 ) -> None:

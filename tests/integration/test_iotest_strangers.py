@@ -111,8 +111,15 @@ def repeat_once(direction: str, proxy: Proxy) -> Callable[[], None]:
     return begin
 
 
-@pytest.mark.parametrize("direction", ["up", "down"])
-@pytest.mark.parametrize("meddle", [flip_once, repeat_once])
+@pytest.mark.parametrize(
+    ("meddle", "direction"),
+    [
+        (flip_once, "up"),
+        (repeat_once, "down"),
+        pytest.param(flip_once, "down", marks=pytest.mark.thorough),
+        pytest.param(repeat_once, "up", marks=pytest.mark.thorough),
+    ],
+)
 def test_who_changes_or_repeats_bytes_ends_that_connection_and_no_more(
     tmp_path: Path,
     library: Path,
@@ -133,7 +140,15 @@ def test_who_changes_or_repeats_bytes_ends_that_connection_and_no_more(
     assert list(library.iterdir()) == []
 
 
-@pytest.mark.parametrize(("direction", "at"), [("up", 40), ("up", 900), ("down", 12), ("down", 300)])
+@pytest.mark.parametrize(
+    ("direction", "at"),
+    [
+        ("up", 900),
+        ("down", 12),
+        pytest.param("up", 40, marks=pytest.mark.thorough),
+        pytest.param("down", 300, marks=pytest.mark.thorough),
+    ],
+)
 def test_who_changes_bytes_of_the_handshake_keeps_the_node_out_and_no_more(
     tmp_path: Path, library: Path, proxy: Proxy, direction: str, at: int
 ) -> None:

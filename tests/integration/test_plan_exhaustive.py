@@ -81,8 +81,14 @@ def shared_parts() -> Iterator[dict[str, Any]]:
         }
 
 
-def every_grid(wanted: GridSpec) -> Iterator[GridSpec]:
-    """Every grid of the small catalogue, whether it meets the requirements or not."""
+def every_grid(wanted: GridSpec, step: int) -> Iterator[GridSpec]:
+    """Each grid of the small catalogue, or one out of `step`, whether it meets the requirements or not."""
+    for document in itertools.islice(documents(wanted), 0, None, step):
+        yield GridSpec.model_validate(document, context={"base": Path("/")})
+
+
+def documents(wanted: GridSpec) -> Iterator[dict[str, Any]]:
+    """Every grid, as a file has it."""
     given = wanted.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     cores = {"m5n.2xlarge": 4, "m6in.xlarge": 2, "m5dn.4xlarge": 8}
     places = ("s", "v", "i")
@@ -99,7 +105,7 @@ def every_grid(wanted: GridSpec) -> Iterator[GridSpec]:
             if "i" in (work, util):
                 systems["i"] = {"type": "local", "path": "/i", "disks": {"type": "instance-store"}}
             at = {"data": "s", "work": work, "util": util}
-            document = {
+            yield {
                 **given,
                 "nodes": {
                     "compute": {
@@ -112,7 +118,6 @@ def every_grid(wanted: GridSpec) -> Iterator[GridSpec]:
                     name: {**library, "filesystem": at[name]} for name, library in given["libraries"].items()
                 },
             }
-            yield GridSpec.model_validate(document, context={"base": Path("/")})
 
 
 def has_memory_for_targets(grid: GridSpec, catalog: Catalog) -> bool:
@@ -125,16 +130,18 @@ def has_memory_for_targets(grid: GridSpec, catalog: Catalog) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("cores", "rates", "lose_work", "work_room"),
+    ("cores", "rates", "lose_work", "work_room", "step"),
     [
-        pytest.param(8, (100, 125, 125), True, "500 GiB", marks=pytest.mark.thorough),
-        pytest.param(8, (60, 200, 90), False, "500 GiB", marks=pytest.mark.thorough),
+        pytest.param(8, (100, 125, 125), True, "500 GiB", 1, marks=pytest.mark.thorough),
+        pytest.param(8, (60, 200, 90), False, "500 GiB", 1, marks=pytest.mark.thorough),
         # More than the instance store of one node holds: a second one may be the cheapest way.
-        (8, (30, 50, 40), True, "450 GiB"),
+        pytest.param(8, (30, 50, 40), True, "450 GiB", 1, marks=pytest.mark.thorough),
+        # A third of them: numbers of disks, sizes and rates go by powers of two, so each is among it.
+        (8, (30, 50, 40), True, "450 GiB", 3),
     ],
 )
 def test_no_grid_is_cheaper_than_the_first_design(
-    small: Catalog, cores: int, rates: tuple[int, int, int], lose_work: bool, work_room: str
+    small: Catalog, cores: int, rates: tuple[int, int, int], lose_work: bool, work_room: str, step: int
 ) -> None:
     libraries = {
         name: {"requires": f"{rate} MB/s/core", "capacity": room}
@@ -147,7 +154,7 @@ def test_no_grid_is_cheaper_than_the_first_design(
     )
     best = plan(wanted, small).designs[0]
     cheaper = 0
-    for grid in every_grid(wanted):
+    for grid in every_grid(wanted, step):
         if not lose_work and "i" in grid.filesystems:
             continue
         model = grid_model(grid, small)
@@ -155,4 +162,4 @@ def test_no_grid_is_cheaper_than_the_first_design(
         if model.usd_per_hour < best.usd_per_hour * (1 - 1e-9) and has_memory_for_targets(grid, small):
             cheaper += 1
             assert predict(model).met is False, grid.model_dump(mode="json", exclude_unset=True)
-    assert cheaper > 5, "the enumeration has nothing to compare with"
+    assert cheaper > 5 // step, "the enumeration has nothing to compare with"

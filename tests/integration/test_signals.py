@@ -64,8 +64,14 @@ def stop(running: Running, number: signal.Signals) -> float:
     return took
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-@pytest.mark.parametrize("op", ["write", "read", "mixed", "metadata"])
+@pytest.mark.parametrize(
+    ("op", "number"),
+    [
+        pytest.param(op, number, marks=() if quick else pytest.mark.thorough, id=f"{op}-{number.name}")
+        for at, op in enumerate(("write", "read", "mixed", "metadata"))
+        for number, quick in ((signal.SIGINT, at % 2 == 0), (signal.SIGTERM, at % 2 == 1))
+    ],
+)
 def test_a_phase_can_be_stopped(gridwright: Command, library: Path, op: str, number: signal.Signals) -> None:
     phases = {"write": "write", "read": "write,read", "mixed": "write,mixed", "metadata": "metadata"}[op]
     flags = ("--streams", "2", "--phases", phases, "--json")
@@ -112,7 +118,11 @@ def test_the_phases_before_the_interrupt_are_kept(gridwright: Command, library: 
     assert list(library.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(signal.SIGINT, marks=pytest.mark.thorough), signal.SIGTERM],
+    ids=lambda number: number.name,
+)
 def test_the_closing_fsync_can_be_stopped(gridwright: Command, library: Path, number: signal.Signals) -> None:
     flags = ("--size", "1GiB", "--streams", "1", "--phases", "write", "--json")
     # A signal that comes when the fsync has just ended proves nothing.

@@ -87,28 +87,28 @@ def test_one_that_fails_does_not_stop_the_rest_and_all_of_it_is_on_record(grid: 
     assert grid.left() == []
 
 
-@pytest.mark.parametrize(
-    ("entry", "reason"),
-    [
-        (sh("kill -SEGV $$"), "killed by SIGSEGV"),
-        (sh("kill -40 $$"), "killed by signal 40"),
-        (sh("kill -KILL $$"), "killed by SIGKILL"),
-        (["no-such-program"], "could not be started: No such file or directory: no-such-program"),
-        (["/etc/passwd"], "could not be started: Permission denied: /etc/passwd"),
-        (["echo", "a\0b"], "could not be started: embedded null byte"),
-        (sh("exit 7"), "ended with exit status 7"),
-        (sh("printf 'caf\\351 \\377' >&2; exit 1"), "ended with exit status 1: caf\ufffd \ufffd"),
-        (sh("sleep 60", time_limit=0.5), "did not end within its time limit of 0.5 s"),
-    ],
-    ids=["signal", "unnamed", "kill", "not found", "not a program", "nul", "status", "no text", "time"],
-)  # fmt: skip
-def test_the_reason_of_a_failure(grid: Grid, entry: Any, reason: str) -> None:
-    ended = grid.run([entry], [["true"]])
+REASONS = {
+    "signal": (sh("kill -SEGV $$"), "killed by SIGSEGV"),
+    "unnamed": (sh("kill -40 $$"), "killed by signal 40"),
+    "kill": (sh("kill -KILL $$"), "killed by SIGKILL"),
+    "not-found": ({"command": ["no-such"]}, "could not be started: No such file or directory: no-such"),
+    "no-program": ({"command": ["/etc/passwd"]}, "could not be started: Permission denied: /etc/passwd"),
+    "nul": ({"command": ["echo", "a\0b"]}, "could not be started: embedded null byte"),
+    "status": (sh("exit 7"), "ended with exit status 7"),
+    "no-text": (sh("printf 'caf\\351 \\377' >&2; exit 1"), "ended with exit status 1: caf\ufffd \ufffd"),
+    "time": (sh("sleep 60", time_limit=0.5), "did not end within its time limit of 0.5 s"),
+}  # fmt: skip
+
+
+def test_the_reasons_of_failures(grid: Grid) -> None:
+    ended = grid.run(*([entry | {"name": name}] for name, (entry, _) in REASONS.items()), [["true"]])
     assert ended.status == 1, ended.err
-    failed, other = ended.json["launches"]
-    assert failed["reason"] == reason
-    assert not failed["ok"]
-    assert other["ok"]
+    found = {launch["test"]: launch for launch in ended.json["launches"]}
+    assert found.pop("true")["ok"]
+    assert {name: launch["reason"] for name, launch in found.items()} == {
+        name: reason for name, (_, reason) in REASONS.items()
+    }
+    assert not any(launch["ok"] for launch in found.values())
     assert grid.left() == []
 
 
@@ -169,10 +169,6 @@ def test_the_memory_of_all_processes_of_a_launch_counts_together(grid: Grid) -> 
     assert 75 * MIB < one["peak_memory_bytes"] < 120 * MIB
 
 
-def test_a_small_program_is_not_charged_with_the_memory_of_what_started_it(grid: Grid) -> None:
-    assert only(grid.run([["sleep", "0.5"]]).json)["peak_memory_bytes"] < 10 * MIB
-
-
 def test_what_a_launch_leaves_running_is_ended(grid: Grid, tmp_path: Path) -> None:
     token = f"daemon-{tmp_path.name}"
     daemon = f"setsid sh -c 'trap \"\" TERM HUP; sleep 61; true' {token} > /dev/null 2>&1 & sleep 0.2"
@@ -183,40 +179,36 @@ def test_what_a_launch_leaves_running_is_ended(grid: Grid, tmp_path: Path) -> No
 
 
 BURN = "import time; until = time.process_time() + 0.6\nwhile time.process_time() < until: pass"
+CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', {BURN!r}])"
+LEFT = """
+import os, subprocess, sys, time
+subprocess.Popen([sys.executable, "-S", "-c", sys.argv[1]], start_new_session=True)
+while not os.path.exists(sys.argv[2]): time.sleep(0.05)
+"""
+COPIES = "dd if=/dev/zero of=big bs=1M count=20 2>&-; cat big > /dev/null; (cat big > $GRIDWRIGHT_UTIL/big2)"
 
 
-def test_the_cpu_time_of_grandchildren_counts(grid: Grid) -> None:
-    child = f"import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', {BURN!r}])"
-    launch = only(grid.run([python(child)]).json)
-    assert launch["ok"], launch
-    assert launch["user_s"] + launch["system_s"] >= 0.6
-    assert launch["cpu_real_ratio"] == pytest.approx(
-        (launch["user_s"] + launch["system_s"]) / launch["real_s"]
-    )
-
-
-def test_the_cpu_time_of_what_was_left_behind_counts(grid: Grid, tmp_path: Path) -> None:
+def test_each_launch_is_charged_with_what_all_its_processes_used(grid: Grid, tmp_path: Path) -> None:
     done = tmp_path / "done"
     burn = f"{BURN}\nopen({str(done)!r}, 'w').write('x')\ntime.sleep(60)"
-    program = (
-        "import os, subprocess, sys, time\n"
-        f"subprocess.Popen([sys.executable, '-S', '-c', {burn!r}], start_new_session=True)\n"
-        f"while not os.path.exists({str(done)!r}): time.sleep(0.05)"
-    )
-    launch = only(grid.run([python(program)]).json)
-    assert launch["ok"], launch
-    assert launch["user_s"] + launch["system_s"] >= 0.6
-
-
-def test_bytes_read_and_written_are_seen(grid: Grid) -> None:
-    script = (
-        "dd if=/dev/zero of=big bs=1M count=20 2>&-; cat big > /dev/null; (cat big > $GRIDWRIGHT_UTIL/big2)"
-    )
-    launch = only(grid.run([sh(script)]).json)
-    assert launch["ok"], launch
+    document = grid.run(
+        [{"command": ["sleep", "0.5"], "name": "small"}],
+        [python(CHILD) | {"name": "grandchild"}],
+        [python(LEFT, burn, str(done)) | {"name": "left-behind"}],
+        [sh(COPIES, name="copies")],
+    ).json
+    found = {launch["test"]: launch for launch in document["launches"]}
+    assert all(launch["ok"] for launch in found.values()), found
+    # Not with the memory of what started it.
+    assert found["small"]["peak_memory_bytes"] < 10 * MIB
+    for name in ("grandchild", "left-behind"):
+        launch = found[name]
+        cpu_s = launch["user_s"] + launch["system_s"]
+        assert cpu_s >= 0.6, name
+        assert launch["cpu_real_ratio"] == pytest.approx(cpu_s / launch["real_s"])
     # /dev/zero is read, too, and cat copies without reading where it can.
-    assert launch["read_bytes"] >= 20 * MIB
-    assert 40 * MIB <= launch["written_bytes"] < 90 * MIB
+    assert found["copies"]["read_bytes"] >= 20 * MIB
+    assert 40 * MIB <= found["copies"]["written_bytes"] < 90 * MIB
 
 
 def test_a_launch_is_told_where_its_libraries_and_limits_are(grid: Grid, tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def test_an_immutable_directory(gridwright: Command, disk: Path) -> None:
         run("chattr", "-i", library)
 
 
-@pytest.mark.parametrize("engine", ["buffered", "direct"])
+@pytest.mark.parametrize("engine", ["buffered", pytest.param("direct", marks=pytest.mark.thorough)])
 def test_a_device_that_cannot_be_read_any_more(
     gridwright: Command, disk: Path, tmp_path: Path, engine: str
 ) -> None:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.root
 SPEC = """\
 name: doctorshared
 provider: lab
-lab: {network: 10.92.1.0/24}
+lab: {network: 10.92.1.0/24, bandwidth: 20 MB/s}
 nodes:
   compute: {count: 3, cores: 2, memory: 1 GiB}
 filesystems:
@@ -65,7 +65,7 @@ def _over(running: Any) -> bool:
 
 
 def test_a_node_whose_mount_is_gone_is_named_and_takes_no_part_in_trials(lab: Lab) -> None:
-    assert lab.exec("compute2", "umount", "-l", "/mnt/grid").status == 0
+    assert lab.run("compute2", "umount", "-l", "/mnt/grid").status == 0
     try:
         status, found = checks(lab)
     finally:
@@ -77,12 +77,12 @@ def test_a_node_whose_mount_is_gone_is_named_and_takes_no_part_in_trials(lab: La
 
 
 def test_a_node_with_another_file_system_in_the_place_is_named(lab: Lab) -> None:
-    assert lab.exec("compute3", "mount", "-t", "tmpfs", "tmpfs", "/mnt/grid").status == 0
-    assert lab.exec("compute3", "mkdir", "/mnt/grid/data").status == 0
+    assert lab.run("compute3", "mount", "-t", "tmpfs", "tmpfs", "/mnt/grid").status == 0
+    assert lab.run("compute3", "mkdir", "/mnt/grid/data").status == 0
     try:
         status, found = checks(lab)
     finally:
-        assert lab.exec("compute3", "umount", "/mnt/grid").status == 0
+        assert lab.run("compute3", "umount", "/mnt/grid").status == 0
     assert status == 1
     names = ("library-elsewhere", "library-in-memory", "not-seen-by-others")
     assert named(found, *names, ok=False) == {
@@ -96,12 +96,12 @@ def test_a_node_with_another_file_system_in_the_place_is_named(lab: Lab) -> None
 
 
 def test_servers_that_are_gone_are_named_by_the_head_node_and_hang_nobody(lab: Lab, tmp_path: Path) -> None:
-    assert lab.exec("storage1", "pkill", "-STOP", "mfsmaster").status == 0
+    assert lab.run("storage1", "pkill", "-STOP", "mfsmaster").status == 0
     began = time.monotonic()
     try:
         status, found = checks(lab)
     finally:
-        assert lab.exec("storage1", "pkill", "-CONT", "mfsmaster").status == 0
+        assert lab.run("storage1", "pkill", "-CONT", "mfsmaster").status == 0
     assert time.monotonic() - began < 60
     assert status == 1
     assert named(found, "library-hangs", ok=False) == {"library-hangs": "compute[1-3]"}
@@ -124,12 +124,12 @@ def test_a_clock_five_minutes_off_is_named(lab: Lab) -> None:
     started = next(Path(site.getsitepackages()[0]).glob("*.pth"))
     text = f"{started.read_text()}\nimport time; time.time = lambda right=time.time: right() - 300\n"
     write = "import pathlib, sys; pathlib.Path(sys.argv[1]).write_text(sys.argv[2])"
-    assert lab.exec("compute3", sys.executable, "-c", write, "/run/clock.pth", text).status == 0
-    assert lab.exec("compute3", "mount", "--bind", "/run/clock.pth", str(started)).status == 0
+    assert lab.run("compute3", sys.executable, "-c", write, "/run/clock.pth", text).status == 0
+    assert lab.run("compute3", "mount", "--bind", "/run/clock.pth", str(started)).status == 0
     try:
         ended, wrong = examined(lab.command, lab.spec)
     finally:
-        assert lab.exec("compute3", "umount", str(started)).status == 0
+        assert lab.run("compute3", "umount", str(started)).status == 0
     assert ended.status == 1
     (clock,) = wrong["clock-wrong"]
     assert clock["nodes"] == "compute3"

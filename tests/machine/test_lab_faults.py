@@ -23,7 +23,7 @@ NAME, MASTER = "faults", "storage1"
 SPEC = f"""\
 name: {NAME}
 provider: lab
-lab: {{network: 10.84.0.0/24}}
+lab: {{network: 10.84.0.0/24, bandwidth: 20 MB/s}}
 nodes:
   compute: {{count: 3, cores: 2, memory: 1 GiB}}
 filesystems:
@@ -53,15 +53,15 @@ def findings(document: Any, name: str) -> list[str]:
 
 def in_data(lab: Lab, node: str = "controller") -> list[str]:
     """What iotest has in the library, as a node sees it."""
-    return lab.exec(node, "find", "/mnt/grid/data", "-mindepth", "1", "-maxdepth", "1").out.split()
+    return lab.run(node, "find", "/mnt/grid/data", "-mindepth", "1", "-maxdepth", "1").out.split()
 
 
 def nothing_is_left(lab: Lab, seconds: float = 30.0) -> None:
     wait_until(
-        lambda: True if not in_data(lab) and lab.exec("controller", "squeue", "-h").out == "" else None,
+        lambda: True if not in_data(lab) and lab.run("controller", "squeue", "-h").out == "" else None,
         seconds=seconds,
         what="an empty library and an empty queue",
-        last=lambda: (in_data(lab), lab.exec("controller", "squeue").out),
+        last=lambda: (in_data(lab), lab.run("controller", "squeue").out),
     )
 
 
@@ -74,14 +74,14 @@ def test_servers_that_die_for_seconds_stall_the_test_and_spoil_no_byte(lab: Lab)
         # what surely stands still, at any speed, is a write to servers that both hang.
         for signal in ("-STOP", "-CONT"):
             for server in ("storage1", "storage2"):
-                assert lab.exec(server, "pkill", signal, "mfschunkserver").status == 0
+                assert lab.run(server, "pkill", signal, "mfschunkserver").status == 0
             time.sleep(5.0 if signal == "-STOP" else 1.0)
         # No chunk server is killed here: MooseFS 3.0.117 has lost a block of 64 KiB that way, once.
-        assert lab.exec("storage1", "pkill", "-KILL", "mfsmaster").status == 0
+        assert lab.run("storage1", "pkill", "-KILL", "mfsmaster").status == 0
         time.sleep(4.0)
         master = ("mfsmaster", "-c", "/etc/mfs/mfsmaster.cfg")
-        if lab.exec("storage1", *master, "start").status:
-            assert lab.exec("storage1", *master, "-a", "start").status == 0
+        if lab.run("storage1", *master, "start").status:
+            assert lab.run("storage1", *master, "-a", "start").status == 0
         ended = running.end(180)
     document = ended.json
     assert ended.status == 0, ended.err
@@ -98,7 +98,7 @@ def test_servers_that_die_for_seconds_stall_the_test_and_spoil_no_byte(lab: Lab)
 
 
 def test_the_doctor_of_a_proof_sees_what_is_wrong(lab: Lab, tmp_path: Path) -> None:
-    assert lab.exec("compute2", "umount", "-l", "/mnt/grid").status == 0
+    assert lab.run("compute2", "umount", "-l", "/mnt/grid").status == 0
     flags = ("--skip", "workload", "--phases", "write", "--seconds", "1")
     ended = lab.command("prove", lab.spec, *flags, "--json", "--runs", tmp_path)
     assert lab.fault("power-off", "compute2").status == 0

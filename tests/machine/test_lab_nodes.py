@@ -35,7 +35,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 def test_power_off_kills_everything_on_the_node_and_power_on_boots_it_with_its_disk(lab: Lab) -> None:
-    lab.exec("compute2", "sh", "-c", "echo kept > /var/kept; echo gone > /run/gone; echo gone > /tmp/gone")
+    lab.run("compute2", "sh", "-c", "echo kept > /var/kept; echo gone > /run/gone; echo gone > /tmp/gone")
     record = read(lab.name)
     assert record is not None
     node = node_of(record, "compute2")
@@ -53,13 +53,13 @@ def test_power_off_kills_everything_on_the_node_and_power_on_boots_it_with_its_d
     refused = lab.exec("compute2", "true")
     assert refused.status == 3
     assert "powered off" in refused.text
-    assert lab.exec("compute1", "ping", "-c1", "-W1", "compute2").status == 1
+    assert lab.run("compute1", "ping", "-c1", "-W1", "compute2").status == 1
 
     assert lab.fault("power-on", "compute2").status == 0
-    found = lab.exec("compute2", "sh", "-c", "cat /var/kept; ls /run/gone /tmp/gone")
+    found = lab.run("compute2", "sh", "-c", "cat /var/kept; ls /run/gone /tmp/gone")
     assert found.out == "kept\n"
     # At once: others know it by the same hardware address.
-    assert lab.exec("compute1", "ping", "-c1", "-W1", "compute2").status == 0
+    assert lab.run("compute1", "ping", "-c1", "-W1", "compute2").status == 0
     assert lab.status().status == 0
 
 
@@ -87,19 +87,19 @@ def _processes_in(namespace: Path) -> list[int]:
 def test_a_partitioned_node_runs_on_unheard_until_it_is_healed(lab: Lab) -> None:
     assert lab.fault("partition", "compute1").out == "compute1 is cut off\n"
     assert lab.fault("partition", "compute1").out == "compute1 was cut off already\n"
-    assert lab.exec("compute1", "true").status == 0
-    assert lab.exec("compute1", "ping", "-c1", "-W1", "controller").status == 1
-    assert lab.exec("compute2", "ping", "-c1", "-W1", "compute1").status == 1
-    assert lab.exec("compute2", "ping", "-c1", "-W1", "controller").status == 0
+    assert lab.run("compute1", "true").status == 0
+    assert lab.run("compute1", "ping", "-c1", "-W1", "controller").status == 1
+    assert lab.run("compute2", "ping", "-c1", "-W1", "compute1").status == 1
+    assert lab.run("compute2", "ping", "-c1", "-W1", "controller").status == 0
     assert lab.fault("partition", "compute1", "--heal").out == "compute1 is connected\n"
-    assert lab.exec("compute1", "ping", "-c1", "-W2", "controller").status == 0
+    assert lab.run("compute1", "ping", "-c1", "-W2", "controller").status == 0
 
 
 def test_up_again_mends_what_is_missing_and_refuses_another_spec(lab: Lab) -> None:
     assert lab.up().out == f"lab {lab.name} was up already: 3 nodes\n"
     lab.fault("power-off", "compute1")
     lab.fault("partition", "compute2")
-    lab.exec("controller", "pkill", "-9", "sshd")
+    lab.run("controller", "pkill", "-9", "sshd")
     mended = lab.up()
     assert mended.status == 0
     assert "compute1 was powered off" in mended.out
@@ -134,7 +134,7 @@ def test_nothing_of_a_lab_is_seen_here_and_nothing_is_left(gridwright: Command, 
         assert machine() == before
         assert traces(made) != []
         # Left running by a user: they end with the lab.
-        assert made.exec("compute1", "sh", "-c", "setsid sleep 999 >/dev/null 2>&1 &").status == 0
+        assert made.run("compute1", "sh", "-c", "setsid sleep 999 >/dev/null 2>&1 &").status == 0
     assert machine() == before
     assert traces(made) == []
     assert _all_command_lines().count(b"sleep\x00999\x00") == 0
@@ -153,7 +153,14 @@ def _all_command_lines() -> list[bytes]:
 
 @pytest.mark.alone
 @pytest.mark.parametrize(
-    ("number", "steps"), [(signal.SIGKILL, 6), (signal.SIGINT, 4), (signal.SIGTERM, 2)], ids=str
+    ("number", "steps"),
+    [
+        (signal.SIGKILL, 4),
+        (signal.SIGTERM, 2),
+        pytest.param(signal.SIGKILL, 8, marks=pytest.mark.thorough),
+        pytest.param(signal.SIGINT, 4, marks=pytest.mark.thorough),
+    ],
+    ids=str,
 )
 def test_an_up_that_was_stopped_leaves_nothing_that_down_or_up_do_not_remove(
     gridwright: Command, tmp_path: Path, number: signal.Signals, steps: int

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.root
 LAB = """\
 name: sched
 provider: lab
-lab: {network: 10.80.0.0/24}
+lab: {network: 10.80.0.0/24, bandwidth: 20 MB/s}
 nodes:
   compute: {count: 3, cores: 16, memory: 2 GiB}   # more slots than cores: Slurm fills them once a second
 filesystems:
@@ -101,7 +101,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         spec = load_spec(file)
         look = ["find", "/mnt/grid/work", "/mnt/grid/util", "-mindepth", "1"]
         scheduler = kind_of(spec.scheduler).open(spec, head_node(spec))
-        yield Place(command, file, scheduler, lambda: lab.exec("compute1", *look).out)
+        yield Place(command, file, scheduler, lambda: lab.run("compute1", *look).out)
 
 
 @pytest.fixture(scope="module")

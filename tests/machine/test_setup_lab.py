@@ -39,7 +39,7 @@ def test_nodes_are_set_up_over_ssh_and_a_second_run_changes_nothing(lab: Lab) ->
     assert changed == {"compute1": [LIMITS], "compute2": [LIMITS], "controller": []}
     for node in nodes.values():
         assert "own-kernel" in {each["name"] for each in node["skipped"]}
-    assert "* - nofile 500000" in lab.exec("compute2", "cat", LIMITS).out
+    assert "* - nofile 500000" in lab.run("compute2", "cat", LIMITS).out
 
     again = lab.command("setup", lab.spec, "--json", seconds=280)
     assert again.status == 0, again.err
@@ -75,12 +75,12 @@ def test_slurm_is_set_up_where_a_site_asks_for_it(tmp_path: Path) -> None:
     with up(made):
         done = command("setup", made.spec, "--variables", chosen, "--json", seconds=280)
         assert done.status == 0, done.err
-        seen = made.exec("compute1", "stat", "--format", "%U %a %s", "/etc/munge/munge.key")
+        seen = made.run("compute1", "stat", "--format", "%U %a %s", "/etc/munge/munge.key")
         assert seen.out.split() == ["munge", "400", "1024"]
-        limits = made.exec("compute2", "cat", "/etc/systemd/system/slurmd.service.d/60-gridwright.conf")
+        limits = made.run("compute2", "cat", "/etc/systemd/system/slurmd.service.d/60-gridwright.conf")
         assert "LimitNOFILE=500000" in limits.out
-        configured = made.exec("compute1", "cat", "/etc/slurm/slurm.conf").out
-        assert configured == made.exec("controller", "cat", "/etc/slurm/slurm.conf").out
+        configured = made.run("compute1", "cat", "/etc/slurm/slurm.conf").out
+        assert configured == made.run("controller", "cat", "/etc/slurm/slurm.conf").out
         assert "NodeName=compute[1-2]" in configured
 
         again = command("setup", made.spec, "--variables", chosen, "--json", seconds=280)
@@ -91,18 +91,18 @@ def test_slurm_is_set_up_where_a_site_asks_for_it(tmp_path: Path) -> None:
 
 def jobs_reach_neither_metadata_nor_key(lab: Lab) -> None:
     """A job's user gets no credentials of the machine's role, and no key to be somebody else with."""
-    assert lab.exec("compute1", "ip", "address", "add", f"{METADATA}/32", "dev", "lo").status == 0
+    assert lab.run("compute1", "ip", "address", "add", f"{METADATA}/32", "dev", "lo").status == 0
     server = f"cd /srv && setsid -f python3 -m http.server 80 --bind {METADATA} > /dev/null 2>&1"
-    assert lab.exec("compute1", "sh", "-c", server).status == 0
+    assert lab.run("compute1", "sh", "-c", server).status == 0
     wait_until(
-        lambda: lab.exec("compute1", "python3", "-c", ASK).out == "0\n" or None,
+        lambda: lab.run("compute1", "python3", "-c", ASK).out == "0\n" or None,
         seconds=20,
         what="an answer to root",
-        last=lambda: lab.exec("compute1", "python3", "-c", ASK),
+        last=lambda: lab.run("compute1", "python3", "-c", ASK),
     )
     job = ("srun", "--uid=nobody", "--chdir=/tmp", "--nodelist=compute1")
-    asked = lab.exec("controller", *job, "python3", "-c", ASK)
+    asked = lab.run("controller", *job, "python3", "-c", ASK)
     assert asked.out == f"{errno.ECONNREFUSED}\n", asked.err
-    read = lab.exec("controller", *job, "cat", "/etc/munge/munge.key")
+    read = lab.run("controller", *job, "cat", "/etc/munge/munge.key")
     assert read.status != 0
     assert "Permission denied" in read.err, read.err

@@ -20,7 +20,7 @@ import sys, time
 from pathlib import Path
 from tests.support.shared_lab import shared_lab
 with shared_lab(Path(sys.argv[1]), sys.argv[2], sys.argv[3]) as lab:
-    print(lab.exec("compute1", "cat", "/proc/sys/kernel/random/boot_id", "/etc/hostname").out, flush=True)
+    print(lab.run("compute1", "cat", "/proc/sys/kernel/random/boot_id", "/etc/hostname").out, flush=True)
     time.sleep(300)
 """
 
@@ -48,13 +48,13 @@ def test_the_lab_stays_while_one_of_two_workers_lives_and_goes_with_the_last_one
             made = lab.record.stat().st_ino
             first.kill()
             first.wait(30)
-            assert lab.exec("compute1", "true").status == 0
+            assert lab.run("compute1", "true").status == 0
             assert lab.record.stat().st_ino == made
             second = user(directory)
     finally:
         first.kill()
     try:
-        assert lab.exec("compute1", "true").status == 0, "one still uses it"
+        assert lab.run("compute1", "true").status == 0, "one still uses it"
     finally:
         second.kill()
         second.wait(30)

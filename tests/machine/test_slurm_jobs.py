@@ -27,7 +27,7 @@ NAME = "slurm-jobs-test"
 SPEC = f"""
 name: {NAME}
 provider: lab
-lab: {{network: 10.81.7.0/24}}
+lab: {{network: 10.81.7.0/24, bandwidth: 20 MB/s}}
 nodes:
   compute: {{count: 2, cores: 4, memory: 1 GiB}}
 filesystems:
@@ -65,7 +65,7 @@ class Grid:
     def left(self) -> str:
         """Private directories on the shared file system."""
         self.scheduler.jobs()
-        return self.lab.exec("compute1", "find", "/mnt/grid", "-name", "gridwright-*").out
+        return self.lab.run("compute1", "find", "/mnt/grid", "-name", "gridwright-*").out
 
     def submit(self, *requests: JobRequest) -> list[str]:
         return self.scheduler.submit(requests)
@@ -255,7 +255,10 @@ def test_a_cancelled_job_and_what_waited_for_it_are_cancelled_and_leave_nothing(
     assert grid.left() == "", "directories of a job that was killed are left"
 
 
-@pytest.mark.parametrize("delay_s", [0.0, 0.4, 0.9])
+@pytest.mark.parametrize(
+    "delay_s",
+    [pytest.param(0.0, marks=pytest.mark.thorough), 0.4, pytest.param(0.9, marks=pytest.mark.thorough)],
+)
 def test_no_job_is_lost_or_doubled_when_slurmctld_is_killed_after_a_submission(
     grid: Grid, delay_s: float
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-POLL_S = 0.1
+POLL_S = 0.5
 
 
 @dataclass

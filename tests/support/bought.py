@@ -25,7 +25,7 @@ FRONT = "198.51.100.7"
 LAB = """\
 name: {name}
 provider: lab
-lab: {{network: {network}}}
+lab: {{network: {network}, bandwidth: 20 MB/s}}
 nodes:
   compute: {{count: 3, cores: 2, memory: 1 GiB}}
 filesystems:
@@ -103,12 +103,12 @@ class BoughtGrid:
         """What `pip install gridwright[workload]` would do there."""
         venv = f"python3 -m venv --without-pip {ENVIRONMENT} && echo {_PACKAGES} > "
         packages = f"{ENVIRONMENT}/lib/python3.*/site-packages/"
-        made = self.lab.exec("controller", "sh", "-ec", f"{venv} $(echo {packages})packages.pth")
+        made = self.lab.run("controller", "sh", "-ec", f"{venv} $(echo {packages})packages.pth")
         assert made.status == 0, made.err
 
     def parts(self, node: str) -> str:
         """What a node has of Gridwright, with the times it was made."""
-        return self.lab.exec(node, "sh", "-c", "stat -c '%n %W' /root/.cache/gridwright/*").out
+        return self.lab.run(node, "sh", "-c", "stat -c '%n %W' /root/.cache/gridwright/*").out
 
 
 @contextmanager
@@ -118,7 +118,7 @@ def bought(lab: Lab, place: Path) -> Iterator[BoughtGrid]:
     assert controller["plan"]["name"] == "controller"
     names = [each["plan"]["name"] for each in json.loads(lab.record.read_text())["nodes"]]
     key = place / "key"
-    key.write_text(lab.exec("controller", "cat", "/root/.ssh/id_ed25519").out)
+    key.write_text(lab.run("controller", "cat", "/root/.ssh/id_ed25519").out)
     key.chmod(0o600)
     for name in names:
         _show_packages(lab, name)
@@ -152,8 +152,8 @@ def bought(lab: Lab, place: Path) -> Iterator[BoughtGrid]:
 def _take_python_away(lab: Lab, node: str) -> None:
     """A lab's node has the Python of this machine, to run the same program; a bought node has not."""
     for directory in python_directories():
-        lab.exec(node, "umount", "--lazy", str(directory))
-    gone = lab.exec(node, "test", "-e", sys.executable)
+        lab.run(node, "umount", "--lazy", str(directory))
+    gone = lab.run(node, "test", "-e", sys.executable)
     assert gone.status == 1, f"{node} still has {sys.executable}"
 
 
@@ -163,7 +163,7 @@ def _show_packages(lab: Lab, node: str) -> None:
     mount = (
         f"mkdir -p {_PACKAGES} && mount --bind {packages} {_PACKAGES} && mount -o remount,bind,ro {_PACKAGES}"
     )
-    shown = lab.exec(node, "sh", "-ec", mount)
+    shown = lab.run(node, "sh", "-ec", mount)
     assert shown.status == 0, shown.err
 
 

@@ -35,7 +35,7 @@ def wait_until(
     while time.monotonic() < deadline:
         if (found := look()) is not None:
             return found
-        time.sleep(0.005)
+        time.sleep(0.02)
     raise AssertionError(f"waited {seconds * PATIENCE:.0f} s for {what}; last seen: {last()}")
 
 

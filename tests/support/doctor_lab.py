@@ -47,4 +47,4 @@ def named(found: list[Any], *names: str, ok: bool) -> dict[str, str]:
 
 
 def in_library(lab: Lab) -> list[str]:
-    return lab.exec("compute1", "find", "/mnt/grid/data", "-mindepth", "1").out.split()
+    return lab.run("compute1", "find", "/mnt/grid/data", "-mindepth", "1").out.split()

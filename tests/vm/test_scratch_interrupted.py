@@ -28,7 +28,7 @@ _BLANK_AGAIN = (
 )
 
 
-@pytest.mark.parametrize("cuts", [6, pytest.param(20, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("cuts", [4, pytest.param(20, marks=pytest.mark.thorough)])
 def test_power_cut_at_any_moment_of_the_building(make_uml: MakeUml, tmp_path: Path, cuts: int) -> None:
     """Run again, it is healthy, and a disk of somebody else's beside is as it was."""
     chance = random.Random(SEED)  # noqa: S311 - moments, no secrets
