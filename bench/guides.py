@@ -53,6 +53,16 @@ libraries:
   data: {filesystem: disk, requires: 100 MB/s/core}
   work: {filesystem: disk, requires: 5 GB/s/core}
 """
+SPEC_UNFIT = """\
+name: trial
+provider: lab
+nodes:
+  compute: {count: 2}
+filesystems:
+  shared: {type: local, path: /usr}
+libraries: {data: {}, work: {}, util: {}}
+scheduler: {type: ssh}
+"""
 SPEC_TOO_SMALL = """\
 name: small
 provider: aws
@@ -296,6 +306,12 @@ def spec(place: Place) -> None:
     place.run("gridwright check risky.yaml")
 
 
+def unfit(place: Place) -> None:
+    """A lab that this machine cannot have."""
+    place.write("lab.yaml", SPEC_UNFIT, show=True)
+    place.run("gridwright up lab.yaml --check", cuts=[("machine:", "nodes:"), ("free memory:", "$")])
+
+
 def prediction(place: Place) -> None:
     """A file system that is too small for what is required."""
     place.write("small.yaml", SPEC_TOO_SMALL, show=True)
@@ -326,6 +342,7 @@ _ALONE: dict[str, Callable[[Place], None]] = {
     "wrong": wrong,
     "ratio": ratio,
     "spec": spec,
+    "unfit": unfit,
     "prediction": prediction,
     "import": imported,
 }

@@ -24,6 +24,7 @@ def grid(tmp_path: Path, gridwright: Command) -> Grid:
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.alone
 def test_more_jobs_than_cores_are_not_carried(grid: Grid) -> None:
     # What else computes on a machine of tests slows one job as it slows many: how many are carried is open.
     flags = ["--sweep", "--scale", "tiny", "--allow-disturbed", "--up-to", str(32 * physical_cores())]

@@ -8,6 +8,7 @@ in `aws_resources`.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -22,16 +23,21 @@ from moto.cloudformation.exceptions import ValidationError
 from moto.cloudformation.responses import CloudFormationResponse
 from moto.core.responses import EmptyResult
 from moto.ec2.models import ec2_backends
+from moto.ec2.models.amis import Ami
 from moto.ec2.models.core import TaggedEC2Resource
 from moto.server import ThreadedMotoServer
+from moto.servicequotas.models import ServiceQuotasBackend
+from moto.ssm.models import Parameter, ssm_backends
 
 from gridwright.providers.aws import stacks
+from gridwright.providers.aws.launching import UBUNTU
 from gridwright.providers.aws.names import SLOT_TAG
 from tests.support import aws_resources
 from tests.support.aws_faults import Faults
 from tests.support.aws_machines import AwsMachines
 
-REGION = "us-east-1"
+REGION, ACCOUNT = "us-east-1", "123456789012"
+UBUNTU_IMAGE, STORAGE_IMAGE = "ami-0aaaaaaaaaaaaaaaa", "ami-0123456789abcdef0"
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "testing",
     "AWS_SECRET_ACCESS_KEY": "testing",
@@ -53,6 +59,8 @@ class AwsCloud:
     direct: str
     faults: Faults
     failing: dict[str, tuple[str, str, str]] = field(default_factory=dict)
+    quotas: dict[str, float] = field(default_factory=dict)
+    """Those that are not as large as nobody needs, by their codes."""
     _clients: dict[str, Any] = field(default_factory=dict)
     machines: AwsMachines = field(init=False)
 
@@ -124,9 +132,13 @@ class AwsCloud:
         """Have the stack of a name be rolled back when it is made, since a resource failed."""
         self.failing[name] = (resource, kind, reason)
 
+    def image(self, number: str) -> Any:
+        """moto's own record of an image."""
+        return ec2_backends[ACCOUNT][REGION].amis[number]
+
     def stack(self, name: str) -> Any:
         """moto's own record of a stack, to set its state."""
-        backend = stack_models.cloudformation_backends["123456789012"][REGION]
+        backend = stack_models.cloudformation_backends[ACCOUNT][REGION]
         return backend.get_stack(name)
 
     def resources(self, stack: str) -> dict[str, str]:
@@ -168,6 +180,8 @@ def aws_cloud() -> Iterator[AwsCloud]:
                 cloud = AwsCloud(faults.url, direct, faults)
                 backend = stack_models.CloudFormationBackend
                 patch.setattr(backend, "create_stack", _failing(backend.create_stack, cloud))
+                patch.setattr(ServiceQuotasBackend, "get_service_quota", _quota(cloud))
+                _publish_images()
                 try:
                     with cloud.machines.running():
                         yield cloud
@@ -175,6 +189,29 @@ def aws_cloud() -> Iterator[AwsCloud]:
                     _reset(direct)
         finally:
             server.stop()
+
+
+def _quota(cloud: AwsCloud) -> Callable[..., dict[str, Any]]:
+    """Quotas of all services; moto has those of VPC alone."""
+
+    def found(_: Any, service_code: str, quota_code: str) -> dict[str, Any]:
+        value = cloud.quotas.get(quota_code, 1e6)
+        return {"ServiceCode": service_code, "QuotaCode": quota_code, "Value": value}
+
+    return found
+
+
+def _publish_images() -> None:
+    """The images that specs of tests name, and Canonical's name for one; moto starts machines from none."""
+    ec2, ssm = ec2_backends[ACCOUNT][REGION], ssm_backends[ACCOUNT][REGION]
+    for number in (UBUNTU_IMAGE, STORAGE_IMAGE):
+        ec2.amis[number] = Ami(ec2, number, architecture="x86_64", public=True, root_device_type="ebs")
+    name = UBUNTU.format("amd64")
+    now = datetime.datetime.now(datetime.UTC)
+    parameter = Parameter(  # type: ignore[abstract] # moto makes them like this itself
+        ACCOUNT, name, UBUNTU_IMAGE, "String", None, None, None, now, 1, "text"
+    )
+    ssm._parameters[name] = [parameter]
 
 
 def _failing(original: Callable[..., Any], cloud: AwsCloud) -> Callable[..., Any]:

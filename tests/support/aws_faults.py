@@ -35,6 +35,8 @@ class Faults:
     faults: dict[str, Fault] = field(default_factory=dict)
     seen: list[str] = field(default_factory=list)
     delay_s: float = 0.0
+    silent: set[str] = field(default_factory=set)
+    """Calls whose connection is closed without an answer."""
 
     def answer(
         self, action: str, code: str, message: str = "", *, status: int = 400, times: int = 1_000
@@ -46,6 +48,7 @@ class Faults:
         """Let everything through, and forget what was seen."""
         self.faults.clear()
         self.seen.clear()
+        self.silent.clear()
         self.delay_s = 0.0
 
     def fault_of(self, action: str) -> Fault | None:
@@ -86,9 +89,15 @@ class _Handler(BaseHTTPRequestHandler):
         faults: Faults = self.server.faults  # type: ignore[attr-defined]
         action = self._action(body)
         faults.seen.append(action)
+        if action in faults.silent:
+            self.close_connection = True
+            return
         if faults.delay_s:
             time.sleep(faults.delay_s)
         fault = faults.fault_of(action)
+        if fault is None and b"DryRun=true" in body:
+            # moto does what it was to try only.
+            fault = Fault("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412, 1)
         if fault is not None:
             self._answer(fault.status, *_error(action, fault))
         else:
@@ -151,7 +160,7 @@ def _error(action: str, fault: Fault) -> tuple[str, bytes]:
         return "text/xml", text.encode()
     if service == "s3":
         return "application/xml", f"<Error>{inner}<RequestId>1</RequestId></Error>".encode()
-    if service in ("fsx", "dynamodb", "secretsmanager", "tagging"):
+    if service in ("fsx", "dynamodb", "secretsmanager", "tagging", "servicequotas", "kms", "ssm"):
         import json
 
         document = {"__type": fault.code, "message": fault.message}

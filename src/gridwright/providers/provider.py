@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.site import Site
     from gridwright.providers.caller import Caller
     from gridwright.providers.machines import HostMachine
+    from gridwright.providers.preflight import Preflight
     from gridwright.providers.read_me import Notes
     from gridwright.providers.rendering import Rendering
     from gridwright.schedulers.head_node import HeadNode
@@ -134,6 +135,10 @@ class Provider(ProviderKind):
         Raises GridwrightError.
         """
         self.refuse(spec, "up")
+
+    def preflight(self, spec: GridSpec) -> Preflight:
+        """What `up` would fail of, looked at before anything is made. Raises GridwrightError."""
+        self.refuse(spec, "up --check")
 
     def status(self, spec: GridSpec) -> Status:
         """How the grid stands; nothing is changed. Raises GridwrightError."""

@@ -21,6 +21,14 @@ def up(
             "in place. What it was is kept, and billed. May be given several times.",
         ),
     ] = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Look at what up would fail of, and make nothing: tools and room for a lab; on AWS the "
+            "account, its rights and quotas, the zone, images and the key.",
+        ),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Make the nodes of a grid, and wait until all their services serve.
@@ -33,15 +41,28 @@ def up(
     continued by the next one; what is left of a stack that could not be made, down removes.
     gridwright help aws has more.
 
-    Example: gridwright up lab.yaml
-    """
+    Every up looks first at what it would fail of, and makes nothing where it would; --check does that alone.
+    Exit status 3 where something is found.
+
+    \b
+    Examples:
+      gridwright up lab.yaml
+      gridwright up grid.yaml --check
+    """  # noqa: D301 - \b keeps typer from filling the lines
     from gridwright.cli.interrupt import stop_on_signals
     from gridwright.cli.output import Output
     from gridwright.cli.spec_file import load_placed
+    from gridwright.errors import ExitStatus
     from gridwright.providers import provider_of
     from gridwright.providers.caller import Caller
 
     spec = load_placed(file)
+    if check:
+        if replace:
+            raise typer.BadParameter("--check makes nothing, and replaces nothing", param_hint="--replace")
+        found = provider_of(spec).preflight(spec)
+        Output("up", json).show(found)
+        raise typer.Exit(int(ExitStatus.DONE if found.is_fit else ExitStatus.ENVIRONMENT))
     with stop_on_signals() as stop:
         caller = Caller(say, stop, str(file or ""))
         result = provider_of(spec).up(spec, caller, replace=frozenset(replace or ()))

@@ -74,7 +74,7 @@ def launch_template(building: Building, machine: Machine, name: str, data: UserD
     made = ("instance", "volume") if data is None else ("instance", "volume", "network-interface")
     tagged = [ec2.TagSpecifications(ResourceType=each, Tags=Tags(**marks)) for each in made]
     content: dict[str, Any] = {
-        "ImageId": _image(aws.images.storage if machine.role.serves_lustre else aws.images.compute, kind),
+        "ImageId": image_of(aws.images.storage if machine.role.serves_lustre else aws.images.compute, kind),
         "InstanceType": machine.instance,
         "IamInstanceProfile": ec2.IamInstanceProfile(Arn=profile_arn(machine.role)),
         "MetadataOptions": ec2.MetadataOptions(
@@ -183,7 +183,7 @@ def is_placed(building: Building, machine: Machine) -> bool:
     return not building.type_of(machine).burstable_cpu
 
 
-def _image(chosen: str | None, kind: InstanceType) -> str:
+def image_of(chosen: str | None, kind: InstanceType) -> str:
     """An image, or the name of a parameter that EC2 looks up when it starts a machine.
 
     CloudFormation would look it up at each update, and replace machines whenever a new image is published.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gridwright.providers.aws.up_result import AwsUp
     from gridwright.providers.caller import Caller
     from gridwright.providers.machines import HostMachine
+    from gridwright.providers.preflight import Preflight
     from gridwright.providers.rendering import Rendering
     from gridwright.schedulers.head_node import HeadNode
     from gridwright.spec.model import GridSpec
@@ -95,6 +96,17 @@ class AwsProvider(Provider):
         from gridwright.providers.aws.up import up
 
         return up(spec, caller, replace)
+
+    def preflight(self, spec: GridSpec) -> Preflight:
+        """What AWS itself would refuse."""
+        from gridwright.model.grid import check_against_catalogue
+        from gridwright.providers.aws.layout import aws_layout
+        from gridwright.providers.aws.preflight.looking import preflight
+        from gridwright.providers.aws.session import Cloud
+
+        layout = aws_layout(spec)
+        check_against_catalogue(spec)
+        return preflight(spec, layout, Cloud(str(spec.region)))
 
     def status(self, spec: GridSpec) -> AwsStatus:
         """How the grid stands."""

@@ -23,7 +23,7 @@ _UNKNOWN_KEY = frozenset(
     }
 )
 _SIGNATURE = frozenset({"SignatureDoesNotMatch", "InvalidSignatureException", "RequestTimeTooSkewed"})
-_DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "Client.Unauthorized"})
+DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "Client.Unauthorized"})
 _THROTTLED = re.compile(
     r"Throttl|RequestLimitExceeded|TooManyRequests|SlowDown|ProvisionedThroughputExceeded|BandwidthLimit"
 )
@@ -157,7 +157,7 @@ def _refusal(  # noqa: PLR0911 - one answer for each kind of refusal
             f"AWS throttles {service}:{api}, also after {ATTEMPTS} tries",
             "wait a minute, then run the same command: it goes on where this one stopped",
         )
-    if code in _DENIED or "not authorized to perform" in message:
+    if code in DENIED or "not authorized to perform" in message:
         return _denied(message, service, api)
     if found := reason_remedy(f"{code}: {message}"):
         return f"AWS refuses {service}:{api}: {message} ({code})", found

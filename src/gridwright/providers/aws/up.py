@@ -17,6 +17,7 @@ from gridwright.providers.aws.layout import aws_layout
 from gridwright.providers.aws.machines_ready import MachinesReady
 from gridwright.providers.aws.names import grid_stack, storage_stack, tags
 from gridwright.providers.aws.passing_tags import settle_passing_tags
+from gridwright.providers.aws.preflight.looking import preflight
 from gridwright.providers.aws.root_squash import settle_root_squash
 from gridwright.providers.aws.section import Aws
 from gridwright.providers.aws.session import Cloud
@@ -50,6 +51,8 @@ def up(spec: GridSpec, caller: Caller, replace: frozenset[str] = frozenset()) ->
     storage = work.ready(storage_stack(spec))
     grid = work.ready(grid_stack(spec))
     made = grid is None
+    if storage is None or made:
+        preflight(spec, wanted.layout, cloud).refuse()
     if storage is None:
         _check_names(spec, replace, spec.filesystems)
         retired.mark(cloud, spec, ())

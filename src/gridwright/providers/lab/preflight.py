@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+import platform
 from collections.abc import Iterator
 from pathlib import Path
 
-from gridwright.errors import ExitStatus, GridwrightError, Problem
+from gridwright.errors import ExitStatus, Finding, GridwrightError, Problem
 from gridwright.filesystems import kind_of
 from gridwright.providers.lab.host_python import python_directories
 from gridwright.providers.lab.image import NEEDED_BYTES, image_directory
@@ -14,8 +15,10 @@ from gridwright.providers.lab.layout import LabLayout, LabRole
 from gridwright.providers.lab.machine_facts import Facts, look
 from gridwright.providers.lab.places import LABS
 from gridwright.providers.lab.section import Lab
+from gridwright.providers.preflight import Preflight
 from gridwright.schedulers.state_directory import state_directory
 from gridwright.spec.model import GridSpec
+from gridwright.units import Bytes
 
 OLDEST_KERNEL = (5, 6)
 """pidfd_open(2) is there since 5.3; overlays on all that has extended attributes, and `ip -j`, go with it."""
@@ -42,6 +45,21 @@ def check_machine(spec: GridSpec, layout: LabLayout) -> None:
     found = list(problems(spec, layout, look()))
     if found:
         raise GridwrightError(*found, status=ExitStatus.ENVIRONMENT)
+
+
+def preflight(spec: GridSpec, layout: LabLayout) -> Preflight:
+    """What keeps this machine from having a lab, as `up --check` prints it."""
+    facts = look()
+    lacking = problems(spec, layout, facts)
+    found = [Finding("error", "machine-unfit", each.what, each.remedy or "") for each in lacking]
+    machine = {
+        "machine": platform.node(),
+        "kernel": ".".join(map(str, facts.kernel)),
+        "nodes": str(len(layout.nodes)),
+        "free memory": f"{Bytes(facts.available_memory_bytes)}",
+        "node image": "there" if facts.has_image else "made by the first up",
+    }
+    return Preflight(spec.name, spec.provider, machine, (), tuple(found))
 
 
 def problems(spec: GridSpec, layout: LabLayout, facts: Facts) -> Iterator[Problem]:

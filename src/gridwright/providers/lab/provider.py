@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gridwright.providers.lab.status import LabStatus
     from gridwright.providers.lab.up import LabUp
     from gridwright.providers.machines import HostMachine
+    from gridwright.providers.preflight import Preflight
     from gridwright.providers.read_me import Notes
     from gridwright.schedulers.machines import GridMachines
     from gridwright.schedulers.set_up import SchedulerSetup
@@ -97,6 +98,13 @@ class LabProvider(Provider):
 
         _refuse_names(spec.name, "--replace", replace)
         return up(spec, caller)
+
+    def preflight(self, spec: GridSpec) -> Preflight:
+        """What this machine lacks for the lab."""
+        from gridwright.providers.lab.layout import layout_of
+        from gridwright.providers.lab.preflight import preflight
+
+        return preflight(spec, layout_of(spec))
 
     def status(self, spec: GridSpec) -> LabStatus:
         """How the lab stands."""

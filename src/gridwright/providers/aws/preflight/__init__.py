@@ -1,0 +1,1 @@
+"""Looks, before `up` makes anything, at what it would fail of: quotas, zone, images, rights, the key."""

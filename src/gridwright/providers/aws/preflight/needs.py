@@ -1,0 +1,47 @@
+"""What a whole grid counts against the quotas of an account."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from gridwright.catalog import Catalog
+from gridwright.providers.aws.costs import ROOT_VOLUME, ROOT_VOLUME_SIZE
+from gridwright.providers.aws.fsx import stored_gib
+from gridwright.providers.aws.layout import DEFAULT_VOLUME, AwsLayout, Machine, Role, fsx_file_systems
+from gridwright.providers.aws.preflight.quotas import Amounts, family
+from gridwright.spec.model import GridSpec
+from gridwright.spec.storage import INSTANCE_STORE, Disks
+
+TIB = 2**40
+ADDRESSES = 2
+"""Of the login node and of the NAT gateway."""
+
+
+def needs(spec: GridSpec, layout: AwsLayout, catalog: Catalog) -> Amounts:
+    """All of a grid: vCPUs, TiB of volumes, GiB and number of FSx, networks, gateways, addresses."""
+    found: dict[tuple[str, str], float] = defaultdict(float)
+    for machine in layout.machines:
+        found["vcpus", family(machine.instance)] += catalog.instance(machine.instance, "aws").vcpus
+        found["volumes", ROOT_VOLUME] += int(ROOT_VOLUME_SIZE) / TIB
+        for disks, count in _volumes(spec, machine):
+            found["volumes", disks.type] += count * int(disks.size or DEFAULT_VOLUME) / TIB
+    for managed in fsx_file_systems(spec).values():
+        deployment = managed.deployment.upper().replace("-", "_")
+        found["fsx-capacity", deployment] += stored_gib(managed, catalog.deployment(managed.deployment))
+        found["fsx-count", deployment] += 1
+    found["networks", ""] += 1
+    if layout.aws.proxy is None:
+        found["addresses", ""] += ADDRESSES
+        found["gateways", ""] += 1
+    return dict(found)
+
+
+def _volumes(spec: GridSpec, machine: Machine) -> Iterator[tuple[Disks, int]]:
+    """Volumes of a machine beside the one that it starts from, and how many of each."""
+    for target in machine.targets:
+        yield target.disks, 1
+    for each in spec.filesystems.values() if machine.role is Role.COMPUTE else ():
+        disks = each.node_disks
+        if disks is not None and disks.type != INSTANCE_STORE:
+            yield disks, disks.count or 1

@@ -1,0 +1,167 @@
+"""`up --check`, and the look that every `up` begins with, against moto's server: nothing is made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gridwright.providers.aws.preflight.key import SERVICE_ROLE
+from tests.support.aws_cloud import ACCOUNT, STORAGE_IMAGE, AwsCloud, aws_cloud
+from tests.support.aws_grid import FSX, LUSTRE, Grid, grid_of
+from tests.support.command import Command
+from tests.support.lab import NODES_ONLY
+
+STANDARD = "L-1216C47A"
+"""The quota of vCPUs of families A to Z."""
+NEEDED = 36
+
+
+@pytest.fixture
+def cloud() -> Iterator[AwsCloud]:
+    with aws_cloud() as made:
+        yield made
+
+
+@pytest.fixture
+def fsx(gridwright: Command, cloud: AwsCloud, tmp_path: Path) -> Grid:
+    return grid_of(FSX, gridwright, cloud, tmp_path)
+
+
+def checked(grid: Grid, status: int) -> dict[str, Any]:
+    """What the check found, by name of finding."""
+    ended = grid("up", "--check", "--json")
+    assert ended.status == status, ended.err
+    assert ended.json["fit"] is (status == 0)
+    return {each["name"]: each for each in ended.json["findings"] if each["level"] == "error"}
+
+
+def networks(cloud: AwsCloud) -> int:
+    return len(cloud.client("ec2").describe_vpcs()["Vpcs"])
+
+
+def start_foreign(cloud: AwsCloud, tags: dict[str, str]) -> None:
+    """An m6i.4xlarge of somebody, with 16 vCPUs."""
+    tagged = [{"ResourceType": "instance", "Tags": [{"Key": k, "Value": v} for k, v in tags.items()]}]
+    cloud.client("ec2").run_instances(
+        ImageId=STORAGE_IMAGE,
+        InstanceType="m6i.4xlarge",
+        MinCount=1,
+        MaxCount=1,
+        **({"TagSpecifications": tagged} if tags else {}),
+    )
+
+
+def test_a_grid_that_can_be_made_is_said_so_and_nothing_is_made(fsx: Grid, cloud: AwsCloud) -> None:
+    before = networks(cloud)
+    cloud.faults.clear()
+    ended = fsx("up", "--check")
+    assert ended.status == 0, ended.err
+    assert "caller: arn:aws:sts::123456789012:" in ended.out
+    assert "0 of 1e+06 vCPUs used by others, 36 needed" in ended.out
+    assert "grid demo: nothing against it; nothing was made" in ended.out
+    tried = {"CreateVpc", "CreateInternetGateway", "CreateVolume", "CreateLaunchTemplate", "RunInstances"}
+    asked = {each.partition(":")[2] for each in cloud.faults.seen}
+    changes = {each for each in asked if not each.startswith(("Describe", "Get", "List"))}
+    assert changes == {*tried, "AllocateAddress"}, "each of them a dry run"
+    assert networks(cloud) == before
+    assert cloud.stack_states() == {}
+
+
+def test_what_the_account_is_too_small_for_is_refused_before_anything_is_made(
+    fsx: Grid, cloud: AwsCloud
+) -> None:
+    start_foreign(cloud, {})
+    cloud.quotas[STANDARD] = NEEDED + 16
+    assert checked(fsx, 0) == {}
+    cloud.quotas[STANDARD] -= 1
+    found = checked(fsx, 3)["quota-too-small"]
+    assert "is 51 vCPUs in us-east-1: others use 16, and the grid needs 36" in found["text"]
+    assert "--quota-code L-1216C47A --desired-value 52" in found["remedy"]
+    refused = fsx("up")
+    assert refused.status == 3
+    assert "quota-too-small" in refused.text
+    assert cloud.stack_states() == {}
+    # The grid's own machines are among what it needs.
+    start_foreign(cloud, {"gridwright:grid": "demo"})
+    cloud.quotas[STANDARD] += 1
+    assert checked(fsx, 0) == {}
+
+
+def test_a_zone_without_a_type_is_named_with_one_that_has_them_all(fsx: Grid) -> None:
+    fsx.edit("zone: us-east-1a", "zone: us-east-1e")
+    found = checked(fsx, 3)["type-not-in-zone"]
+    assert "zone us-east-1e has no m6i" in found["text"]
+    assert "write aws.zone: us-east-1a or us-east-1b" in found["remedy"]
+    fsx.edit("zone: us-east-1e", "zone: us-east-1z")
+    assert "the account has no zone us-east-1z" in checked(fsx, 3)["zone-unknown"]["text"]
+
+
+def test_images_that_machines_cannot_start_from(gridwright: Command, cloud: AwsCloud, tmp_path: Path) -> None:
+    grid = grid_of(LUSTRE, gridwright, cloud, tmp_path)
+    image = cloud.image(STORAGE_IMAGE)
+    image.architecture = "arm64"
+    image.root_device_name = "/dev/xvda"
+    found = checked(grid, 3)
+    assert (
+        f"image {STORAGE_IMAGE} is for arm64, and m5.4xlarge is x86_64"
+        in found["image-of-another-architecture"]["text"]
+    )
+    assert "starts from /dev/xvda" in found["image-with-another-root-device"]["text"]
+    assert "aws.images.storage" in found["image-with-another-root-device"]["remedy"]
+    grid.edit(STORAGE_IMAGE, "ami-0bbbbbbbbbbbbbbbb")
+    assert "no image ami-0bbbbbbbbbbbbbbbb" in checked(grid, 3)["image-unknown"]["text"]
+
+
+def test_rights_that_are_missing(fsx: Grid, cloud: AwsCloud) -> None:
+    cloud.faults.answer("ec2:CreateVpc", "UnauthorizedOperation", "You are not authorized", status=403)
+    found = checked(fsx, 3)["permission-missing"]
+    assert "ec2:CreateVpc" in found["text"]
+    cloud.faults.clear()
+    # Who may not look is not refused for that.
+    cloud.faults.answer("servicequotas:GetServiceQuota", "AccessDeniedException", "no")
+    ended = fsx("up", "--check", "--json")
+    assert ended.status == 0
+    unseen = [each for each in ended.json["findings"] if each["name"] == "not-looked-at"]
+    assert len(unseen) == 7
+    assert all(each["level"] == "info" for each in unseen)
+    assert ended.json["quotas"] == []
+
+
+def test_a_service_that_does_not_answer_is_asked_once_and_holds_nothing_up(
+    fsx: Grid, cloud: AwsCloud
+) -> None:
+    cloud.faults.silent.add("servicequotas:GetServiceQuota")
+    ended = fsx("up", "--check", "--json")
+    assert ended.status == 0
+    (unseen,) = [each for each in ended.json["findings"] if each["name"] == "not-looked-at"]
+    assert "AWS did not answer" in unseen["text"]
+
+
+def test_a_key_that_auto_scaling_may_not_use(fsx: Grid, cloud: AwsCloud) -> None:
+    kms = cloud.client("kms")
+    made = kms.create_key()["KeyMetadata"]
+    key, number = made["Arn"], made["KeyId"]
+    fsx.edit("owner: ann", f"kms_key: '{key}'")
+    found = checked(fsx, 3)["key-not-for-auto-scaling"]
+    role = f"arn:aws:iam::{ACCOUNT}:{SERVICE_ROLE}"
+    assert f"--key-id {key} --grantee-principal {role} --operations Encrypt Decrypt" in found["remedy"]
+    kms.create_grant(KeyId=number, GranteePrincipal=role, Operations=["CreateGrant"])
+    assert checked(fsx, 0) == {}
+    kms.disable_key(KeyId=number)
+    assert "is Disabled" in checked(fsx, 3)["key-not-enabled"]["text"]
+
+
+def test_of_a_lab_the_machine_is_looked_at(gridwright: Command, tmp_path: Path) -> None:
+    spec = tmp_path / "lab.yaml"
+    spec.write_text(NODES_ONLY.format(name="small", network="10.99.0.0/24", count=1))
+    ended = gridwright("up", spec, "--check", "--json")
+    document = json.loads(ended.out)
+    assert document["fit"] is (ended.status == 0)
+    assert document["facts"]["nodes"] == "2"
+    assert all(each["name"] == "machine-unfit" for each in document["findings"])
+    wrong = gridwright("up", spec, "--check", "--replace", "shared")
+    assert wrong.status == 2
