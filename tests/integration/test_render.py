@@ -112,6 +112,18 @@ def test_files_of_others_and_edited_ones_are_all_named_and_kept(
     assert "DebugFlags" not in (out / "slurm/slurm.conf").read_text()
 
 
+def test_what_a_run_of_the_playbook_left_is_in_nobodys_way(tmp_path: Path) -> None:
+    write_rendered(tmp_path, {"plugins/ours.py": "1"}, overwrite=False)
+    compiled = tmp_path / "plugins/__pycache__"
+    compiled.mkdir()
+    (compiled / "ours.cpython-311.pyc").write_bytes(b"compiled")
+    write_rendered(tmp_path, {"plugins/ours.py": "2"}, overwrite=False)
+    assert (tmp_path / "plugins/ours.py").read_text() == "2"
+    (compiled / "theirs.cpython-311.pyc").write_bytes(b"compiled")
+    with pytest.raises(GridwrightError, match=r"theirs\.cpython-311\.pyc: it was not written"):
+        write_rendered(tmp_path, {"plugins/ours.py": "3"}, overwrite=False)
+
+
 def test_what_is_not_rendered_any_more_is_removed(tmp_path: Path) -> None:
     write_rendered(tmp_path, {"a": "1", "slurm/b": "2"}, overwrite=False)
     done = write_rendered(tmp_path, {"a": "1"}, overwrite=False)

@@ -68,6 +68,7 @@ WRONG: dict[str, str | bytes] = {
     "lab_network_public": "provider: lab\nscheduler: {type: slurm}\nlab: {network: 8.8.8.0/24}\n" + DISK,
     "lab_network_with_host_bits": "provider: lab\nscheduler: {type: slurm}\nlab: {network: 10.1.2.3/24}\n"
     + DISK,
+    "lab_network_too_slow": "provider: lab\nscheduler: {type: slurm}\nlab: {bandwidth: 100 kB/s}\n" + DISK,
     "lab_of_another_provider": "lab: {network: 10.1.2.0/24}\n" + DISK,
     "moosefs_without_servers": "filesystems:\n  shared: {type: moosefs, path: /mnt/s, servers: 0}\n",
     "aws_without_region": "provider: aws\nnodes:\n  compute: {instance: m5n.8xlarge, count: 4}\n" + DISK,

@@ -73,6 +73,8 @@ def _check(
 ) -> None:
     problems = []
     for name in sorted(_there(directory)):
+        if _is_compiled(PurePath(name), ours):
+            continue
         if name not in ours:
             problems.append(Problem("it was not written by gridwright render", name, remedy=_ELSEWHERE))
         elif not overwrite and _digest((directory / name).read_bytes()) not in ours[name]:
@@ -85,6 +87,14 @@ def _check(
             Problem(each.what, str(directory / (each.where or "")), remedy=each.remedy) for each in problems
         ]
         raise GridwrightError(*found, status=ExitStatus.INPUT)
+
+
+def _is_compiled(path: PurePath, ours: Mapping[str, set[str]]) -> bool:
+    """Whether it is what Python, which runs the playbook's plugins, keeps of a file of ours (PEP 3147)."""
+    if path.parent.name != "__pycache__" or path.suffix != ".pyc":
+        return False
+    source = path.parent.parent / f"{path.name.partition('.')[0]}.py"
+    return source.as_posix() in ours
 
 
 def _there(directory: Path) -> Iterator[str]:

@@ -41,8 +41,8 @@ def up(
     continued by the next one; what is left of a stack that could not be made, down removes.
     gridwright help aws has more.
 
-    Every up looks first at what it would fail of, and makes nothing where it would; --check does that alone.
-    Exit status 3 where something is found.
+    An up that makes a grid looks first at what it would fail of, and makes nothing where it would; --check
+    does that alone. Exit status 3 where something is found.
 
     \b
     Examples:

@@ -8,12 +8,14 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from gridwright.spec.fields import Change, SpecModel, Update
-from gridwright.units import Bytes
+from gridwright.units import Bytes, Rate
 from gridwright.yamltext.fields import FieldError, Size, TotalRate
 from gridwright.yamltext.source import show
 
 SMALLEST_DISK = 512 * 2**20
 """MooseFS gives out space in chunks of 64 MiB, and keeps some of each disk free."""
+SLOWEST_NETWORK = 10**6
+"""Bytes a second."""
 STORAGE = "storage"
 """Nodes of a lab that serve a file system: storage1, storage2 and so on."""
 
@@ -37,6 +39,12 @@ def _disk(size: Bytes) -> Bytes:
     return size
 
 
+def _bandwidth(rate: Rate) -> Rate:
+    if rate.bytes_per_s < SLOWEST_NETWORK:
+        raise FieldError(f"{rate} is too little for ssh and Slurm on every node", "write 1 MB/s or more")
+    return rate
+
+
 class Lab(SpecModel):
     """A grid of several nodes in Linux namespaces of one machine."""
 
@@ -56,7 +64,8 @@ class Lab(SpecModel):
         "as it fills. By default storage nodes share what is free on this machine.",
     )
     bandwidth: Annotated[
-        TotalRate | None, Update(Change.REBUILD, "nodes get their interfaces when they are made")
+        Annotated[TotalRate, AfterValidator(_bandwidth)] | None,
+        Update(Change.REBUILD, "nodes get their interfaces when they are made"),
     ] = Field(
         default=None,
         description="What each node sends at most, and receives at most, such as 100 MB/s, as if a network "
