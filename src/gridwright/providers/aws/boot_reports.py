@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal, cast
 
 from gridwright.providers.aws.names import claims_table
@@ -30,6 +31,16 @@ class BootReport:
     reason: str
     log: str
     """The last lines of the log of a try that failed."""
+    at: str
+    """When it was told, as 2026-11-23T09:15:00Z; empty where that is not known."""
+
+    def is_of_this_start(self, instance: Mapping[str, Any]) -> bool:
+        """Whether it was told since EC2 started the instance: each start sets a machine up again.
+
+        One that was stopped and started with other user data has told of the same bundle before.
+        """
+        started = instance.get("LaunchTime")
+        return not self.at or started is None or datetime.fromisoformat(self.at) >= started
 
     @property
     def text(self) -> str:
@@ -50,7 +61,7 @@ def boot_reports(rows: Iterable[Mapping[str, Any]]) -> dict[str, BootReport]:
 def _report(row: Mapping[str, Any]) -> BootReport:
     texts = {
         name: str(row.get(name, {}).get("S", ""))
-        for name in ("slot", "instance", "name", "state", "bundle", "reason", "log")
+        for name in ("slot", "instance", "name", "state", "bundle", "reason", "log", "at")
     }
     return BootReport(
         key=texts["slot"],
@@ -61,6 +72,7 @@ def _report(row: Mapping[str, Any]) -> BootReport:
         tries=int(row.get("tries", {}).get("N", 1)),
         reason=texts["reason"],
         log=texts["log"],
+        at=texts["at"],
     )
 
 

@@ -70,9 +70,11 @@ class MachinesReady:
             pause = min(2 * pause, POLL_S)
 
     def _current(self, instance: Mapping[str, Any], report: BootReport | None) -> BootReport | None:
-        """What it told of the bundle that is there for it now; what it told of another one does not count."""
+        """What it told since it started of the bundle that is there for it now; nothing else counts."""
+        if report is None or not report.is_of_this_start(instance):
+            return None
         role = Role(tags_of(instance).get(ROLE_TAG, Role.COMPUTE))
-        return report if report is not None and report.bundle == self.bundles[part_of(role)] else None
+        return report if report.bundle == self.bundles[part_of(role)] else None
 
     def _tell(self, reports: Any) -> bool:  # noqa: ANN401 - a view of the values of a dictionary
         """Say what is new; whether anything was."""
