@@ -162,6 +162,8 @@ def test_what_can_change_in_place_does(fsx: Grid, cloud: AwsCloud) -> None:
     assert changed["changes"] == []
     assert {each["policy"] for each in changed["fields"]} == {"live"}
     assert set(cloud.running("demo")) == running
+    again = fsx.done("up", "--json").json
+    assert (again["changed"], again["set_up_again"]) == (False, [])
 
     fsx.edit("capacity: 2400 GiB", "capacity: 4800 GiB")
     ended = fsx.done("up", "--json")

@@ -110,6 +110,11 @@ class Cloud:
         ]
 
 
+def action_of(operation: str) -> str:
+    """AWS's own name of an operation of boto3: CreateVpc of create_vpc."""
+    return "".join(word.capitalize() for word in operation.split("_"))
+
+
 def translated(
     error: Exception,
     service: str,
@@ -123,7 +128,7 @@ def translated(
     response: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
     code = str(response.get("Error", {}).get("Code", ""))
     message = str(response.get("Error", {}).get("Message", ""))
-    api = "".join(word.capitalize() for word in operation.split("_"))
+    api = action_of(operation)
     where = f"AWS, {region}"
     if code:
         what, remedy = _refusal(code, message, service, api, region)

@@ -61,10 +61,11 @@ def limit(anchor: int, nodes: Iterable[tuple[PlannedNode, int]], bandwidth: Rate
     # A bucket holds what comes in 10 ms, and a whole segment as the kernel hands it over (64 KiB) at least;
     # so much more may wait, as it does in the port of a switch.
     bucket = max(bits // 8 // 100, 1 << 18)
-    for node, pid in nodes:
-        for where, name in ((anchor, bridge_side(node)), (pid, NODE_SIDE)):
-            shaped = f"qdisc add dev {name} root tbf rate {bits}bit burst {bucket}b latency 10ms"
-            _in_network(where, "tc", [shaped])
+    limited = f"root tbf rate {bits}bit burst {bucket}b latency 10ms"
+    born = list(nodes)
+    _in_network(anchor, "tc", [f"qdisc add dev {bridge_side(node)} {limited}" for node, _ in born])
+    for _, pid in born:
+        _in_network(pid, "tc", [f"qdisc add dev {NODE_SIDE} {limited}"])
 
 
 def disconnect(anchor: int, nodes: Iterable[PlannedNode]) -> None:

@@ -13,8 +13,6 @@ from gridwright.providers.aws.layout import AwsLayout
 from gridwright.providers.aws.session import Cloud, CloudError
 
 _BY_PARAMETER = "resolve:ssm:"
-_ARCHITECTURES = {"x86_64": "x86_64", "arm64": "arm64"}
-"""Of types in the catalogue, by the word of images."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,7 @@ def _unfit(wanted: _Wanted, name: str, found: dict[str, Any]) -> Iterator[Findin
             f"{image} is {found['State']}",
             f"name another one in {wanted.field}, or wait until it is available",
         )
-    if found.get("Architecture") != _ARCHITECTURES.get(wanted.architecture, wanted.architecture):
+    if found.get("Architecture") != wanted.architecture:
         yield Finding(
             "error",
             "image-of-another-architecture",

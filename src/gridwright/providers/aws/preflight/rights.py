@@ -8,18 +8,10 @@ from gridwright.catalog import Catalog
 from gridwright.errors import Finding
 from gridwright.providers.aws.layout import AwsLayout
 from gridwright.providers.aws.preflight.images import images
-from gridwright.providers.aws.session import DENIED, Cloud, CloudError
+from gridwright.providers.aws.session import DENIED, Cloud, CloudError, action_of
 
 ALLOWED = "DryRunOperation"
 """The code of EC2's answer where the call would be made."""
-_ACTIONS = {
-    "create_vpc": "CreateVpc",
-    "create_internet_gateway": "CreateInternetGateway",
-    "allocate_address": "AllocateAddress",
-    "create_volume": "CreateVolume",
-    "create_launch_template": "CreateLaunchTemplate",
-    "run_instances": "RunInstances",
-}
 
 
 def rights_findings(cloud: Cloud, layout: AwsLayout, catalog: Catalog) -> Iterator[Finding]:
@@ -51,8 +43,8 @@ def rights_findings(cloud: Cloud, layout: AwsLayout, catalog: Catalog) -> Iterat
         yield Finding(
             "error",
             "permission-missing",
-            f"these credentials may not do ec2:{_ACTIONS[operation]}",
-            f"have an administrator of the account allow ec2:{_ACTIONS[operation]}, or choose another "
+            f"these credentials may not do ec2:{action_of(operation)}",
+            f"have an administrator of the account allow ec2:{action_of(operation)}, or choose another "
             "AWS_PROFILE; gridwright help aws lists all permissions",
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gridwright.catalog import Catalog
@@ -23,11 +23,14 @@ class AccountUsage:
     catalog: Catalog
     grid: str
     zone: str
+    _counted: dict[str, Amounts] = field(default_factory=dict)
 
     def of(self, kind: str) -> Amounts:
-        """What counts against quotas of a kind."""
-        counted: Amounts = getattr(self, f"_{kind.replace('-', '_')}")()
-        return counted
+        """What counts against quotas of a kind, and of others that are counted with it: asked for once."""
+        asked = kind.partition("-")[0]
+        if asked not in self._counted:
+            self._counted[asked] = getattr(self, f"_{asked}")()
+        return self._counted[asked]
 
     def _others(self, service: str, operation: str, key: str, **arguments: object) -> Iterator[Any]:
         for each in self.cloud.listed(service, operation, key, **arguments):
@@ -62,18 +65,13 @@ class AccountUsage:
             found["volumes", each["VolumeType"]] += each["Size"] / GIB_PER_TIB
         return found
 
-    def _fsx_capacity(self) -> Amounts:
-        return self._fsx("fsx-capacity")
-
-    def _fsx_count(self) -> Amounts:
-        return self._fsx("fsx-count")
-
-    def _fsx(self, kind: str) -> Amounts:
+    def _fsx(self) -> Amounts:
         found: dict[tuple[str, str], float] = defaultdict(float)
         for each in self._others("fsx", "describe_file_systems", "FileSystems"):
             if each["FileSystemType"] == "LUSTRE":
                 deployment = each.get("LustreConfiguration", {}).get("DeploymentType", "")
-                found[kind, deployment] += each["StorageCapacity"] if kind == "fsx-capacity" else 1
+                found["fsx-capacity", deployment] += each["StorageCapacity"]
+                found["fsx-count", deployment] += 1
         return found
 
     def _networks(self) -> Amounts:
