@@ -28,6 +28,11 @@ AGAIN = ("--last-failed", "--last-failed-no-failures", "none")
 AGAIN_MOST = 8
 """So many failed tests may be run once more; more than that say that something is wrong."""
 SLOWEST = 10
+BY_TEST = "--dist worksteal"
+BY_FILE = "--dist loadfile --no-loadscope-reorder"
+"""Tests of a file share its lab; files begin in the order of `tests/machine/conftest.py`."""
+ONE_BY_ONE = "--dist load --maxschedchunk 1"
+"""For few tests that take long: none waits behind another while a worker has nothing to do."""
 AROUND = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 """Tests start the command some thousand times: it is compiled once, whatever the caller keeps."""
 
@@ -120,10 +125,10 @@ def pytest(name: str, *arguments: str) -> Part:
     return Part(name, [command])
 
 
-def daemons(name: str, *arguments: str, marked: str, workers: int = 0, spread: str = "worksteal") -> Part:
+def daemons(name: str, *arguments: str, marked: str, workers: int = 0, spread: str = BY_TEST) -> Part:
     """Make a part of tests with real daemons, browsers or labs, which a busy machine can make fail."""
     chosen = (*arguments, "-m", marked)
-    part = pytest(name, *chosen, *(("-n", str(workers), "--dist", spread) if workers else ()))
+    part = pytest(name, *chosen, *(("-n", str(workers), *spread.split()) if workers else ()))
     part.again = (str(BIN / "pytest"), "-q", *chosen, *AGAIN)
     return part
 
@@ -138,7 +143,7 @@ def check(*more: str) -> list[list[Part]]:
         clippy,
         (cargo, "test", *CARGO, "--locked", "--quiet"),
     ]
-    unit = pytest("unit", "tests/unit", "-n", "2", "--dist", "worksteal", *more)
+    unit = pytest("unit", "tests/unit", "-n", "2", *BY_TEST.split(), *more)
     # Types take one core, and cargo waits for its linker: beside each other they leave no core idle.
     return [[Part("style", style)], [Part("types", [(str(BIN / "mypy"),)]), Part("rust", rust), unit]]
 
@@ -158,9 +163,9 @@ def test(*more: str, machines: str = "not qemu") -> list[list[Part]]:
         *check(*more),
         [*lint, images],
         [daemons("integration", *here, *more, marked=busy, workers=4)],
-        [daemons("machine", "tests/machine", *more, marked=busy, workers=4, spread="loadfile")],
+        [daemons("machine", "tests/machine", *more, marked=busy, workers=4, spread=BY_FILE)],
         [daemons("alone", "tests/integration", "tests/machine", *more, marked="alone")],
-        [daemons("vm", "tests/vm", *more, marked=machines, workers=2)],
+        [daemons("vm", "tests/vm", *more, marked=machines, workers=2, spread=ONE_BY_ONE)],
     ]
 
 

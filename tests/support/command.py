@@ -19,6 +19,8 @@ import psutil
 
 Found = TypeVar("Found")
 PATIENCE = 3.0
+REST = 3.0
+"""A test rests so many times as long as its look took: looks take the time of what is waited for."""
 """Tests name what a quiet machine needs; with tests of labs beside them on two slow cores it takes longer."""
 
 GRIDWRIGHT = str(Path(sys.executable).with_name("gridwright"))
@@ -31,11 +33,12 @@ def wait_until(
 
     `seconds` are those of a quiet machine.
     """
-    deadline = time.monotonic() + seconds * PATIENCE
-    while time.monotonic() < deadline:
+    deadline = (began := time.monotonic()) + seconds * PATIENCE
+    while began < deadline:
         if (found := look()) is not None:
             return found
-        time.sleep(0.02)
+        time.sleep(min(2.0, max(0.02, REST * (time.monotonic() - began))))
+        began = time.monotonic()
     raise AssertionError(f"waited {seconds * PATIENCE:.0f} s for {what}; last seen: {last()}")
 
 
