@@ -21,6 +21,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     # Tests run side by side, and disturb each other; those about that say otherwise.
     os.environ.setdefault("GRIDWRIGHT_ALLOW_DISTURBED", "1")
+    if config.getoption("--thorough"):
+        # Every command as users start it; else only those that are started with a prefix or other settings.
+        os.environ["GRIDWRIGHT_TESTS_START"] = "1"
     examples.register()
     hypothesis.settings.load_profile("thorough" if config.getoption("--thorough") else "quick")
 

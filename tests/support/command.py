@@ -17,6 +17,8 @@ from typing import Any, Self, TypeVar
 
 import psutil
 
+from tests.support.command_forks import Forked, forks
+
 Found = TypeVar("Found")
 PATIENCE = 3.0
 REST = 3.0
@@ -69,7 +71,7 @@ class Ended:
 class Running:
     """A command that runs, with its output in files so that no pipe ever fills up."""
 
-    def __init__(self, process: subprocess.Popen[bytes], out: Path, err: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes] | Forked, out: Path, err: Path) -> None:
         self.process = process
         self._out, self._err = out, err
 
@@ -117,8 +119,8 @@ class Running:
 
     def end(self, seconds: float = 60.0) -> Ended:
         """Wait for its end, on a quiet machine for so many seconds."""
-        self.process.wait(seconds * PATIENCE)
-        return _ended(self.process.returncode, self._out.read_text(), self._err.read_text())
+        status = self.process.wait(seconds * PATIENCE)
+        return _ended(status, self._out.read_text(), self._err.read_text())
 
 
 class Command:
@@ -148,17 +150,17 @@ class Command:
         cwd: Path | None = None,
         environment: dict[str, str] | None = None,
     ) -> Running:
-        """Start it."""
+        """Start it: as a fork, unless its start itself would differ or is to be seen."""
         self._count += 1
         out, err = (self._scratch / f"command-{self._count}.{end}" for end in ("out", "err"))
-        with out.open("wb") as out_file, err.open("wb") as err_file:
+        words = [*prefix, GRIDWRIGHT, *map(str, arguments)]
+        variables = os.environ | {"GRIDWRIGHT_RUNS": str(self.runs)} | (environment or {})
+        with Path(os.devnull).open("rb") as nothing, out.open("wb") as out_file, err.open("wb") as err_file:
+            files = (nothing, out_file, err_file)
+            if not prefix and "GRIDWRIGHT_TESTS_START" not in variables and forks().can_have(variables):
+                return Running(forks().start(words, cwd or Path.cwd(), variables, files), out, err)
             process = subprocess.Popen(
-                [*prefix, GRIDWRIGHT, *map(str, arguments)],
-                stdin=subprocess.DEVNULL,
-                stdout=out_file,
-                stderr=err_file,
-                cwd=cwd,
-                env=os.environ | {"GRIDWRIGHT_RUNS": str(self.runs)} | (environment or {}),
+                words, stdin=files[0], stdout=files[1], stderr=files[2], cwd=cwd, env=variables
             )
         return Running(process, out, err)
 

@@ -1,0 +1,124 @@
+"""Commands of tests as forks of an interpreter that has imported what all of them import."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import BinaryIO
+
+OURS = ("GRIDWRIGHT_", "AWS_", "PYTEST_")
+"""Variables that no interpreter reads while it starts: a fork takes any value of them."""
+_SERVER = Path(__file__).with_name("command_server.py")
+_ANSWER_S = 60.0
+
+
+class Forked:
+    """A command that a server has forked; what `Popen` has of a process, as far as tests need it."""
+
+    def __init__(self, pid: int, status: int, words: Sequence[str]) -> None:
+        self.pid = pid
+        self.args = words
+        self.returncode: int | None = None
+        self._status = status
+
+    def poll(self) -> int | None:
+        """How it ended; None while it runs."""
+        return self._look(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end. Raises TimeoutExpired."""
+        if (ended := self._look(timeout)) is None:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0)
+        return ended
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send it a signal, where it still runs."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill it."""
+        self.send_signal(signal.SIGKILL)
+
+    def _look(self, timeout: float | None) -> int | None:
+        if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
+            said = os.read(self._status, 64)
+            os.close(self._status)
+            assert said, "the server of commands died"
+            self.returncode = int(said)
+        return self.returncode
+
+
+class Forks:
+    """The server of this process, and what it can start."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._environment = dict(os.environ)
+        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            theirs.set_inheritable(True)
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", _SERVER, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+            )
+        self._requests.settimeout(_ANSWER_S)
+        atexit.register(self._end)
+
+    def can_have(self, environment: Mapping[str, str]) -> bool:
+        """Whether a fork is like a command that is started with this environment."""
+        return _read_at_start(environment) == _read_at_start(self._environment)
+
+    def start(
+        self, words: Sequence[str], directory: Path, environment: Mapping[str, str], files: Sequence[BinaryIO]
+    ) -> Forked:
+        """Start a command with stdin, stdout and stderr."""
+        umask = os.umask(0)
+        os.umask(umask)
+        request = {
+            "arguments": list(words),
+            "directory": str(directory),
+            "environment": dict(environment),
+            "umask": umask,
+        }
+        ours, theirs = os.pipe()
+        try:
+            with self._lock:
+                given = [*(file.fileno() for file in files), theirs]
+                socket.send_fds(self._requests, [json.dumps(request).encode()], given)
+                pid = int(self._requests.recv(64))
+        finally:
+            os.close(theirs)
+        return Forked(pid, ours, words)
+
+    def _end(self) -> None:
+        self._requests.close()
+        self._process.wait(_ANSWER_S)
+
+
+def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if not name.startswith(OURS)}
+
+
+@cache
+def forks() -> Forks:
+    """The server of this process; the first caller starts it."""
+    return Forks()

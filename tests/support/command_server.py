@@ -1,0 +1,116 @@
+"""Starts commands of tests as forks of one interpreter that has imported what every command does.
+
+A program of its own: it is told on a socket what to run, and says on another how that ended. What it starts
+is a process with its own arguments, directory, environment and files, which begins where the script
+`gridwright` begins; only the time of the imports is saved, a third of a second of one core each time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+from importlib import import_module
+from pathlib import Path
+from pkgutil import walk_packages
+
+import gridwright
+from gridwright.cli.start import run
+
+WITH_THREADS = tuple(
+    f"gridwright.{each}"
+    for each in (
+        "workload.datasets",
+        "workload.prepare",
+        "workload.programs",
+        "workload.space",
+        "workload.sql",
+        "prove.proof",
+    )
+)
+"""These import numpy, pyarrow or duckdb."""
+LONGEST = 1 << 20
+"""Bytes of what a command is started with."""
+
+
+class Server:
+    """Forks a command for each request; `serve` returns in each of them."""
+
+    def __init__(self, requests: socket.socket) -> None:
+        self._requests = requests
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(requests, selectors.EVENT_READ)
+
+    def serve(self) -> None:
+        """Take requests until nobody is left who could make one; then the program ends."""
+        while True:
+            for key, _ in self._selector.select():
+                if key.data:
+                    self._tell(key.fd, *key.data)
+                elif self._start():
+                    return
+
+    def _start(self) -> bool:
+        """Fork a command; whether this is it."""
+        said, files, _, _ = socket.recv_fds(self._requests, LONGEST, 4)
+        if not said:
+            sys.exit(0)
+        *standard, status = files
+        pid = os.fork()
+        if not pid:
+            self._selector.close()
+            self._requests.close()
+            _become(json.loads(said), standard)
+            return True
+        for file in standard:
+            os.close(file)
+        self._requests.send(str(pid).encode())
+        self._selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, status))
+        return False
+
+    def _tell(self, pidfd: int, pid: int, status: int) -> None:
+        """Say how a command ended."""
+        _, ended = os.waitpid(pid, 0)
+        self._selector.unregister(pidfd)
+        os.close(pidfd)
+        with contextlib.suppress(BrokenPipeError):
+            os.write(status, str(os.waitstatus_to_exitcode(ended)).encode())
+        os.close(status)
+
+
+def _become(request: dict[str, object], standard: list[int]) -> None:
+    """Turn into a process that was started with these words, this environment and these files."""
+    for number, file in enumerate(standard):
+        os.dup2(file, number)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    os.chdir(str(request["directory"]))
+    os.umask(int(str(request["umask"])))
+    environment = request["environment"]
+    assert isinstance(environment, dict)
+    os.environ.clear()
+    os.environ.update(environment)
+    arguments = request["arguments"]
+    assert isinstance(arguments, list)
+    sys.argv = arguments
+    Path("/proc/self/comm").write_text("gridwright")
+
+
+def _import_all() -> None:
+    """Import what commands import as they go on; a fork would have no thread that an import starts."""
+    for module in walk_packages(gridwright.__path__, "gridwright."):
+        if not module.name.startswith(WITH_THREADS):
+            import_module(module.name)
+    assert len(list(Path("/proc/self/task").iterdir())) == 1
+    gc.freeze()
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _import_all()
+    Server(socket.socket(fileno=int(sys.argv[1]))).serve()
+    run()
