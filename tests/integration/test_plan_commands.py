@@ -176,3 +176,21 @@ def test_a_plan_for_a_deadline_lists_designs_with_their_end_and_cost(
     assert refused.status == 2
     assert f"{unknown}:10:9: no matrix is named" in refused.err
     assert "Did you mean mixed-30?" in refused.err
+
+
+def test_nodes_that_are_given_and_too_few_are_named_and_nothing_is_written(
+    gridwright: Command, tmp_path: Path
+) -> None:
+    given, out = tmp_path / "grid.yaml", tmp_path / "out.yaml"
+    text = Path(REQUIREMENTS).read_text()
+    given.write_text(f"{text}\nnodes:\n  cheap: {{instance: m6in.2xlarge, count: 2}}\n")
+    refused = gridwright("plan", str(given), "--write", str(out))
+    assert refused.status == 1
+    assert "nodes.cheap: 2 x m6in.2xlarge have 8 of 64 cores required" in " ".join(refused.out.split())
+    assert not out.exists()
+    given.write_text(given.read_text().replace("count: 2", "count: 16"))
+    planned = gridwright("plan", str(given), "--write", str(out), "--json")
+    assert planned.status == 0
+    assert planned.json["designs"][0]["nodes"] == {"instance": "m6in.2xlarge", "count": 16, "cores": 64}
+    assert "cheap:" in out.read_text()
+    assert gridwright("predict", str(out)).status == 0

@@ -25,11 +25,22 @@ def load_placed(file: Path | None) -> GridSpec:
     spec = load(file)
     if not spec.is_placed:
         raise input_error(
-            "the grid is yet to be planned: no library lives on a file system",
+            f"the grid is yet to be planned: {_left_open(spec)}",
             where=str(spec.file),
             remedy=f"Run gridwright plan {spec.file} --write OUT, and use OUT",
         )
     return spec
+
+
+def _left_open(spec: GridSpec) -> str:
+    """What a spec leaves to the planner, in words."""
+    if not spec.filesystems:
+        return "no library lives on a file system"
+    homeless = [str(name) for name, library in spec.libraries.items() if not library.filesystem]
+    if homeless:
+        return f"{' and '.join(homeless)} name no file system"
+    groups = [name for name, group in spec.nodes.items() if not group.instance]
+    return f"nodes {' and '.join(groups)} have no instance"
 
 
 def note_this_machine(spec: GridSpec) -> None:

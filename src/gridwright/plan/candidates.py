@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
 from typing import cast
 
 from gridwright.catalog import Catalog, InstanceType
@@ -18,9 +17,10 @@ from gridwright.filesystems.offers import Offer, OnSale, SharedChoice
 from gridwright.filesystems.site import default_region, volume_limit
 from gridwright.filesystems.volume_sets import VolumeMarket, VolumeSet, most_volumes, volume_market
 from gridwright.model.seller import seller_of
+from gridwright.plan.kept import KeptOnNodes, KeptStorage
 from gridwright.plan.needs import Needs
 from gridwright.plan.node_side import NodeSide, Place, Placement
-from gridwright.spec.crosscheck import MAX_NODES
+from gridwright.plan.placements import placements
 from gridwright.spec.locate import problem_at
 
 LEVELS = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
@@ -43,6 +43,14 @@ class Candidate:
     level: float
     cloud_usd_per_hour: float = 0.0
     """What the cloud asks for beside nodes and file systems; a part of `usd_per_hour`."""
+    homes: Mapping[str, str] = field(default_factory=dict)
+    """The kept file system of each library that lives on one."""
+    kept_usd_per_hour: float = 0.0
+    """What kept file systems cost; a part of `usd_per_hour`."""
+    data_points: int = 0
+    """What of `resilience` is for data."""
+    lost_with_node: tuple[str, ...] = ()
+    """The libraries that are lost with a node."""
 
     @property
     def cores(self) -> int:
@@ -135,6 +143,22 @@ def _price(catalog: Catalog, instance: InstanceType, region: str) -> float | Non
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """So many nodes of one type, at this price each, with the libraries placed, and what is kept."""
+
+    side: NodeSide
+    usd: float
+    count: int
+    placement: Placement
+    kept: KeptOnNodes
+
+    @property
+    def cores(self) -> int:
+        """Physical cores of all nodes."""
+        return self.side.instance.cores * self.count
+
+
 class Search:
     """Costs every candidate of a market; each is the cheapest of its kind, so that none is missed."""
 
@@ -145,49 +169,48 @@ class Search:
         self._scratch: dict[tuple[float, int], SharedChoice | None] = {}
         self._volumes: dict[tuple[float, float, int], VolumeSet | None] = {}
         self._cloud: dict[tuple[int, bool], float] = {}
-        self._placed = [Placement.of(needs, places) for places in self._placements()]
+        self._served = needs.given.servers, needs.given.is_served
+        self.kept = KeptStorage(needs, on_sale.catalog)
+        self._placed = list(placements(needs))
 
     def candidates(self, instance: InstanceType, usd: float) -> Iterator[Candidate]:
         """All candidates with nodes of one type, at every level of the required rates."""
         side = NodeSide(self.needs, self.market.volumes, instance)
         for placement in self._placed:
-            count = side.nodes_for(placement.rooms.get("instance-store", 0))
-            if count > MAX_NODES:
+            room = placement.rooms.get("instance-store", 0)
+            count = side.nodes_for(room)
+            if not side.allows(count, room):
                 continue
-            seen: set[tuple[int, ...]] = set()
-            for level in LEVELS:
-                found = list(self._at_level(side, usd, count, placement, level))
-                for one in found:
-                    # What was bought for a lower level is often enough for the next.
-                    key = (id(one.shared), id(one.scratch), id(one.volumes))
-                    if key not in seen:
-                        seen.add(key)
-                        yield one
-                if not found:
-                    break
+            if not side.passes(placement, LEVELS[0]):
+                continue
+            kept = self.kept.on(instance, count)
+            if kept is not None:
+                yield from self._at_levels(Fleet(side, usd, count, placement, kept))
 
-    def _placements(self) -> Iterator[dict[str, Place]]:
-        """Where each library may live; data are on a file system that all nodes share."""
-        libraries = list(self.needs.libraries)
-        losses = self.needs.requirements.availability
-        own: list[Place] = ["shared", "scratch", "volumes"]
-        if losses.lose_work_with_node:
-            own.append("instance-store")
-        data: list[Place] = ["shared"]
-        for places in product(*(data if name == "data" else own for name in libraries)):
-            yield dict(zip(libraries, places, strict=True))
+    def _at_levels(self, fleet: Fleet) -> Iterator[Candidate]:
+        """The candidates of a fleet, at every level of the required rates that it passes."""
+        most = fleet.kept.most_level(fleet.placement)
+        seen: set[tuple[int, ...]] = set()
+        for level in LEVELS:
+            found = list(self._at_level(fleet, level)) if level <= most else []
+            for one in found:
+                # What was bought for a lower level is often enough for the next.
+                key = (id(one.shared), id(one.scratch), id(one.volumes))
+                if key not in seen:
+                    seen.add(key)
+                    yield one
+            if not found:
+                break
 
-    def _at_level(
-        self, side: NodeSide, usd: float, count: int, placement: Placement, level: float
-    ) -> Iterator[Candidate]:
-        """The candidates of one type, placement and level: one for each kind of shared file system."""
-        if not side.passes(placement, level):
+    def _at_level(self, fleet: Fleet, level: float) -> Iterator[Candidate]:
+        """The candidates of one fleet and level: one for each kind of shared file system."""
+        placement, cores = fleet.placement, fleet.cores
+        if not fleet.side.passes(placement, level):
             return
-        cores = side.instance.cores * count
         rates, rooms = placement.rates, placement.rooms
         volumes: VolumeSet | None = None
         if "volumes" in rates:
-            volumes = self._node_volumes(side.instance, count, placement, level)
+            volumes = self._node_volumes(fleet, level)
             if volumes is None:
                 return
         scratch: SharedChoice | None = None
@@ -199,15 +222,15 @@ class Search:
         if "shared" in rates:
             shared_choices = [*self._shared_choices(rates["shared"] * cores * level, rooms["shared"])]
         for shared in shared_choices:
-            yield self._candidate(side, usd, count, placement, shared, scratch, volumes, level)
+            yield self._candidate(fleet, shared, scratch, volumes, level)
 
-    def _node_volumes(
-        self, instance: InstanceType, count: int, placement: Placement, level: float
-    ) -> VolumeSet | None:
+    def _node_volumes(self, fleet: Fleet, level: float) -> VolumeSet | None:
+        instance, placement = fleet.side.instance, fleet.placement
         rate = placement.rates["volumes"] * instance.cores * level
         if instance.ebs is None or rate > (volume_limit(instance) or math.inf):
             return None
-        key = (rate, placement.rooms["volumes"] / count, most_volumes(instance))
+        most = most_volumes(instance) - self.needs.given.node_volumes
+        key = (rate, placement.rooms["volumes"] / fleet.count, most)
         if key not in self._volumes:
             self._volumes[key] = self.market.volumes.cheapest(*key)
         return self._volumes[key]
@@ -243,44 +266,52 @@ class Search:
 
     def _candidate(
         self,
-        side: NodeSide,
-        usd: float,
-        count: int,
-        placement: Placement,
+        fleet: Fleet,
         shared: SharedChoice | None,
         scratch: SharedChoice | None,
         volumes: VolumeSet | None,
         level: float,
     ) -> Candidate:
-        cost = usd * count
+        count, kept, placement = fleet.count, fleet.kept, fleet.placement
+        places, homes = placement.places, placement.homes
+        cost = fleet.usd * count + kept.usd_per_hour
         cost += shared.usd_per_hour if shared else 0.0
         cost += scratch.usd_per_hour if scratch else 0.0
         cost += volumes.usd_per_hour * count if volumes else 0.0
         beside = self._cloud_usd(count, shared)
         cost += beside
-        rate = min(
-            self._library_rate(side, count, place, shared, scratch, volumes) for place in placement.rates
-        )
-        places = placement.places
-        points = resilience(places, shared)
+        rates = [
+            self._library_rate(fleet.side, count, place, shared, scratch, volumes)
+            for place in placement.rates
+            if place not in ("kept", "kept-local")
+        ]
+        rates += [kept.rate(name, home) for name, home in homes.items()]
+        lost = [name for name, place in places.items() if place == "instance-store"]
+        lost += kept.lost_with_node(homes)
+        points = data_points(placement, shared, kept)
         return Candidate(
-            side.instance,
+            fleet.side.instance,
             count,
-            placement.places,
+            places,
             shared,
             scratch,
             volumes,
             cost,
-            rate,
-            points,
+            min(rates),
+            points + (not lost),
             level,
             beside,
+            homes,
+            kept.usd_per_hour,
+            points,
+            tuple(lost),
         )
 
     def _cloud_usd(self, nodes: int, shared: SharedChoice | None) -> float:
         """What the cloud asks for beside nodes and file systems; what has no price counts as nothing."""
-        servers = shared.servers if shared else 0
-        key = (nodes + servers, servers > 0)
+        kept, is_served = self._served
+        servers = (shared.servers if shared else 0) + kept
+        key = (nodes + servers, servers > 0 or is_served)
         if key not in self._cloud:
             spec = self.needs.spec
             lines = seller_of(spec).costs_of(spec, self.market.catalog, key[0], has_lustre=key[1])
@@ -307,9 +338,9 @@ class Search:
         return way or 0.0
 
 
-def resilience(places: Mapping[str, Place], shared: SharedChoice | None) -> int:
-    """From 0 to 4: data outlive a server (2) that a service replaces (1), work outlives a node (1)."""
-    points = 1 if all(place != "instance-store" for place in places.values()) else 0
-    if shared is not None and shared.durable:
-        points += 3 if shared.managed else 2
-    return points
+def data_points(placement: Placement, shared: SharedChoice | None, kept: KeptOnNodes) -> int:
+    """2 where data outlive the loss of a server, 3 where a service replaces it, else 0."""
+    if "data" in placement.homes:
+        return kept.server_points(placement.homes["data"])
+    durable = shared is not None and shared.durable
+    return 0 if shared is None or not durable else 3 if shared.managed else 2

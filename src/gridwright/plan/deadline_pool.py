@@ -65,7 +65,7 @@ class Pool:
         has_store = "instance-store" in one.places.values()
         return Contender(
             one,
-            tuple(sorted(one.places.items())),
+            _sharing(one),
             (
                 -count,
                 min(one.instance.cores * count, self.most_cores),
@@ -84,6 +84,13 @@ class Pool:
             limit = volume_limit(instance) or float("inf")
             self._nodes[instance.name] = (steady_network(instance), limit, store)
         return self._nodes[instance.name]
+
+
+def _sharing(one: Candidate) -> tuple[tuple[str, str], ...]:
+    """Where each library lives; kept file systems of each node are compared on nodes of one type alone."""
+    homes = {name: one.homes.get(name, place) for name, place in one.places.items()}
+    nodes = {"nodes": one.instance.name} if "kept-local" in one.places.values() else {}
+    return tuple(sorted({**homes, **nodes}.items()))
 
 
 def _at_least(one: tuple[float, ...], other: tuple[float, ...]) -> bool:

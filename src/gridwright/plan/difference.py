@@ -16,6 +16,8 @@ HOMES: dict[Place, str] = {
     "scratch": "room on a shared scratch file system",
     "instance-store": "the instance store of each node",
     "volumes": "volumes at each node",
+    "kept": "a file system that is kept",
+    "kept-local": "a file system of each node that is kept",
 }
 
 
@@ -39,8 +41,9 @@ def bill(one: Candidate) -> dict[str, float]:
     storage = sum(choice.usd_per_hour for choice in (one.shared, one.scratch) if choice)
     volumes = one.volumes.usd_per_hour * one.count if one.volumes else 0.0
     return {
-        "nodes": one.usd_per_hour - storage - volumes - one.cloud_usd_per_hour,
+        "nodes": one.usd_per_hour - storage - volumes - one.cloud_usd_per_hour - one.kept_usd_per_hour,
         "shared storage": storage,
+        "kept file systems": one.kept_usd_per_hour,
         "volumes": volumes,
         "what the cloud asks for beside": one.cloud_usd_per_hour,
     }

@@ -49,7 +49,7 @@ def _design(rank: int, design: Design) -> dict[str, Any]:
         "cost_usd_per_hour": design.usd_per_hour,
         "cost_usd_per_month": design.usd_per_hour * HOURS_PER_MONTH,
         "costs": predicted["costs"],
-        "nodes": {**spec["nodes"]["compute"], "cores": design.prediction.cores},
+        "nodes": {**next(iter(spec["nodes"].values())), "cores": design.prediction.cores},
         "filesystems": spec["filesystems"],
         "libraries": {
             each["library"]: {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from gridwright.catalog import InstanceType
 from gridwright.plan.candidates import Candidate
@@ -11,6 +11,7 @@ from gridwright.plan.design import Design, DesignExplanation, Neighbour
 from gridwright.plan.difference import difference
 from gridwright.plan.fits import held, hourly
 from gridwright.plan.found import Found, title
+from gridwright.plan.kept_binds import freed
 
 NEIGHBOURS = 8
 """Most neighbours of the cheapest design that are named."""
@@ -20,8 +21,19 @@ OF_A_KIND = 3
 
 def neighbours(found: Found, best: Candidate) -> tuple[Neighbour, ...]:
     """Other placements and sizes of the cheapest design, and other families, and why none is better."""
-    near = [*_other_places(found, best), *_other_sizes(found, best), *_other_families(found, best)]
-    return tuple(near[:NEIGHBOURS])
+    near = [*_other_places(found, best)]
+    if found.needs.given.instance is None:
+        near += [*_other_sizes(found, best), *_other_families(found, best)]
+    return tuple([*_nothing_kept(found, best), *near][:NEIGHBOURS])
+
+
+def _nothing_kept(found: Found, best: Candidate) -> Iterator[Neighbour]:
+    """The cheapest design without each kept part: what keeping it costs or saves."""
+    given = found.needs.given
+    for part in given.parts:
+        one = freed(found, given.without(part))
+        if one is not None:
+            yield _neighbour(found, f"{part} not kept", one, best)
 
 
 def _neighbour(found: Found, change: str, one: Candidate, best: Candidate) -> Neighbour:
@@ -36,17 +48,24 @@ def _other_places(found: Found, best: Candidate) -> list[Neighbour]:
     """The same nodes, with another place for data, work or util."""
     cheapest: dict[tuple[str, ...], Candidate] = {}
     for one in found.candidates:
-        places = tuple(one.places.values())
-        if one.instance.name != best.instance.name or one.places == best.places:
+        places = tuple(_home(one, name) for name in one.places)
+        if one.instance.name != best.instance.name:
+            continue
+        if (one.places, one.homes) == (best.places, best.homes):
             continue
         if places not in cheapest or one.usd_per_hour < cheapest[places].usd_per_hour:
             cheapest[places] = one
     near = []
     for _, one in sorted(cheapest.items()):
-        moved = [name for name, place in one.places.items() if best.places[name] != place]
-        change = ", ".join(f"{name} on {one.places[name]}" for name in moved)
+        moved = [name for name in one.places if _home(best, name) != _home(one, name)]
+        change = ", ".join(f"{name} on {_home(one, name)}" for name in moved)
         near.append(_neighbour(found, change, one, best))
     return sorted(near, key=lambda each: each.usd_per_hour or math.inf)[:OF_A_KIND]
+
+
+def _home(one: Candidate, library: str) -> str:
+    """Where a library lives: the name of a kept file system, or the sort of a new one."""
+    return one.homes.get(library, one.places[library])
 
 
 def _other_sizes(found: Found, best: Candidate) -> list[Neighbour]:

@@ -10,7 +10,9 @@ from gridwright.catalog import Catalog, InstanceType
 from gridwright.errors import GridwrightError, nearest
 from gridwright.plan.design import Fit
 from gridwright.plan.needs import Needs
+from gridwright.spec.bounds import NodeBounds
 from gridwright.spec.locate import problem_at
+from gridwright.units import format_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,9 @@ def check_families(needs: Needs, catalog: Catalog) -> None:
 
 def node_filters(needs: Needs) -> Iterator[Filter]:
     """What a type must have to be a node at all, before rates and costs."""
-    requirements = needs.requirements
+    requirements, given = needs.requirements, needs.given.instance
+    if given:
+        yield Filter("the type that is kept", given, lambda one: one.name, lambda one: one.name == given)
     if requirements.architecture:
         yield Filter(
             "architecture",
@@ -79,14 +83,15 @@ def node_filters(needs: Needs) -> Iterator[Filter]:
             lambda one: one.family,
             lambda one: one.family not in forbid,
         )
-    if not allow:
+    # A type that the spec names is wanted, whatever it has beside.
+    if not allow and not given:
         yield Filter(
             "accelerators",
             "none (or the family named under families.allow)",
             lambda one: str(one.accelerators),
             lambda one: not one.accelerators,
         )
-    if not allow:
+    if not allow and not given:
         yield Filter(
             "processor",
             "at full speed for good (or its family under families.allow)",
@@ -95,6 +100,7 @@ def node_filters(needs: Needs) -> Iterator[Filter]:
             ),
             lambda one: not one.burstable_cpu,
         )
+    yield from _size_bounds(requirements.nodes)
     if requirements.memory_per_core is not None:
         memory = requirements.memory_per_core
         yield Filter(
@@ -104,4 +110,39 @@ def node_filters(needs: Needs) -> Iterator[Filter]:
             lambda one: one.memory_bytes_per_core >= memory,
             lambda one: one.memory_bytes_per_core,
             field="requirements.memory_per_core",
+        )
+
+
+def _size_bounds(bounds: NodeBounds) -> Iterator[Filter]:
+    """The bounds on cores and memory of each node; those on the number of nodes go by the whole grid."""
+    cores, memory = bounds.cores, bounds.memory
+    yield from _between("cores", cores.least, cores.most, lambda one: one.cores, str)
+    yield from _between("memory", memory.least, memory.most, lambda one: one.memory_bytes, format_bytes)
+
+
+def _between(
+    name: str,
+    least: int | None,
+    most: int | None,
+    value: Callable[[InstanceType], int],
+    words: Callable[[int], str],
+) -> Iterator[Filter]:
+    field = f"requirements.nodes.{name}"
+    if least is not None:
+        yield Filter(
+            f"{name} of a node",
+            f"at least {words(least)}",
+            lambda one: words(value(one)),
+            lambda one: value(one) >= least,
+            value,
+            field=f"{field}.least",
+        )
+    if most is not None:
+        yield Filter(
+            f"{name} of a node",
+            f"at most {words(most)}",
+            lambda one: words(value(one)),
+            lambda one: value(one) <= most,
+            lambda one: -value(one),
+            field=f"{field}.most",
         )

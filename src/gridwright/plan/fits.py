@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -22,6 +21,8 @@ PLACES: dict[Place, str] = {
     "volumes": "on volumes",
 }
 """Where work and util may live, as far as a node is concerned: scratch is over the network, too."""
+STORAGE_ROW = "storage for the libraries"
+BUDGET_ROW = "budget for the cheapest grid with it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +69,21 @@ def _type_rows(found: Found, instance: InstanceType) -> Iterator[Fit]:
         "known",
         "no" if price is None else "yes",
     )
-    count = math.ceil(needs.requirements.cores / instance.cores)
-    few = count <= MAX_NODES
+    side = NodeSide(needs, found.market.volumes, instance)
+    count = side.nodes({})
+    enough = side.allows(count, 0)
+    most = needs.requirements.nodes.count.most or MAX_NODES
     yield Fit(
         "cores",
         f"{count} x {instance.cores} = {count * instance.cores}",
-        f"{needs.requirements.cores}{'' if few else f', on at most {MAX_NODES} nodes'}",
-        "yes" if few else "no",
+        f"{needs.requirements.cores}{'' if count <= most else f', on at most {most} nodes'}",
+        "yes" if enough else "no",
     )
 
 
 def _data_row(side: NodeSide) -> Iterator[Fit]:
     """Data are on a file system that all nodes share, so over the network they must come."""
-    if "data" in side.needs.libraries:
+    if "data" in side.needs.libraries and _kept_place(side, "data") != "kept-local":
         yield _rate_row("data over the network, per core", side.network, side.needs.rate(["data"]))
 
 
@@ -92,11 +95,14 @@ def _rate_row(what: str, provided: float, required: float) -> Fit:
 def _place_rows(side: NodeSide) -> tuple[list[Fit], list[str]]:
     """Where work and util may live: one place is enough. Second, why there is none, if so."""
     needs = side.needs
-    own = [name for name in needs.libraries if name != "data"]
+    own = [name for name in needs.libraries if name != "data" and name not in needs.given.homes]
     # Where data alone are too much for the network, that is said once, and not of every place again.
     data = [name for name in needs.libraries if name == "data" and needs.rate([name]) <= side.network]
     assigned = [dict(zip(own, places, strict=True)) for places in product(PLACES, repeat=len(own))]
     base: dict[str, Place] = dict.fromkeys(data, "shared")
+    base |= {
+        name: _kept_place(side, name) for name in needs.given.homes if needs.rate([name]) <= side.network
+    }
     local = [each for each in assigned if side.local_obstacle(each) is None]
     least = min(local, key=lambda each: _network_load(side, {**base, **each}))
     working = [each for each in local if side.obstacle({**base, **each}) is None]
@@ -109,6 +115,7 @@ def _place_rows(side: NodeSide) -> tuple[list[Fit], list[str]]:
     rows.append(_place_row(who, own, working))
     # What lives on the node has no part in this row, unless its volumes are behind the same network.
     everything: dict[str, Place] = {name: "shared" for name in needs.libraries if name == "data"}
+    everything |= {name: _kept_place(side, name) for name in needs.given.homes}
     users = side.network_users({**everything, **least})
     if users:
         what = f"all at once over the network ({listed(users)}), per core"
@@ -118,6 +125,13 @@ def _place_rows(side: NodeSide) -> tuple[list[Fit], list[str]]:
     uniform: list[dict[str, Place]] = [dict.fromkeys(own, place) for place in PLACES]
     obstacles = [side.obstacle({**base, **each}) for each in uniform]
     return rows, [f"no place for {who}: {'; '.join(each for each in obstacles if each)}"]
+
+
+def _kept_place(side: NodeSide, library: str) -> Place:
+    """Where a library lives that names a file system; shared where it names none."""
+    home = side.needs.given.homes.get(library)
+    own = home is not None and side.needs.given.filesystems[home].is_node_local
+    return "kept-local" if own else "shared" if home is None else "kept"
 
 
 def _network_load(side: NodeSide, places: dict[str, Place]) -> tuple[float, int]:
@@ -180,22 +194,21 @@ def _storage_row(side: NodeSide, cheapest: Candidate | None, excluded: list[str]
     required = f"{rate} at once and {room} in all"
     if cheapest is not None:
         provided = title(cheapest).partition("; ")[2]
-        return Fit("storage for the libraries", provided, required, "yes")
+        return Fit(STORAGE_ROW, provided, required, "yes")
     if excluded:
-        return Fit("storage for the libraries", "not looked for", required, "open")
-    return Fit("storage for the libraries", "nothing on sale delivers and holds it", required, "no")
+        return Fit(STORAGE_ROW, "not looked for", required, "open")
+    return Fit(STORAGE_ROW, "nothing on sale delivers and holds it", required, "no")
 
 
 def _budget_row(found: Found, cheapest: Candidate | None) -> Fit:
-    what = "budget for the cheapest grid with it"
     budget = found.needs.requirements.budget
     required = "no budget is stated"
     if budget is not None:
         required = f"at most {hourly(budget, cheapest.usd_per_hour if cheapest else None)}"
     if cheapest is None:
-        return Fit(what, "no grid to cost", required, "open")
+        return Fit(BUDGET_ROW, "no grid to cost", required, "open")
     over = budget is not None and cheapest.usd_per_hour > budget
-    return Fit(what, hourly(cheapest.usd_per_hour, budget), required, "no" if over else "yes")
+    return Fit(BUDGET_ROW, hourly(cheapest.usd_per_hour, budget), required, "no" if over else "yes")
 
 
 def hourly(usd: float, beside: float | None = None) -> str:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from gridwright.catalog import InstanceType
-from gridwright.plan.candidates import Candidate, Market
+from gridwright.plan.candidates import Candidate, Market, Search
+from gridwright.plan.filters import node_filters
 from gridwright.plan.needs import Needs
 
 
@@ -32,28 +33,46 @@ class Found:
         return best
 
 
+def search_market(needs: Needs, on_sale: Market) -> Found:
+    """Cost every candidate of a market. Raises GridwrightError for kept file systems that are not on sale."""
+    filters = list(node_filters(needs))
+    suitable = [(one, usd) for one, usd in on_sale.instances if all(each.fits(one) for each in filters)]
+    found = Found(needs, on_sale, suitable)
+    found.without_price = tuple(
+        one.name for one in on_sale.without_price if all(each.fits(one) for each in filters)
+    )
+    engine = Search(needs, on_sale)
+    if suitable:
+        engine.kept.check(suitable[0][0])
+    for instance, usd in suitable:
+        found.candidates.extend(engine.candidates(instance, usd))
+    return found
+
+
 def title(candidate: Candidate) -> str:
     """The candidate in one line."""
     by_place: dict[str, list[str]] = {}
     for name, place in candidate.places.items():
-        by_place.setdefault(place, []).append(name)
+        home = candidate.homes.get(name)
+        by_place.setdefault(f"{home}, which is kept" if home else place, []).append(name)
     words = {
         "shared": candidate.shared.title if candidate.shared else "",
         "scratch": candidate.scratch.title if candidate.scratch else "",
         "instance-store": "instance store",
         "volumes": f"{candidate.volumes} at each node",
     }
-    places = "; ".join(f"{'+'.join(names)} on {words[place]}" for place, names in by_place.items())
+    places = "; ".join(f"{'+'.join(names)} on {words.get(place, place)}" for place, names in by_place.items())
     return f"{candidate.count} x {candidate.instance.name}; {places}"
 
 
 def survives(candidate: Candidate) -> str:
     """What survives, in words."""
-    if candidate.shared is None:
+    points = candidate.data_points
+    if "data" not in candidate.places and candidate.shared is None:
         data = "no library on shared storage"
-    elif candidate.shared.durable:
-        data = "data outlive a server" + (", which is replaced" if candidate.shared.managed else "")
+    elif points:
+        data = "data outlive a server" + (", which is replaced" if points > 2 else "")
     else:
         data = "data are lost with a server"
-    lost = [name for name, place in candidate.places.items() if place == "instance-store"]
+    lost = candidate.lost_with_node
     return f"{data}; {' and '.join(lost)} lost with a node" if lost else f"{data}; nothing lost with a node"

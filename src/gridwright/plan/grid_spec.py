@@ -19,7 +19,7 @@ _NAMES: Mapping[Place, str] = {
     "instance-store": "local",
     "volumes": "volumes",
 }
-"""Names of the file systems of a design; their paths are the same."""
+"""Names of the new file systems of a design; their paths are the same."""
 
 
 def design_spec(candidate: Candidate, needs: Needs) -> GridSpec:
@@ -53,21 +53,31 @@ def _document(candidate: Candidate, needs: Needs) -> dict[str, Any]:
     if spec.region:
         document["region"] = spec.region
     document["requirements"] = given["requirements"]
-    document["nodes"] = {"compute": {"instance": candidate.instance.name, "count": candidate.count}}
-    document["filesystems"] = _filesystems(candidate)
-    document["libraries"] = {name: _library(name, candidate, given) for name in candidate.places}
+    group = needs.given.group
+    chosen = {"instance": candidate.instance.name, "count": candidate.count}
+    document["nodes"] = {group: {**given.get("nodes", {}).get(group, {}), **chosen}}
+    names = _new_names(candidate, needs)
+    document["filesystems"] = {**needs.given.document(), **_filesystems(candidate, names)}
+    document["libraries"] = {name: _library(name, candidate, given, names) for name in candidate.places}
     for section in (spec.provider, "scheduler", "report", "silence"):
         if section in given:
             document[section] = given[section]
     return document
 
 
-def _filesystems(candidate: Candidate) -> dict[str, Any]:
+def _new_names(candidate: Candidate, needs: Needs) -> dict[Place, str]:
+    """What new file systems are called: as few designs as can be have another name than the usual one."""
     used = set(candidate.places.values())
+    kept = needs.given.filesystems
+    taken = {*kept, *(str(each.path).strip("/") for each in kept.values())}
+    return {
+        place: f"new-{name}" if name in taken else name for place, name in _NAMES.items() if place in used
+    }
+
+
+def _filesystems(candidate: Candidate, names: Mapping[Place, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for place, name in _NAMES.items():
-        if place not in used:
-            continue
+    for place, name in names.items():
         if place == "instance-store":
             plain = _on_node_disks({"type": "instance-store"})
         elif place == "volumes" and candidate.volumes is not None:
@@ -85,7 +95,12 @@ def _on_node_disks(disks: Mapping[str, Any]) -> dict[str, Any]:
     return dict(next(each for each in sections if each is not None))
 
 
-def _library(name: str, candidate: Candidate, given: dict[str, Any]) -> dict[str, Any]:
+def _library(
+    name: str, candidate: Candidate, given: dict[str, Any], names: Mapping[Place, str]
+) -> dict[str, Any]:
     stated = given["libraries"][name]
-    kept = {key: stated[key] for key in ("requires", "capacity") if key in stated}
-    return {"filesystem": _NAMES[candidate.places[name]], **kept}
+    home = candidate.homes.get(name)
+    kept = {key: value for key, value in stated.items() if key not in ("filesystem", "path")}
+    # The directory of a library is a part of what is there.
+    own = {"path": stated["path"]} if home and stated.get("path", name) != name else {}
+    return {"filesystem": home or names[candidate.places[name]], **own, **kept}

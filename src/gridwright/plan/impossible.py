@@ -10,6 +10,7 @@ from functools import partial
 from gridwright.plan.candidates import Search
 from gridwright.plan.filters import Filter, node_filters
 from gridwright.plan.found import Found
+from gridwright.plan.kept_binds import what_binds
 from gridwright.plan.needs import Need, Needs
 from gridwright.spec.crosscheck import MAX_NODES
 from gridwright.units import format_bytes, format_rate
@@ -22,6 +23,8 @@ LEAST = 1e-3
 
 def impossible(found: Found) -> tuple[str, ...]:
     """Lines that name what binds and the nearest possible value. Call it only where no design was found."""
+    if found.needs.given.parts and (lines := what_binds(found)):
+        return (*([_over_budget(found)] if found.candidates else []), *lines)
     if found.candidates:
         return (_over_budget(found),)
     if not found.market.instances:
@@ -51,7 +54,7 @@ def _failed_filter(found: Found) -> str:
     for each in node_filters(found.needs):
         kept = [one for one in left if each.fits(one)]
         if kept:
-            narrowed += [f"{each.requirement} {each.required}"] if len(kept) < len(left) else []
+            narrowed += [f"{each.field or each.requirement} {each.required}"] if len(kept) < len(left) else []
             left = kept
             continue
         what = f"{each.field or each.requirement}: {_none_of(len(left), narrowed)} {_has(each)}"
@@ -96,7 +99,9 @@ def _too_much(found: Found) -> list[str]:
                 f"libraries.{name}.requires: {format_rate(asked, True)} is out of reach; the rest as it is, "
                 f"the nearest possible is {_at_most(possible)}"
             )
-    if cores := _most_cores(found):
+    if line := _too_few_nodes(found):
+        lines.append(line)
+    elif cores := _most_cores(found):
         lines.append(
             f"requirements.cores: {needs.requirements.cores} at these rates are out of reach; the nearest "
             f"possible is {cores}{_what_stops(found, cores + 1)}"
@@ -116,6 +121,32 @@ def _too_much(found: Found) -> list[str]:
         ]
     what = "the rates and the capacities" if room else "the rates"
     return [f"{what} of the libraries are out of reach: plan several grids"]
+
+
+def _too_few_nodes(found: Found) -> str:
+    """The bound on the number of nodes, where it is what forbids; empty where it is not."""
+    requirements = found.needs.requirements
+    most = requirements.nodes.count.most
+    if most is None or not _feasible(found, _of_at_most(found.needs, MAX_NODES)):
+        return ""
+    low, high = most, MAX_NODES
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = _feasible(found, _of_at_most(found.needs, middle))
+        low, high = (low, middle) if fits else (middle, high)
+    few = "1 node is" if most == 1 else f"{most} nodes are"
+    return (
+        f"requirements.nodes.count.most: {few} too few for {requirements.cores} cores at these "
+        f"rates; the nearest possible is {high}"
+    )
+
+
+def _of_at_most(needs: Needs, nodes: int) -> Needs:
+    """The needs with so many nodes at most."""
+    bounds = needs.requirements.nodes
+    count = bounds.count.model_copy(update={"most": nodes})
+    changed = bounds.model_copy(update={"count": count})
+    return replace(needs, requirements=needs.requirements.model_copy(update={"nodes": changed}))
 
 
 def _what_stops(found: Found, cores: int) -> str:

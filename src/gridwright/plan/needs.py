@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from gridwright.errors import GridwrightError
 from gridwright.plan.design import RequirementReading
+from gridwright.plan.given import Given, kept_words, read_given
 from gridwright.spec.at_once import PeakFactor, peak_factor_of
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
@@ -31,6 +32,7 @@ class Needs:
     requirements: Requirements
     libraries: Mapping[str, Need]
     peak_factor: PeakFactor
+    given: Given = field(default_factory=Given)
 
     @property
     def region(self) -> str:
@@ -80,7 +82,7 @@ def read_needs(spec: GridSpec) -> Needs:
             "no library requires a rate: nothing tells a good grid from a bad one",
             "Add requires: to the libraries, such as 100 MB/s/core for data and 125 for work and util",
         )
-    return Needs(spec, spec.requirements, libraries, peak_factor_of(spec))
+    return Needs(spec, spec.requirements, libraries, peak_factor_of(spec), read_given(spec))
 
 
 def _refused(spec: GridSpec, path: tuple[str, ...], what: str, remedy: str) -> GridwrightError:
@@ -116,6 +118,9 @@ def readings(needs: Needs) -> tuple[RequirementReading, ...]:
             "data", "on a file system that all nodes share; work and util may be each node's own", "design"
         )
     )
+    found += [
+        RequirementReading("kept as it is", words, "the grid spec") for words in kept_words(needs.given)
+    ]
     losses = requirements.availability
     survives = "may be lost" if losses.lose_data_with_server else "must outlive the loss of a server"
     found.append(RequirementReading("data", survives, "requirements.availability.lose_data_with_server"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, Self
 
@@ -16,9 +16,9 @@ from gridwright.plan.needs import Needs
 from gridwright.spec.crosscheck import MAX_NODES
 from gridwright.units import format_bytes, format_rate
 
-Place = Literal["shared", "scratch", "instance-store", "volumes"]
-"""Where a library may live."""
-NETWORKED = frozenset[Place]({"shared", "scratch"})
+Place = Literal["shared", "scratch", "instance-store", "volumes", "kept", "kept-local"]
+"""Where a library may live; `kept` are file systems of the spec that nodes share, `kept-local` a node's."""
+NETWORKED = frozenset[Place]({"shared", "scratch", "kept"})
 """Places that are over the network of every type of node."""
 
 
@@ -28,15 +28,17 @@ class Placement:
 
     Rates are bytes per second for each core, rooms are bytes; of places in use alone. `over_network` is what
     the network of a node carries where volumes have a way of their own, and where they are behind it, too.
+    `homes` are the kept file systems of those that live on one.
     """
 
     places: Mapping[str, Place]
     rates: Mapping[Place, float]
     rooms: Mapping[Place, int]
     over_network: tuple[float, float]
+    homes: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, needs: Needs, places: Mapping[str, Place]) -> Self:
+    def of(cls, needs: Needs, places: Mapping[str, Place], homes: Mapping[str, str] | None = None) -> Self:
         """What these places are asked for by these needs."""
         held = {place: libraries_at(places, place) for place in dict.fromkeys(places.values())}
         return cls(
@@ -44,6 +46,7 @@ class Placement:
             {place: needs.rate(names) for place, names in held.items()},
             {place: needs.capacity(names) for place, names in held.items()},
             (needs.rate(_carried(places, NETWORKED)), needs.rate(_carried(places, NETWORKED | {"volumes"}))),
+            homes or {},
         )
 
 
@@ -61,7 +64,16 @@ class NodeSide:
         return self.nodes_for(self.needs.capacity(libraries_at(places, "instance-store")))
 
     def nodes_for(self, room: int) -> int:
-        """Nodes for the cores, and for so many bytes on their instance stores."""
+        """Nodes for the cores, and for so many bytes on their instance stores, or as many as are given."""
+        given, least = self.needs.given.count, self.needs.requirements.nodes.count.least
+        return given or max(self._least_nodes(room), least or 1)
+
+    def allows(self, count: int, room: int) -> bool:
+        """Whether so many nodes are enough for cores and room, and no more than a grid may have."""
+        most = self.needs.requirements.nodes.count.most
+        return self._least_nodes(room) <= count <= min(MAX_NODES, most or MAX_NODES)
+
+    def _least_nodes(self, room: int) -> int:
         count = math.ceil(self.needs.requirements.cores / self.instance.cores)
         store = self.instance.instance_store
         return max(count, math.ceil(room / store.total_bytes)) if store and room else count
@@ -143,7 +155,7 @@ class NodeSide:
             return f"its way to volumes passes {self._of(rate, own)} for {listed(own)}"
         wanted = self.needs.rate(own) * self.instance.cores
         room = self.needs.capacity(own) / self.nodes(places)
-        most = most_volumes(self.instance)
+        most = most_volumes(self.instance) - self.needs.given.node_volumes
         if self.volumes.cheapest(wanted, room, most) is None:
             brought = f"{format_rate(wanted)} and {format_bytes(room)} to each node"
             return f"no volumes on sale, of at most {most}, bring {brought}"

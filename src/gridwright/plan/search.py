@@ -11,13 +11,14 @@ from gridwright.errors import Finding
 from gridwright.filesystems.site import default_region
 from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
-from gridwright.plan.candidates import Candidate, Search, market
+from gridwright.plan.candidates import Candidate, market
 from gridwright.plan.design import Design, Plan
 from gridwright.plan.explain import explain_type, neighbours
-from gridwright.plan.filters import check_families, node_filters
-from gridwright.plan.found import Found, survives, title
+from gridwright.plan.filters import check_families
+from gridwright.plan.found import Found, search_market, survives, title
 from gridwright.plan.grid_spec import design_spec
 from gridwright.plan.impossible import impossible
+from gridwright.plan.kept import check_kept_nodes
 from gridwright.plan.needs import Needs, read_needs, readings
 from gridwright.plan.price_dates import price_dates
 from gridwright.spec.findings import unsilenced
@@ -45,10 +46,15 @@ def plan(spec: GridSpec, catalog: Catalog | None = None, *, explain: str | None 
     budget = needs.requirements.budget
     within = [one for one in found.candidates if budget is None or one.usd_per_hour <= budget]
     front = pareto_front(within)
-    chosen = {id(one): one for one in [*cheapest_designs(within), *spread(front, FRONT)]}
+    # Designs whose nodes are given differ in their storage alone.
+    alike = CHEAPEST if needs.given.instance else SAME_FAMILY
+    chosen = {id(one): one for one in [*cheapest_designs(within, alike), *spread(front, FRONT)]}
     on_front = {id(one) for one in front}
     ranked = sorted(chosen.values(), key=order)
-    designs = tuple(_design(one, needs, catalog, front=id(one) in on_front) for one in ranked)
+    made = [(one, _design(one, needs, catalog, front=id(one) in on_front)) for one in ranked]
+    # What is kept is the user's: predict has the last word on it.
+    ranked = [one for one, design in made if design.prediction.met is not False or not needs.given.parts]
+    designs = tuple(design for one, design in made if one in ranked)
     region = default_region(catalog, spec)
     return Plan(
         spec.name,
@@ -85,16 +91,8 @@ def _price_findings(found: Found) -> tuple[Finding, ...]:
 def search(needs: Needs, catalog: Catalog) -> Found:
     """Cost every candidate of the catalogue."""
     started = time.perf_counter()
-    on_sale = market(catalog, needs)
-    filters = list(node_filters(needs))
-    suitable = [(one, usd) for one, usd in on_sale.instances if all(each.fits(one) for each in filters)]
-    found = Found(needs, on_sale, suitable)
-    found.without_price = tuple(
-        one.name for one in on_sale.without_price if all(each.fits(one) for each in filters)
-    )
-    engine = Search(needs, on_sale)
-    for instance, usd in suitable:
-        found.candidates.extend(engine.candidates(instance, usd))
+    check_kept_nodes(needs, catalog)
+    found = search_market(needs, market(catalog, needs))
     found.seconds = time.perf_counter() - started
     return found
 
@@ -109,12 +107,12 @@ def order(candidate: Candidate) -> tuple[float, float, int, str]:
     )
 
 
-def cheapest_designs(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The cheapest candidates, few of each family."""
+def cheapest_designs(candidates: Sequence[Candidate], same_family: int = SAME_FAMILY) -> list[Candidate]:
+    """The cheapest candidates, at most `same_family` of each family."""
     kept: list[Candidate] = []
     seen: dict[str, int] = {}
     for one in sorted(candidates, key=order):
-        if seen.get(one.instance.family, 0) < SAME_FAMILY:
+        if seen.get(one.instance.family, 0) < same_family:
             seen[one.instance.family] = seen.get(one.instance.family, 0) + 1
             kept.append(one)
         if len(kept) == CHEAPEST:

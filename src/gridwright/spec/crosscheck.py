@@ -11,11 +11,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gridwright.errors import nearest
+from gridwright.spec.bounds import bound_problems
 from gridwright.spec.filesystem import filesystem_kind_in
 from gridwright.spec.findings import KNOWN, known_findings
 from gridwright.spec.hosts import MOST_HOSTS, expand_hosts
 from gridwright.spec.provider import PROVIDERS, ProviderKind, provider_in
 from gridwright.spec.scheduler import scheduler_kind_in
+from gridwright.units import Bytes, UnitError
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.source import show
 from gridwright.yamltext.together import KEY, Refused
@@ -39,6 +41,16 @@ def fill_defaults(data: Any) -> Any:  # noqa: ANN401 - whatever YAML or a caller
         return data
     filled = {name: _filled(name, library, only) for name, library in libraries.items()}
     return {**data, "libraries": filled}
+
+
+def libraries_without_filesystem(data: Mapping[str, Any]) -> frozenset[str]:
+    """The libraries of plain data, before defaults are filled in, that name no file system."""
+    libraries = _mapping(data, "libraries")
+    return frozenset(
+        str(name)
+        for name, library in libraries.items()
+        if isinstance(library, Mapping) and "filesystem" not in library
+    )
 
 
 def _counted(data: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -87,6 +99,8 @@ def cross_problems(data: Any) -> Iterator[tuple[Path, FieldError | str]]:  # noq
     if not isinstance(data, Mapping):
         return
     yield from _library_problems(data)
+    yield from bound_problems(data)
+    yield from _growth_problems(data)
     yield from _shared_directories(data)
     provider = provider_in(data)
     yield from _named_nodes(data, provider)
@@ -118,7 +132,9 @@ def _library_problems(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldErro
             continue
         wanted = library.get("filesystem")
         if "filesystem" not in library:
-            yield ("libraries", name), "filesystem"
+            # A spec with requirements leaves it to the plan.
+            if "requirements" not in data:
+                yield ("libraries", name), "filesystem"
         elif isinstance(wanted, str) and wanted not in defined:
             near = nearest(wanted, defined)
             hint = f"did you mean {near}? " if near and len(defined) > 1 else ""
@@ -166,7 +182,8 @@ def _nodes_by_type(data: Mapping[str, Any], provider: ProviderKind) -> Iterator[
     for name, group in _mapping(data, "nodes").items():
         if not isinstance(group, Mapping):
             continue
-        if provider.is_cloud and "instance" not in group:
+        # A spec with requirements leaves it to the plan.
+        if provider.is_cloud and "instance" not in group and "requirements" not in data:
             yield ("nodes", name), "instance"
         if not provider.is_cloud and "instance" in group:
             yield (
@@ -188,6 +205,33 @@ def _other_sections(data: Mapping[str, Any], provider: ProviderKind) -> Iterator
                     f"provider {provider.name} has no section {name}", f"remove it, or write provider: {name}"
                 ),
             )
+
+
+def _growth_problems(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
+    """Libraries that are to hold less in a year than now: a plan is for growth alone."""
+    for name, library in _mapping(data, "libraries").items():
+        if not isinstance(library, Mapping) or "capacity_in_12_months" not in library:
+            continue
+        now, later = (_bytes(library.get(field)) for field in ("capacity", "capacity_in_12_months"))
+        path = ("libraries", name, "capacity_in_12_months")
+        if "capacity" not in library:
+            yield path, FieldError("nothing says what it needs now", "add capacity: with that")
+        elif now is not None and later is not None and later < now:
+            yield (
+                path,
+                FieldError(
+                    f"{library['capacity']} now and {library['capacity_in_12_months']} later is no growth",
+                    "write at least the capacity, or remove the line",
+                ),
+            )
+
+
+def _bytes(written: object) -> int | None:
+    """A size in bytes; None where it cannot be read."""
+    try:
+        return None if written is None else int(Bytes.parse(written))
+    except UnitError:
+        return None
 
 
 def _shared_directories(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:

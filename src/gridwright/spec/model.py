@@ -19,7 +19,12 @@ from pydantic import (
     model_validator,
 )
 
-from gridwright.spec.crosscheck import MAX_NODES, cross_problems, fill_defaults
+from gridwright.spec.crosscheck import (
+    MAX_NODES,
+    cross_problems,
+    fill_defaults,
+    libraries_without_filesystem,
+)
 from gridwright.spec.fields import Change, CoreRate, Directory, Name, Reason, SpecModel, Subdirectory, Update
 from gridwright.spec.filesystem import AnyFileSystem, FileSystem
 from gridwright.spec.findings import known_findings
@@ -113,6 +118,11 @@ class Library(SpecModel):
     capacity: Annotated[Size | None, Update(Change.LIVE, "only planning and checks read it")] = Field(
         default=None, description="The room it needs in all, such as 12 TiB."
     )
+    capacity_in_12_months: Annotated[Size | None, Update(Change.LIVE, "only planning reads it")] = Field(
+        default=None,
+        description="The room it will need in all a year from now, such as 24 TiB: a plan says what that "
+        "costs, and whether its file system grows in place.",
+    )
 
 
 class GridSpec(SpecModel):
@@ -200,6 +210,7 @@ class GridSpec(SpecModel):
     _file: Path | None = PrivateAttr(default=None)
     _source_text: str = PrivateAttr(default="")
     _groups: dict[str, NodeGroup] | None = PrivateAttr(default=None)
+    _unplaced: frozenset[str] = PrivateAttr(default=frozenset())
 
     @classmethod
     def variant(cls, data: Mapping[str, Any]) -> Model:
@@ -218,8 +229,17 @@ class GridSpec(SpecModel):
 
     @property
     def is_placed(self) -> bool:
-        """Whether its libraries live on file systems; a spec yet to be planned says only what they need."""
-        return bool(self.filesystems)
+        """Whether it says of every library where it lives, and of every node what it is.
+
+        A spec yet to be planned leaves some of that to `gridwright plan`.
+        """
+        typed = not self.is_cloud or all(group.instance for group in self.nodes.values())
+        return bool(self.filesystems) and typed and all(each.filesystem for each in self.libraries.values())
+
+    @property
+    def unplaced_libraries(self) -> frozenset[str]:
+        """The libraries that name no file system, be there one or several: a plan may place them."""
+        return self._unplaced
 
     @property
     def provider_kind(self) -> ProviderKind:
@@ -280,15 +300,18 @@ class GridSpec(SpecModel):
             return data
         if not isinstance(data, Mapping):
             return handler(data)
+        unplaced = libraries_without_filesystem(data)
         data = fill_defaults(data)
 
         fields = cls.model_fields
-        return validated_with(
+        made = validated_with(
             cls,
             lambda whole: with_sections(handler, whole, fields, info.context),
             data,
             cross_problems(data),
         )
+        made._unplaced = unplaced
+        return made
 
 
 @cache

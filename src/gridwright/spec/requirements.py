@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gridwright.spec.bounds import NodeBounds
 from gridwright.spec.fields import Budget, Change, SpecModel, Update
 from gridwright.yamltext.fields import Duration, Size
 
@@ -54,6 +55,10 @@ class Requirements(SpecModel):
         le=1,
         description="Which part of the sum of all libraries' rates must be there at the same time: libraries "
         "do not all peak together. By default 0.357, out of paper 4632-2020.",
+    )
+    nodes: Annotated[NodeBounds, _READ] = Field(
+        default_factory=NodeBounds,
+        description="Bounds on the nodes that a plan may choose: their number, cores and memory.",
     )
     architecture: Annotated[Literal["x86_64", "arm64"] | None, _READ] = Field(
         default=None,

@@ -93,7 +93,7 @@ def _no_requirement(spec: GridSpec) -> Iterator[Finding]:
 
 def _unused_filesystem(spec: GridSpec) -> Iterator[Finding]:
     used = {library.filesystem for library in spec.libraries.values()}
-    for name in spec.filesystems:
+    for name in spec.filesystems if spec.is_placed else ():
         if name not in used:
             yield Finding(
                 "warning",

@@ -1,0 +1,137 @@
+"""Which kept part of a spec stands in the way of a plan, by how much, and the nearest change that helps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gridwright.catalog import InstanceType
+from gridwright.plan.candidates import Candidate
+from gridwright.plan.fits import BUDGET_ROW, STORAGE_ROW, held, hourly
+from gridwright.plan.found import Found, search_market, title
+from gridwright.plan.given import NODES, Given
+from gridwright.plan.kept import KeptStorage
+from gridwright.plan.node_side import Place, Placement
+
+
+def what_binds(found: Found) -> list[str]:
+    """A line for each kept part that misses something, or without which there would be a design.
+
+    Call it where no design was found, or none within the budget.
+    """
+    lines = []
+    for part in found.needs.given.parts:
+        lacks = list(_lacks(found, part))
+        better = _nearest(found, part)
+        if better is None and not lacks:
+            continue
+        if better is None:
+            nearest = "nothing else in its place alone helps"
+        else:
+            nearest = f"the nearest change: {better[0]}, {title(better[1])}, {hourly(better[1].usd_per_hour)}"
+        lines.append(f"{part}: {'; '.join([*(lacks or ['with it as it is no design is left']), nearest])}")
+    if len(lines) > 1 and (whole := freed(found, Given())) is not None:
+        lines.append(f"with nothing kept: {title(whole)}, {hourly(whole.usd_per_hour)}")
+    return lines
+
+
+def freed(found: Found, given: Given) -> Candidate | None:
+    """The cheapest design that keeps only this much, within the budget; None where there is none."""
+    there = search_market(replace(found.needs, given=given), found.market).candidates
+    budget = found.needs.requirements.budget or math.inf
+    return min(
+        (one for one in there if one.usd_per_hour <= budget), key=lambda one: one.usd_per_hour, default=None
+    )
+
+
+def _nearest(found: Found, part: str) -> tuple[str, Candidate] | None:
+    """What to change about a part, in words, and the cheapest design after that; None where nothing helps."""
+    given = found.needs.given
+    if part.startswith(f"{NODES}.") and given.instance and given.count:
+        more = freed(found, replace(given, count=None))
+        if more is not None:
+            return f"{more.count} nodes of this type", more
+    other = freed(found, given.without(part))
+    what = "other nodes" if part.startswith(f"{NODES}.") else "another file system"
+    return None if other is None else (what, other)
+
+
+def _lacks(found: Found, part: str) -> Iterator[str]:
+    sort, _, name = part.partition(".")
+    if sort == NODES:
+        yield from _nodes_lack(found)
+    else:
+        yield from _filesystem_lacks(found, name)
+
+
+def _nodes_lack(found: Found) -> Iterator[str]:
+    """What kept nodes miss, whatever file systems they have."""
+    needs, given = found.needs, found.needs.given
+    if given.instance is None:
+        return
+    instance = found.market.catalog.instance(given.instance, needs.spec.provider)
+    if given.instance not in found.market.prices:
+        yield f"no price of {given.instance} is known in {needs.region or needs.spec.provider}"
+    wanted = needs.requirements.cores
+    if given.count and given.count * instance.cores < wanted:
+        has = given.count * instance.cores
+        yield f"{given.count} x {instance.name} have {has} of {wanted} cores required, {wanted - has} too few"
+    beside = (STORAGE_ROW, BUDGET_ROW, "cores")
+    yield from (each for each in held(found, instance).excluded_by if not each.startswith(beside))
+    most = needs.requirements.nodes.count.most
+    least = math.ceil(wanted / instance.cores)
+    if given.count is None and most is not None and least > most:
+        yield f"{wanted} cores take {least} of it, and requirements.nodes.count.most is {most}"
+
+
+def _filesystem_lacks(found: Found, name: str) -> Iterator[str]:
+    """What a kept file system misses of its own libraries' needs, on the nodes on which it misses least."""
+    given = found.needs.given
+    homes = {library: home for library, home in given.homes.items() if home == name}
+    if not homes:
+        return
+    kept = given.filesystems[name]
+    place: Place = "kept-local" if kept.is_node_local else "kept"
+    placement = Placement.of(found.needs, dict.fromkeys(homes, place), homes)
+    alone = replace(found.needs, given=replace(given, filesystems={name: kept}, homes=homes))
+    storage = KeptStorage(alone, found.market.catalog)
+    # On nodes that are yet to be found, what a node of one type lets through says nothing.
+    whole = kept.is_node_local or given.instance is not None
+    least: list[str] | None = None
+    for instance in _types(found):
+        words = list(dict.fromkeys(_short(storage, instance, placement, name, alone.given.count, whole)))
+        if least is None or len(words) < len(least):
+            least = words
+        if not least:
+            return
+    yield from least or ()
+
+
+def _types(found: Found) -> list[InstanceType]:
+    """The types that the nodes may be of; those with the fewest cores beyond what is required first."""
+    given, wanted = found.needs.given, found.needs.requirements.cores
+    if given.instance is not None:
+        return [found.market.catalog.instance(given.instance, found.needs.spec.provider)]
+    return sorted((one for one, _ in found.suitable), key=lambda one: (-wanted % one.cores, one.name))
+
+
+def _short(
+    storage: KeptStorage,
+    instance: InstanceType,
+    placement: Placement,
+    name: str,
+    count: int | None,
+    whole: bool,
+) -> Iterator[str]:
+    # Too few nodes are said of the nodes: file systems are held against all cores that are required.
+    number = max(count or 1, math.ceil(storage.needs.requirements.cores / instance.cores))
+    on = storage.on(instance, number)
+    if on is None:
+        yield from (what for home, what in storage.refusals(instance, number) if home == name)
+        return
+    for limit in on.limits(placement):
+        if limit.level < 1.0 and (whole or not limit.nodes_own):
+            yield str(limit)
+    for _, words in (*on.short_of_room(placement), *on.losses(placement)):
+        yield words
