@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from gridwright.catalog import Catalog, InstanceType
+from gridwright.filesystems.growth import Growth
 from gridwright.filesystems.volume_sets import VolumeMarket
 
 
@@ -15,7 +16,8 @@ class SharedChoice:
     """A shared file system: what it delivers in all, lasting, its room, and what it costs per hour.
 
     `managed`: the service replaces servers by itself. `durable`: data outlive the loss of a server.
-    `servers` are machines of the grid.
+    `servers` are machines of the grid. With `growth` it is what a grid begins with, and `usd_per_hour` is the
+    mean of 12 months.
     """
 
     kind: str
@@ -27,6 +29,7 @@ class SharedChoice:
     durable: bool
     plain: dict[str, Any]
     servers: int = 0
+    growth: Growth | None = None
 
 
 class Offer(Protocol):
@@ -46,6 +49,16 @@ class Offer(Protocol):
 
     def smallest(self, bytes_per_s: float, capacity_bytes: int) -> SharedChoice | None:
         """The cheapest that delivers the rate and has the room; None where none does."""
+
+
+@runtime_checkable
+class GrowingOffer(Protocol):
+    """An offer whose smallest for less room can often not grow into the smallest for more."""
+
+    def growing(
+        self, bytes_per_s: float, room: int, room_later: int
+    ) -> tuple[SharedChoice, SharedChoice] | None:
+        """The cheapest for the later room, and what it begins with; the latter grows in place."""
 
 
 @dataclass(frozen=True, slots=True)

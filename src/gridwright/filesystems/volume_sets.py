@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from gridwright.catalog import Catalog, InstanceType, VolumeType
 from gridwright.catalog.attachments import free_attachments
 from gridwright.errors import GridwrightError
+from gridwright.filesystems.growth import Growth
 
 T = TypeVar("T")
 GIB = 2**30
@@ -27,7 +28,10 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class VolumeSet:
-    """Volumes of one machine that are alike; rates and cost are of all together, lasting, per hour."""
+    """Volumes of one machine that are alike; rates and cost are of all together, lasting, per hour.
+
+    With `growth` they are what a machine begins with, and the cost is the mean of 12 months.
+    """
 
     type: str
     count: int
@@ -37,6 +41,7 @@ class VolumeSet:
     bytes_per_s: float
     capacity_bytes: int
     usd_per_hour: float
+    growth: Growth | None = None
 
     def plain(self) -> dict[str, Any]:
         """As the `disks` of a grid spec."""
@@ -171,6 +176,11 @@ class PricedVolume:
                 best, below = (count, one), one.usd * count - _SLACK
         return None if best is None else self._set(*best)
 
+    def resized(self, count: int, bytes_per_s: float, capacity_bytes: float) -> VolumeSet | None:
+        """So many volumes, as small as rate and room let them be; None where one is not that large."""
+        one = self.smallest(bytes_per_s / count, math.ceil(capacity_bytes / count / GIB - _SLACK))
+        return None if one is None else self._set(count, one)
+
     def _set(self, count: int, one: _Size) -> VolumeSet:
         bought = None if one.throughput_mib is None else float(one.throughput_mib * MIB)
         limits = self.volume.limits(one.gib * GIB, one.iops, bought)
@@ -212,6 +222,11 @@ class VolumeMarket:
                 break
             best = self.volumes[number].cheapest(bytes_per_s, capacity_bytes, most, below) or best
         return best
+
+    def smaller(self, volumes: VolumeSet, bytes_per_s: float, capacity_bytes: float) -> VolumeSet:
+        """Volumes of the same type and number that bring rate and room; the same where none are smaller."""
+        priced = next(each for each in self.volumes if each.volume.name == volumes.type)
+        return priced.resized(volumes.count, bytes_per_s, capacity_bytes) or volumes
 
     def least_usd(self, bytes_per_s: float, capacity_bytes: float, most: float) -> float:
         """A lower bound of what `cheapest` finds, however the volumes are shared out among machines."""

@@ -13,10 +13,12 @@ from gridwright.catalog.basis import PriceBasis, price_basis
 from gridwright.catalog.instances import Provider
 from gridwright.errors import GridwrightError, nearest
 from gridwright.filesystems import all_kinds
+from gridwright.filesystems.growth import Growth
 from gridwright.filesystems.offers import Offer, OnSale, SharedChoice
 from gridwright.filesystems.site import default_region, volume_limit
 from gridwright.filesystems.volume_sets import VolumeMarket, VolumeSet, most_volumes, volume_market
 from gridwright.model.seller import seller_of
+from gridwright.plan.growing import growing, growing_volumes
 from gridwright.plan.kept import KeptOnNodes, KeptStorage
 from gridwright.plan.needs import Needs
 from gridwright.plan.node_side import NodeSide, Place, Placement
@@ -29,7 +31,10 @@ LEVELS = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A grid in few words. Rates are lasting, in bytes per second per core; the smallest of all libraries."""
+    """A grid in few words. Rates are lasting, in bytes per second per core; the smallest of all libraries.
+
+    `usd_per_hour` is what designs are ranked by: the mean of 12 months where libraries grow.
+    """
 
     instance: InstanceType
     count: int
@@ -56,6 +61,22 @@ class Candidate:
     def cores(self) -> int:
         """Physical cores of all nodes."""
         return self.instance.cores * self.count
+
+    @property
+    def growths(self) -> dict[Place, tuple[Growth, int]]:
+        """What becomes of new storage in 12 months, by its place, and how often the grid has it."""
+        found: tuple[tuple[Place, Growth | None, int], ...] = (
+            ("shared", self.shared.growth if self.shared else None, 1),
+            ("scratch", self.scratch.growth if self.scratch else None, 1),
+            ("volumes", self.volumes.growth if self.volumes else None, self.count),
+        )
+        return {place: (growth, times) for place, growth, times in found if growth is not None}
+
+    @property
+    def later_usd_per_hour(self) -> float:
+        """What it costs after the growth of its libraries: never less than before."""
+        more = sum((each.usd_later - each.mean_usd) * times for each, times in self.growths.values())
+        return self.usd_per_hour + more
 
 
 @dataclass(frozen=True)
@@ -165,9 +186,9 @@ class Search:
     def __init__(self, needs: Needs, on_sale: Market) -> None:
         self.needs = needs
         self.market = on_sale
-        self._shared: dict[tuple[float, int], list[SharedChoice]] = {}
-        self._scratch: dict[tuple[float, int], SharedChoice | None] = {}
-        self._volumes: dict[tuple[float, float, int], VolumeSet | None] = {}
+        self._shared: dict[tuple[float, int, int], list[SharedChoice]] = {}
+        self._scratch: dict[tuple[float, int, int], SharedChoice | None] = {}
+        self._volumes: dict[tuple[float, float, float, int], VolumeSet | None] = {}
         self._cloud: dict[tuple[int, bool], float] = {}
         self._served = needs.given.servers, needs.given.is_served
         self.kept = KeptStorage(needs, on_sale.catalog)
@@ -177,7 +198,7 @@ class Search:
         """All candidates with nodes of one type, at every level of the required rates."""
         side = NodeSide(self.needs, self.market.volumes, instance)
         for placement in self._placed:
-            room = placement.rooms.get("instance-store", 0)
+            room = placement.rooms_later.get("instance-store", 0)
             count = side.nodes_for(room)
             if not side.allows(count, room):
                 continue
@@ -207,7 +228,7 @@ class Search:
         placement, cores = fleet.placement, fleet.cores
         if not fleet.side.passes(placement, level):
             return
-        rates, rooms = placement.rates, placement.rooms
+        rates, rooms, later = placement.rates, placement.rooms, placement.rooms_later
         volumes: VolumeSet | None = None
         if "volumes" in rates:
             volumes = self._node_volumes(fleet, level)
@@ -215,12 +236,15 @@ class Search:
                 return
         scratch: SharedChoice | None = None
         if "scratch" in rates:
-            scratch = self._scratch_choice(rates["scratch"] * cores * level, rooms["scratch"])
+            scratch = self._scratch_choice(
+                rates["scratch"] * cores * level, rooms["scratch"], later["scratch"]
+            )
             if scratch is None:
                 return
         shared_choices: list[SharedChoice | None] = [None]
         if "shared" in rates:
-            shared_choices = [*self._shared_choices(rates["shared"] * cores * level, rooms["shared"])]
+            rate = rates["shared"] * cores * level
+            shared_choices = [*self._shared_choices(rate, rooms["shared"], later["shared"])]
         for shared in shared_choices:
             yield self._candidate(fleet, shared, scratch, volumes, level)
 
@@ -230,32 +254,33 @@ class Search:
         if instance.ebs is None or rate > (volume_limit(instance) or math.inf):
             return None
         most = most_volumes(instance) - self.needs.given.node_volumes
-        key = (rate, placement.rooms["volumes"] / fleet.count, most)
+        now, later = (rooms["volumes"] / fleet.count for rooms in (placement.rooms, placement.rooms_later))
+        key = (rate, now, later, most)
         if key not in self._volumes:
-            self._volumes[key] = self.market.volumes.cheapest(*key)
+            self._volumes[key] = growing_volumes(self.market.volumes, *key)
         return self._volumes[key]
 
-    def _scratch_choice(self, rate: float, capacity: int) -> SharedChoice | None:
+    def _scratch_choice(self, rate: float, room: int, later: int) -> SharedChoice | None:
         """The cheapest shared scratch file system, whose data may go with a server."""
-        key = (rate, capacity)
+        key = (rate, room, later)
         if key not in self._scratch:
             found = [
                 choice
                 for _, offer in self.market.offers
-                if not offer.durable and (choice := offer.smallest(rate, capacity))
+                if not offer.durable and (choice := growing(offer, *key))
             ]
             self._scratch[key] = min(found, key=lambda choice: choice.usd_per_hour, default=None)
         return self._scratch[key]
 
-    def _shared_choices(self, rate: float, capacity: int) -> list[SharedChoice]:
+    def _shared_choices(self, rate: float, room: int, later: int) -> list[SharedChoice]:
         """The cheapest file system of each kind that may hold data, durable ones apart from others."""
-        key = (rate, capacity)
+        key = (rate, room, later)
         if key not in self._shared:
             best: dict[tuple[str, bool], SharedChoice] = {}
             may_lose = self.needs.requirements.availability.lose_data_with_server
             # Services first: of two that are as good they come first in a plan.
             for name, offer in sorted(self.market.offers, key=lambda each: not each[1].managed):
-                choice = offer.smallest(rate, capacity)
+                choice = growing(offer, *key)
                 kind = (name, offer.durable)
                 if choice is None or not (offer.durable or may_lose):
                     continue

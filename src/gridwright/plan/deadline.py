@@ -236,7 +236,7 @@ def _candidates(needs: Needs, catalog: Catalog, most_cores: float) -> list[Candi
         asked = needs.requirements.model_copy(update={"cores": needs.requirements.cores * factor})
         found.extend(search(replace(needs, requirements=asked), catalog).candidates)
     budget = needs.requirements.budget
-    return [one for one in found if budget is None or one.usd_per_hour <= budget]
+    return [one for one in found if budget is None or one.later_usd_per_hour <= budget]
 
 
 def _design(finder: NightSearch, number: int, deadline_s: float) -> NightDesign:

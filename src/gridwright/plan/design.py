@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from gridwright.catalog.basis import PriceBasis
 from gridwright.errors import Finding
+from gridwright.filesystems.growth import Growth
 from gridwright.model.prediction import Prediction
 from gridwright.spec.model import GridSpec
 
@@ -24,13 +26,26 @@ class RequirementReading:
 
 
 @dataclass(frozen=True, slots=True)
+class DesignGrowth:
+    """What a design costs after 12 months, and on the mean of them, in USD per hour.
+
+    `filesystems` are the new ones that need more room then, by name.
+    """
+
+    usd_per_hour_later: float
+    usd_per_hour_mean: float
+    filesystems: Mapping[str, Growth]
+
+
+@dataclass(frozen=True, slots=True)
 class Design:
     """A candidate grid.
 
     `spec` is a whole grid spec that `check` and `predict` accept, and `prediction` what predict says of it.
     `bytes_per_s_per_core` is the smallest lasting rate of any library in either direction.
     `resilience` counts from 0 to 4 what survives, and `survives` says it in words. `front`: no other
-    design is at least as good in cost, rate and resilience and better in one.
+    design is at least as good in cost, rate and resilience and better in one. With `growth` libraries need
+    more room in a year, and `usd_per_hour` is what the design costs until then.
     """
 
     title: str
@@ -41,6 +56,7 @@ class Design:
     resilience: int
     survives: str
     front: bool = False
+    growth: DesignGrowth | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,11 +67,26 @@ def _design(rank: int, design: Design) -> dict[str, Any]:
         "bytes_per_s_per_core": design.bytes_per_s_per_core,
         "resilience": design.resilience,
         "survives": design.survives,
+        "growth": _growth(design),
         "front": design.front,
         "meets": design.prediction.met is not False,
         "answer": design.prediction.answer,
         "findings": predicted["findings"],
         "spec": spec,
+    }
+
+
+def _growth(design: Design) -> dict[str, Any] | None:
+    """What a design costs in 12 months, and how its file systems get there; None where nothing grows."""
+    if design.growth is None:
+        return None
+    return {
+        "cost_usd_per_hour_later": design.growth.usd_per_hour_later,
+        "cost_usd_per_hour_mean": design.growth.usd_per_hour_mean,
+        "filesystems": {
+            name: {"in_place": each.in_place, "because": each.because, "later": dict(each.plain)}
+            for name, each in design.growth.filesystems.items()
+        },
     }
 
 

@@ -39,8 +39,8 @@ def _nothing_kept(found: Found, best: Candidate) -> Iterator[Neighbour]:
 def _neighbour(found: Found, change: str, one: Candidate, best: Candidate) -> Neighbour:
     why = difference(found, one, best)
     budget = found.needs.requirements.budget
-    if budget is not None and one.usd_per_hour > budget:
-        why = f"over the budget of {hourly(budget, one.usd_per_hour)}; {why}"
+    if budget is not None and one.later_usd_per_hour > budget:
+        why = f"over the budget of {hourly(budget, one.later_usd_per_hour)}; {why}"
     return Neighbour(title(one), change, why, one.usd_per_hour)
 
 

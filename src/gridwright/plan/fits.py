@@ -166,7 +166,7 @@ def _place_row(who: str, own: list[str], working: list[dict[str, Place]]) -> Fit
 def _room_row(side: NodeSide, own: list[str]) -> Iterator[Fit]:
     """The room on instance stores, which more nodes than the cores need may have to bring."""
     store = side.instance.instance_store
-    room = side.needs.capacity(own)
+    room = side.needs.capacity_later(own)
     places: dict[str, Place] = dict.fromkeys(own, "instance-store")
     if store is None or not room or side.local_obstacle(places) is not None:
         return

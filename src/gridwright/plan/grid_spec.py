@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gridwright.filesystems import all_kinds
 from gridwright.plan.candidates import Candidate
+from gridwright.plan.design import DesignGrowth
+from gridwright.plan.growing import on_node_disks
 from gridwright.plan.needs import Needs
 from gridwright.plan.node_side import Place
 from gridwright.spec.model import GridSpec
@@ -26,6 +27,15 @@ def design_spec(candidate: Candidate, needs: Needs) -> GridSpec:
     """The grid spec of a candidate."""
     base = needs.spec.file.parent if needs.spec.file else Path.cwd()
     return GridSpec.model_validate(_document(candidate, needs), context={"base": base})
+
+
+def design_growth(candidate: Candidate, needs: Needs) -> DesignGrowth | None:
+    """What becomes of a candidate in 12 months; None where no library grows."""
+    if not needs.grows:
+        return None
+    names = _new_names(candidate, needs)
+    grown = {names[place]: growth for place, (growth, _) in candidate.growths.items()}
+    return DesignGrowth(candidate.later_usd_per_hour, candidate.usd_per_hour, grown)
 
 
 def spec_document(spec: GridSpec) -> dict[str, Any]:
@@ -79,20 +89,14 @@ def _filesystems(candidate: Candidate, names: Mapping[Place, str]) -> dict[str, 
     found: dict[str, Any] = {}
     for place, name in names.items():
         if place == "instance-store":
-            plain = _on_node_disks({"type": "instance-store"})
+            plain = on_node_disks({"type": "instance-store"})
         elif place == "volumes" and candidate.volumes is not None:
-            plain = _on_node_disks(candidate.volumes.plain())
+            plain = on_node_disks(candidate.volumes.plain())
         else:
             choice = candidate.shared if place == "shared" else candidate.scratch
             plain = dict(choice.plain) if choice else {}
         found[name] = {"type": plain.pop("type"), "path": f"/{name}", **plain}
     return found
-
-
-def _on_node_disks(disks: Mapping[str, Any]) -> dict[str, Any]:
-    """The file system of the first kind that can be on disks of each node."""
-    sections = (kind.on_node_disks(disks) for _, kind in all_kinds())
-    return dict(next(each for each in sections if each is not None))
 
 
 def _library(

@@ -37,10 +37,10 @@ def impossible(found: Found) -> tuple[str, ...]:
 
 
 def _over_budget(found: Found) -> str:
-    best = min(found.candidates, key=lambda one: one.usd_per_hour)
+    best = min(found.candidates, key=lambda one: one.later_usd_per_hour)
     budget = found.needs.requirements.budget or 0.0
     # Rounded up: what is called possible must be.
-    possible = math.ceil(best.usd_per_hour * 100) / 100
+    possible = math.ceil(best.later_usd_per_hour * 100) / 100
     return (
         f"requirements.budget: {budget:.2f} USD/h is below the cheapest design that meets the rest; "
         f"the nearest possible is {possible:.2f} USD/h"
@@ -113,7 +113,7 @@ def _too_much(found: Found) -> list[str]:
             f"libraries.*.requires: together they are out of reach for {needs.requirements.cores} cores; "
             f"the nearest possible is {math.floor(part * 1000) / 10:g} % of each rate"
         ]
-    room = needs.capacity(needs.libraries)
+    room = needs.capacity_later(needs.libraries)
     if room and (part := _largest(found, partial(_roomy, needs))):
         return [
             f"libraries.*.capacity: no design holds {format_bytes(room)} at these rates; "
@@ -159,7 +159,7 @@ def _what_stops(found: Found, cores: int) -> str:
         return f" (a plan has at most {MAX_NODES} nodes)"
     if "data" not in needs.libraries:
         return ""
-    rate, room = needs.rate(["data"]) * whole, needs.capacity(["data"])
+    rate, room = needs.rate(["data"]) * whole, needs.capacity_later(["data"])
     may_lose = needs.requirements.availability.lose_data_with_server
     offers = [offer for _, offer in found.market.offers if offer.durable or may_lose]
     if any(offer.smallest(rate, room) for offer in offers):
@@ -185,7 +185,9 @@ def _roomy(needs: Needs, share: float) -> Needs:
     return replace(
         needs,
         libraries={
-            name: Need(need.bytes_per_s_per_core, int(need.capacity_bytes * share))
+            name: Need(
+                need.bytes_per_s_per_core, int(need.capacity_bytes * share), int(need.growth_bytes * share)
+            )
             for name, need in needs.libraries.items()
         },
     )

@@ -158,11 +158,12 @@ class KeptOnNodes:
         for home in dict.fromkeys(placement.homes.values()):
             has = self.contributions[home].capacity_bytes
             names = [name for name, where in placement.homes.items() if where == home]
-            wanted = self.needs.capacity(names)
+            wanted = self.needs.capacity_later(names)
+            when = " in 12 months" if wanted > self.needs.capacity(names) else ""
             if has is not None and wanted > has:
                 yield (
                     home,
-                    f"it holds {format_bytes(has)} of {format_bytes(wanted)} required for "
+                    f"it holds {format_bytes(has)} of {format_bytes(wanted)} required{when} for "
                     f"{' and '.join(names)}, {format_bytes(wanted - has)} too little",
                 )
 

@@ -41,7 +41,9 @@ def freed(found: Found, given: Given) -> Candidate | None:
     there = search_market(replace(found.needs, given=given), found.market).candidates
     budget = found.needs.requirements.budget or math.inf
     return min(
-        (one for one in there if one.usd_per_hour <= budget), key=lambda one: one.usd_per_hour, default=None
+        (one for one in there if one.later_usd_per_hour <= budget),
+        key=lambda one: one.usd_per_hour,
+        default=None,
     )
 
 

@@ -13,15 +13,19 @@ from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.spec.provider import PROVIDERS
 from gridwright.spec.requirements import Requirements
-from gridwright.units import format_rate
+from gridwright.units import format_bytes, format_rate
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What one library needs: bytes per second for each core (0: nothing required), and room in bytes."""
+    """What one library needs: bytes per second for each core (0: nothing required), and room in bytes.
+
+    `growth_bytes` is what it needs beside that in 12 months.
+    """
 
     bytes_per_s_per_core: float
     capacity_bytes: int
+    growth_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,17 @@ class Needs:
         """The room that these libraries need together, in bytes."""
         return sum(self.libraries[name].capacity_bytes for name in libraries)
 
+    def capacity_later(self, libraries: Iterable[str]) -> int:
+        """The room that these libraries need together in 12 months, in bytes."""
+        return sum(
+            need.capacity_bytes + need.growth_bytes for need in (self.libraries[name] for name in libraries)
+        )
+
+    @property
+    def grows(self) -> bool:
+        """Whether a library will need more room in 12 months."""
+        return any(need.growth_bytes for need in self.libraries.values())
+
 
 def read_needs(spec: GridSpec) -> Needs:
     """Read the requirements of a spec. Raises GridwrightError where there is nothing to plan for."""
@@ -71,7 +86,9 @@ def read_needs(spec: GridSpec) -> Needs:
         )
     libraries = {
         str(name): Need(
-            float(library.requires.bytes_per_s) if library.requires else 0.0, int(library.capacity or 0)
+            float(library.requires.bytes_per_s) if library.requires else 0.0,
+            int(library.capacity or 0),
+            max(0, int(library.capacity_in_12_months or 0) - int(library.capacity or 0)),
         )
         for name, library in spec.libraries.items()
     }
@@ -121,6 +138,16 @@ def readings(needs: Needs) -> tuple[RequirementReading, ...]:
     found += [
         RequirementReading("kept as it is", words, "the grid spec") for words in kept_words(needs.given)
     ]
+    if needs.grows:
+        now, later = needs.capacity(needs.libraries), needs.capacity_later(needs.libraries)
+        found.append(
+            RequirementReading(
+                "growth",
+                f"room for {format_bytes(now)} now and {format_bytes(later)} in 12 months, growing evenly; "
+                "designs are ranked by the mean of what they cost in these months",
+                "libraries.*.capacity_in_12_months",
+            )
+        )
     losses = requirements.availability
     survives = "may be lost" if losses.lose_data_with_server else "must outlive the loss of a server"
     found.append(RequirementReading("data", survives, "requirements.availability.lose_data_with_server"))

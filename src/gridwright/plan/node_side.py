@@ -28,7 +28,8 @@ class Placement:
 
     Rates are bytes per second for each core, rooms are bytes; of places in use alone. `over_network` is what
     the network of a node carries where volumes have a way of their own, and where they are behind it, too.
-    `homes` are the kept file systems of those that live on one.
+    `homes` are the kept file systems of those that live on one. `rooms` are what is needed now, and
+    `rooms_later` in 12 months.
     """
 
     places: Mapping[str, Place]
@@ -36,6 +37,7 @@ class Placement:
     rooms: Mapping[Place, int]
     over_network: tuple[float, float]
     homes: Mapping[str, str] = field(default_factory=dict)
+    rooms_later: Mapping[Place, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, needs: Needs, places: Mapping[str, Place], homes: Mapping[str, str] | None = None) -> Self:
@@ -47,6 +49,7 @@ class Placement:
             {place: needs.capacity(names) for place, names in held.items()},
             (needs.rate(_carried(places, NETWORKED)), needs.rate(_carried(places, NETWORKED | {"volumes"}))),
             homes or {},
+            {place: needs.capacity_later(names) for place, names in held.items()},
         )
 
 
@@ -61,7 +64,7 @@ class NodeSide:
 
     def nodes(self, places: Mapping[str, Place]) -> int:
         """Nodes for the cores, and for the room on their instance stores."""
-        return self.nodes_for(self.needs.capacity(libraries_at(places, "instance-store")))
+        return self.nodes_for(self.needs.capacity_later(libraries_at(places, "instance-store")))
 
     def nodes_for(self, room: int) -> int:
         """Nodes for the cores, and for so many bytes on their instance stores, or as many as are given."""
@@ -140,7 +143,7 @@ class NodeSide:
         elif self.needs.rate(own) > rate:
             found = f"its instance store passes {self._of(rate, own)} for {listed(own)}"
         elif self.nodes(places) > MAX_NODES:
-            room = format_bytes(self.needs.capacity(own))
+            room = format_bytes(self.needs.capacity_later(own))
             found = f"{room} on instance stores take {self.nodes(places)} nodes, of at most {MAX_NODES}"
         return found
 
@@ -154,7 +157,7 @@ class NodeSide:
         if rate is not None and self.needs.rate(own) > rate:
             return f"its way to volumes passes {self._of(rate, own)} for {listed(own)}"
         wanted = self.needs.rate(own) * self.instance.cores
-        room = self.needs.capacity(own) / self.nodes(places)
+        room = self.needs.capacity_later(own) / self.nodes(places)
         most = most_volumes(self.instance) - self.needs.given.node_volumes
         if self.volumes.cheapest(wanted, room, most) is None:
             brought = f"{format_rate(wanted)} and {format_bytes(room)} to each node"

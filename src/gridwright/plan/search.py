@@ -16,7 +16,7 @@ from gridwright.plan.design import Design, Plan
 from gridwright.plan.explain import explain_type, neighbours
 from gridwright.plan.filters import check_families
 from gridwright.plan.found import Found, search_market, survives, title
-from gridwright.plan.grid_spec import design_spec
+from gridwright.plan.grid_spec import design_growth, design_spec
 from gridwright.plan.impossible import impossible
 from gridwright.plan.kept import check_kept_nodes
 from gridwright.plan.needs import Needs, read_needs, readings
@@ -44,7 +44,7 @@ def plan(spec: GridSpec, catalog: Catalog | None = None, *, explain: str | None 
     explained = catalog.instance(explain, spec.provider) if explain else None
     found = search(needs, catalog)
     budget = needs.requirements.budget
-    within = [one for one in found.candidates if budget is None or one.usd_per_hour <= budget]
+    within = [one for one in found.candidates if budget is None or one.later_usd_per_hour <= budget]
     front = pareto_front(within)
     # Designs whose nodes are given differ in their storage alone.
     alike = CHEAPEST if needs.given.instance else SAME_FAMILY
@@ -153,4 +153,5 @@ def _design(candidate: Candidate, needs: Needs, catalog: Catalog, *, front: bool
         candidate.resilience,
         survives(candidate),
         front,
+        design_growth(candidate, needs),
     )

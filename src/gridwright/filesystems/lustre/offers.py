@@ -118,9 +118,23 @@ class LustreOffer:
         """The cheapest that delivers the rate and has the room."""
         found = self._servers(bytes_per_s, capacity_bytes)
         metadata = self.metadata.volumes(capacity_bytes)
+        return None if found is None or metadata is None else self._choice(*found, metadata)
+
+    def growing(
+        self, bytes_per_s: float, room: int, room_later: int
+    ) -> tuple[SharedChoice, SharedChoice] | None:
+        """The cheapest for the later room, and the same servers with as many volumes that are smaller."""
+        found = self._servers(bytes_per_s, room_later)
+        metadata = self.metadata.volumes(room_later)
         if found is None or metadata is None:
             return None
         server, count, targets = found
+        begun = self.targets.smaller(targets, bytes_per_s / file_share() / count, room / count)
+        return self._choice(server, count, begun, metadata), self._choice(*found, metadata)
+
+    def _choice(
+        self, server: ObjectServer, count: int, targets: VolumeSet, metadata: VolumeSet
+    ) -> SharedChoice:
         usd = count * (server.usd_per_hour + targets.usd_per_hour)
         return SharedChoice(
             "lustre",

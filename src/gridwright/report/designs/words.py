@@ -40,6 +40,28 @@ def cost_text(usd_per_hour: float | None) -> str:
     return f"{dollars(usd_per_hour)} USD per hour, {month} USD per month ({HOURS_PER_MONTH} h)"
 
 
+def growth_texts(design: Design) -> list[str]:
+    """What a design costs now and in 12 months, and how each of its new file systems grows."""
+    growth = design.growth
+    if growth is None:
+        return []
+    now, later, mean = (
+        dollars(usd) for usd in (design.usd_per_hour, growth.usd_per_hour_later, growth.usd_per_hour_mean)
+    )
+    texts = [f"{now} USD/h now, {later} in 12 months, {mean} on the mean of them"]
+    for name, each in growth.filesystems.items():
+        if each.in_place:
+            texts.append(f"{name} grows in place, to {each.later} ({each.because})")
+        else:
+            texts.append(
+                f"{name} is bought as it must be in 12 months: a smaller one would have to be rebuilt "
+                f"({each.because})"
+            )
+    if not growth.filesystems:
+        texts.append("it has the room from the first day")
+    return texts
+
+
 def counted(number: int, word: str) -> str:
     """`1 node`, `2 nodes`."""
     return f"{count(number)} {word}{'' if number == 1 else 's'}"

@@ -12,6 +12,7 @@ from gridwright.report.designs.words import (
     binding,
     counted,
     dollars,
+    growth_texts,
     monthly,
     nodes_text,
     resilience_text,
@@ -116,6 +117,8 @@ def _print_designs(console: Console, designs: Sequence[Design]) -> None:
         say(console, f"{rank}. {design.title}")
         if not is_whole:
             say(console, f"binds: {binding(design)}", indent=3)
+        for text in growth_texts(design):
+            say(console, text, indent=3)
 
 
 def design_figures(design: Design) -> list[str]:
