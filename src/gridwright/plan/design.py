@@ -96,7 +96,8 @@ class Plan:
     Without a design, `impossible` names what binds and the nearest possible value. `prices_of` are the
     months that prices of what the designs consist of were listed in, such as `2026-10`. `without_price` names
     the types that could be nodes and are left out since no price of them is known; `findings` say what
-    to know of the prices, and `basis` from when all those searched are.
+    to know of the prices, and `basis` from when all those searched are. `kept` are the parts of the spec that
+    every design has, such as `filesystems.shared`; neighbours without one of them may be cheaper.
     """
 
     grid: str
@@ -112,3 +113,4 @@ class Plan:
     without_price: tuple[str, ...] = ()
     basis: PriceBasis | None = None
     findings: tuple[Finding, ...] = ()
+    kept: tuple[str, ...] = ()

@@ -34,6 +34,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
             for each in plan.neighbours
         ],
         "impossible": list(plan.impossible),
+        "kept": list(plan.kept),
         "explanation": _explanation(plan.explanation) if plan.explanation else None,
         "met": bool(plan.designs),
     }

@@ -46,7 +46,7 @@ def _neighbour(found: Found, change: str, one: Candidate, best: Candidate) -> Ne
 
 def _other_places(found: Found, best: Candidate) -> list[Neighbour]:
     """The same nodes, with another place for data, work or util."""
-    cheapest: dict[tuple[str, ...], Candidate] = {}
+    cheapest: dict[tuple[tuple[str, str], ...], Candidate] = {}
     for one in found.candidates:
         places = tuple(_home(one, name) for name in one.places)
         if one.instance.name != best.instance.name:
@@ -58,14 +58,15 @@ def _other_places(found: Found, best: Candidate) -> list[Neighbour]:
     near = []
     for _, one in sorted(cheapest.items()):
         moved = [name for name in one.places if _home(best, name) != _home(one, name)]
-        change = ", ".join(f"{name} on {_home(one, name)}" for name in moved)
+        new = "new " if found.needs.given.filesystems else ""
+        change = ", ".join(f"{name} on {one.homes.get(name) or new + one.places[name]}" for name in moved)
         near.append(_neighbour(found, change, one, best))
     return sorted(near, key=lambda each: each.usd_per_hour or math.inf)[:OF_A_KIND]
 
 
-def _home(one: Candidate, library: str) -> str:
-    """Where a library lives: the name of a kept file system, or the sort of a new one."""
-    return one.homes.get(library, one.places[library])
+def _home(one: Candidate, library: str) -> tuple[str, str]:
+    """Where a library lives, and the name of the kept file system that it lives on, if so."""
+    return one.places[library], one.homes.get(library, "")
 
 
 def _other_sizes(found: Found, best: Candidate) -> list[Neighbour]:

@@ -76,6 +76,7 @@ def plan(spec: GridSpec, catalog: Catalog | None = None, *, explain: str | None 
         without_price=found.without_price,
         basis=found.market.basis,
         findings=_price_findings(found),
+        kept=tuple(needs.given.parts),
     )
 
 

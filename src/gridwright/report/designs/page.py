@@ -18,6 +18,7 @@ from gridwright.report.designs.words import (
     dollars,
     doubts,
     finding_records,
+    growth_texts,
     homes,
     margin_texts,
     monthly,
@@ -93,7 +94,7 @@ def plan_page(plan: Plan, heading: Mapping[str, str] | None = None) -> str:
     """The page of a plan, as a whole HTML document that opens offline in light and dark."""
     charts = tuple(chart for chart in (pareto_chart(plan.designs), plan_costs_chart(plan.designs)) if chart)
     outcome = _planned(plan)
-    after = [tables.neighbours_table(plan.neighbours)]
+    after = [tables.neighbours_table(plan.neighbours, kept=bool(plan.kept))]
     if plan.explanation is not None:
         after.append(tables.explanation_table(plan.explanation))
     parts = [_design_part(rank, design) for rank, design in enumerate(plan.designs[:DESIGNS_DRAWN], 1)]
@@ -217,6 +218,7 @@ def _design_part(rank: int, design: Design) -> DesignPart:
         ("Size", size_text(design.prediction)),
         *((names, home) for names, home in homes(design)),
         ("Resilience", f"{resilience_text(design)}: {design.survives}"),
+        *((("Growth", "; ".join(growth_texts(design))),) if design.growth else ()),
         ("Pareto front", "on it" if design.front else "not on it"),
     )
     return DesignPart(

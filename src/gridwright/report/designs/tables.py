@@ -215,20 +215,21 @@ def designs_table(designs: Sequence[Design]) -> Table:
     return table if more <= 0 else replace(table, note=f"{counted(more, 'dearer design')} more: see --json.")
 
 
-def neighbours_table(neighbours: Sequence[Neighbour]) -> Table | None:
-    """Designs beside the cheapest one, and why each is no better."""
+def neighbours_table(neighbours: Sequence[Neighbour], *, kept: bool = False) -> Table | None:
+    """Designs beside the cheapest one, and why each is no better; where parts are `kept` one may be."""
     if not neighbours:
         return None
+    why = "How it differs" if kept else "Why it is no better"
     return table_of(
-        "Beside the cheapest design, and why each is no better",
+        f"Beside the cheapest design, and {'how each differs' if kept else 'why each is no better'}",
         neighbours,
         {
             "Design": lambda n: n.title,
             "Change": lambda n: n.change,
-            "Why it is no better": lambda n: n.why,
+            why: lambda n: n.why,
             "USD per hour": lambda n: dollars(n.usd_per_hour),
         },
-        "Change|Why it is no better",
+        f"Change|{why}",
     )
 
 

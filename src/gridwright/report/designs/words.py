@@ -51,11 +51,11 @@ def growth_texts(design: Design) -> list[str]:
     texts = [f"{now} USD/h now, {later} in 12 months, {mean} on the mean of them"]
     for name, each in growth.filesystems.items():
         if each.in_place:
-            texts.append(f"{name} grows in place, to {each.later} ({each.because})")
+            texts.append(f"file system {name} grows in place, to {each.later} ({each.because})")
         else:
             texts.append(
-                f"{name} is bought as it must be in 12 months: a smaller one would have to be rebuilt "
-                f"({each.because})"
+                f"file system {name} is bought as it must be in 12 months: a smaller one would have to be "
+                f"rebuilt ({each.because})"
             )
     if not growth.filesystems:
         texts.append("it has the room from the first day")

@@ -156,7 +156,8 @@ def _print_neighbours(console: Console, plan: Plan) -> None:
     if not plan.neighbours:
         return
     console.print()
-    say(console, "Neighbours of the cheapest, and why each is no better", "bold")
+    why = "how each differs from it" if plan.kept else "why each is no better"
+    say(console, f"Neighbours of the cheapest, and {why}", "bold")
     # Reasons are too long for the column of a table.
     for each in plan.neighbours:
         say(console, f"{each.change}: {each.title}, {dollars(each.usd_per_hour)} USD/h")
