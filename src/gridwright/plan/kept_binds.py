@@ -74,12 +74,13 @@ def _nodes_lack(found: Found) -> Iterator[str]:
         return
     instance = found.market.catalog.instance(given.instance, needs.spec.provider)
     if given.instance not in found.market.prices:
-        yield f"no price of {given.instance} is known in {needs.region or needs.spec.provider}"
+        where = needs.region or needs.spec.provider
+        yield f"no price of {given.instance} is known in {where}; catalog.yaml beside the spec can have one"
     wanted = needs.requirements.cores
     if given.count and given.count * instance.cores < wanted:
         has = given.count * instance.cores
         yield f"{given.count} x {instance.name} have {has} of {wanted} cores required, {wanted - has} too few"
-    beside = (STORAGE_ROW, BUDGET_ROW, "cores")
+    beside = (STORAGE_ROW, BUDGET_ROW, "cores", "price in")
     yield from (each for each in held(found, instance).excluded_by if not each.startswith(beside))
     most = needs.requirements.nodes.count.most
     least = math.ceil(wanted / instance.cores)
@@ -115,7 +116,12 @@ def _types(found: Found) -> list[InstanceType]:
     given, wanted = found.needs.given, found.needs.requirements.cores
     if given.instance is not None:
         return [found.market.catalog.instance(given.instance, found.needs.spec.provider)]
-    return sorted((one for one, _ in found.suitable), key=lambda one: (-wanted % one.cores, one.name))
+    types = [one for one, _ in found.suitable]
+    if given.count is not None:
+        # So many nodes of a smaller type have too few cores, of a larger one more than are required.
+        types = [one for one in types if one.cores * given.count >= wanted] or types
+        return sorted(types, key=lambda one: (one.cores, one.name))
+    return sorted(types, key=lambda one: (-wanted % one.cores, one.name))
 
 
 def _short(

@@ -126,6 +126,11 @@ def test_nodes_of_a_type_that_never_would_do_are_told_what_they_lack() -> None:
     assert "the nearest change: other nodes" in slow.impossible[0]
 
 
+def test_nodes_without_a_price_are_said_to_have_none() -> None:
+    found = plan(spec(nodes={"compute": {"instance": "hpc6a.48xlarge", "count": 1}}), WHOLE)
+    assert found.impossible[0].startswith("nodes.compute: no price of hpc6a.48xlarge is known in us-east-1")
+
+
 def test_a_file_system_that_is_too_small_is_named_with_what_it_lacks() -> None:
     small = plan(
         spec(filesystems={"big": {**FSX, "capacity": "4800 GiB"}}, libraries=on(data="big")), CATALOG
@@ -136,6 +141,17 @@ def test_a_file_system_that_is_too_small_is_named_with_what_it_lacks() -> None:
     assert "gives 1.17 GB/s of 6.40 GB/s required, 81.7 % too little for 64 cores" in line
     assert "it holds 4.69 TiB of 20 TiB required for data" in line
     assert "the nearest change: another file system" in line
+
+
+def test_a_number_of_nodes_that_brings_more_cores_than_a_file_system_serves_is_told_with_both() -> None:
+    found = plan(
+        spec(filesystems={"big": FSX}, nodes={"compute": {"count": 5}}, libraries=on(data="big")), CATALOG
+    )
+    assert found.designs == ()
+    nodes, filesystem, _ = found.impossible
+    assert nodes.startswith("nodes.compute: ")
+    assert "filesystems.big: FSx for Lustre persistent-2 of 26400 GiB" in filesystem
+    assert "too little for 80 cores" in filesystem, "of 5 nodes, the smallest that have 64 cores have 16 each"
 
 
 def test_what_loses_data_is_no_place_for_them() -> None:
