@@ -165,7 +165,7 @@ def _price(catalog: Catalog, instance: InstanceType, region: str) -> float | Non
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class PlacedNodes:
     """So many nodes of one type, at this price each, with the libraries placed, and what is kept."""
 
     side: NodeSide
@@ -206,14 +206,14 @@ class Search:
                 continue
             kept = self.kept.on(instance, count)
             if kept is not None:
-                yield from self._at_levels(Fleet(side, usd, count, placement, kept))
+                yield from self._at_levels(PlacedNodes(side, usd, count, placement, kept))
 
-    def _at_levels(self, fleet: Fleet) -> Iterator[Candidate]:
-        """The candidates of a fleet, at every level of the required rates that it passes."""
-        most = fleet.kept.most_level(fleet.placement)
+    def _at_levels(self, nodes: PlacedNodes) -> Iterator[Candidate]:
+        """The candidates of placed nodes, at every level of the required rates that it passes."""
+        most = nodes.kept.most_level(nodes.placement)
         seen: set[tuple[int, ...]] = set()
         for level in LEVELS:
-            found = list(self._at_level(fleet, level)) if level <= most else []
+            found = list(self._at_level(nodes, level)) if level <= most else []
             for one in found:
                 # What was bought for a lower level is often enough for the next.
                 key = (id(one.shared), id(one.scratch), id(one.volumes))
@@ -223,15 +223,15 @@ class Search:
             if not found:
                 break
 
-    def _at_level(self, fleet: Fleet, level: float) -> Iterator[Candidate]:
-        """The candidates of one fleet and level: one for each kind of shared file system."""
-        placement, cores = fleet.placement, fleet.cores
-        if not fleet.side.passes(placement, level):
+    def _at_level(self, nodes: PlacedNodes, level: float) -> Iterator[Candidate]:
+        """The candidates of placed nodes at one level: one for each kind of shared file system."""
+        placement, cores = nodes.placement, nodes.cores
+        if not nodes.side.passes(placement, level):
             return
         rates, rooms, later = placement.rates, placement.rooms, placement.rooms_later
         volumes: VolumeSet | None = None
         if "volumes" in rates:
-            volumes = self._node_volumes(fleet, level)
+            volumes = self._node_volumes(nodes, level)
             if volumes is None:
                 return
         scratch: SharedChoice | None = None
@@ -246,15 +246,15 @@ class Search:
             rate = rates["shared"] * cores * level
             shared_choices = [*self._shared_choices(rate, rooms["shared"], later["shared"])]
         for shared in shared_choices:
-            yield self._candidate(fleet, shared, scratch, volumes, level)
+            yield self._candidate(nodes, shared, scratch, volumes, level)
 
-    def _node_volumes(self, fleet: Fleet, level: float) -> VolumeSet | None:
-        instance, placement = fleet.side.instance, fleet.placement
+    def _node_volumes(self, nodes: PlacedNodes, level: float) -> VolumeSet | None:
+        instance, placement = nodes.side.instance, nodes.placement
         rate = placement.rates["volumes"] * instance.cores * level
         if instance.ebs is None or rate > (volume_limit(instance) or math.inf):
             return None
         most = most_volumes(instance) - self.needs.given.node_volumes
-        now, later = (rooms["volumes"] / fleet.count for rooms in (placement.rooms, placement.rooms_later))
+        now, later = (rooms["volumes"] / nodes.count for rooms in (placement.rooms, placement.rooms_later))
         key = (rate, now, later, most)
         if key not in self._volumes:
             self._volumes[key] = growing_volumes(self.market.volumes, *key)
@@ -291,22 +291,22 @@ class Search:
 
     def _candidate(
         self,
-        fleet: Fleet,
+        nodes: PlacedNodes,
         shared: SharedChoice | None,
         scratch: SharedChoice | None,
         volumes: VolumeSet | None,
         level: float,
     ) -> Candidate:
-        count, kept, placement = fleet.count, fleet.kept, fleet.placement
+        count, kept, placement = nodes.count, nodes.kept, nodes.placement
         places, homes = placement.places, placement.homes
-        cost = fleet.usd * count + kept.usd_per_hour
+        cost = nodes.usd * count + kept.usd_per_hour
         cost += shared.usd_per_hour if shared else 0.0
         cost += scratch.usd_per_hour if scratch else 0.0
         cost += volumes.usd_per_hour * count if volumes else 0.0
         beside = self._cloud_usd(count, shared)
         cost += beside
         rates = [
-            self._library_rate(fleet.side, count, place, shared, scratch, volumes)
+            self._library_rate(nodes.side, count, place, shared, scratch, volumes)
             for place in placement.rates
             if place not in ("kept", "kept-local")
         ]
@@ -315,7 +315,7 @@ class Search:
         lost += kept.lost_with_node(homes)
         points = data_points(placement, shared, kept)
         return Candidate(
-            fleet.side.instance,
+            nodes.side.instance,
             count,
             places,
             shared,
