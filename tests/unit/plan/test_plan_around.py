@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -17,7 +18,7 @@ from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
 from gridwright.plan.candidates import market
 from gridwright.plan.found import search_market
-from gridwright.plan.grid_spec import spec_text
+from gridwright.plan.grid_spec import design_spec, spec_document, spec_text
 from gridwright.plan.needs import read_needs
 from gridwright.plan.search import plan
 from gridwright.spec.load import parse_spec
@@ -284,6 +285,33 @@ def test_the_search_keeps_a_whole_grid_exactly_when_predict_says_that_it_meets_a
     assert bool(found) is (prediction is not None and prediction.met is True)
     for one in found:
         assert prediction is not None
+        assert prediction.usd_per_hour == pytest.approx(one.usd_per_hour)
+        rates = [
+            each.bytes_per_s_per_core for library in prediction.libraries for each in library.rates.values()
+        ]
+        assert one.bytes_per_s_per_core == pytest.approx(min(rates))
+
+
+@settings(max_examples=examples(240), deadline=None, suppress_health_check=list(HealthCheck))
+@given(whole_grids(), st.sets(st.sampled_from(("data", "work", "util", "count", "nodes"))), st.randoms())
+def test_what_is_searched_beside_what_is_kept_is_predicted_as_it_was_costed(
+    whole: GridSpec, left_out: set[str], chance: random.Random
+) -> None:
+    document = spec_document(whole)
+    for name in left_out & {"data", "work", "util"}:
+        del document["libraries"][name]["filesystem"]
+    if "count" in left_out:
+        del document["nodes"]["compute"]["count"]
+    if "nodes" in left_out:
+        del document["nodes"]
+    grid = GridSpec.model_validate(document, context={"base": Path("/")})
+    needs = read_needs(grid)
+    found = search_market(needs, MARKET).candidates
+    for one in chance.sample(found, min(3, len(found))):
+        design = design_spec(one, needs)
+        assert {name: design.filesystems[name] for name in grid.filesystems} == dict(grid.filesystems)
+        prediction = predict(grid_model(design, CATALOG))
+        assert prediction.met is True, prediction.findings
         assert prediction.usd_per_hour == pytest.approx(one.usd_per_hour)
         rates = [
             each.bytes_per_s_per_core for library in prediction.libraries for each in library.rates.values()
