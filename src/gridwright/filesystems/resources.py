@@ -29,7 +29,9 @@ class Resource:
     `name` is stable and tells resources apart (`fsx.throughput`), `what` is for people. With scope
     node every compute node has one, and `bytes_per_s` is that of one node. `bytes_per_s` lasts;
     `burst_bytes_per_s` is what it delivers for a while, None where it has no burst, and `burst_s` how
-    long, None where no fact says so. `source` says where the capacity comes from, `nature` what it is one of.
+    long, None where no fact says so. What that spends comes back at the rate that is not used below
+    `bytes_per_s`, and takes `refill_s` at least where that is published. `source` says where the capacity
+    comes from, `nature` what it is one of.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Resource:
     burst_bytes_per_s: float | None = None
     burst_s: float | None = None
     nature: Nature = "stated"
+    refill_s: float | None = None
 
     @property
     def doubts(self) -> tuple[Doubt, ...]:

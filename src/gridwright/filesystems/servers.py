@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gridwright.catalog import InstanceType
+from gridwright.filesystems.bandwidth_bursts import bandwidth_burst
 from gridwright.filesystems.disks import DiskRates, disk_rates
 from gridwright.filesystems.efficiency import efficiency
 from gridwright.filesystems.resources import Cost, Nature, Operation, Resource, Use
@@ -49,7 +50,6 @@ class ServerGroup:
             steady * count * factor,
             f"{source}; of which reaches files: {why}" if why else source,
             burst_bytes_per_s=burst * count * factor if burst > steady else None,
-            burst_s=self.disks.burst_s if part == "volumes" else None,
             nature=nature,
         )
 
@@ -70,6 +70,7 @@ class ServerGroup:
         what += ", shared with its volumes," if shared else ""
         source = str(network.over_tcp or self.instance.source)
         resource = self._resource(f"network{direction}", what, operation, steady, burst, source, "server")
+        resource = replace(resource, burst_s=network.burst_s)
         return (Use(resource, 2.0 if shared else 1.0),)
 
     def _volume_path(self, operation: Operation) -> tuple[Use, ...]:
@@ -79,20 +80,28 @@ class ServerGroup:
             return ()
         burst = ebs.maximum_bytes_per_s
         what = f"volume bandwidth of {format_rate(steady)} ({self.instance.name})"
-        return (
-            Use(
-                self._resource(
-                    "volume-bandwidth", what, operation, steady, burst, str(self.instance.source), "volume"
-                )
-            ),
+        lasting, source = bandwidth_burst(self.instance), str(self.instance.source)
+        resource = self._resource(
+            "volume-bandwidth",
+            what,
+            operation,
+            steady,
+            burst,
+            f"{source}; its burst: {lasting.source}" if lasting else source,
+            "volume",
         )
+        if lasting:
+            resource = replace(resource, burst_s=lasting.burst_s, refill_s=lasting.refill_s)
+        return (Use(resource),)
 
     def _disks(self, operation: Operation) -> Use:
         steady = self.disks.steady[operation]
         burst = self.disks.burst[operation] if self.disks.burst else 0.0
         part = "volumes" if self.disks.are_volumes else f"disks-{operation}"
         nature: Nature = "volume" if self.disks.are_volumes else "instance store"
-        return Use(self._resource(part, self.disks.what, operation, steady, burst, self.disks.source, nature))
+        what, source = self.disks.what, self.disks.source
+        resource = self._resource(part, what, operation, steady, burst, source, nature)
+        return Use(replace(resource, burst_s=self.disks.burst_s))
 
     def target_bytes_per_s(self, operation: Operation) -> float:
         """What one target (a disk of a server) delivers, in bytes per second."""

@@ -61,3 +61,33 @@ def test_flags_that_do_not_go_together_are_told_at_once() -> None:
     assert {"--sensitivity", "--explain", "--workload"} <= said
     with pytest.raises(GridwrightError, match="--sensitivity"):
         run_predict(PredictFlags(file=LUSTRE, by=5.0))
+
+
+def test_a_days_load_is_one_document_and_a_status_that_tells(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    status, document = answer(capsys, LUSTRE, day="business-day")
+    assert (status, document["holds"]) == (0, True)
+    assert [each["library"] for each in document["walks"]][:2] == ["data", "data"]
+    spec = tmp_path / "grid.yaml"
+    spec.write_text(
+        """name: daily
+provider: aws
+region: us-east-1
+nodes: {compute: {instance: c5.xlarge, count: 4}}
+filesystems:
+  cold: {type: local, path: /c, disks: {type: st1, count: 1, size: 1 TiB}}
+libraries:
+  data: {filesystem: cold, requires: 50 MB/s/core}
+"""
+    )
+    status, document = answer(capsys, spec, day="business-day")
+    assert (status, document["holds"]) == (1, False)
+    assert {each["bound_by"] for each in document["walks"]} == {"cold.volumes"}
+    run_predict(PredictFlags(file=spec, day="business-day"))
+    text = capsys.readouterr().out
+    assert "are spent at 14:" in text
+    assert "predicted: the load is not served all day" in text
+    with pytest.raises(GridwrightError) as caught:
+        run_predict(PredictFlags(file=spec, day="all-day", sensitivity=True))
+    assert [problem.where for problem in caught.value.problems] == ["--day"]

@@ -87,19 +87,23 @@ def test_what_binds_and_how_far_the_next_is(capsys: pytest.CaptureFixture[str]) 
 
 def test_bursts_stand_apart_with_how_long_they_last(capsys: pytest.CaptureFixture[str]) -> None:
     prediction = sample_designs.lake()
-    assert "no fact says how long" in printed(prediction, capsys)
     data = prediction.libraries[0]
-    rates = {
-        operation: replace(each, burst=replace(each.burst, seconds=1200.0) if each.burst else None)
-        for operation, each in data.rates.items()
-    }
-    lasting = replace(prediction, libraries=(replace(data, rates=rates),))
+
+    def lasting(seconds: float | None) -> Prediction:
+        rates = {
+            operation: replace(each, burst=replace(each.burst, seconds=seconds) if each.burst else None)
+            for operation, each in data.rates.items()
+        }
+        return replace(prediction, libraries=(replace(data, rates=rates),))
+
+    assert "for 30 min 0 s" in printed(prediction, capsys), "what EC2 promises of its bandwidth to volumes"
+    assert "no fact says how long" in printed(lasting(None), capsys)
     burst = data.rates["write"].burst
     assert burst is not None
     rate = (
         f"{megabytes(burst.bytes_per_s / prediction.cores)} per core, {megabytes(burst.bytes_per_s)} in all"
     )
-    assert f"data write and data read: {rate}, for 20 min 0 s" in printed(lasting, capsys)
+    assert f"data write and data read: {rate}, for 20 min 0 s" in printed(lasting(1200.0), capsys)
     silent = replace(prediction, libraries=prediction.libraries[1:2])
     assert "Bursts" not in printed(silent, capsys)
 

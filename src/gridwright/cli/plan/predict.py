@@ -87,6 +87,14 @@ class PredictFlags:
             min=0.1, max=90, metavar="PERCENT", help="With --sensitivity: the change.  [default: 10]"
         ),
     ] = None
+    day: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CURVE",
+            help="Whether burst credits last through a day's load: business-day, nightly-batch, all-day, "
+            "or a file *.csv with columns from,busy.",
+        ),
+    ] = None
     calibrate: Annotated[
         str | None, typer.Option(metavar="RUN", help="Take the rates that this run of iotest measured.")
     ] = None
@@ -116,6 +124,7 @@ def run_predict(flags: PredictFlags) -> ExitStatus:
       gridwright predict grid.yaml --workload quick --sweep
       gridwright predict grid.yaml --without oss1 --json
       gridwright predict grid.yaml --sensitivity --by 20
+      gridwright predict grid.yaml --day business-day
       gridwright predict --papers
     """  # noqa: D301 - \b keeps typer from filling the lines
     _check(flags)
@@ -131,6 +140,10 @@ def run_predict(flags: PredictFlags) -> ExitStatus:
         from gridwright.cli.plan.predict_what_if import predict_sensitivity
 
         return predict_sensitivity(model, _BY if flags.by is None else flags.by, flags.streams, output)
+    if flags.day is not None:
+        from gridwright.cli.plan.predict_day import predict_day
+
+        return predict_day(model, flags.day, flags.streams, output)
     if flags.workload is not None:
         return _workload(model, flags, output)
     from gridwright.model.document import prediction_document
@@ -191,10 +204,10 @@ def _check_sweep(flags: PredictFlags, reader: Reader) -> None:
 
 
 def _check_what_if(flags: PredictFlags, reader: Reader) -> None:
-    """Each of the two questions has an answer of its own, without pages and limits."""
-    asked = [name for name in ("without", "sensitivity") if getattr(flags, name)]
-    if len(asked) > 1:
-        reader.problem("one question at a time", "--sensitivity", "leave out --without")
+    """Each of the three questions has an answer of its own, without pages and limits."""
+    asked = [name for name in ("without", "sensitivity", "day") if getattr(flags, name)]
+    for name in asked[1:]:
+        reader.problem("one question at a time", f"--{name}", f"leave out --{asked[0]}")
     if flags.by is not None and not flags.sensitivity:
         reader.problem("it is the change of --sensitivity", "--by", "add --sensitivity")
     for name in asked[:1]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gridwright.filesystems.bandwidth_bursts import bandwidth_burst
 from gridwright.filesystems.disks import DiskRates, disk_rates
 from gridwright.filesystems.local.model import LocalFileSystem
 from gridwright.filesystems.resources import (
@@ -77,7 +78,8 @@ def _volume_path(disks: DiskRates, operation: Operation, site: Site) -> tuple[Us
     if steady is None:
         return network
     what = f"volume bandwidth of a node ({instance.name}, {format_rate(steady)})"
-    burst = peak if peak > steady else None
+    burst, lasting = peak if peak > steady else None, bandwidth_burst(instance)
+    source = f"{instance.source}; its burst: {lasting.source}" if lasting else str(instance.source)
     return (
         *network,
         Use(
@@ -86,9 +88,11 @@ def _volume_path(disks: DiskRates, operation: Operation, site: Site) -> tuple[Us
                 what,
                 "node",
                 steady,
-                str(instance.source),
+                source,
                 burst,
+                lasting.burst_s if lasting else None,
                 nature="volume",
+                refill_s=lasting.refill_s if lasting else None,
             )
         ),
     )

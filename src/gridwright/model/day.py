@@ -1,0 +1,204 @@
+"""Whether a grid carries a day's load: burst credits that peaks spend and quiet hours earn, day after day."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from gridwright.errors import input_error
+from gridwright.filesystems.resources import OPERATIONS, Operation, Route
+from gridwright.model.credits import Bucket, DemandOnRoute, SharedResources, Stretch
+from gridwright.model.day_curve import DayCurve
+from gridwright.model.grid import GridModel
+from gridwright.model.predict import predict
+
+_MOST_DAYS = 400
+"""So many days are walked at most; days that only repeat a change are skipped."""
+_SAME = 1e-9
+"""Balances at midnight that differ by less than this part of a bucket agree."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreditsOfDay:
+    """Credits of one resource on such a day; balances are parts of a full bucket.
+
+    `full_bytes` is of all nodes together. `empty_s` is how long of the day they are spent, and
+    `first_empty_s` when that begins, in seconds after midnight; None where it never does.
+    """
+
+    resource: str
+    source: str
+    full_bytes: float
+    lowest: float
+    at_midnight: float
+    empty_s: float
+    first_empty_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryDay:
+    """A library in one direction, or all at once (`library` is None), on a day that repeats.
+
+    `short_s` is how long it gets less than it asks for, from `first_short_s` after midnight on; `least` is
+    the least part of what it asks for that it gets, bound by `bound_by`. What it does not get is not made up
+    later. `unpublished` names resources whose burst no fact gives a length, so that it does not count.
+    `settled` is False where balances still fall after years.
+    """
+
+    library: str | None
+    operation: Operation
+    demanded_bytes: float
+    moved_bytes: float
+    short_s: float
+    first_short_s: float | None
+    least: float
+    bound_by: str
+    holds: bool
+    settled: bool
+    credits: tuple[CreditsOfDay, ...]
+    unpublished: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DayPrediction:
+    """A grid under a day's load. `share_at_once` is asked of each library where all are busy at once."""
+
+    grid: str
+    curve: DayCurve
+    share_at_once: float | None
+    walks: tuple[LibraryDay, ...]
+    holds: bool
+
+
+def predict_day(model: GridModel, curve: DayCurve, streams_per_node: int | None = None) -> DayPrediction:
+    """Walk the day until balances at midnight agree, from full buckets on.
+
+    A busy core asks for what its library requires of each core; busy cores are spread evenly over the nodes.
+    Each library is walked alone, and all at once at the share that requirements ask for. Raises
+    GridwrightError where no library has a required rate, or of one nothing is known.
+    """
+    whole = predict(model, streams_per_node)
+    streams = streams_per_node or model.cores_per_node
+    required = {
+        name: float(library.requires.bytes_per_s) * model.cores
+        for name, library in model.libraries.items()
+        if library.requires is not None
+    }
+    if not required:
+        raise input_error(
+            "no library has a required rate, so a day asks for nothing",
+            where="libraries",
+            remedy="add requires: 100 MB/s/core to a library",
+        )
+    share = whole.together.required_share if whole.together else None
+    groups: list[tuple[str | None, Mapping[str, float]]] = [
+        (name, {name: rate}) for name, rate in required.items()
+    ]
+    if share is not None:
+        groups.append((None, {name: rate * share for name, rate in required.items()}))
+    walks = tuple(
+        _library_day(model, name, operation, asked, curve, streams)
+        for name, asked in groups
+        for operation in OPERATIONS
+    )
+    return DayPrediction(model.name, curve, share, walks, all(each.holds for each in walks))
+
+
+def _library_day(
+    model: GridModel,
+    library: str | None,
+    operation: Operation,
+    asked: Mapping[str, float],
+    curve: DayCurve,
+    streams: int,
+) -> LibraryDay:
+    def demand(route: Route, rate: float) -> DemandOnRoute:
+        return DemandOnRoute(route, rate, route.stream_bytes_per_s * streams * model.nodes)
+
+    shared = SharedResources(
+        [demand(model.routes[name][operation], rate) for name, rate in asked.items()], model.nodes
+    )
+    day, settled = settled_day(shared, curve)
+    short = [each for each in day if each.short]
+    worst = min(day, key=lambda each: each.least)
+    return LibraryDay(
+        library,
+        operation,
+        sum(each.demand * (each.end_s - each.start_s) for each in day),
+        sum(each.rate * (each.end_s - each.start_s) for each in day),
+        sum(each.end_s - each.start_s for each in short),
+        short[0].start_s if short else None,
+        worst.least,
+        worst.bound_by,
+        not short,
+        settled,
+        tuple(_credits(bucket, number, day) for number, bucket in enumerate(shared.buckets.values())),
+        shared.unpublished,
+    )
+
+
+def _credits(bucket: Bucket, number: int, day: Sequence[Stretch]) -> CreditsOfDay:
+    balances = [day[-1].balances[number], *(each.balances[number] for each in day)]
+    empty = [
+        each
+        for each, before in zip(day, balances, strict=False)
+        if before == 0 and each.balances[number] == 0 and each.end_s > each.start_s
+    ]
+    return CreditsOfDay(
+        bucket.resource.name,
+        bucket.resource.source,
+        bucket.full,
+        min(balances) / bucket.full,
+        balances[0] / bucket.full,
+        sum(each.end_s - each.start_s for each in empty),
+        empty[0].start_s if empty else None,
+    )
+
+
+def settled_day(shared: SharedResources, curve: DayCurve) -> tuple[list[Stretch], bool]:
+    """The day after which balances at midnight are what they were, and whether there is one.
+
+    Where a whole day passes without a bucket getting empty or full, the next repeats its change, and as many
+    days are skipped as that stays so.
+    """
+    buckets = list(shared.buckets.values())
+    balances = tuple(bucket.full for bucket in buckets)
+    day: list[Stretch] = []
+    for _ in range(_MOST_DAYS):
+        day = list(walked_day(shared, curve, balances))
+        after = day[-1].balances
+        if all(
+            abs(now - before) <= _SAME * bucket.full
+            for now, before, bucket in zip(after, balances, buckets, strict=True)
+        ):
+            return day, True
+        skipped = _repeats(buckets, day, balances)
+        balances = tuple(now + skipped * (now - before) for now, before in zip(after, balances, strict=True))
+    return day, False
+
+
+def walked_day(shared: SharedResources, curve: DayCurve, balances: Sequence[float]) -> Iterator[Stretch]:
+    """One day from these balances at midnight, in stretches with constant rates."""
+    for step in curve.steps:
+        now = step.start_s
+        while now < step.end_s:
+            stretch = shared.until(now, step.end_s, step.busy, balances)
+            yield stretch
+            now, balances = stretch.end_s, stretch.balances
+
+
+def _repeats(buckets: Sequence[Bucket], day: Sequence[Stretch], before: Sequence[float]) -> int:
+    """How many more days change every balance as this one did, each at most by what it has."""
+    most = math.inf
+    for number, bucket in enumerate(buckets):
+        seen = [before[number], *(each.balances[number] for each in day)]
+        change = seen[-1] - seen[0]
+        if abs(change) <= _SAME * bucket.full:
+            continue
+        if min(seen) <= 0 or max(seen) >= bucket.full:
+            return 0
+        room = min(seen) if change < 0 else bucket.full - max(seen)
+        most = min(most, room / abs(change))
+    # One day fewer: the day in which a bucket gets empty or full is walked.
+    return max(0, math.floor(most) - 1) if math.isfinite(most) else 0
