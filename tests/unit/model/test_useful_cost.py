@@ -13,6 +13,7 @@ from gridwright.model.document import workload_document
 from gridwright.model.grid import grid_model
 from gridwright.model.useful_cost import useful_cost
 from gridwright.model.workload import Replay, default_profiles, simulate_workload
+from gridwright.report.designs.workload_page import workload_prediction_page
 from gridwright.report.terminal.workload_prediction import workload_prediction_text
 from gridwright.spec.load import load_spec
 
@@ -31,6 +32,10 @@ def test_the_price_of_a_core_hour_is_divided_by_the_part_that_computes() -> None
     document = workload_document(model, matrix, found)
     assert document["cost"]["usd_per_useful_core_hour"] == cost.usd_per_useful_core_hour
     assert "144.00 USD/h" in workload_prediction_text(model.name, matrix.name, found, cost)
+    page = workload_prediction_page(model.name, matrix.name, found, cost)
+    assert f"A useful core-hour costs {cost.usd_per_useful_core_hour:.4f} USD" in page
+    assert "What work costs, in USD" in page
     unpriced = useful_cost(replace(model, costs=(Cost("all", None),)), found)
     assert unpriced.usd_per_useful_core_hour is None
     assert "USD" not in workload_prediction_text(model.name, matrix.name, found, unpriced)
+    assert "USD" not in workload_prediction_page(model.name, matrix.name, found, unpriced)

@@ -252,6 +252,7 @@ def _papers(flags: PredictFlags, output: Output) -> ExitStatus:
 def _workload(model: GridModel, flags: PredictFlags, output: Output) -> ExitStatus:
     """Simulate the workload and print what it comes to. Raises GridwrightError."""
     from gridwright.model.document import workload_document
+    from gridwright.model.useful_cost import useful_cost
     from gridwright.model.workload import Replay, default_profiles, simulate_workload
     from gridwright.runs.profiles import load_profiles
     from gridwright.workload.scales import NAMES
@@ -274,17 +275,18 @@ def _workload(model: GridModel, flags: PredictFlags, output: Output) -> ExitStat
         simulated = Simulated(model, matrix, profiles, replay, where)
         return predict_sweep(simulated, output, up_to=flags.up_to, html=flags.html)
     prediction = simulate_workload(model, matrix, profiles, replay, where=where)
+    cost = useful_cost(model, prediction)
     if flags.html is not None:
         from gridwright.report.designs.workload_page import workload_prediction_page
 
         heading = model.spec.report.lines()
-        write_output(flags.html, workload_prediction_page(model.name, matrix.name, prediction, heading))
+        page = workload_prediction_page(model.name, matrix.name, prediction, cost, heading)
+        write_output(flags.html, page)
 
     def text() -> str:
-        from gridwright.model.useful_cost import useful_cost
         from gridwright.report.terminal.workload_prediction import workload_prediction_text
 
-        return workload_prediction_text(model.name, matrix.name, prediction, useful_cost(model, prediction))
+        return workload_prediction_text(model.name, matrix.name, prediction, cost)
 
     output.show(LazyResult(document=lambda: workload_document(model, matrix, prediction), text=text))
     if flags.html is not None:

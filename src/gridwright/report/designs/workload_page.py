@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, cast
 
+from gridwright.model.useful_cost import UsefulCost
 from gridwright.model.workload_figures import LaunchPrediction, WorkloadPrediction
 from gridwright.report.contents import ContentsEntry, contents_of
 from gridwright.report.designs.words import finding_records
@@ -41,7 +42,11 @@ class _Bins(Span):
 
 
 def workload_prediction_page(
-    grid: str, matrix: str, prediction: WorkloadPrediction, heading: Mapping[str, str] | None = None
+    grid: str,
+    matrix: str,
+    prediction: WorkloadPrediction,
+    cost: UsefulCost,
+    heading: Mapping[str, str] | None = None,
 ) -> str:
     """The page of a predicted workload, as a whole HTML document that opens offline in light and dark."""
     heading = heading or {}
@@ -50,7 +55,7 @@ def workload_prediction_page(
     span = Span(0.0, max(prediction.elapsed_s, 1e-3))
     found = (shares_chart(shares), _throughput(prediction), launches_chart(launches, span, None))
     charts = tuple(chart for chart in found if chart)
-    tables = (_in_all(prediction), _tests(prediction), shares_table(shares), _busy(prediction))
+    tables = (_in_all(prediction), _cost(cost), _tests(prediction), shares_table(shares), _busy(prediction))
     return rendered(
         "workload_design.html.j2",
         charts,
@@ -63,9 +68,10 @@ def workload_prediction_page(
             ("Grid", grid),
             ("Matrix", matrix),
             ("Launches", count(len(prediction.launches))),
+            *_cost_facts(cost),
         ],
         headline=f"{matrix} takes {duration(prediction.elapsed_s)}, as predicted",
-        sentences=_sentences(prediction),
+        sentences=[*_sentences(prediction), *_cost_sentences(cost)],
         contents=contents_of(
             [
                 ContentsEntry("Findings", "findings-title"),
@@ -126,6 +132,48 @@ def _sentences(prediction: WorkloadPrediction) -> list[str]:
         f"{ratio(prediction.ratio_of_sums)} (of the sums).",
         f"What takes the real time: {', '.join(causes) or 'nothing'}.",
     ]
+
+
+def _cost_facts(cost: UsefulCost) -> list[tuple[str, str]]:
+    if cost.usd_per_useful_core_hour is None:
+        return []
+    return [("Useful core-hour", f"{cost.usd_per_useful_core_hour:.4f} USD")]
+
+
+def _cost_sentences(cost: UsefulCost) -> list[str]:
+    """What work costs; nothing where a price is missing."""
+    useful, run = cost.usd_per_useful_core_hour, cost.usd_per_cpu_hour
+    if useful is None:
+        return []
+    said = [
+        f"A useful core-hour costs {useful:.4f} USD: {cost.usd_per_core_hour:.4f} USD for the core-hour, by "
+        "CPU/real of the sums, with a job on every core."
+    ]
+    if run is not None:
+        said.append(
+            f"Of this very run an hour of CPU time costs {run:.4f} USD; cores without a job make it dearer."
+        )
+    return said
+
+
+def _cost(cost: UsefulCost) -> Table | None:
+    if cost.usd_per_hour is None:
+        return None
+
+    def usd(figure: float | None) -> str:
+        return ABSENT if figure is None else f"{figure:,.4f}"
+
+    return table_of(
+        "What work costs, in USD",
+        [cost],
+        {
+            "Cost": lambda _: "Predicted",
+            "Grid, per hour": lambda c: usd(c.usd_per_hour),
+            "Core-hour": lambda c: usd(c.usd_per_core_hour),
+            "Useful core-hour": lambda c: usd(c.usd_per_useful_core_hour),
+            "Hour of CPU time in this run": lambda c: usd(c.usd_per_cpu_hour),
+        },
+    )
 
 
 def _throughput(prediction: WorkloadPrediction) -> Chart | None:
