@@ -1,4 +1,4 @@
-"""Builds {instances,prices,measured,published-marks,efa-types}.csv of the catalogue out of public facts.
+"""Builds {instances,prices,purchase,measured,published-marks,efa-types}.csv of the catalogue.
 
     python tools/catalogue.py MOTO PRICES PAPERS SHAPES
 
@@ -30,11 +30,19 @@ from typing import Any
 from gridwright.catalog.ec2 import FIXED_RATE, Row, ec2_row, plain
 from gridwright.catalog.efa import EFA_COLUMNS
 from gridwright.catalog.instance_files import INSTANCE_COLUMNS
+from gridwright.catalog.purchase import PURCHASE_COLUMNS
 
 DATA = Path(__file__).parents[1] / "src" / "gridwright" / "catalog" / "data"
 
 MOTO = ("DescribeInstanceTypes via moto 5.2.5", "2026-10")
 OLD = ("EC2 price list via ec2-instances-info 2025-05-28", "2025-05")
+BOUGHT = ("us-east-1, Linux: EC2 price list and spot prices via ec2-instances-info 2025-05-28", "2025-05")
+TERMS = {
+    "one_year": "yrTerm1Standard.noUpfront",
+    "one_year_upfront": "yrTerm1Standard.allUpfront",
+    "three_years": "yrTerm3Standard.noUpfront",
+    "three_years_upfront": "yrTerm3Standard.allUpfront",
+}
 OCI = ("Oracle Cloud compute shapes page", "2024 to 2026")
 
 
@@ -66,6 +74,7 @@ def main() -> None:
     write("instances.csv", INSTANCE_COLUMNS, rows)
     write_efa(listed)
     write_prices(priced, names)
+    write_purchase(priced, names)
     write_measured(args.papers)
     write_marks(args.papers)
 
@@ -219,6 +228,34 @@ def write_prices(priced: Mapping[str, Any], names: Iterable[object]) -> None:
                 }
 
     write("prices.csv", ("name", "source", "date", *regions), rows())
+
+
+def write_purchase(priced: Mapping[str, Any], names: Iterable[object]) -> None:
+    """Prices of other ways to buy over the price on demand of the same list, in us-east-1."""
+
+    def rows() -> Iterator[Row]:
+        for name in sorted(set(priced) & set(names)):
+            prices = priced[name]["pricing"].get("us-east-1", {})
+            linux, ondemand = prices.get("linux", {}), usd_per_hour(prices)
+            listed = {column: (linux.get("reserved") or {}).get(term) for column, term in TERMS.items()}
+            listed["spot"] = linux.get("spot_avg")
+            factors = {
+                column: round(float(usd) / ondemand, 4)
+                for column, usd in listed.items()
+                if ondemand and usd and float(usd) > 0
+            }
+            if factors:
+                interrupted = linux.get("pct_interrupt") if "spot" in factors else ""
+                shown = "" if interrupted == "N/A" else interrupted
+                yield {
+                    "name": name,
+                    **factors,
+                    "spot_interrupted": shown,
+                    "source": BOUGHT[0],
+                    "date": BOUGHT[1],
+                }
+
+    write("purchase.csv", PURCHASE_COLUMNS, rows())
 
 
 def write_measured(papers: Path) -> None:

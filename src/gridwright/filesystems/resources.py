@@ -89,10 +89,16 @@ def striped(uses: tuple[Use, ...], stripe_count: int, targets: int, target_bytes
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """One line of the bill, in USD per hour; None where no price is known."""
+    """One line of the bill, in USD per hour; None where no price is known.
+
+    `instance` is the type whose hours it pays for, empty for all else. `may_be_spot`: the grid goes on when
+    these are taken away at short notice.
+    """
 
     what: str
     usd_per_hour: float | None
+    instance: str = ""
+    may_be_spot: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,7 +146,8 @@ def server_costs(filesystem: str, role: str, servers: Servers, site: Site) -> tu
         return ()
     count = servers.count
     hourly = site.instance_usd_per_hour(instance.name, "region")
-    costs = [Cost(f"{count} {role.upper()} {instance.name}", None if hourly is None else hourly * count)]
+    what = f"{count} {role.upper()} {instance.name}"
+    costs = [Cost(what, None if hourly is None else hourly * count, instance.name)]
     if servers.disks is not None:
         disks = disk_rates(servers.disks, instance, site, *path, "disks")
         if not isinstance(disks, str) and disks.are_volumes:

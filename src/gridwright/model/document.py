@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gridwright.filesystems.resources import OPERATIONS
 from gridwright.model.margins import margin_of
 from gridwright.model.prediction import Bound, LibraryPrediction, Prediction, Rates, Together
+from gridwright.model.purchase import purchases
 from gridwright.model.useful_cost import useful_cost
 from gridwright.units import HOURS_PER_MONTH
 
@@ -32,6 +33,7 @@ def prediction_document(prediction: Prediction) -> dict[str, Any]:
         "cost_usd_per_hour": hourly,
         "cost_usd_per_month": None if hourly is None else hourly * HOURS_PER_MONTH,
         "costs": [{"what": cost.what, "usd_per_hour": cost.usd_per_hour} for cost in prediction.costs],
+        "purchases": [asdict(purchase) for purchase in purchases(prediction.costs)],
         "findings": [asdict(finding) for finding in prediction.findings],
         "met": prediction.met,
         "answer": prediction.answer,

@@ -15,6 +15,7 @@ from gridwright.filesystems.site import ComputeNodes, Site
 from gridwright.model.seller import seller_of
 from gridwright.runs.host import host_facts
 from gridwright.spec.model import GridSpec, Library
+from gridwright.spec.requirements import Availability
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,9 @@ def grid_model(spec: GridSpec, catalog: Catalog | None = None) -> GridModel:
     if nodes.instance is not None:
         hourly = site.instance_usd_per_hour(nodes.instance.name, "region")
         what = f"{nodes.count} node{'s'[: nodes.count != 1]} {nodes.instance.name}"
-        node_cost = Cost(what, None if hourly is None else hourly * nodes.count)
+        usd = None if hourly is None else hourly * nodes.count
+        may = spec.requirements.availability if spec.requirements else Availability()
+        node_cost = Cost(what, usd, nodes.instance.name, may.interrupt_nodes)
     site.raise_problems()
     costs: tuple[Cost, ...] = (node_cost,) if nodes.instance is not None else ()
     costs += tuple(cost for each in found.values() for cost in each.costs)

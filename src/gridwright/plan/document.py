@@ -51,6 +51,7 @@ def _design(rank: int, design: Design) -> dict[str, Any]:
         "cost_usd_per_month": design.usd_per_hour * HOURS_PER_MONTH,
         "costs": predicted["costs"],
         "nodes": {**next(iter(spec["nodes"].values())), "cores": design.prediction.cores},
+        "purchases": predicted["purchases"],
         "filesystems": spec["filesystems"],
         "libraries": {
             each["library"]: {

@@ -35,6 +35,11 @@ class Availability(SpecModel):
     lose_work_with_node: Annotated[bool, _READ] = Field(
         default=True, description="Whether work and util may be lost with a node, as on an instance store."
     )
+    interrupt_nodes: Annotated[bool, _READ] = Field(
+        default=False,
+        description="Whether nodes may be taken away at two minutes' notice. With true, prices of spot "
+        "instances are shown, too; up buys none.",
+    )
 
 
 class Requirements(SpecModel):

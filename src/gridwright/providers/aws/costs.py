@@ -40,7 +40,7 @@ def _lines(spec: GridSpec, aws: Aws, catalog: Catalog, machines: int, *, has_lus
     if spec.scheduler.needs_head_node:
         beside["head node"] = aws.head.instance
     for what, instance in beside.items():
-        yield Cost(f"{what} {instance}", _instance(catalog, instance, region))
+        yield Cost(f"{what} {instance}", _instance(catalog, instance, region), instance)
     everything = machines + len(beside)
     size = f"{ROOT_VOLUME} of {ROOT_VOLUME_SIZE}"
     root = _root_volume(catalog, region)

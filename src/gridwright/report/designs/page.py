@@ -203,6 +203,7 @@ def _prediction_tables(prediction: Prediction) -> tuple[Table, ...]:
         tables.bursts_table(prediction),
         *tables.services_tables(prediction),
         tables.bill_table(prediction),
+        tables.purchases_table(prediction),
     )
     return tuple(table for table in found if table)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from operator import itemgetter
 
 from gridwright.model.prediction import Answer, Prediction, Together
+from gridwright.model.purchase import purchases
 from gridwright.plan.design import Design, DesignExplanation, Fits, Neighbour, RequirementReading
 from gridwright.report.designs.charts import MARK_OF
 from gridwright.report.designs.service_words import (
@@ -16,6 +17,7 @@ from gridwright.report.designs.service_words import (
     service_title,
 )
 from gridwright.report.designs.words import (
+    PURCHASE_WORDS,
     answer_word,
     binding,
     burst_text,
@@ -179,6 +181,25 @@ def bill_table(prediction: Prediction) -> Table | None:
         f"{ABSENT} is a price that is not known; without it the sum is not known either." if unknown else ""
     )
     return replace(table, note=note)
+
+
+def purchases_table(prediction: Prediction) -> Table | None:
+    """The same grid, bought otherwise than on demand."""
+    found = purchases(prediction.costs)
+    if not found:
+        return None
+    table = table_of(
+        "The same grid bought otherwise, in USD",
+        found,
+        {
+            "What": lambda row: PURCHASE_WORDS[row.option],
+            "Per hour": lambda row: dollars(row.usd_per_hour),
+            "Per month of 730 h": lambda row: monthly(row.usd_per_hour),
+            "Of on demand": lambda row: f"{row.part:.0%}",
+        },
+        "What",
+    )
+    return replace(table, note=f"Factors: {'; '.join(sorted({each.source for each in found}))}.")
 
 
 def readings_table(readings: Sequence[RequirementReading]) -> Table:

@@ -19,6 +19,15 @@ from gridwright.units import HOURS_PER_MONTH
 MOST_RESILIENT = 4
 """What a design's resilience counts up to."""
 
+PURCHASE_WORDS: dict[str, str] = {
+    "one-year": "one year, paid by the hour",
+    "one-year-upfront": "one year, paid at once",
+    "three-years": "three years, paid by the hour",
+    "three-years-upfront": "three years, paid at once",
+    "spot": "nodes as spot instances",
+}
+"""Ways to buy instances, in words."""
+
 
 def dollars(usd: float | None) -> str:
     """An amount of USD: cents below a thousand, whole dollars from there on."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
+from gridwright.model.purchase import purchases
 from gridwright.plan.design import Design, DesignExplanation, Fits, Plan
 from gridwright.report.designs.words import (
     answer_word,
@@ -19,6 +20,7 @@ from gridwright.report.designs.words import (
 )
 from gridwright.report.figures import ABSENT, count, megabytes, plain
 from gridwright.report.terminal.frame import printed
+from gridwright.report.terminal.purchase import purchase_line
 from gridwright.report.terminal.spelling import cell, fits, lined_table, say
 
 DESIGNS_SHOWN = 10
@@ -119,6 +121,8 @@ def _print_designs(console: Console, designs: Sequence[Design]) -> None:
             say(console, f"binds: {binding(design)}", indent=3)
         for text in growth_texts(design):
             say(console, text, indent=3)
+        if otherwise := purchase_line(purchases(design.prediction.costs)):
+            say(console, f"USD/h bought otherwise: {otherwise}", indent=3)
 
 
 def design_figures(design: Design) -> list[str]:

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gridwright.model.prediction import Answer, Bound, LibraryPrediction, Prediction, Rates, Together, reaches
+from gridwright.model.purchase import purchases
 from gridwright.report.designs.service_words import (
     SERVICE_HEADINGS,
     service_notes,
@@ -28,6 +29,7 @@ from gridwright.report.designs.words import (
 )
 from gridwright.report.figures import ABSENT, listed, megabytes, required, share
 from gridwright.report.terminal.frame import printed
+from gridwright.report.terminal.purchase import print_purchases
 from gridwright.report.terminal.spelling import WIDE, cell, fits, lined_table, say, say_findings, spelled
 
 _BAR = 32
@@ -64,6 +66,7 @@ def prediction_text(console: Console, prediction: Prediction, explain: bool = Fa
     if explain:
         _print_chains(console, prediction)
         _print_bill(console, prediction)
+        print_purchases(console, purchases(prediction.costs))
     say_findings(console, prediction.findings)
     _print_verdict(console, prediction)
 
