@@ -12,7 +12,7 @@ import threading
 import urllib.request
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ from gridwright.providers.aws.layout import Machine, Role, aws_layout
 from gridwright.providers.aws.machine_files import machine_files
 from gridwright.providers.aws.user_data import user_data
 from gridwright.spec import load_spec
+from tests.support.aws_faults import Call, Faults
+from tests.support.aws_permissions import BOOT, RenderedGrid, action_name
 
 FSX = Path(__file__).parents[2] / "examples" / "aws-fsx.yaml"
 BUCKET = "site-bucket"
@@ -131,6 +133,19 @@ class Machines:
     cloud: str
     listener: Listener
     root: Path
+    before: Faults
+    """What stands before the cloud, and sees the calls of the machine."""
+    grid: RenderedGrid
+    role: Role = Role.COMPUTE
+
+    @property
+    def calls(self) -> list[Call]:
+        """What it asked of AWS."""
+        services = {"SignalResource": "cloudformation", "SetInstanceHealth": "autoscaling"}
+        told = [{name: values[0] for name, values in each.items()} for each in self.listener.signalled]
+        return self.before.calls + [
+            Call(f"{services[each['Action']]}:{each['Action']}", "/", each) for each in told
+        ]
 
     @property
     def bin(self) -> Path:
@@ -162,6 +177,7 @@ class Machines:
     def start(self, machine: Machine, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run its user data as cloud-init would, then what systemd would start."""
         secret = self.client("secretsmanager").create_secret(Name=str(uuid.uuid4()), SecretString=KEY)["ARN"]
+        self.role, self.grid = machine.role, replace(self.grid, secret=secret)
         begun = self._run(["sh", "-c", script(machine, secret)], environment)
         assert begun.returncode == 0, begun.stderr
         return self.look(**environment)
@@ -180,7 +196,7 @@ class Machines:
             "PATH": f"{self.bin}:/usr/bin:/bin",
             "GRIDWRIGHT_ROOT": str(self.root),
             "GRIDWRIGHT_BOOT_PAUSE_S": "0",
-            "AWS_ENDPOINT_URL": self.cloud,
+            "AWS_ENDPOINT_URL": self.before.url,
             "AWS_ENDPOINT_URL_CLOUDFORMATION": self.listener.url,
             "AWS_ENDPOINT_URL_AUTO_SCALING": self.listener.url,
             "AWS_EC2_METADATA_SERVICE_ENDPOINT": self.listener.url,
@@ -201,9 +217,24 @@ class Machines:
         return (self.root / "var/log/gridwright-boot.log").read_text()
 
 
+@pytest.fixture(scope="module")
+def grid() -> RenderedGrid:
+    return RenderedGrid.of(FSX)
+
+
+@pytest.fixture(scope="module")
+def before(cloud: str) -> Iterator[Faults]:
+    with Faults.before(cloud) as faults:
+        yield faults
+
+
 @pytest.fixture
-def machines(cloud: str, listener: Listener, tmp_path: Path) -> Machines:
-    found = Machines(cloud, listener, tmp_path)
+def machines(
+    cloud: str, listener: Listener, before: Faults, grid: RenderedGrid, tmp_path: Path
+) -> Iterator[Machines]:
+    """A machine; none of its calls is one that the policies of its role do not allow."""
+    before.clear()
+    found = Machines(cloud, listener, tmp_path, before, grid)
     urllib.request.urlopen(urllib.request.Request(f"{cloud}/moto-api/reset", method="POST"), timeout=30)  # noqa: S310
     found.client("s3").create_bucket(Bucket=BUCKET)
     found.client("dynamodb").create_table(
@@ -217,7 +248,8 @@ def machines(cloud: str, listener: Listener, tmp_path: Path) -> Machines:
     found.command("python3", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     found.command("ansible-playbook", PLAYBOOK)
     found.command("hostnamectl", '#!/bin/sh\necho "$2" > "$GRIDWRIGHT_ROOT/hostname"\n')
-    return found
+    yield found
+    assert found.grid.denied(found.role, found.calls, INSTANCE) == []
 
 
 def script(machine: Machine, secret: str) -> str:
@@ -386,6 +418,8 @@ def test_what_failed_is_tried_again_when_its_time_has_come_and_given_up_at_last(
     machines.later(tries=5)
     assert machines.look().returncode == 0
     assert machines.told["state"] == "done"
+    # With what a claim is seen to call, these are all permissions that a machine has.
+    assert {action_name(each) for each in machines.calls} == BOOT
 
 
 def test_a_machine_that_worked_is_never_given_back(machines: Machines) -> None:

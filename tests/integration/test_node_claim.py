@@ -16,7 +16,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,10 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
+from gridwright.providers.aws.layout import Role
+from tests.support.aws_faults import Faults
+from tests.support.aws_grid import LUSTRE
+from tests.support.aws_permissions import CLAIM, RenderedGrid, action_name
 from tests.support.command import GRIDWRIGHT, Ended
 
 REGION = "us-east-1"
@@ -112,6 +116,8 @@ class Site:
 
     root: Path
     endpoint: str
+    before: Faults
+    """What stands before the cloud, and sees the calls of the machines."""
     subnet: str = ""
     claim: dict[str, Any] = field(default_factory=dict)
     """What every machine is told that it may become."""
@@ -255,6 +261,12 @@ class Site:
             if each.get("Attachment", {}).get("InstanceId") == server.instance
         }
 
+    def slots(self) -> dict[str, str]:
+        """The slot that each volume and interface is tagged for, by its ID."""
+        ec2 = self.client("ec2")
+        found = ec2.describe_tags(Filters=[{"Name": "key", "Values": ["gridwright:slot"]}])["Tags"]
+        return {each["ResourceId"]: each["Value"] for each in found}
+
     def formats(self) -> int:
         commands = self.root / "commands"
         return commands.read_text().count("mkfs.lustre --") if commands.exists() else 0
@@ -298,7 +310,7 @@ class Server:
             env={
                 **KEYS,
                 "PATH": f"{self.site.root}/bin:{os.environ['PATH']}:/usr/sbin:/sbin",
-                "AWS_ENDPOINT_URL": self.site.endpoint,
+                "AWS_ENDPOINT_URL": self.site.before.url,
                 "AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://127.0.0.1:{self.metadata.server_port}",
                 "WORLD": str(self.site.root),
                 "MACHINE": str(self.directory),
@@ -313,16 +325,28 @@ class Server:
         return str(json.loads((self.directory / "run/node.json").read_text())["name"])
 
 
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory: pytest.TempPathFactory) -> RenderedGrid:
+    """The grid that the site is a part of, as it is rendered."""
+    spec = tmp_path_factory.mktemp("grid") / "grid.yaml"
+    spec.write_text(LUSTRE)
+    return RenderedGrid.of(spec)
+
+
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
+def site(tmp_path: Path, grid: RenderedGrid) -> Iterator[Site]:
+    """A site; none of its machines' calls is one that the policies of their role do not allow."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
-    made = Site(tmp_path, f"http://{host}:{port}")
-    # The backends are of this process, and outlive a server.
-    made.moto("reset", "")
-    made.build()
-    yield made
+    direct = f"http://{host}:{port}"
+    with Faults.before(direct) as before:
+        made = Site(tmp_path, direct, before)
+        # The backends are of this process, and outlive a server.
+        made.moto("reset", "")
+        made.build()
+        yield made
+        assert replace(grid, slots=made.slots()).denied(Role.OSS, before.calls, "i-0") == []
     for each in made.metadata:
         each.shutdown()
         each.server_close()
@@ -359,6 +383,7 @@ def test_a_replacement_takes_over_volumes_interface_and_name(site: Site) -> None
     link = "ens6" if slot == "shared-oss1" else "ens7"
     options = (successor.directory / "modprobe.d/61-gridwright-claim.conf").read_text()
     assert f"options lnet networks=tcp({link})" in options
+    assert {action_name(each) for each in site.before.calls} == CLAIM
 
 
 def test_two_that_start_at_once_become_two_machines(site: Site) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import http.client
+import json
 import re
 import threading
 import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 _SCOPE = re.compile(r"Credential=[^/]+/[0-9]+/[^/]+/([a-z0-9-]+)/aws4_request")
 _OF_CONNECTION = frozenset({"connection", "transfer-encoding", "content-length", "keep-alive"})
@@ -27,6 +29,24 @@ class Fault:
     """How often; then the call goes through."""
 
 
+@dataclass(frozen=True)
+class Call:
+    """One call as it came: `service:Action`, or `s3:VERB` with a path."""
+
+    action: str
+    path: str
+    parameters: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, action: str, path: str, body: bytes) -> Call:
+        """With its parameters, of JSON or of a form; what S3 is given has none."""
+        if action.startswith("s3:"):
+            return cls(action, path, {})
+        if body.startswith(b"{"):
+            return cls(action, path, json.loads(body))
+        return cls(action, path, dict(urllib.parse.parse_qsl(body.decode())))
+
+
 @dataclass
 class Faults:
     """The server, and what it answers. `seen` has every call as service:Action, in order."""
@@ -34,6 +54,8 @@ class Faults:
     url: str
     faults: dict[str, Fault] = field(default_factory=dict)
     seen: list[str] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    """The same calls, with their parameters."""
     delay_s: float = 0.0
     silent: set[str] = field(default_factory=set)
     """Calls whose connection is closed without an answer."""
@@ -48,6 +70,7 @@ class Faults:
         """Let everything through, and forget what was seen."""
         self.faults.clear()
         self.seen.clear()
+        self.calls.clear()
         self.silent.clear()
         self.delay_s = 0.0
 
@@ -89,6 +112,7 @@ class _Handler(BaseHTTPRequestHandler):
         faults: Faults = self.server.faults  # type: ignore[attr-defined]
         action = self._action(body)
         faults.seen.append(action)
+        faults.calls.append(Call.of(action, self.path, body))
         if action in faults.silent:
             self.close_connection = True
             return
@@ -161,8 +185,6 @@ def _error(action: str, fault: Fault) -> tuple[str, bytes]:
     if service == "s3":
         return "application/xml", f"<Error>{inner}<RequestId>1</RequestId></Error>".encode()
     if service in ("fsx", "dynamodb", "secretsmanager", "tagging", "servicequotas", "kms", "ssm"):
-        import json
-
         document = {"__type": fault.code, "message": fault.message}
         return "application/x-amz-json-1.1", json.dumps(document).encode()
     text = f"<ErrorResponse><Error><Type>Sender</Type>{inner}</Error><RequestId>1</RequestId></ErrorResponse>"

@@ -1,0 +1,126 @@
+"""Each machine may do what its programs do, and nothing else; the judge of that is not easily fooled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gridwright.providers.aws.layout import Role
+from tests.support.aws_faults import Call
+from tests.support.aws_grid import FSX, LUSTRE
+from tests.support.aws_permissions import BOOT, BY_OTHERS, CLAIM, RenderedGrid, unused
+from tests.support.iam_judge import Asked, actions_of, is_allowed
+
+KEY = "kms_key: arn:aws:kms:us-east-1:111122223333:key/11111111-2222-3333-4444-555555555555"
+GROUPS = {"cloudformation:SignalResource", "autoscaling:SetInstanceHealth"}
+SECRET = {"secretsmanager:GetSecretValue"}
+ME = "i-0123456789abcdef0"
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory: pytest.TempPathFactory) -> RenderedGrid:
+    return rendered(tmp_path_factory.mktemp("grid"), LUSTRE.replace("aws: {", f"aws: {{{KEY}, "))
+
+
+def rendered(directory: Path, text: str) -> RenderedGrid:
+    (directory / "grid.yaml").write_text(text)
+    return RenderedGrid.of(directory / "grid.yaml")
+
+
+@pytest.mark.parametrize(
+    ("role", "calls"),
+    [
+        (Role.LOGIN, BOOT - GROUPS),
+        (Role.HEAD, BOOT - GROUPS),
+        (Role.COMPUTE, (BOOT | CLAIM) - {"ec2:AttachVolume"}),
+        (Role.MDS, (BOOT | CLAIM) - SECRET),
+        (Role.OSS, (BOOT | CLAIM) - SECRET),
+    ],
+)
+def test_a_role_has_the_permissions_that_calls_use_and_no_other(
+    grid: RenderedGrid, role: Role, calls: frozenset[str]
+) -> None:
+    assert actions_of(grid.statements(role)) - set(BY_OTHERS) == calls
+
+
+def test_every_permission_of_others_is_one_that_a_role_has(grid: RenderedGrid) -> None:
+    given = {action for role in (Role.COMPUTE, Role.OSS) for action in actions_of(grid.statements(role))}
+    assert set(BY_OTHERS) <= given
+
+
+def test_a_machine_takes_nothing_of_another_kind(grid: RenderedGrid) -> None:
+    def update(slot: str) -> Call:
+        key = {"TableName": "gridwright-demo-claims", "Key": {"slot": {"S": slot}}}
+        return Call("dynamodb:UpdateItem", "/", key)
+
+    assert grid.denied(Role.COMPUTE, [update("compute2")], ME) == []
+    assert (
+        len(grid.denied(Role.COMPUTE, [update("shared-oss1"), update("boot#x"), update("login1")], ME)) == 3
+    )
+    assert len(grid.denied(Role.OSS, [update("compute1")], ME)) == 1
+    assert len(grid.denied(Role.LOGIN, [update("login1")], ME)) == 1
+
+
+def test_a_machine_tells_in_its_own_row_alone(grid: RenderedGrid) -> None:
+    def put(instance: str) -> Call:
+        slot = f"boot#arn:aws:ec2:us-east-1:123456789012:instance/{instance}"
+        return Call("dynamodb:PutItem", "/", {"TableName": grid.table, "Item": {"slot": {"S": slot}}})
+
+    assert grid.denied(Role.COMPUTE, [put(ME)], ME) == []
+    assert len(grid.denied(Role.COMPUTE, [put("i-0fedcba9876543210"), put("*")], ME)) == 2
+
+
+def test_a_node_attaches_no_volume_and_no_interface_of_a_server(tmp_path: Path, grid: RenderedGrid) -> None:
+    interface = {"NetworkInterfaceId": "eni-1", "InstanceId": ME}
+    call = Call("ec2:AttachNetworkInterface", "/", interface)
+    slots = {"eni-1": "shared-oss1"}
+    here = RenderedGrid(grid.name, grid.table, grid.stack, grid.grid, grid.storage, slots=slots)
+    assert here.denied(Role.OSS, [call], ME) == []
+    assert len(here.denied(Role.COMPUTE, [call], ME)) == 1
+    other = rendered(tmp_path, FSX.replace("name: demo", "name: other"))
+    (asked, *_) = here.asked(Role.OSS, call, ME)
+    assert not is_allowed(other.statements(Role.COMPUTE), asked)
+
+
+def test_a_permission_without_a_call_is_found(grid: RenderedGrid) -> None:
+    calls = [Call(each, "/", {}) for each in (BOOT | CLAIM) if not each.startswith("s3:")]
+    objects = [Call("s3:GET", "/b/k", {}), Call("s3:PUT", "/b/k", {})]
+    assert unused(grid.statements(Role.OSS), calls + objects) == set()
+    assert unused(grid.statements(Role.OSS), calls) == {"s3:GetObject", "s3:PutObject"}
+
+
+ALLOW = {"Effect": "Allow", "Action": ["s3:Get*"], "Resource": "arn:aws:s3:::b/${who}/?"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "context", "allowed"),
+    [
+        ({}, {"who": ["ann"]}, True),
+        ({}, {}, False),
+        ({}, {"who": ["*"]}, False),
+        ({"Action": ["s3:Put*"]}, {"who": ["ann"]}, False),
+        ({"Condition": {"StringEquals": {"who": ["ann", "bob"]}}}, {"who": ["ann"]}, True),
+        ({"Condition": {"StringEquals": {"who": "a*"}}}, {"who": ["ann"]}, False),
+        ({"Condition": {"StringLike": {"who": "a*"}}}, {"who": ["ann"]}, True),
+        ({"Condition": {"StringEquals": {"other": "x"}}}, {"who": ["ann"]}, False),
+        ({"Condition": {"ForAllValues:StringEquals": {"other": "x"}}}, {"who": ["ann"]}, True),
+        ({"Condition": {"ForAllValues:StringEquals": {"k": "x"}}}, {"who": ["ann"], "k": ["x", "y"]}, False),
+        ({"Condition": {"ForAnyValue:StringEquals": {"k": "x"}}}, {"who": ["ann"], "k": ["x", "y"]}, True),
+        ({"Condition": {"Bool": {"k": "true"}}}, {"who": ["ann"], "k": ["false"]}, False),
+    ],
+)
+def test_the_judge_reads_statements_as_iam_does(
+    statement: dict[str, object], context: dict[str, list[str]], allowed: bool
+) -> None:
+    asked = Asked("s3:GetObject", "arn:aws:s3:::b/ann/1", context)
+    assert is_allowed([{**ALLOW, **statement}], asked) is allowed
+    assert not is_allowed([{**ALLOW, **statement}, {**ALLOW, "Effect": "Deny", "Resource": "*"}], asked)
+
+
+def test_the_judge_does_not_guess() -> None:
+    asked = Asked("s3:GetObject", "x")
+    with pytest.raises(NotImplementedError):
+        is_allowed([{"Effect": "Allow", "NotAction": "s3:Put*", "Resource": "*"}], asked)
+    with pytest.raises(KeyError):
+        is_allowed([{**ALLOW, "Resource": "*", "Condition": {"DateLessThan": {"a": "b"}}}], asked)
