@@ -44,7 +44,7 @@ class Call:
             return cls(action, path, {})
         if body.startswith(b"{"):
             return cls(action, path, json.loads(body))
-        return cls(action, path, dict(urllib.parse.parse_qsl(body.decode())))
+        return cls(action, path, dict(urllib.parse.parse_qsl(body.decode(errors="replace"))))
 
 
 @dataclass
