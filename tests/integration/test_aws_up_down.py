@@ -48,6 +48,9 @@ def test_a_grid_on_fsx_from_nothing_to_nothing(fsx: Grid, cloud: AwsCloud) -> No
     )
     assert [each["state"] for each in status["filesystems"]] == ["AVAILABLE"]
 
+    # A call whose answer is lost is made again, and must not find its own stack in the way.
+    begun = [each.parameters for each in cloud.faults.calls if each.action == "cloudformation:CreateStack"]
+    assert len({each["ClientRequestToken"] for each in begun}) == 2
     cloud.faults.clear()
     again = fsx.done("up")
     assert "nothing is changed" in again.out

@@ -17,8 +17,24 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
-OURS = ("GRIDWRIGHT_", "AWS_", "PYTEST_")
-"""Variables that no interpreter reads while it starts: a fork takes any value of them."""
+AT_START = (
+    "FORCE_COLOR",
+    "GITHUB_ACTIONS",
+    "LANG",
+    "LC_",
+    "LD_",
+    "NO_COLOR",
+    "PYDANTIC",
+    "PYTHON",
+    "PY_COLORS",
+    "TERM",
+    "TYPER",
+    "TZ",
+    "_TYPER",
+)
+"""So begin variables that are read while an interpreter starts and imports; others a fork reads anew."""
+LONGEST = 100_000
+"""Characters of all variables that go into one request."""
 _SERVER = Path(__file__).with_name("command_server.py")
 _ANSWER_S = 60.0
 
@@ -85,7 +101,8 @@ class Forks:
 
     def can_have(self, environment: Mapping[str, str]) -> bool:
         """Whether a fork is like a command that is started with this environment."""
-        return _read_at_start(environment) == _read_at_start(self._environment)
+        length = sum(len(name) + len(value) for name, value in environment.items())
+        return length < LONGEST and _at_start(environment) == _at_start(self._environment)
 
     def start(
         self, words: Sequence[str], directory: Path, environment: Mapping[str, str], files: Sequence[BinaryIO]
@@ -114,8 +131,8 @@ class Forks:
         self._process.wait(_ANSWER_S)
 
 
-def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if not name.startswith(OURS)}
+def _at_start(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name.startswith(AT_START)}
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+from uuid import uuid4
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error, nearest
 
@@ -32,6 +33,11 @@ _ACTION = re.compile(r"perform:? `?([a-z0-9-]+:[A-Za-z0-9*]+)")
 _SIGN_IN = (
     "sign in again (aws sso login, or new keys in AWS_PROFILE or the environment), then run the same command"
 )
+
+
+def request_token() -> str:
+    """What tells AWS that a call whose answer was lost, and that boto3 makes again, is the same call."""
+    return f"gridwright-{uuid4()}"
 
 
 class CloudError(GridwrightError):

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error
-from gridwright.providers.aws.session import Cloud, CloudError, reason_remedy
+from gridwright.providers.aws.session import Cloud, CloudError, reason_remedy, request_token
 from gridwright.providers.caller import Caller
 
 POLL_S = 5.0
@@ -149,6 +149,7 @@ class Stacks:
             Capabilities=_CAPABILITIES,
             EnableTerminationProtection=protected,
             RetainExceptOnCreate=True,
+            ClientRequestToken=request_token(),
         )
         return self._ended(made["StackId"], "CREATE_COMPLETE")
 
@@ -167,6 +168,7 @@ class Stacks:
                 Parameters=_parameters(parameters),
                 Tags=_tags(tags),
                 Capabilities=_CAPABILITIES,
+                ClientToken=request_token(),
             )
         except CloudError as error:
             if any(words in error.message for words in _NO_CHANGE):
@@ -229,6 +231,7 @@ class Stacks:
             ChangeSetName=change_set.id,
             StackName=stack.name,
             RetainExceptOnCreate=True,
+            ClientRequestToken=request_token(),
         )
         return self._ended(stack.id, "UPDATE_COMPLETE")
 
