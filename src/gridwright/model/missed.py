@@ -20,7 +20,7 @@ def missed(model: GridModel) -> Iterator[Finding]:
 
 
 def _size(model: GridModel, requirements: Requirements) -> Iterator[Finding]:
-    if model.cores < requirements.cores:
+    if requirements.cores is not None and model.cores < requirements.cores:
         yield Finding(
             "warning",
             "cores-short",

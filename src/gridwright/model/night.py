@@ -13,6 +13,9 @@ from gridwright.model.workload import AS_RECORDED, Replay, WorkloadMatrix, simul
 from gridwright.model.workload_figures import LaunchPrediction, WorkloadPrediction
 from gridwright.runs.profiles import PhaseProfile, Profiles
 
+CORE_BYTES_PER_S = 150e6
+"""The most that papers 002 and 4632-2020 say that a core of SAS asks of a library: 100 to 150 MB/s."""
+
 Amounts = dict[tuple[str, Operation], float]
 """Bytes by library and operation."""
 
@@ -56,6 +59,18 @@ class Night:
             for each in self.matrix.streams
         )
 
+    def bytes_per_core_s(self) -> dict[str, float]:
+        """What jobs read and write of each library in a second in which a core computes without a pause.
+
+        Of jobs that hardly compute it is CORE_BYTES_PER_S.
+        """
+        cpu_s = sum(self._cpu_s(phase) for phase in self._phases(self.matrix.streams))
+        found: dict[str, float] = {}
+        for (library, _), size in self._bytes(self.matrix.streams).items():
+            found[library] = found.get(library, 0.0) + size
+        most = CORE_BYTES_PER_S
+        return {name: min(size / cpu_s, most) if cpu_s > 0 else most for name, size in found.items() if size}
+
     def run_on(self, grid: GridModel) -> WorkloadPrediction:
         """Simulate the night. Raises GridwrightError as `simulate_workload` does."""
         exact = replace(self.replay, tolerance=0.0)
@@ -69,7 +84,10 @@ class Night:
         unevenly end later. A launch may do less than its profile, by the spread; the bound allows for it.
         """
         nodes = grid.nodes if self.matrix.every_node else min(grid.nodes, len(self.matrix.streams))
-        alone = max(self._alone_s(stream, grid) for stream in self.matrix.streams)
+        known = self.profiles.profiles
+        tests = {test for stream in self.matrix.streams for test in stream}
+        each_s = {test: sum(self._phase_s(phase, grid) for phase in known[test].phases) for test in tests}
+        alone = max(sum(each_s[test] for test in stream) for stream in self.matrix.streams)
         shared = max(self._node_s(grid, node, nodes) for node in range(min(nodes, len(self.matrix.streams))))
         repeats = nodes if self.matrix.every_node else 1
         together = self._busiest_s(grid, self._bytes(self.matrix.streams), "grid", repeats)
@@ -79,9 +97,6 @@ class Night:
         streams = self.matrix.streams if self.matrix.every_node else self.matrix.streams[node::nodes]
         cpu = sum(self._cpu_s(phase) for phase in self._phases(streams))
         return max(cpu / grid.cores_per_node, self._busiest_s(grid, self._bytes(streams), "node", 1))
-
-    def _alone_s(self, stream: Sequence[str], grid: GridModel) -> float:
-        return sum(self._phase_s(phase, grid) for phase in self._phases((stream,)))
 
     def _phase_s(self, phase: PhaseProfile, grid: GridModel) -> float:
         """A phase with the whole grid to itself: its slowest activity alone."""
@@ -98,9 +113,20 @@ class Night:
 
     def _bytes(self, streams: Sequence[Sequence[str]]) -> Amounts:
         found: Amounts = {}
-        for phase in self._phases(streams):
-            for way, size in self._moved(phase).items():
-                found[way] = found.get(way, 0.0) + size
+        for stream in streams:
+            for test in stream:
+                for way, size in self._moved_by_test[test].items():
+                    found[way] = found.get(way, 0.0) + size
+        return found
+
+    @cached_property
+    def _moved_by_test(self) -> dict[str, Amounts]:
+        found: dict[str, Amounts] = {}
+        for test in {test for stream in self.matrix.streams for test in stream}:
+            amounts = found.setdefault(test, {})
+            for phase in self.profiles.profiles[test].phases:
+                for way, size in self._moved(phase).items():
+                    amounts[way] = amounts.get(way, 0.0) + size
         return found
 
     @staticmethod

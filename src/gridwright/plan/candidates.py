@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import cast
@@ -183,8 +183,9 @@ class PlacedNodes:
 class Search:
     """Costs every candidate of a market; each is the cheapest of its kind, so that none is missed."""
 
-    def __init__(self, needs: Needs, on_sale: Market) -> None:
+    def __init__(self, needs: Needs, on_sale: Market, levels: Sequence[float] = LEVELS) -> None:
         self.needs = needs
+        self.levels = levels
         self.market = on_sale
         self._shared: dict[tuple[float, int, int], list[SharedChoice]] = {}
         self._scratch: dict[tuple[float, int, int], SharedChoice | None] = {}
@@ -202,7 +203,7 @@ class Search:
             count = side.nodes_for(room)
             if not side.allows(count, room):
                 continue
-            if not side.passes(placement, LEVELS[0]):
+            if not side.passes(placement, self.levels[0]):
                 continue
             kept = self.kept.on(instance, count)
             if kept is not None:
@@ -212,7 +213,7 @@ class Search:
         """The candidates of placed nodes, at every level of the required rates that it passes."""
         most = nodes.kept.most_level(nodes.placement)
         seen: set[tuple[int, ...]] = set()
-        for level in LEVELS:
+        for level in self.levels:
             found = list(self._at_level(nodes, level)) if level <= most else []
             for one in found:
                 # What was bought for a lower level is often enough for the next.

@@ -11,18 +11,15 @@ from functools import cached_property
 from gridwright.catalog import Catalog, load_catalog
 from gridwright.model.grid import GridModel, grid_model
 from gridwright.model.night import CriticalJob, Night, critical_path
-from gridwright.plan.candidates import Candidate
 from gridwright.plan.deadline_pool import Contender, Pool
+from gridwright.plan.deadline_sizes import candidates_of
 from gridwright.plan.found import title
 from gridwright.plan.grid_spec import design_spec, spec_text
 from gridwright.plan.needs import Needs, read_needs
-from gridwright.plan.search import search
 from gridwright.spec.load import parse_spec
 from gridwright.spec.model import GridSpec
 
 HOUR_S = 3600.0
-CORES = (1, 2, 4)
-"""Multiples of the required cores that are planned for: more cores can end the night earlier."""
 FASTER = 0.95
 """Each design of the front ends the night in at most this part of the time of the one before."""
 FRONT = 12
@@ -204,7 +201,7 @@ def plan_deadline(spec: GridSpec, night: Night, catalog: Catalog | None = None) 
     needs = read_needs(spec)
     catalog = catalog or load_catalog(spec.file.parent if spec.file else None)
     deadline = float(needs.requirements.finish_within or 0.0)
-    every = _candidates(needs, catalog, night.most_cores)
+    every = candidates_of(needs, catalog, night)
     pool = Pool(night.most_nodes, night.most_cores)
     finder = NightSearch(pool.worth_simulating(every), needs, catalog, night)
     best, relaxed = finder.cheapest(deadline), finder.cheapest(deadline + HOUR_S)
@@ -225,18 +222,6 @@ def plan_deadline(spec: GridSpec, night: Night, catalog: Catalog | None = None) 
         finder.simulated,
         time.perf_counter() - started,
     )
-
-
-def _candidates(needs: Needs, catalog: Catalog, most_cores: float) -> list[Candidate]:
-    """What the catalogue has for the required cores and for more that jobs can use, within the budget."""
-    found: list[Candidate] = []
-    for factor in CORES:
-        if factor > 1 and needs.requirements.cores * factor / 2 >= most_cores:
-            break
-        asked = needs.requirements.model_copy(update={"cores": needs.requirements.cores * factor})
-        found.extend(search(replace(needs, requirements=asked), catalog).candidates)
-    budget = needs.requirements.budget
-    return [one for one in found if budget is None or one.later_usd_per_hour <= budget]
 
 
 def _design(finder: NightSearch, number: int, deadline_s: float) -> NightDesign:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import ge
 
 from gridwright.catalog import InstanceType
 from gridwright.filesystems.disks import store_rates
@@ -94,4 +95,4 @@ def _sharing(one: Candidate) -> tuple[tuple[str, str], ...]:
 
 
 def _at_least(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return all(mine >= theirs for mine, theirs in zip(one, other, strict=True))
+    return all(map(ge, one, other))

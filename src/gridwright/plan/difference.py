@@ -95,7 +95,7 @@ def _nodes(found: Found, one: Candidate, best: Candidate) -> Iterator[str]:
     """What nodes of another type or number have that costs more, and how they differ."""
     if (one.instance.name, one.count) == (best.instance.name, best.count):
         return
-    required = found.needs.requirements.cores
+    required = found.needs.cores
     for_cores = NodeSide(found.needs, found.market.volumes, one.instance).nodes({})
     if one.count > for_cores:
         yield f"{one.count} nodes for the room on their instance stores, where {for_cores} have the cores"

@@ -76,7 +76,7 @@ def _type_rows(found: Found, instance: InstanceType) -> Iterator[Fit]:
     yield Fit(
         "cores",
         f"{count} x {instance.cores} = {count * instance.cores}",
-        f"{needs.requirements.cores}{'' if count <= most else f', on at most {most} nodes'}",
+        f"{needs.cores}{'' if count <= most else f', on at most {most} nodes'}",
         "yes" if enough else "no",
     )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from gridwright.catalog import InstanceType
-from gridwright.plan.candidates import Candidate, Market, Search
+from gridwright.plan.candidates import LEVELS, Candidate, Market, Search
 from gridwright.plan.filters import node_filters
 from gridwright.plan.needs import Needs
 
@@ -33,15 +34,18 @@ class Found:
         return best
 
 
-def search_market(needs: Needs, on_sale: Market) -> Found:
-    """Cost every candidate of a market. Raises GridwrightError for kept file systems that are not on sale."""
+def search_market(needs: Needs, on_sale: Market, levels: Sequence[float] = LEVELS) -> Found:
+    """Cost every candidate of a market at so many times the rates.
+
+    Raises GridwrightError for kept file systems that are not on sale.
+    """
     filters = list(node_filters(needs))
     suitable = [(one, usd) for one, usd in on_sale.instances if all(each.fits(one) for each in filters)]
     found = Found(needs, on_sale, suitable)
     found.without_price = tuple(
         one.name for one in on_sale.without_price if all(each.fits(one) for each in filters)
     )
-    engine = Search(needs, on_sale)
+    engine = Search(needs, on_sale, levels)
     if suitable:
         engine.kept.check(suitable[0][0])
     for instance, usd in suitable:

@@ -103,14 +103,14 @@ def _too_much(found: Found) -> list[str]:
         lines.append(line)
     elif cores := _most_cores(found):
         lines.append(
-            f"requirements.cores: {needs.requirements.cores} at these rates are out of reach; the nearest "
+            f"requirements.cores: {needs.cores} at these rates are out of reach; the nearest "
             f"possible is {cores}{_what_stops(found, cores + 1)}"
         )
     if lines:
         return lines
     if part := _largest(found, partial(_scaled, needs)):
         return [
-            f"libraries.*.requires: together they are out of reach for {needs.requirements.cores} cores; "
+            f"libraries.*.requires: together they are out of reach for {needs.cores} cores; "
             f"the nearest possible is {math.floor(part * 1000) / 10:g} % of each rate"
         ]
     room = needs.capacity_later(needs.libraries)
@@ -136,7 +136,7 @@ def _too_few_nodes(found: Found) -> str:
         low, high = (low, middle) if fits else (middle, high)
     few = "1 node is" if most == 1 else f"{most} nodes are"
     return (
-        f"requirements.nodes.count.most: {few} too few for {requirements.cores} cores at these "
+        f"requirements.nodes.count.most: {few} too few for {found.needs.cores} cores at these "
         f"rates; the nearest possible is {high}"
     )
 
@@ -206,7 +206,7 @@ def _largest(found: Found, needs_of: Callable[[float], Needs]) -> float | None:
 
 def _most_cores(found: Found) -> int | None:
     """The most cores that some grid serves at the required rates; None when not even one."""
-    low, high = 0, found.needs.requirements.cores
+    low, high = 0, found.needs.cores
     while high - low > 1:
         middle = (low + high) // 2
         fewer = found.needs.requirements.model_copy(update={"cores": middle})

@@ -217,7 +217,7 @@ class KeptStorage:
 
     def check(self, instance: InstanceType) -> None:
         """Raise GridwrightError for what no nodes could change, each at its field."""
-        count = max(1, math.ceil(self.needs.requirements.cores / instance.cores))
+        count = max(1, math.ceil(self.needs.cores / instance.cores))
         nodes = ComputeNodes(count, instance.cores, instance.memory_bytes, instance)
         site = Site(self.needs.spec, self.catalog, nodes)
         problems = []

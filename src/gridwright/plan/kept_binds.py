@@ -76,7 +76,7 @@ def _nodes_lack(found: Found) -> Iterator[str]:
     if given.instance not in found.market.prices:
         where = needs.region or needs.spec.provider
         yield f"no price of {given.instance} is known in {where}; catalog.yaml beside the spec can have one"
-    wanted = needs.requirements.cores
+    wanted = needs.cores
     if given.count and given.count * instance.cores < wanted:
         has = given.count * instance.cores
         yield f"{given.count} x {instance.name} have {has} of {wanted} cores required, {wanted - has} too few"
@@ -113,7 +113,7 @@ def _filesystem_lacks(found: Found, name: str) -> Iterator[str]:
 
 def _types(found: Found) -> list[InstanceType]:
     """The types that the nodes may be of; those with the fewest cores beyond what is required first."""
-    given, wanted = found.needs.given, found.needs.requirements.cores
+    given, wanted = found.needs.given, found.needs.cores
     if given.instance is not None:
         return [found.market.catalog.instance(given.instance, found.needs.spec.provider)]
     types = [one for one, _ in found.suitable]
@@ -133,7 +133,7 @@ def _short(
     whole: bool,
 ) -> Iterator[str]:
     # Too few nodes are said of the nodes: file systems are held against all cores that are required.
-    number = max(count or 1, math.ceil(storage.needs.requirements.cores / instance.cores))
+    number = max(count or 1, math.ceil(storage.needs.cores / instance.cores))
     on = storage.on(instance, number)
     if on is None:
         yield from (what for home, what in storage.refusals(instance, number) if home == name)

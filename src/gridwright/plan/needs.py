@@ -39,6 +39,11 @@ class Needs:
     given: Given = field(default_factory=Given)
 
     @property
+    def cores(self) -> int:
+        """Physical cores that are required; 1 where nobody says how many, in a plan for a deadline."""
+        return self.requirements.cores or 1
+
+    @property
     def region(self) -> str:
         """The region to plan for; empty where the spec names none."""
         return self.spec.region or ""
@@ -92,7 +97,8 @@ def read_needs(spec: GridSpec) -> Needs:
         )
         for name, library in spec.libraries.items()
     }
-    if not any(need.bytes_per_s_per_core for need in libraries.values()):
+    timed = spec.requirements.jobs is not None and spec.requirements.finish_within is not None
+    if not timed and not any(need.bytes_per_s_per_core for need in libraries.values()):
         raise _refused(
             spec,
             ("libraries", "*", "requires"),

@@ -77,7 +77,7 @@ class NodeSide:
         return self._least_nodes(room) <= count <= min(MAX_NODES, most or MAX_NODES)
 
     def _least_nodes(self, room: int) -> int:
-        count = math.ceil(self.needs.requirements.cores / self.instance.cores)
+        count = math.ceil(self.needs.cores / self.instance.cores)
         store = self.instance.instance_store
         return max(count, math.ceil(room / store.total_bytes)) if store and room else count
 

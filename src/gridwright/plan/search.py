@@ -11,7 +11,7 @@ from gridwright.errors import Finding
 from gridwright.filesystems.site import default_region
 from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
-from gridwright.plan.candidates import Candidate, market
+from gridwright.plan.candidates import LEVELS, Candidate, Market, market
 from gridwright.plan.design import Design, Plan
 from gridwright.plan.explain import explain_type, neighbours
 from gridwright.plan.filters import check_families
@@ -89,11 +89,16 @@ def _price_findings(found: Found) -> tuple[Finding, ...]:
     return tuple(unsilenced((*age_findings(basis), *estimate_findings(basis, region)), spec.silence))
 
 
-def search(needs: Needs, catalog: Catalog) -> Found:
-    """Cost every candidate of the catalogue."""
+def search(
+    needs: Needs, catalog: Catalog, on_sale: Market | None = None, levels: Sequence[float] = LEVELS
+) -> Found:
+    """Cost every candidate of the catalogue at so many times the rates.
+
+    `on_sale` is its market for the same spec, if that was made.
+    """
     started = time.perf_counter()
     check_kept_nodes(needs, catalog)
-    found = search_market(needs, market(catalog, needs))
+    found = search_market(needs, on_sale or market(catalog, needs), levels)
     found.seconds = time.perf_counter() - started
     return found
 

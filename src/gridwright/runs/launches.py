@@ -22,6 +22,11 @@ def write_launches(path: Path, launches: Sequence[LaunchRecord]) -> None:
     write_columns(path, {name: [row.get(name) for row in rows] for name in types}, types)
 
 
+def launch_columns() -> tuple[str, ...]:
+    """The names of all columns of such a file."""
+    return tuple(name for name, _ in _columns())
+
+
 def _columns() -> Iterator[tuple[str, str]]:
     """What is one figure or one text of a launch, and what of each library, each with its type in Arrow."""
     yield from _scalars(LaunchRecord)

@@ -26,6 +26,55 @@ def write_columns(path: Path, columns: Mapping[str, Sequence[Any]], types: Mappi
     write_atomically(path, buffer.getvalue())
 
 
+def read_columns(path: Path, most_rows: int) -> dict[str, list[Any]]:
+    """Read the columns of a Parquet file, or of a CSV file with a header by its name.
+
+    Moments are Unix time and durations seconds. Raises OSError where it cannot be read, and ValueError with
+    the reason where it is no such file, is damaged, or has more rows.
+    """
+    import pyarrow as pa
+
+    with _no_pandas():
+        try:
+            table = _csv_table(path) if path.suffix == ".csv" else _parquet_table(path, most_rows)
+            if table.num_rows > most_rows:
+                raise ValueError(f"has {table.num_rows} rows, and {most_rows} are read at most")
+            return {name: _plain(column) for name, column in zip(table.column_names, table, strict=True)}
+        except (pa.ArrowException, OverflowError, UnicodeDecodeError) as error:
+            raise ValueError(str(error).partition("\n")[0] or type(error).__name__) from error
+
+
+def _csv_table(path: Path) -> Any:  # noqa: ANN401 - Arrow has no types
+    import pyarrow.csv
+
+    with path.open("rb") as file:
+        return pyarrow.csv.read_csv(file)
+
+
+def _parquet_table(path: Path, most_rows: int) -> Any:  # noqa: ANN401
+    import pyarrow.parquet as pq
+
+    with path.open("rb") as opened:
+        file = pq.ParquetFile(opened)
+        if file.metadata.num_rows > most_rows:
+            raise ValueError(f"has {file.metadata.num_rows} rows, and {most_rows} are read at most")
+        return file.read()
+
+
+def _plain(column: Any) -> list[Any]:  # noqa: ANN401
+    """Values of Python; Arrow itself gives moments of nanoseconds as those of pandas alone."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+        whole = pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) else pa.duration("us")
+        counted = column.cast(whole, safe=False).cast(pa.int64()).to_pylist()
+        return [None if each is None else each / 1e6 for each in counted]
+    if pa.types.is_decimal(kind):
+        return list(column.cast(pa.float64()).to_pylist())
+    return list(column.to_pylist())
+
+
 class _Absent(MetaPathFinder):
     def find_spec(self, fullname: str, *_: object) -> None:
         if fullname == "pandas":

@@ -102,6 +102,9 @@ def cross_problems(data: Any) -> Iterator[tuple[Path, FieldError | str]]:  # noq
     yield from bound_problems(data)
     yield from _growth_problems(data)
     yield from _shared_directories(data)
+    wanted = data.get("requirements")
+    if isinstance(wanted, Mapping) and not ("cores" in wanted or {"jobs", "finish_within"} <= set(wanted)):
+        yield ("requirements",), "cores"
     provider = provider_in(data)
     yield from _named_nodes(data, provider)
     if provider is not None:

@@ -45,8 +45,12 @@ class Availability(SpecModel):
 class Requirements(SpecModel):
     """What a grid must reach; rates and capacities stand with each library."""
 
-    cores: Annotated[int, _READ] = Field(
-        ge=1, le=1_000_000, description="Physical cores that the nodes must have in all."
+    cores: Annotated[int | None, _READ] = Field(
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="Physical cores that the nodes must have in all. With `jobs` and `finish_within` "
+        "it may be left out.",
     )
     memory_per_core: Annotated[Size | None, _READ] = Field(
         default=None, description="Memory that each physical core needs, such as 8 GB."
@@ -78,8 +82,8 @@ class Requirements(SpecModel):
     jobs: Annotated[str | None, _READ] = Field(
         default=None,
         min_length=1,
-        description="The jobs of a night, for a plan by deadline: a matrix, such as mixed-30, or "
-        "a file of imported profiles (*.json).",
+        description="The jobs of a night, for a plan by deadline: a matrix, such as mixed-30, a "
+        "file of imported profiles (*.json) or a table of jobs (*.parquet).",
     )
     finish_within: Annotated[Duration | None, _READ] = Field(
         default=None,

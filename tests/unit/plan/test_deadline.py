@@ -16,6 +16,7 @@ from gridwright.model.night import Night
 from gridwright.model.workload import Replay, WorkloadMatrix, default_profiles
 from gridwright.plan.deadline import DeadlinePlan, NightSearch, plan_deadline
 from gridwright.plan.deadline_pool import Pool
+from gridwright.plan.deadline_sizes import candidates_of
 from gridwright.plan.grid_spec import design_spec
 from gridwright.plan.needs import read_needs
 from gridwright.plan.search import search
@@ -67,6 +68,42 @@ def test_half_the_time_is_never_cheaper(within_s: float) -> None:
     if half is not None:
         assert whole is not None
         cost = [each.candidate.usd_per_hour for each in finder().contenders]
+        assert cost[whole] <= cost[half]
+
+
+@cache
+def free() -> NightSearch:
+    """A search for which nobody states cores or rates."""
+    libraries = {"data": {"requires": None}, "work": {"requires": None}, "util": {"requires": None}}
+    wanted = {"cores": None, "families": FAMILIES, "jobs": "night.json", "finish_within": "4h"}
+    needs = read_needs(spec(requirements=wanted, libraries=libraries))
+    every = candidates_of(needs, CATALOG, night())
+    pool = Pool(night().most_nodes, night().most_cores)
+    return NightSearch(pool.worth_simulating(every), needs, CATALOG, night())
+
+
+def test_without_floors_grids_of_few_and_of_all_cores_that_jobs_can_use_are_tried() -> None:
+    cores = {each.candidate.cores for each in free().contenders}
+    assert min(cores) == 1
+    assert max(cores) >= night().most_cores
+
+
+def test_without_floors_nothing_is_dearer_than_with_them() -> None:
+    for within_s in (8_000.0, 20_000.0):
+        bound, unbound = finder().cheapest(within_s), free().cheapest(within_s)
+        assert unbound is not None
+        if bound is not None:
+            cost = free().contenders[unbound].candidate.usd_per_hour
+            assert cost <= finder().contenders[bound].candidate.usd_per_hour
+
+
+@settings(max_examples=4, deadline=None)
+@given(within_s=st.floats(4_000.0, 40_000.0))
+def test_without_floors_half_the_time_is_never_cheaper(within_s: float) -> None:
+    whole, half = free().cheapest(within_s), free().cheapest(within_s / 2)
+    if half is not None:
+        assert whole is not None
+        cost = [each.candidate.usd_per_hour for each in free().contenders]
         assert cost[whole] <= cost[half]
 
 

@@ -34,11 +34,13 @@ def deadline_plan(spec: GridSpec) -> DeadlinePlan | None:
 
 
 def _night(jobs: str, spec: GridSpec) -> Night:
-    """The jobs by their name: a matrix at the papers' size, or a file of profiles as recorded."""
+    """The jobs by their name: a matrix at the papers' size, profiles or a table of jobs as recorded."""
     from gridwright.model.night import Night
     from gridwright.model.workload import Replay, WorkloadMatrix, default_profiles
     from gridwright.runs.profiles import load_profiles, streams_of
 
+    if jobs.endswith((".parquet", ".csv")):
+        return _table_night((spec.file.parent if spec.file else Path.cwd()) / jobs)
     if not jobs.endswith(".json"):
         replay = Replay(scale=PAPER, page_cache="none")
         where = "the profiles that come with gridwright"
@@ -49,11 +51,24 @@ def _night(jobs: str, spec: GridSpec) -> Night:
     return Night(WorkloadMatrix(path.stem, streams), profiles, where=str(path))
 
 
+def _table_night(path: Path) -> Night:
+    """The jobs of a table, as recorded, in the streams in which they ran."""
+    from gridwright.cli.verbosity import say
+    from gridwright.model.night import Night
+    from gridwright.model.workload import WorkloadMatrix
+    from gridwright.workload.imports.job_table import read_jobs
+
+    table = read_jobs(path)
+    if table.failed:
+        say(f"{path}: {table.failed} jobs that failed are left out")
+    return Night(WorkloadMatrix(path.stem, table.streams), table.profiles, where=str(path))
+
+
 def _matrix(name: str, spec: GridSpec) -> WorkloadMatrix:
     """The matrix of that name. Raises GridwrightError at its place in the spec."""
     try:
         return workload_matrix(name)
     except GridwrightError as error:
         (problem,) = error.problems
-        remedy = f"{problem.remedy}, or name a file of profiles (NAME.json)"
+        remedy = f"{problem.remedy}, or name a file of profiles (NAME.json) or a table of jobs (NAME.parquet)"
         raise GridwrightError(problem_at(spec, ("requirements", "jobs"), problem.what, remedy)) from None
