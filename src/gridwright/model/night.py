@@ -9,7 +9,7 @@ from itertools import groupby
 
 from gridwright.filesystems.resources import Operation, Route
 from gridwright.model.grid import GridModel
-from gridwright.model.workload import AS_RECORDED, Replay, WorkloadMatrix, simulate_workload
+from gridwright.model.workload import AS_RECORDED, Replay, Variants, WorkloadMatrix, simulate_workload
 from gridwright.model.workload_figures import LaunchPrediction, WorkloadPrediction
 from gridwright.runs.profiles import PhaseProfile, Profiles
 
@@ -74,7 +74,11 @@ class Night:
     def run_on(self, grid: GridModel) -> WorkloadPrediction:
         """Simulate the night. Raises GridwrightError as `simulate_workload` does."""
         exact = replace(self.replay, tolerance=0.0)
-        return simulate_workload(grid, self.matrix, self.profiles, exact, where=self.where)
+        return simulate_workload(grid, self.matrix, self.profiles, exact, where=self.where, kept=self._kept)
+
+    @cached_property
+    def _kept(self) -> Variants:
+        return {}
 
     def least_s(self, grid: GridModel) -> float:
         """Seconds below which the night cannot end there: each resource busy without a pause.

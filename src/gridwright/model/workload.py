@@ -91,8 +91,12 @@ def simulate_workload(
     replay: Replay = AS_RECORDED,
     *,
     where: str = "--profile",
+    kept: Variants | None = None,
 ) -> WorkloadPrediction:
     """Predict a run of the workload; `where` names the profiles in errors.
+
+    Who predicts the same matrix, profiles and replay on many grids gives the same mapping as `kept`, in which
+    what does not depend on the grid is kept.
 
     Raises GridwrightError that names every test without a profile and every library that launches use
     and of which the grid does not know the rates.
@@ -106,7 +110,10 @@ def simulate_workload(
         )
     _check_routes(grid, chosen)
     plan = _Plan(grid, matrix)
-    variants = _variants(chosen, factor, replay, spread=replay.spread if len(plan.placed) > 1 else 0.0)
+    spread = replay.spread if len(plan.placed) > 1 else 0.0
+    kept = {} if kept is None else kept
+    variants = kept.get(spread) or _variants(chosen, factor, replay, spread=spread)
+    kept[spread] = variants
     runs = _assigned(plan.tests, variants, replay.seed)
     numbers = {id(each): number for number, each in enumerate(_all(variants))}
     outcome = simulate(
@@ -130,6 +137,10 @@ class _Variant:
 
     profile: Profile
     cpu_s: float
+
+
+Variants = dict[float, dict[str, list[_Variant]]]
+"""The launches of each test by the spread between them."""
 
 
 def _variants(

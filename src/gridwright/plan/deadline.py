@@ -24,6 +24,8 @@ FASTER = 0.95
 """Each design of the front ends the night in at most this part of the time of the one before."""
 FRONT = 12
 """Most designs of the front, but for the fastest."""
+NEAR = 2.0
+"""The front begins with a design that takes up to so many times what is asked for."""
 LAUNCHES = 50_000
 """Most launches that are simulated for the front beside the answer: some seconds, of however many jobs."""
 
@@ -174,14 +176,16 @@ class NightSearch:
             late.append(one)
         return None
 
-    def front(self) -> list[int]:
-        """The cheapest candidate, then the cheapest that ends clearly earlier, and so on.
+    def front(self, within_s: float) -> list[int]:
+        """The cheapest that takes up to NEAR times `within_s`, then the cheapest that ends clearly earlier.
 
-        It ends with the fastest of the largest, or before it where that takes too many simulations.
+        And so on. Where none does it begins with the cheapest of all. It ends with the fastest of the
+        largest, or before it where that takes too many simulations.
         """
         found: list[int] = []
         most = self.simulated + LAUNCHES / self.night.jobs
-        number = 0 if self.contenders else None
+        near = self.cheapest(within_s * NEAR, most)
+        number = near if near is not None else 0 if self.contenders else None
         while number is not None and len(found) < FRONT:
             found.append(number)
             earlier = self.end_s(number) * FASTER
@@ -205,7 +209,7 @@ def plan_deadline(spec: GridSpec, night: Night, catalog: Catalog | None = None) 
     pool = Pool(night.most_nodes, night.most_cores)
     finder = NightSearch(pool.worth_simulating(every), needs, catalog, night)
     best, relaxed = finder.cheapest(deadline), finder.cheapest(deadline + HOUR_S)
-    chosen = {each for each in (best, relaxed, *finder.front()) if each is not None}
+    chosen = {each for each in (best, relaxed, *finder.front(deadline)) if each is not None}
     made = {number: _design(finder, number, deadline) for number in sorted(chosen)}
     made = _marked(made)
     fastest = min(made.values(), key=lambda each: each.finish_s, default=None)
