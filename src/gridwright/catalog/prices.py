@@ -1,7 +1,8 @@
 """Prices of instances by region: the packaged lists, read when first asked for, with the user's own on top.
 
 Of two packaged lists the newer one counts. A type that is newer than the list of its region is estimated from
-its price in us-east-1; a type that the list of its region leaves out is not sold there and has no price.
+its price in us-east-1; a type that the list of its region leaves out is not sold there and has no price. In a
+region that no list has, every type that us-east-1 has is estimated.
 """
 
 from __future__ import annotations
@@ -64,22 +65,29 @@ class InstancePrices:
     """On-demand prices for Linux, USD per hour: `own[region][type]` go before the packaged ones."""
 
     own: Mapping[str, Mapping[str, Price]] = field(default_factory=dict)
-    _aws_regions: tuple[str, ...] = ()
+    _listed: tuple[str, ...] = ()
+    _unlisted: tuple[str, ...] = ()
     _aws: dict[str, tuple[list[str], Source]] | None = None
     _oci: tuple[OciRate, ...] | None = None
     _oci_regions: tuple[str, ...] = ()
     _ratios: dict[str, float | None] = field(default_factory=dict)
 
     def regions(self, provider: Provider) -> tuple[str, ...]:
-        """Names of the provider's regions that have packaged prices, in alphabetical order."""
+        """Names of the provider's regions that have packaged prices or estimates, in alphabetical order."""
         if provider == "oci":
             if not self._oci_regions:
                 self._oci_regions = tuple(name for (name, _, _) in rows("oci-regions.csv", _REGION_COLUMNS))
             return self._oci_regions
-        if not self._aws_regions:
+        if not self._unlisted:
+            self._unlisted = tuple(name for (name, _, _) in rows("aws-regions.csv", _REGION_COLUMNS))
+        return tuple(sorted((*self.aws_listed(), *self._unlisted)))
+
+    def aws_listed(self) -> tuple[str, ...]:
+        """The regions of the packaged list, in its order."""
+        if not self._listed:
             with (DATA / "prices.csv").open(newline="", encoding="utf-8") as file:
-                self._aws_regions = tuple(next(csv.reader(file))[len(_PRICE_COLUMNS) :])
-        return self._aws_regions
+                self._listed = tuple(next(csv.reader(file))[len(_PRICE_COLUMNS) :])
+        return self._listed
 
     def price(self, instance: InstanceType, region: str) -> Price | None:
         """Price of one hour of `instance` in `region`; None where none is known."""
@@ -98,37 +106,42 @@ class InstancePrices:
         if newer := _newer().get((instance.name, region)):
             return newer
         older = self._older()
-        if instance.name not in older:
+        if instance.name not in older or region not in self.aws_listed():
             return self._estimate(instance, region)
         cells, said = older[instance.name]
-        cell = cells[self.regions("aws").index(region)]
+        cell = cells[self.aws_listed().index(region)]
         return Price(float(cell), said) if cell else None
 
     def _older(self) -> dict[str, tuple[list[str], Source]]:
         if self._aws is None:
-            columns = (*_PRICE_COLUMNS, *self.regions("aws"))
+            columns = (*_PRICE_COLUMNS, *self.aws_listed())
             self._aws = {
                 name: (cells, source(text, date)) for name, text, date, *cells in rows("prices.csv", columns)
             }
         return self._aws
 
     def _estimate(self, instance: InstanceType, region: str) -> Price | None:
-        home, ratio = _newer().get((instance.name, HOME)), self.regional_ratio(region)
-        if home is None or ratio is None or region == HOME:
+        if region == HOME:
             return None
-        return scaled(home, ratio)
+        home, ratio = self._aws_price(instance, HOME), self.regional_ratio(region)
+        return scaled(home, ratio) if home and ratio else None
 
     def regional_ratio(self, region: str) -> float | None:
         """What `region` asks relative to us-east-1: the median of all instance types listed in both.
 
-        None where no list has both.
+        For a region that no list has, the median of the regions in its part of the world (`ap-`). None for
+        a region that is not known.
         """
         if region not in self._ratios:
             found: list[float] = []
-            if region in self.regions("aws"):
-                here, home = (self.regions("aws").index(each) for each in (region, HOME))
+            if region in self.aws_listed():
+                here, home = (self.aws_listed().index(each) for each in (region, HOME))
                 both = ((cells[here], cells[home]) for cells, _ in self._older().values())
                 found = [float(usd) / float(of_home) for usd, of_home in both if usd and of_home]
+            elif region in self.regions("aws"):
+                part = region.partition("-")[0]
+                near = [each for each in self.aws_listed() if each.partition("-")[0] == part]
+                found = [ratio for each in near if (ratio := self.regional_ratio(each))]
             self._ratios[region] = median(found) if found else None
         return self._ratios[region]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Any
@@ -40,25 +41,43 @@ def read_columns(path: Path, most_rows: int) -> dict[str, list[Any]]:
             if table.num_rows > most_rows:
                 raise ValueError(f"has {table.num_rows} rows, and {most_rows} are read at most")
             return {name: _plain(column) for name, column in zip(table.column_names, table, strict=True)}
-        except (pa.ArrowException, OverflowError, UnicodeDecodeError) as error:
+        except (pa.ArrowException, csv.Error, OverflowError, UnicodeDecodeError) as error:
             raise ValueError(str(error).partition("\n")[0] or type(error).__name__) from error
 
 
 def _csv_table(path: Path) -> Any:  # noqa: ANN401 - Arrow has no types
-    import pyarrow.csv
+    """Cells become what all of their column are: Arrow's own reader of CSV starts threads that outlast it."""
+    import pyarrow as pa
 
-    with path.open("rb") as file:
-        return pyarrow.csv.read_csv(file)
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        head, *rows = list(csv.reader(file, strict=True)) or [[]]
+    rows = [row for row in rows if row]
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(head):
+            raise ValueError(f"row {number} has {len(row)} cells, and the header has {len(head)}")
+    columns = list(zip(*rows, strict=True)) or [()] * len(head)
+    texts = [pa.array([cell or None for cell in column], pa.string()) for column in columns]
+    return pa.Table.from_arrays([_typed(column) for column in texts], head)
+
+
+def _typed(column: Any) -> Any:  # noqa: ANN401
+    import pyarrow as pa
+
+    for kind in (pa.int64(), pa.float64(), pa.bool_(), pa.timestamp("us"), pa.timestamp("us", "UTC")):
+        with suppress(pa.ArrowInvalid):
+            return column.cast(kind)
+    return column
 
 
 def _parquet_table(path: Path, most_rows: int) -> Any:  # noqa: ANN401
     import pyarrow.parquet as pq
 
     with path.open("rb") as opened:
-        file = pq.ParquetFile(opened)
+        file = pq.ParquetFile(opened, pre_buffer=False)
         if file.metadata.num_rows > most_rows:
             raise ValueError(f"has {file.metadata.num_rows} rows, and {most_rows} are read at most")
-        return file.read()
+        # Threads that end while the interpreter does make it abort.
+        return file.read(use_threads=False)
 
 
 def _plain(column: Any) -> list[Any]:  # noqa: ANN401

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import boto3
 import pytest
 
 from gridwright.catalog import Catalog, load_catalog
@@ -69,6 +70,23 @@ def test_a_type_newer_than_the_list_of_its_region_is_estimated(catalog: Catalog)
     assert 1.05 < ratio < 1.2
     assert there.usd == pytest.approx(home.usd * ratio)
     assert "estimate" in there.source.text
+
+
+def test_no_commercial_region_of_aws_is_refused(catalog: Catalog) -> None:
+    """One that no list has is estimated of its part of the world; a type that nobody lists has no price."""
+    for region in boto3.session.Session().get_available_regions("ec2"):
+        assert catalog.instance_usd_per_hour("m5n.8xlarge", region) or region in catalog.prices.aws_listed()
+    unlisted = set(catalog.regions()) - set(catalog.prices.aws_listed())
+    assert "ap-southeast-6" in unlisted
+    for region in unlisted:
+        found = catalog.instance_price("m5n.8xlarge", region)
+        assert found is not None
+        assert found.estimate
+        assert found.usd == pytest.approx(1.904 * 1.207, rel=1e-3)
+        assert catalog.instance_price("r9g.large", region) is None
+        of_volume = catalog.volume("gp3").prices.known("capacity", region)
+        assert of_volume is not None
+        assert of_volume.estimate
 
 
 def test_nothing_is_estimated_where_no_list_has_the_region(catalog: Catalog) -> None:

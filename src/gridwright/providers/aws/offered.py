@@ -79,9 +79,9 @@ def report_not_offered(site: Site) -> None:
 def is_elsewhere(catalog: Catalog, instance: InstanceType, region: str) -> bool:
     """Whether a type is sold in other regions, and not in this one.
 
-    Nothing is said of a region without packaged prices, nor of a type that no region has a price for.
+    Nothing is said of a region that no packaged list has, nor of a type that no region has a price for.
     """
-    regions = catalog.prices.regions("aws")
+    regions = catalog.prices.aws_listed()
     if region not in regions or catalog.prices.price(instance, region) is not None:
         return False
     return any(catalog.prices.price(instance, each) is not None for each in regions)
