@@ -11,7 +11,7 @@ from functools import cached_property
 from gridwright.catalog import Catalog, load_catalog
 from gridwright.model.grid import GridModel, grid_model
 from gridwright.model.night import CriticalJob, Night, critical_path
-from gridwright.plan.deadline_pool import Contender, Pool
+from gridwright.plan.deadline_pool import Better, Contender, Pool
 from gridwright.plan.deadline_sizes import candidates_of
 from gridwright.plan.found import title
 from gridwright.plan.grid_spec import design_spec, spec_text
@@ -151,10 +151,12 @@ class NightSearch:
     def largest(self) -> list[int]:
         """The candidates that no other outdoes."""
         found: list[int] = []
+        larger = Better()
         by_size = sorted(range(len(self.contenders)), key=lambda each: -sum(self.contenders[each].capacities))
         for number in by_size:
             one = self.contenders[number]
-            if not any(self.contenders[other].outdoes(one) for other in found):
+            if not larger.outdo(one):
+                larger.add(one)
                 found.append(number)
         return found
 
@@ -165,15 +167,18 @@ class NightSearch:
         """
         for number in self.largest:
             self.end_s(number)
-        late = [self.contenders[number] for number, end in self._ended.items() if end > within_s]
+        late = Better()
+        for number, end in self._ended.items():
+            if end > within_s:
+                late.add(self.contenders[number])
         for number, one in enumerate(self.contenders):
-            if any(other.outdoes(one) for other in late):
+            if late.outdo(one):
                 continue
             if self.simulated >= most:
                 return None
             if self.least_s(number) <= within_s and self.end_s(number) <= within_s:
                 return number
-            late.append(one)
+            late.add(one)
         return None
 
     def front(self, within_s: float) -> list[int]:

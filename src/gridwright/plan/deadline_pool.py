@@ -34,7 +34,23 @@ class Contender:
         More of everything ends a night no later as a rule; jobs that meet otherwise can make it a little
         later, so a cheaper design may be passed over by that little.
         """
-        return self.sharing == other.sharing and _at_least(self.capacities, other.capacities)
+        return self.sharing == other.sharing and all(map(ge, self.capacities, other.capacities))
+
+
+class Better:
+    """Contenders, to ask whether one of them outdoes another; only those of its sharing are looked at."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[tuple[str, str], ...], list[Contender]] = {}
+
+    def add(self, one: Contender) -> None:
+        """Take one in."""
+        self._known.setdefault(one.sharing, []).append(one)
+
+    def outdo(self, other: Contender) -> bool:
+        """Whether one of them outdoes another."""
+        # The last that was taken in is most like this one: both cost about the same.
+        return any(one.outdoes(other) for one in reversed(self._known.get(other.sharing, ())))
 
 
 @dataclass(slots=True)
@@ -47,14 +63,12 @@ class Pool:
 
     def worth_simulating(self, candidates: Iterable[Candidate]) -> list[Contender]:
         """Those that no cheaper one outdoes, by cost."""
-        kept: dict[tuple[tuple[str, str], ...], list[tuple[float, ...]]] = {}
+        kept = Better()
         found: list[Contender] = []
         for candidate in sorted(candidates, key=order):
             one = self.contender(candidate)
-            before = kept.setdefault(one.sharing, [])
-            # The last that was kept is most like this one: both cost about the same.
-            if not any(_at_least(other, one.capacities) for other in reversed(before)):
-                before.append(one.capacities)
+            if not kept.outdo(one):
+                kept.add(one)
                 found.append(one)
         return found
 
@@ -92,7 +106,3 @@ def _sharing(one: Candidate) -> tuple[tuple[str, str], ...]:
     homes = {name: one.homes.get(name, place) for name, place in one.places.items()}
     nodes = {"nodes": one.instance.name} if "kept-local" in one.places.values() else {}
     return tuple(sorted({**homes, **nodes}.items()))
-
-
-def _at_least(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return all(map(ge, one, other))
