@@ -10,6 +10,7 @@ import pytest
 from tests.support.aws_cloud import AwsCloud, aws_cloud
 from tests.support.aws_grid import FSX, LUSTRE, STACKS, Grid, grid_of
 from tests.support.command import Command
+from tests.support.operator_permissions import Judge, judged
 
 NODES = {"compute": ["compute1", "compute2"]}
 SERVERS = {"oss": ["shared-oss1", "shared-oss2"], "mds": ["shared-mds1"]}
@@ -22,16 +23,28 @@ def cloud() -> Iterator[AwsCloud]:
 
 
 @pytest.fixture
-def fsx(gridwright: Command, cloud: AwsCloud, tmp_path: Path) -> Grid:
+def judge_fsx(cloud: AwsCloud) -> Iterator[Judge]:
+    with judged(cloud, FSX) as judge:
+        yield judge
+
+
+@pytest.fixture
+def judge_lustre(cloud: AwsCloud) -> Iterator[Judge]:
+    with judged(cloud, LUSTRE) as judge:
+        yield judge
+
+
+@pytest.fixture
+def fsx(gridwright: Command, cloud: AwsCloud, tmp_path: Path, judge_fsx: Judge) -> Grid:
     return grid_of(FSX, gridwright, cloud, tmp_path)
 
 
 @pytest.fixture
-def lustre(gridwright: Command, cloud: AwsCloud, tmp_path: Path) -> Grid:
+def lustre(gridwright: Command, cloud: AwsCloud, tmp_path: Path, judge_lustre: Judge) -> Grid:
     return grid_of(LUSTRE, gridwright, cloud, tmp_path)
 
 
-def test_a_grid_on_fsx_from_nothing_to_nothing(fsx: Grid, cloud: AwsCloud) -> None:
+def test_a_grid_on_fsx_from_nothing_to_nothing(fsx: Grid, cloud: AwsCloud, judge_fsx: Judge) -> None:
     made = fsx.done("up", "--json").json
     assert made["made"] is True
     assert made["costs"]["usd_per_hour"] > 0
@@ -87,9 +100,13 @@ def test_a_grid_on_fsx_from_nothing_to_nothing(fsx: Grid, cloud: AwsCloud) -> No
     assert cloud.stack_states() == {}
     assert cloud.tagged("demo") == []
     assert "was not up" in fsx.done("down", "--yes").out
+    # Permissions of who runs it: none lacks (the fixture), and none is for nothing.
+    assert judge_fsx.without_use() == set()
 
 
-def test_a_grid_on_its_own_lustre_from_nothing_to_nothing(lustre: Grid, cloud: AwsCloud) -> None:
+def test_a_grid_on_its_own_lustre_from_nothing_to_nothing(
+    lustre: Grid, cloud: AwsCloud, judge_lustre: Judge
+) -> None:
     lustre.done("up")
     volumes = cloud.volumes("gridwright:target")
     assert sorted(volumes) == ["shared-MDT0000", *(f"shared-OST000{index}" for index in range(4))]
@@ -122,6 +139,7 @@ def test_a_grid_on_its_own_lustre_from_nothing_to_nothing(lustre: Grid, cloud: A
     assert cloud.volumes("gridwright:target") == {}
     assert cloud.stack_states() == {}
     assert cloud.tagged("demo") == []
+    assert judge_lustre.without_use() == set()
 
 
 def test_owner_and_expiry_change_while_machines_run(fsx: Grid, cloud: AwsCloud) -> None:

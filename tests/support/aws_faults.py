@@ -8,7 +8,7 @@ import re
 import threading
 import time
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -57,6 +57,8 @@ class Faults:
     calls: list[Call] = field(default_factory=list)
     """The same calls, with their parameters."""
     delay_s: float = 0.0
+    watching: list[Callable[[Call], None]] = field(default_factory=list)
+    """Who is told of each call before it goes through."""
     silent: set[str] = field(default_factory=set)
     """Calls whose connection is closed without an answer."""
 
@@ -112,7 +114,10 @@ class _Handler(BaseHTTPRequestHandler):
         faults: Faults = self.server.faults  # type: ignore[attr-defined]
         action = self._action(body)
         faults.seen.append(action)
-        faults.calls.append(Call.of(action, self.path, body))
+        call = Call.of(action, self.path, body)
+        faults.calls.append(call)
+        for watcher in faults.watching:
+            watcher(call)
         if action in faults.silent:
             self.close_connection = True
             return

@@ -52,6 +52,8 @@ def _fits(statement: Mapping[str, Any], asked: Asked) -> bool:
 
 
 def _holds(operator: str, key: str, wanted: list[str], asked: Asked) -> bool:
+    if operator == "Null":
+        return all(_OPERATORS["Bool"](str(key not in asked.context), each) for each in wanted)
     quantifier, _, name = operator.rpartition(":")
     compare = _OPERATORS[name]
     given = asked.context.get(key)

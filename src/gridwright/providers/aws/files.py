@@ -6,13 +6,17 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from troposphere import Template
+
 from gridwright.catalog import load_catalog
 from gridwright.errors import Finding, GridwrightError, Problem
 from gridwright.model.grid import GridModel, check_against_catalogue, grid_model
 from gridwright.providers.aws.bundle import bundle
 from gridwright.providers.aws.grid_template import grid_template
-from gridwright.providers.aws.layout import aws_layout
+from gridwright.providers.aws.layout import AwsLayout, aws_layout
 from gridwright.providers.aws.machine_files import machine_files
+from gridwright.providers.aws.names import grid_stack, storage_stack
+from gridwright.providers.aws.operator.policy import Operator
 from gridwright.providers.aws.read_me import aws_read_me
 from gridwright.providers.aws.storage_template import storage_template
 from gridwright.providers.aws.template_limits import template_text
@@ -40,18 +44,28 @@ def aws_files(
     machines = machine_files(spec, layout, release)
     bundles = {part: bundle(content) for part, content in machines.parts.items()}
     costs = cost_document(spec, grid_model(spec))
-    grid = grid_template(spec, layout)
+    grid, storage = grid_template(spec, layout), storage_template(spec, layout)
     files: dict[str, str | bytes] = {
         **machines.files,
-        STORAGE_TEMPLATE: template_text(storage_template(spec, layout)),
+        STORAGE_TEMPLATE: template_text(storage),
         GRID_TEMPLATE: template_text(grid),
         **{each.file: each.text for each in grid.nested},
         **{BUNDLE.format(part): made.content for part, made in bundles.items()},
         **{BUNDLE_KEY_FILE.format(part): made.key + "\n" for part, made in bundles.items()},
         COSTS: json.dumps(costs, indent=2) + "\n",
+        **operator(spec, layout, grid, storage).files(),
     }
     files["README.md"] = aws_read_me(spec, layout, costs, tuple(files), machines.scheduler, grid.nested)
     return files, machines.scheduler.findings, machines.hosts
+
+
+def operator(spec: GridSpec, layout: AwsLayout, grid: Template, storage: Template) -> Operator:
+    """Who runs the grid of these templates."""
+    catalog = load_catalog(spec.file.parent if spec.file else None)
+    stacks = {storage_stack(spec): storage, grid_stack(spec): grid}
+    return Operator(
+        spec, layout, catalog, {name: each.to_dict()["Resources"] for name, each in stacks.items()}
+    )
 
 
 def _check(spec: GridSpec) -> None:

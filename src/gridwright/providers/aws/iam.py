@@ -29,6 +29,7 @@ def profile_id(role: Role) -> str:
 
 def add_roles(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
     """A role and a profile for each group that has machines; none has a name, so that CAPABILITY_IAM does."""
+    boundary = layout.aws.permissions_boundary
     for group in dict.fromkeys(role_group(machine.role) for machine in layout.machines):
         machines = [each for each in layout.machines if role_group(each.role) == group]
         statements = [*_bundle(spec), _report(spec), *_session_manager()]
@@ -54,6 +55,7 @@ def add_roles(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
                 ),
                 Policies=[iam.Policy(PolicyName="gridwright", PolicyDocument=_document(*statements))],
                 Tags=Tags(**tags(spec, role=group)),
+                **({"PermissionsBoundary": boundary} if boundary else {}),
             )
         )
         template.add_resource(iam.InstanceProfile(logical_id(group, "Profile"), Roles=[Ref(role)]))

@@ -22,6 +22,7 @@ _CONTENTS = {
     "bundle-servers.tar.gz": "what servers of Lustre set themselves up from",
     "bundle-servers.key": "the name of this bundle in the site bucket, with its SHA-256",
     "costs.json": "the bill by line",
+    "operator/": "IAM policies of who deploys this grid, looks at it and takes it away",
     "site.yml, roles/, group_vars/": "the playbook that every machine runs on itself",
     "inventory.yml": "all machines with their addresses",
     "slurm/": "the configuration of Slurm",

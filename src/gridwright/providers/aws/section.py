@@ -103,6 +103,14 @@ Image = Annotated[
     ),
 ]
 KmsKey = Annotated[str, matching(_ARN.format("kms", "key"), "the ARN of a KMS key", "arn:aws:kms:...")]
+Boundary = Annotated[
+    str,
+    matching(
+        r"^arn:aws[a-z-]*:iam::(?:[0-9]{12}|aws):policy/[A-Za-z0-9/+=,.@_-]{1,512}$",
+        "the ARN of a managed policy",
+        "arn:aws:iam::111122223333:policy/NAME",
+    ),
+]
 Certificate = Annotated[
     str, matching(_ARN.format("acm", "certificate"), "the ARN of a certificate", "arn:aws:acm:...")
 ]
@@ -243,6 +251,13 @@ class Aws(SpecModel):
         default=None,
         description="The certificate of the page that shows Lustre's health, behind an internal load "
         "balancer. Without one there is no such page.",
+    )
+    permissions_boundary: Annotated[
+        Boundary | None, Update(Change.LIVE, "the roles of machines are changed in place")
+    ] = Field(
+        default=None,
+        description="The managed policy that bounds what every role of the grid may do. The policies of the "
+        "operator, which render writes, allow roles with this boundary alone then.",
     )
     owner: Annotated[Owner | None, _TAG] = Field(
         default=None, description="Who answers for the grid: the tag owner on everything."

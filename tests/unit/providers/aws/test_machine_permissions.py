@@ -108,6 +108,9 @@ ALLOW = {"Effect": "Allow", "Action": ["s3:Get*"], "Resource": "arn:aws:s3:::b/$
         ({"Condition": {"ForAllValues:StringEquals": {"k": "x"}}}, {"who": ["ann"], "k": ["x", "y"]}, False),
         ({"Condition": {"ForAnyValue:StringEquals": {"k": "x"}}}, {"who": ["ann"], "k": ["x", "y"]}, True),
         ({"Condition": {"Bool": {"k": "true"}}}, {"who": ["ann"], "k": ["false"]}, False),
+        ({"Condition": {"Null": {"k": "true"}}}, {"who": ["ann"]}, True),
+        ({"Condition": {"Null": {"k": "true"}}}, {"who": ["ann"], "k": ["x"]}, False),
+        ({"Condition": {"Null": {"k": "false"}}}, {"who": ["ann"]}, False),
     ],
 )
 def test_the_judge_reads_statements_as_iam_does(

@@ -25,8 +25,9 @@ def changed(spec: str, old: str, new: str) -> dict[str, str]:
         (ZONE, f"{ZONE} expires: 2027-01-31,"),
         ("203.0.113.0/24]", "203.0.113.0/24], owner: bob"),
         ("203.0.113.0/24", "203.0.113.0/25"),
+        (ZONE, f"{ZONE} permissions_boundary: 'arn:aws:iam::111122223333:policy/Boundary',"),
     ],
-    ids=["expires", "owner", "ssh_from"],
+    ids=["expires", "owner", "ssh_from", "permissions_boundary"],
 )
 def test_what_changes_live_touches_no_machine(spec: str, old: str, new: str) -> None:
     without_owner = spec.replace(", owner: ann", "")

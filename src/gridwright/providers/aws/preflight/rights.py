@@ -45,7 +45,7 @@ def rights_findings(cloud: Cloud, layout: AwsLayout, catalog: Catalog) -> Iterat
             "permission-missing",
             f"these credentials may not do ec2:{action_of(operation)}",
             f"have an administrator of the account allow ec2:{action_of(operation)}, or choose another "
-            "AWS_PROFILE; gridwright help aws lists all permissions",
+            "AWS_PROFILE; gridwright render writes policies with all that it takes, into operator/",
         )
 
 

@@ -1,0 +1,204 @@
+"""IAM policies of who runs Gridwright, least and listed, made from the templates of one grid.
+
+A managed policy has at most 6,144 characters, without white space (IAM User Guide, IAM quotas), so that there
+are several; a user, group or role takes ten. They name no account: a policy holds in the account that it
+is attached in.
+
+Names that CloudFormation makes are STACK-LOGICALID-RANDOM. Where that is longer than a service takes,
+it cuts the parts, and nothing says how: only the first letters of the stack are relied on then.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gridwright.catalog import Catalog
+from gridwright.providers.aws.launching import image_of
+from gridwright.providers.aws.layout import AwsLayout, fsx_file_systems
+from gridwright.providers.aws.names import GRID_TAG, claims_table, grid_stack, storage_stack
+from gridwright.providers.aws.operator.actions import Scope, needed
+from gridwright.spec.model import GridSpec
+
+FILE = "operator/policy-{}.json"
+MOST_CHARACTERS = 6144
+"""Of a managed policy, without white space (IAM User Guide, IAM quotas)."""
+LONGEST_ROLE = 64
+"""Characters of a name of a role (IAM User Guide, IAM quotas); of a profile there may be 128."""
+LONGEST_BUCKET = 63
+"""Amazon S3 User Guide, bucket naming rules."""
+LONGEST = 255
+"""Of groups and alarms (EC2 Auto Scaling API Reference, CloudWatch API Reference)."""
+RANDOM = 14
+"""Hyphen and random letters that CloudFormation puts behind a name: 13 at most in what its guide shows."""
+SURE = 16
+"""Letters of a stack's name that a name that is cut still begins with."""
+_ANY = "*"
+_NESTED = "AWS::CloudFormation::Stack"
+_OF_GROUP = "autoScalingGroup:*:autoScalingGroupName"
+_LINK = "AWS::FSx::DataRepositoryAssociation"
+_SERVICES = {
+    "AWS::AutoScaling::AutoScalingGroup": "autoscaling.amazonaws.com",
+    "AWS::FSx::FileSystem": "fsx.amazonaws.com",
+    _LINK: "s3.data-source.lustre.fsx.amazonaws.com",
+    "AWS::ElasticLoadBalancingV2::LoadBalancer": "elasticloadbalancing.amazonaws.com",
+}
+"""Services that take a role of their own with the first resource of a type (IAM User Guide, AWS services that
+work with IAM; FSx for Lustre User Guide, service-linked roles)."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """Who runs one grid. `templates` are those of its stacks, as JSON has them, by the name of the stack."""
+
+    spec: GridSpec
+    layout: AwsLayout
+    catalog: Catalog
+    templates: Mapping[str, Mapping[str, Any]]
+
+    def files(self) -> dict[str, str]:
+        """The policies by their paths: each file is a document that a site attaches."""
+        parts = _parts(self.statements())
+        return {
+            FILE.format(number): json.dumps(_document(part), indent=2) + "\n"
+            for number, part in enumerate(parts, start=1)
+        }
+
+    def statements(self) -> list[dict[str, Any]]:
+        """All of them, the narrow ones first."""
+        resources, conditions = self._resources(), self._conditions()
+        return [
+            {
+                "Sid": "".join(word.capitalize() for word in scope.split("-")),
+                "Effect": "Allow",
+                "Action": actions,
+                "Resource": resources[scope],
+                **({"Condition": held} if (held := conditions.get(scope)) else {}),
+            }
+            for scope, actions in needed(self.types).items()
+            if resources[scope]
+        ]
+
+    @property
+    def types(self) -> frozenset[str]:
+        """Types of the resources of all stacks, nested ones among them: these hold interfaces alone."""
+        found = {each["Type"] for template in self.templates.values() for each in template.values()}
+        return frozenset(found | ({"AWS::EC2::NetworkInterface"} if _NESTED in found else set()))
+
+    def _conditions(self) -> dict[Scope, dict[str, Mapping[str, Any]]]:
+        region = {"aws:RequestedRegion": self.spec.region}
+        asked = {f"aws:RequestTag/{GRID_TAG}": self.spec.name}
+        own = {f"aws:ResourceTag/{GRID_TAG}": self.spec.name}
+        makes = {"ec2:CreateAction": [each.partition(":")[2] for each in self._actions(Scope.MAKE)]}
+        boundary = self.layout.aws.permissions_boundary
+        bounded: dict[str, Mapping[str, Any]] = {"StringEquals": {"iam:PermissionsBoundary": boundary}}
+        to = {"iam:PassedToService": f"ec2.amazonaws.com{'.cn' if self._partition == 'aws-cn' else ''}"}
+        return {
+            Scope.LOOK: {"StringEquals": region},
+            Scope.MAKE: {"StringEquals": region},
+            Scope.OWN: {"StringEquals": region | own},
+            Scope.NEW: {"StringEquals": region | asked, "Null": dict.fromkeys(own, "true")},
+            Scope.TAGGING: {"StringEquals": region | asked | makes},
+            Scope.BOUNDED_ROLE: bounded if boundary else {},
+            Scope.BOUNDARY: bounded,
+            Scope.PASS: {"StringEquals": to},
+            Scope.GRANT: {"Bool": {"kms:GrantIsForAWSResource": "true"}},
+        }
+
+    def _resources(self) -> dict[Scope, list[str]]:
+        """What each permission is about; nothing where the grid has nothing of the kind."""
+        aws, arn = self.layout.aws, f"arn:{self._partition}"
+        anything = (Scope.LOOK, Scope.MAKE, Scope.NEW, Scope.TAGGING, Scope.OWN)
+        groups = self._named("AWS::AutoScaling::AutoScalingGroup", LONGEST)
+        buckets = [each.lower() for each in self._named("AWS::S3::Bucket", LONGEST_BUCKET)]
+        profiles = self._named("AWS::IAM::InstanceProfile", LONGEST_ROLE)
+        roles = [self._iam(f"role/{each}") for each in self._named("AWS::IAM::Role", LONGEST_ROLE)]
+        key = [aws.kms_key] if aws.kms_key else []
+        return {
+            **{each: [_ANY] for each in anything},
+            Scope.STACK: [self._arn("cloudformation", f"stack/{each}/*") for each in self._stacks()],
+            Scope.GROUP: [self._arn("autoscaling", f"{_OF_GROUP}/{each}") for each in groups],
+            Scope.ALARM: [
+                self._arn("cloudwatch", f"alarm:{each}")
+                for each in self._named("AWS::CloudWatch::Alarm", LONGEST)
+            ],
+            Scope.TABLE: [self._arn("dynamodb", f"table/{claims_table(self.spec)}")],
+            Scope.BUCKET: [f"{arn}:s3:::{each}" for each in buckets],
+            Scope.OBJECTS: [f"{arn}:s3:::{each}/*" for each in buckets],
+            **dict.fromkeys((Scope.ROLE, Scope.BOUNDED_ROLE, Scope.PASS), roles),
+            Scope.BOUNDARY: roles if aws.permissions_boundary else [],
+            Scope.PROFILE: [self._iam(f"instance-profile/{each}") for each in profiles],
+            Scope.LINKED_ROLE: self._service_roles(),
+            Scope.LINK_ROLE: [self._iam(f"role/aws-service-role/{_SERVICES[_LINK]}/*")],
+            Scope.LINKED_BUCKET: [f"{arn}:s3:::{each}" for each in self._linked()],
+            **dict.fromkeys((Scope.KEY, Scope.GRANT), key),
+            Scope.PARAMETER: [f"{arn}:ssm:{self.spec.region}:*:parameter{each}" for each in self._images()],
+        }
+
+    def _linked(self) -> dict[str, None]:
+        """Names of the buckets that file systems are linked with."""
+        links = [each.repository for each in fsx_file_systems(self.spec).values() if each.repository]
+        return dict.fromkeys(each.bucket.removeprefix("s3://").partition("/")[0] for each in links)
+
+    def _service_roles(self) -> list[str]:
+        """Roles of services; one that is not there yet is asked for by its name, without its path."""
+        services = [each for kind, each in _SERVICES.items() if kind in self.types]
+        paths = [self._iam(f"role/aws-service-role/{each}/*") for each in services]
+        return [*paths, self._iam("role/AWSServiceRoleFor*")] if services else []
+
+    def _actions(self, scope: Scope) -> list[str]:
+        return needed(self.types).get(scope, [])
+
+    def _stacks(self) -> Iterator[str]:
+        yield grid_stack(self.spec)
+        yield storage_stack(self.spec)
+        yield from self._named(_NESTED, LONGEST)
+
+    def _named(self, kind: str, longest: int) -> list[str]:
+        """Patterns of the names that CloudFormation gives resources of a type."""
+        found = dict.fromkeys(
+            name if len(name := f"{stack}-{logical}-*") + RANDOM <= longest else f"{stack[:SURE]}*"
+            for stack, template in self.templates.items()
+            for logical, each in template.items()
+            if each["Type"] == kind
+        )
+        return list(found)
+
+    def _images(self) -> list[str]:
+        kinds = {m.role.serves_lustre: self.catalog.instance(m.instance, "aws") for m in self.layout.machines}
+        chosen = self.layout.aws.images
+        named = [image_of(chosen.storage if storage else chosen.compute, k) for storage, k in kinds.items()]
+        return sorted({each.removeprefix("resolve:ssm:") for each in named if not each.startswith("ami-")})
+
+    @property
+    def _partition(self) -> str:
+        """The part of AWS that a region is in (AWS General Reference, Amazon Resource Names)."""
+        region = str(self.spec.region)
+        return next((f"aws-{each}" for each in ("cn", "us-gov") if region.startswith(f"{each}-")), "aws")
+
+    def _arn(self, service: str, rest: str) -> str:
+        return f"arn:{self._partition}:{service}:{self.spec.region}:*:{rest}"
+
+    def _iam(self, rest: str) -> str:
+        return f"arn:{self._partition}:iam::*:{rest}"
+
+
+def _document(statements: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"Version": "2012-10-17", "Statement": statements}
+
+
+def _parts(statements: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Statements in as few documents as hold them in their order."""
+    parts: list[list[dict[str, Any]]] = [[]]
+    for each in statements:
+        if parts[-1] and size(_document([*parts[-1], each])) > MOST_CHARACTERS:
+            parts.append([])
+        parts[-1].append(each)
+    return parts
+
+
+def size(document: Mapping[str, Any]) -> int:
+    """Characters of a document as IAM counts them."""
+    return len("".join(json.dumps(document, separators=(",", ":")).split()))
