@@ -208,6 +208,9 @@ WRONG: dict[str, str | bytes] = {
     + "  network: {a: b}\n  subnets: [10.20.0.0/20]\n  kms_key: [a:b:c:d:e]\n",
     "aws_key_of_another_region": AWS
     + "  kms_key: arn:aws:kms:us-west-2:111122223333:key/11111111-2222-3333-4444-555555555555\n",
+    "aws_egress_of_no_ports": AWS
+    + "  egress:\n    - {to: 192.0.2.0/24, ports: 0}\n    - {to: 192.0.2.7/24, ports: 20-10}\n"
+    + "    - {to: example.com, ports: https, protocol: icmp}\n",
     "aws_boundary_is_a_role": AWS + "  permissions_boundary: arn:aws:iam::111122223333:role/Boundary\n",
     "aws_group_called_as_the_login_node": AWS.replace("compute: {", "login: {"),
     "aws_group_called_as_lustre_servers": AWS.replace("compute: {", "fsx-oss: {"),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import re
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 
@@ -16,6 +17,7 @@ from gridwright.yamltext.source import show
 NETWORK = "10.20.0.0/16"
 """Of a grid that names none."""
 SUBNETS = ("public", "storage", "compute")
+LAST_PORT = 65535
 WIDEST_SSH = 8
 """Shortest prefix of a range that ssh is let in from: a site's own addresses are never more."""
 _ARN = r"^arn:aws[a-z-]*:{}:[a-z0-9-]+:[0-9]{{12}}:{}/[A-Za-z0-9/_-]+$"
@@ -45,6 +47,10 @@ def _network(value: str) -> str:
 
 def _subnet(value: str) -> str:
     return str(_range(value, "write a part of aws.network, such as 10.20.0.0/18"))
+
+
+def _reached(value: str) -> str:
+    return str(_range(value, "write one, such as 10.9.0.7/32 or 192.0.2.0/24"))
 
 
 def _range(value: str, example: str, *, widest: int = 0) -> ipaddress.IPv4Network:
@@ -81,7 +87,25 @@ def _day(value: object) -> str:
         raise FieldError(f"{show(value)} is not a day", "write one, such as 2027-01-31") from None
 
 
+def _ports(value: object) -> str:
+    """One port, or the first and the last of a range, as text."""
+    found = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", str(value))
+    if found is None or isinstance(value, bool):
+        raise FieldError(
+            f"{show(value)} is neither a port nor a range of ports", "write 1433, or 27000-27009"
+        )
+    first, last = int(found[1]), int(found[2] or found[1])
+    if not 1 <= first <= last <= LAST_PORT:
+        raise FieldError(
+            f"{value} is no range of ports", f"write numbers from 1 to {LAST_PORT}, the lower one first"
+        )
+    return str(first) if first == last else f"{first}-{last}"
+
+
 Range = Annotated[str, AfterValidator(_subnet), WithJsonSchema({"type": "string", "format": "ipv4-network"})]
+Reached = Annotated[
+    str, AfterValidator(_reached), WithJsonSchema({"type": "string", "format": "ipv4-network"})
+]
 SshRange = Annotated[
     str, AfterValidator(_ssh_range), WithJsonSchema({"type": "string", "format": "ipv4-network"})
 ]
@@ -139,6 +163,7 @@ Owner = Annotated[
 ]
 
 _MADE_ANEW = Update(Change.NEVER, "everything lies in it; make another grid")
+_EGRESS = Update(Change.LIVE, "the firewall of login node, head node and nodes is changed")
 _TAG = Update(Change.LIVE, "tags change while the grid runs")
 
 
@@ -160,6 +185,31 @@ class Subnets(SpecModel):
         """Those that the spec names."""
         named = {"public": self.public, "storage": self.storage, "compute": self.compute}
         return {name: value for name, value in named.items() if value is not None}
+
+
+class Egress(SpecModel):
+    """What login node, head node and nodes reach beyond the network, besides the web and file servers."""
+
+    to: Annotated[Reached, _EGRESS] = Field(
+        description="Addresses, such as 10.9.0.7/32 for a licence server or a database."
+    )
+    ports: Annotated[
+        Annotated[
+            str,
+            PlainValidator(_ports),
+            WithJsonSchema({"type": ["integer", "string"], "examples": [1433, "27000-27009"]}),
+        ],
+        _EGRESS,
+    ] = Field(description="A port, or the first and the last of several: 1433, or 27000-27009.")
+    protocol: Annotated[Literal["tcp", "udp"], _EGRESS] = Field(
+        default="tcp", description="Of these ports: tcp or udp."
+    )
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The first and the last port."""
+        first, _, last = self.ports.partition("-")
+        return int(first), int(last or first)
 
 
 class CloudMachine(SpecModel):
@@ -193,6 +243,11 @@ class Aws(SpecModel):
     ssh_from: Annotated[list[SshRange], Update(Change.LIVE, "the login node's firewall is changed")] = Field(
         min_length=1,
         description="Ranges of addresses that ssh to the login node is let in from. There is no default.",
+    )
+    egress: Annotated[list[Egress], _EGRESS] = Field(
+        default_factory=list,
+        description="What else login node, head node and nodes reach beyond the network. By default HTTPS, "
+        "HTTP and NTP alone, or the proxy, and the file servers that the spec names.",
     )
     network: Annotated[
         Annotated[str, AfterValidator(_network), WithJsonSchema({"type": "string"})], _MADE_ANEW

@@ -6,7 +6,8 @@ copied.
 
 Outwards, a machine may reach everything within the network, where the rules inwards of the other side
 decide, and the web beyond it: HTTPS for the interfaces of AWS, HTTP and NTP for package repositories and
-clocks, where there is no proxy; the proxy's own port where there is one. S3 and DynamoDB are reached on
+clocks, where there is no proxy; the proxy's own port where there is one; what `aws.egress` says, but for
+servers of file systems. S3 and DynamoDB are reached on
 HTTPS, too, and have public addresses though the way to them does not leave AWS. Name service and time of AWS
 pass no security group.
 
@@ -186,9 +187,11 @@ def _proxy(address: str) -> tuple[str, int]:
 def _outwards(spec: GridSpec, layout: AwsLayout, group: Group) -> list[ec2.SecurityGroupRule]:
     beyond = [] if group is Group.FSX else [*_web(layout)]
     if group in CLIENTS:
-        beyond += _servers_elsewhere(spec)
+        beyond += [*_servers_elsewhere(spec), *_as_the_site_says(layout)]
     # AWS refuses the same rule twice, as of two NFS servers that are given by name.
-    once = {(each.ports, each.to): each for each in reversed(beyond)}
+    once = {
+        (each.ports.protocol, each.ports.first, each.ports.last, each.to): each for each in reversed(beyond)
+    }
     return [
         ec2.SecurityGroupRule(
             IpProtocol="-1", CidrIp=str(layout.network), Description="within the network, as others let in"
@@ -230,6 +233,12 @@ def _servers_elsewhere(spec: GridSpec) -> Iterator[_Outwards]:
     for each in spec.filesystems.values():
         for server in kind_of(each).servers_elsewhere(each):
             yield _Outwards(server.ports, server.why, _only(server.host) if server.host else _EVERYWHERE)
+
+
+def _as_the_site_says(layout: AwsLayout) -> Iterator[_Outwards]:
+    for each in layout.aws.egress:
+        ports = Ports("Egress", *each.bounds, each.protocol)
+        yield _Outwards(ports, "as aws.egress of the grid spec says", each.to)
 
 
 def _only(host: str) -> str:

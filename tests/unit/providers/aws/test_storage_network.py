@@ -31,6 +31,7 @@ GROUP = "AWS::EC2::SecurityGroup"
 DESCRIPTION = re.compile(r"[A-Za-z0-9 ._\-:/()#,@\[\]+=&;{}!$*]{1,255}")
 """EC2 API reference, IpRange: what a description may have."""
 
+OWN = lustre(2) | {"path": "/own"}
 every_spec = pytest.mark.parametrize("grid", SPECS.values(), ids=SPECS)
 
 
@@ -122,6 +123,31 @@ def test_a_proxy_and_a_file_server_that_are_addresses_are_reached_there_alone() 
         (3128, "10.9.0.9/32"),
         (2049, "10.9.0.7/32"),
     ]
+
+
+def test_the_site_widens_the_way_out_for_who_runs_jobs_and_for_nobody_else() -> None:
+    licences = {"to": "10.9.0.7/32", "ports": "27000-27009"}
+    database = {"to": "192.0.2.0/24", "ports": 1433}
+    web = {"to": EVERYWHERE, "ports": "443"}
+    time = {"to": "10.9.0.7/32", "ports": 123, "protocol": "udp"}
+    found = {
+        name: {
+            (each["IpProtocol"], each.get("FromPort"), each.get("ToPort"), each["CidrIp"])
+            for each in group["SecurityGroupEgress"]
+        }
+        for egress in ([], [licences, database, database, web, time])
+        for name, group in properties(template(spec({"egress": egress}, shared=FSX, own=OWN)), GROUP).items()
+        for name in [f"{name}{' wider' if egress else ''}"]
+    }
+    more = {
+        ("tcp", 27000, 27009, "10.9.0.7/32"),
+        ("tcp", 1433, 1433, "192.0.2.0/24"),
+        ("udp", 123, 123, "10.9.0.7/32"),
+    }
+    for name in ("LoginGroup", "HeadGroup", "ComputeGroup", "StorageGroup", "FsxGroup"):
+        expected = more if name in ("LoginGroup", "HeadGroup", "ComputeGroup") else set()
+        assert found[f"{name} wider"] - found[name] == expected
+        assert found[name] <= found[f"{name} wider"]
 
 
 def may(found: dict[str, Any], source: str, target: str, port: int, protocol: str = "tcp") -> bool:
