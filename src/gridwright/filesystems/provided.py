@@ -62,3 +62,7 @@ class LustreServers(Protocol):
     @property
     def mgs(self) -> Servers | None:
         """The management server; None where the first metadata server is."""
+
+    @property
+    def root_squash(self) -> str:
+        """UID:GID that root of a node becomes, or none."""

@@ -8,12 +8,11 @@ from fractions import Fraction
 from typing import Annotated
 
 from gridwright.units import SIZE_PATTERN, TEBIBYTE_RATE_PATTERN, Bytes, Rate, UnitError
-from gridwright.yamltext.fields import FieldError, Written, matching, read_size, read_total_rate
+from gridwright.yamltext.fields import Written, matching, read_size, read_total_rate
 from gridwright.yamltext.source import show
 
 FSX_STEP_GIB = 1200
 """AWS sells FSx for Lustre in multiples of it (CreateFileSystem API reference, StorageCapacity)."""
-ROOT_SQUASH_PATTERN = r"^[0-9]{1,10}:[0-9]{1,10}$"
 MAINTENANCE_PATTERN = r"^(mon|tue|wed|thu|fri|sat|sun):([01][0-9]|2[0-3]):[0-5][0-9]$"
 
 
@@ -45,17 +44,6 @@ def _capacity_text(size: Bytes) -> str:
     return f"{size // 2**30} GiB" if size % 2**30 == 0 else str(size)
 
 
-def _root_squash(value: object) -> str:
-    text = str(value)
-    numbers = text.split(":") if re.fullmatch(ROOT_SQUASH_PATTERN, text, re.ASCII) else []
-    if numbers and all(0 < int(each) < 2**32 - 1 for each in numbers):
-        return text
-    # 0 means that root stays root (FSx API reference, LustreRootSquashConfiguration).
-    raise FieldError(
-        f"{show(value)} is not UID:GID, neither of them 0", "write two numbers, such as 65534:65534"
-    )
-
-
 TebibyteRate = Annotated[
     int,
     Written(_tebibyte_rate, TEBIBYTE_RATE_PATTERN, "200 MB/s/TiB", lambda rate: f"{Rate(rate)}/TiB"),
@@ -64,9 +52,6 @@ TebibyteRate = Annotated[
 
 FsxCapacity = Annotated[Bytes, Written(_fsx_capacity, SIZE_PATTERN, "2400 GiB", _capacity_text)]
 """Storage capacity of FSx for Lustre: 2400 GiB, or 2.4 TiB as AWS calls it."""
-
-RootSquash = Annotated[str, Written(_root_squash, ROOT_SQUASH_PATTERN)]
-"""UID:GID."""
 
 MaintenanceWindow = Annotated[
     str, matching(MAINTENANCE_PATTERN, "a day and a time", "one in UTC, such as sun:03:00")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gridwright.errors import Finding
 from gridwright.filesystems.lustre.model import LustreFileSystem
 from gridwright.filesystems.lustre_client.client import LustreClientKind, stripe_findings
+from gridwright.filesystems.lustre_client.fields import NOBODY, NOT_SQUASHED
 from gridwright.filesystems.ports import LNET, ServerPorts
 from gridwright.yamltext.fields import FieldError
 
@@ -57,6 +58,14 @@ class LustreKind(LustreClientKind[LustreFileSystem]):
             yield from stripe_findings(name, filesystem.stripe_count, targets)
         if not filesystem.is_built:
             return
+        if filesystem.root_squash == NOT_SQUASHED:
+            yield Finding(
+                "warning",
+                "root-not-squashed",
+                f"root of every node is root of {name}: whoever becomes root on one node reads and changes "
+                "what everybody has there",
+                f"Leave root_squash out of {name}, or write a UID and a GID, such as {NOBODY}",
+            )
         for role, servers in filesystem.server_groups.items():
             if _ON_CREDITS.match(servers.instance):
                 yield Finding(

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gridwright.filesystems.lustre_client.fields import StripeCount, stripe_count
+from gridwright.filesystems.lustre_client.fields import NOBODY, SquashedByDefault, StripeCount, stripe_count
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.filesystem import NEW_KIND, FileSystem
 from gridwright.spec.storage import Servers
@@ -50,6 +50,13 @@ class LustreFileSystem(FileSystem):
     )
     mgs: Annotated[Servers | None, Update(Change.REBUILD, "clients mount through it")] = Field(
         default=None, description="The management server. By default the first metadata server."
+    )
+    root_squash: Annotated[
+        SquashedByDefault, Update(Change.LIVE, "servers set it as they run; clients have it at once")
+    ] = Field(
+        default=NOBODY,
+        description="The UID and GID that root of a node becomes, where the provider builds the servers, or "
+        "none. Root of head and login node stays root.",
     )
     stripe_count: StripeCount = stripe_count()
 

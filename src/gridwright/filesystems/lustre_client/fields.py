@@ -1,12 +1,21 @@
-"""The field that each kind of Lustre in a grid spec has: over how many targets a file is striped."""
+"""Fields of Lustre in a grid spec: over how many targets a file is striped, and who root of a client is."""
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from gridwright.spec.fields import Change, Update
+from gridwright.yamltext.fields import FieldError, Written
+from gridwright.yamltext.source import show
+
+ROOT_SQUASH_PATTERN = r"^[0-9]{1,10}:[0-9]{1,10}$"
+NOT_SQUASHED = "none"
+"""Root of a client is root of the file system."""
+NOBODY = "65534:65534"
+"""User and group nobody."""
 
 StripeCount = Annotated[int, Update(Change.LIVE, "new files have it; old ones keep theirs")]
 """How many targets a file lies on; -1 is all."""
@@ -20,3 +29,28 @@ def stripe_count() -> Any:  # noqa: ANN401 - what pydantic takes for a field
         le=2_000,
         description="Over how many OSTs a file is striped, as `lfs setstripe -c` has it; -1 is all.",
     )
+
+
+def _root_squash(value: object) -> str:
+    text = str(value)
+    numbers = text.split(":") if re.fullmatch(ROOT_SQUASH_PATTERN, text, re.ASCII) else []
+    if numbers and all(0 < int(each) < 2**32 - 1 for each in numbers):
+        return text
+    # 0 means that root stays root (FSx API reference, LustreRootSquashConfiguration; Lustre
+    # Operations Manual, using root squash).
+    raise FieldError(
+        f"{show(value)} is not UID:GID, neither of them 0", "write two numbers, such as 65534:65534"
+    )
+
+
+def _squashed_or_not(value: object) -> str:
+    return NOT_SQUASHED if value == NOT_SQUASHED else _root_squash(value)
+
+
+RootSquash = Annotated[str, Written(_root_squash, ROOT_SQUASH_PATTERN)]
+"""UID:GID."""
+
+SquashedByDefault = Annotated[
+    str, Written(_squashed_or_not, rf"{ROOT_SQUASH_PATTERN}|^{NOT_SQUASHED}$", NOBODY)
+]
+"""UID:GID, or none."""

@@ -64,18 +64,18 @@ def machine_files(spec: GridSpec, layout: AwsLayout, release: str | None) -> Mac
     if claims:
         claims["claims/claim.pyz"] = build_zipapp()
     files = {**playbook, **scheduler.files, **claims}
-    parts: dict[Part, Mapping[str, str | bytes]] = {"nodes": {**files, **_boot(layout, "nodes")}}
+    parts: dict[Part, Mapping[str, str | bytes]] = {"nodes": {**files, **_boot(spec, layout, "nodes")}}
     if built_lustres(spec):
         # Servers have no part in the scheduler, and a new queue must not touch them.
         own = playbook_files(spec, hosts, None, _provided(spec, layout))
-        parts["servers"] = {**own, **claims, **_boot(layout, "servers")}
+        parts["servers"] = {**own, **claims, **_boot(spec, layout, "servers")}
     return MachineFiles(files, parts, claims, scheduler, hosts)
 
 
-def _boot(layout: AwsLayout, part: Part) -> dict[str, str]:
+def _boot(spec: GridSpec, layout: AwsLayout, part: Part) -> dict[str, str]:
     """The program that machines of a part run from their bundle, and what it tells the playbook."""
     program = resources.files(f"{_PACKAGE}.boot").joinpath("set_up.py").read_text("ascii")
-    known = json.dumps(role_variables(layout, part), indent=2) + "\n"
+    known = json.dumps(role_variables(spec, layout, part), indent=2) + "\n"
     return {"boot/set_up.py": program, "boot/variables.json": known}
 
 

@@ -14,7 +14,15 @@ from typing import Any, Literal
 
 from troposphere import AWSHelperFn, Base64, ImportValue, Sub
 
-from gridwright.providers.aws.layout import AwsLayout, Machine, Role, fsx_file_systems
+from gridwright.filesystems.lustre_client.fields import NOT_SQUASHED
+from gridwright.providers.aws.layout import (
+    AwsLayout,
+    Machine,
+    Role,
+    built_lustres,
+    fsname,
+    fsx_file_systems,
+)
 from gridwright.providers.aws.names import Export, claims_table, fsx_export, storage_stack
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.network import SharedKey
@@ -96,17 +104,33 @@ def pointer(part: Part) -> str:
     return f"{PREFIX}current/{part}"
 
 
-def role_variables(layout: AwsLayout, part: Part) -> dict[str, Any]:
+def role_variables(spec: GridSpec, layout: AwsLayout, part: Part) -> dict[str, Any]:
     """What the roles are told beside the grid spec.
 
     The image of Ubuntu has no client of Lustre, and that of AWS fits its kernels; who names an image of their
     own puts the client into it, or names its repository to the playbook.
     """
     if part == "servers":
-        return {"lustre_server_health_page": True} if layout.aws.certificate is not None else {}
+        page = {"lustre_server_health_page": True} if layout.aws.certificate is not None else {}
+        return {**page, "lustre_server_root_squash": _root_squash(spec, layout)}
     if layout.aws.images.compute is not None:
         return {}
     return {"lustre_client_repository": FSX_CLIENT, "lustre_client_repository_key": FSX_CLIENT_KEY}
+
+
+def _root_squash(spec: GridSpec, layout: AwsLayout) -> list[dict[str, str]]:
+    """What root of a client becomes on each Lustre of own servers, and whose root stays root.
+
+    Values are those of mdt.*.root_squash and mdt.*.nosquash_nids (Lustre Operations Manual, using root
+    squash): 0:0 and NONE are what a Lustre has that nothing was set of.
+    """
+    kept = " ".join(f"{each.address}@tcp" for each in layout.of_role(Role.HEAD, Role.LOGIN))
+    return [
+        {"fsname": fsname(name), "root_squash": "0:0", "nosquash_nids": "NONE"}
+        if each.root_squash == NOT_SQUASHED
+        else {"fsname": fsname(name), "root_squash": each.root_squash, "nosquash_nids": kept}
+        for name, each in built_lustres(spec).items()
+    ]
 
 
 def claim_name(machine: Machine) -> str:

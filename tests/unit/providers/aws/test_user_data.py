@@ -88,9 +88,9 @@ def test_the_way_through_a_proxy_leaves_out_what_has_a_way_of_its_own() -> None:
 
 
 def test_an_image_of_the_site_brings_its_own_client() -> None:
-    assert "noble" in role_variables(laid_out(LUSTRE)[1], "nodes")["lustre_client_repository"]
+    assert "noble" in role_variables(*laid_out(LUSTRE), "nodes")["lustre_client_repository"]
     own = LUSTRE.replace("  images:\n", "  images:\n    compute: ami-0123456789abcdef1\n")
-    assert role_variables(laid_out(own)[1], "nodes") == {}
+    assert role_variables(*laid_out(own), "nodes") == {}
 
 
 def test_they_are_those_of_the_release_that_machines_began_with() -> None:
