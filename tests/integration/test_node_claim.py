@@ -33,7 +33,7 @@ from tests.support.command import GRIDWRIGHT, Ended
 REGION = "us-east-1"
 TABLE = "gridwright-demo-claims"
 SECRET = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
-KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": REGION}
+KEYS = {"AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": REGION}
 MIB = 1 << 20
 ADDRESSES = {"shared-oss1": "10.20.64.11", "shared-oss2": "10.20.64.12"}
 
@@ -309,6 +309,7 @@ class Server:
             check=False,
             env={
                 **KEYS,
+                "AWS_ACCESS_KEY_ID": self.instance,
                 "PATH": f"{self.site.root}/bin:{os.environ['PATH']}:/usr/sbin:/sbin",
                 "AWS_ENDPOINT_URL": self.site.before.url,
                 "AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://127.0.0.1:{self.metadata.server_port}",
@@ -346,7 +347,8 @@ def site(tmp_path: Path, grid: RenderedGrid) -> Iterator[Site]:
         made.moto("reset", "")
         made.build()
         yield made
-        assert replace(grid, slots=made.slots()).denied(Role.OSS, before.calls, "i-0") == []
+        here = replace(grid, slots=made.slots())
+        assert [no for each in before.calls for no in here.denied(Role.OSS, [each], each.key)] == []
     for each in made.metadata:
         each.shutdown()
         each.server_close()

@@ -96,6 +96,7 @@ def test_a_jobs_user_reaches_neither_metadata_nor_key(lab: Lab, nodes: Nodes) ->
     job = ("srun", "--uid=nobody", "--chdir=/tmp", "--nodelist=compute1")
     asked = lab.run("controller", *job, "python3", "-c", ASK)
     assert asked.out == f"{errno.ECONNREFUSED}\n", asked.err
+    assert lab.run("compute1", "python3", "-c", ASK).out == "0\n", "the server answers root all the time"
     read = lab.run("controller", *job, "cat", "/etc/munge/munge.key")
     assert read.status != 0
     assert "Permission denied" in read.err, read.err

@@ -10,10 +10,11 @@ import time
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+_KEY = re.compile(r"Credential=([^/]+)/")
 _SCOPE = re.compile(r"Credential=[^/]+/[0-9]+/[^/]+/([a-z0-9-]+)/aws4_request")
 _OF_CONNECTION = frozenset({"connection", "transfer-encoding", "content-length", "keep-alive"})
 
@@ -36,6 +37,8 @@ class Call:
     action: str
     path: str
     parameters: Mapping[str, Any]
+    key: str = ""
+    """Access key that it was signed with, which tells who called."""
 
     @classmethod
     def of(cls, action: str, path: str, body: bytes) -> Call:
@@ -114,7 +117,8 @@ class _Handler(BaseHTTPRequestHandler):
         faults: Faults = self.server.faults  # type: ignore[attr-defined]
         action = self._action(body)
         faults.seen.append(action)
-        call = Call.of(action, self.path, body)
+        key = _KEY.search(self.headers.get("Authorization", ""))
+        call = replace(Call.of(action, self.path, body), key=key[1] if key else "")
         faults.calls.append(call)
         for watcher in faults.watching:
             watcher(call)

@@ -116,7 +116,8 @@ class RenderedGrid:
             group = self._arn("autoscaling", "autoScalingGroup:0:autoScalingGroupName/group")
             yield group, _tag_context(self._group_tags(role))
         elif name in ("ec2:AttachVolume", "ec2:AttachNetworkInterface"):
-            yield self._arn("ec2", f"instance/{given['InstanceId']}"), _tag_context(self._machine_tags(role))
+            machine = _tag_context(self._machine_tags(role)) | {"ec2:InstanceID": [given["InstanceId"]]}
+            yield self._arn("ec2", f"instance/{given['InstanceId']}"), machine
             kind = "Volume" if name == "ec2:AttachVolume" else "NetworkInterface"
             path = {"Volume": "volume", "NetworkInterface": "network-interface"}[kind]
             tags = self._slot_tags(f"AWS::EC2::{kind}", self.slots[given[f"{kind}Id"]])
@@ -180,7 +181,8 @@ class RenderedGrid:
             "AWS::URLSuffix": "amazonaws.com",
             **{name: self._filled(each) for name, each in own.items()},
         }
-        return re.sub(r"\$\{([^!}]+)\}", lambda found: values[found[1]], text)
+        filled = re.sub(r"\$\{([^!}]+)\}", lambda found: values[found[1]], text)
+        return filled.replace("${!", "${")
 
 
 def action_name(call: Call) -> str:

@@ -76,6 +76,7 @@ def _like(text: str, pattern: str) -> bool:
 _OPERATORS: Mapping[str, Callable[[str, str], bool]] = {
     "StringEquals": lambda value, wanted: value == wanted,
     "StringLike": _like,
+    "ArnLike": _like,
     "Bool": lambda value, wanted: value.lower() == wanted.lower(),
 }
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from troposphere import GetAtt, Ref, Sub, Tags, Template, iam
 
 from gridwright.providers.aws.boot_reports import BOOT
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role
-from gridwright.providers.aws.names import GRID_TAG, ROLE_TAG, Export, logical_id, tags
+from gridwright.providers.aws.names import GRID_TAG, ROLE_TAG, SLOT_TAG, Export, logical_id, tags
 from gridwright.providers.aws.user_data import LOGS, PREFIX, exported, key_id, shared_key
 from gridwright.spec.model import GridSpec
 
@@ -39,7 +40,7 @@ def add_roles(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
         if any(each.replaced for each in machines):
             statements += _claims(spec, machines)
         if group == STORAGE:
-            statements.append(_volumes(spec, machines))
+            statements += _attach("Volumes", "ec2:AttachVolume", "volume", spec, machines)
         if layout.aws.kms_key is not None:
             statements += _key(layout.aws.kms_key, volumes=group == STORAGE)
         role = template.add_resource(
@@ -113,12 +114,7 @@ def _claims(spec: GridSpec, machines: list[Machine]) -> list[dict[str, Any]]:
     return [
         _allow("Claims", table, exported(spec, Export.CLAIMS_TABLE_ARN), _of_slots(machines)),
         _allow("Look", look, _ANY),  # descriptions know no resources (Service Authorization Reference, EC2)
-        _allow(
-            "Interfaces",
-            ["ec2:AttachNetworkInterface"],
-            [_ec2("network-interface"), _ec2("instance")],
-            _of_kind(spec, machines),
-        ),
+        *_attach("Interfaces", "ec2:AttachNetworkInterface", "network-interface", spec, machines),
         _allow("Signal", ["cloudformation:SignalResource"], stack),
         _allow(
             "GiveBack",
@@ -132,10 +128,20 @@ def _claims(spec: GridSpec, machines: list[Machine]) -> list[dict[str, Any]]:
     ]
 
 
-def _volumes(spec: GridSpec, machines: list[Machine]) -> dict[str, Any]:
-    return _allow(
-        "Volumes", ["ec2:AttachVolume"], [_ec2("volume"), _ec2("instance")], _of_kind(spec, machines)
-    )
+def _attach(
+    sid: str, action: str, kind: str, spec: GridSpec, machines: list[Machine]
+) -> Iterator[dict[str, Any]]:
+    """Attaching what is of a slot of these machines, and to the very machine that asks, to no other.
+
+    `ec2:InstanceID` is of the machine that something is attached to, `ec2:SourceInstanceARN` of the one whose
+    credentials are used (Service Authorization Reference, EC2; IAM User Guide, global condition keys). AWS's
+    own policy AWSEC2VssSnapshotPolicy compares them in this way.
+    """
+    of_kind = _of_kind(spec, machines)["StringEquals"]
+    slots = {f"aws:ResourceTag/{SLOT_TAG}": _slots(machines)}
+    itself = {"ec2:SourceInstanceARN": _ec2("instance", "${!ec2:InstanceID}")}
+    yield _allow(sid, [action], _ec2(kind), {"StringEquals": of_kind, "StringLike": slots})
+    yield _allow(f"{sid}Here", [action], _ec2("instance"), {"StringEquals": of_kind, "ArnLike": itself})
 
 
 def _key(arn: str, *, volumes: bool) -> list[dict[str, Any]]:
@@ -150,8 +156,8 @@ def _key(arn: str, *, volumes: bool) -> list[dict[str, Any]]:
     return found
 
 
-def _ec2(kind: str) -> Sub:
-    return Sub(f"arn:${{AWS::Partition}}:ec2:${{AWS::Region}}:${{AWS::AccountId}}:{kind}/*")
+def _ec2(kind: str, which: str = "*") -> Sub:
+    return Sub(f"arn:${{AWS::Partition}}:ec2:${{AWS::Region}}:${{AWS::AccountId}}:{kind}/{which}")
 
 
 def _of_kind(spec: GridSpec, machines: list[Machine]) -> dict[str, Any]:
@@ -160,9 +166,18 @@ def _of_kind(spec: GridSpec, machines: list[Machine]) -> dict[str, Any]:
 
 
 def _of_slots(machines: list[Machine]) -> dict[str, Any]:
-    """Items of these machines alone: their names end in a number, each digit of it a question mark here."""
+    """Items of these machines alone, whichever of them.
+
+    Who takes a slot that is free, or whose owner is gone, is decided between machines by the one item that
+    they all may write: IAM sees its key, and neither what it held nor what it is to hold.
+    """
+    return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": _slots(machines)}}
+
+
+def _slots(machines: list[Machine]) -> list[str]:
+    """Names of these machines: they end in a number, each digit of it a question mark here."""
     names = {re.sub(r"[0-9]+$", lambda number: "?" * len(number[0]), each.name) for each in machines}
-    return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": sorted(names)}}
+    return sorted(names)
 
 
 def profile_arn(role: Role) -> GetAtt:

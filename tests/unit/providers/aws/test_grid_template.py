@@ -185,8 +185,10 @@ def test_roles_can_do_what_their_machines_need_and_no_more() -> None:
     content = template(LUSTRE)
     login, node, server = (statements(content, f"{each}Role") for each in ("Login", "Compute", "Storage"))
     assert set(login) == {"Bundle", "Log", "Report", "SessionManager", "Munge"}
-    assert set(node) == set(login) | {"Claims", "Look", "Interfaces", "Signal", "GiveBack"}
-    assert set(server) == (set(node) | {"Volumes"}) - {"Munge"}
+    assert set(node) == set(login) | {
+        *("Claims", "Look", "Interfaces", "InterfacesHere", "Signal", "GiveBack")
+    }
+    assert set(server) == (set(node) | {"Volumes", "VolumesHere"}) - {"Munge"}
     tagged = server["Volumes"]["Condition"]["StringEquals"]
     assert tagged == {
         "aws:ResourceTag/gridwright:grid": "lustre-grid",

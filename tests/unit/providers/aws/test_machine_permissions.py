@@ -15,7 +15,8 @@ from tests.support.iam_judge import Asked, actions_of, is_allowed
 KEY = "kms_key: arn:aws:kms:us-east-1:111122223333:key/11111111-2222-3333-4444-555555555555"
 GROUPS = {"cloudformation:SignalResource", "autoscaling:SetInstanceHealth"}
 SECRET = {"secretsmanager:GetSecretValue"}
-ME = "i-0123456789abcdef0"
+ME, ANOTHER = "i-0123456789abcdef0", "i-0fedcba9876543210"
+OSS = "shared-oss1"
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +82,41 @@ def test_a_node_attaches_no_volume_and_no_interface_of_a_server(tmp_path: Path, 
     other = rendered(tmp_path, FSX.replace("name: demo", "name: other"))
     (asked, *_) = here.asked(Role.OSS, call, ME)
     assert not is_allowed(other.statements(Role.COMPUTE), asked)
+
+
+def test_a_machine_attaches_to_itself_alone(grid: RenderedGrid) -> None:
+    here = RenderedGrid(
+        grid.name, grid.table, grid.stack, grid.grid, grid.storage, slots={"eni-1": "compute1", "v-1": OSS}
+    )
+    for role, action, what in (
+        (Role.COMPUTE, "ec2:AttachNetworkInterface", {"NetworkInterfaceId": "eni-1"}),
+        (Role.OSS, "ec2:AttachVolume", {"VolumeId": "v-1"}),
+    ):
+        for target in (ME, ANOTHER, "*"):
+            call = Call(action, "/", {**what, "InstanceId": target})
+            assert len(here.denied(role, [call], ME)) == (target != ME)
+        # Without knowing which machine asks nothing is attached to any.
+        (machine, _) = here.asked(role, Call(action, "/", {**what, "InstanceId": ME}), ME)
+        unknown = {k: v for k, v in machine.context.items() if k != "ec2:SourceInstanceARN"}
+        assert not is_allowed(here.statements(role), Asked(action, machine.resource, unknown))
+
+
+def test_what_has_no_slot_of_this_kind_is_attached_to_nothing(grid: RenderedGrid) -> None:
+    here = RenderedGrid(grid.name, grid.table, grid.stack, grid.grid, grid.storage, slots={"v-1": OSS})
+    (_, volume) = here.asked(
+        Role.OSS, Call("ec2:AttachVolume", "/", {"VolumeId": "v-1", "InstanceId": ME}), ME
+    )
+    statements = here.statements(Role.OSS)
+    slot = "aws:ResourceTag/gridwright:slot"
+    assert is_allowed(statements, volume)
+    for other in ("compute1", "shared-oss11", ""):
+        assert not is_allowed(
+            statements, Asked(volume.action, volume.resource, {**volume.context, slot: [other]})
+        )
+    kept = {key: value for key, value in volume.context.items() if key != slot}
+    assert not is_allowed(statements, Asked(volume.action, volume.resource, kept)), (
+        "a volume that was retired"
+    )
 
 
 def test_a_permission_without_a_call_is_found(grid: RenderedGrid) -> None:
