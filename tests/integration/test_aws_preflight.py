@@ -14,6 +14,7 @@ from tests.support.aws_cloud import ACCOUNT, STORAGE_IMAGE, AwsCloud, aws_cloud
 from tests.support.aws_grid import FSX, LUSTRE, Grid, grid_of
 from tests.support.command import Command
 from tests.support.lab import NODES_ONLY
+from tests.support.operator_permissions import judged
 
 STANDARD = "L-1216C47A"
 """The quota of vCPUs of families A to Z."""
@@ -58,7 +59,8 @@ def start_foreign(cloud: AwsCloud, tags: dict[str, str]) -> None:
 def test_a_grid_that_can_be_made_is_said_so_and_nothing_is_made(fsx: Grid, cloud: AwsCloud) -> None:
     before = networks(cloud)
     cloud.faults.clear()
-    ended = fsx("up", "--check")
+    with judged(cloud, FSX):
+        ended = fsx("up", "--check")
     assert ended.status == 0, ended.err
     assert "caller: arn:aws:sts::123456789012:" in ended.out
     assert "0 of 1e+06 vCPUs used by others, 36 needed" in ended.out
@@ -150,7 +152,13 @@ def test_a_key_that_auto_scaling_may_not_use(fsx: Grid, cloud: AwsCloud) -> None
     role = f"arn:aws:iam::{ACCOUNT}:{SERVICE_ROLE}"
     assert f"--key-id {key} --grantee-principal {role} --operations Encrypt Decrypt" in found["remedy"]
     kms.create_grant(KeyId=number, GranteePrincipal=role, Operations=["CreateGrant"])
-    assert checked(fsx, 0) == {}
+    with judged(cloud, fsx.spec.read_text()) as judge:
+        assert checked(fsx, 0) == {}
+    assert (
+        {"kms:DescribeKey", "kms:ListGrants", "kms:GetKeyPolicy"}
+        >= {each for each in judge.used if each.startswith("kms:")}
+        != set()
+    )
     kms.disable_key(KeyId=number)
     assert "is Disabled" in checked(fsx, 3)["key-not-enabled"]["text"]
 
