@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 
@@ -69,8 +70,13 @@ def _holds(operator: str, key: str, wanted: list[str], asked: Asked) -> bool:
 
 
 def _like(text: str, pattern: str) -> bool:
+    return _compiled(pattern).fullmatch(text) is not None
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
     parts = ({"*": ".*", "?": "."}.get(each, re.escape(each)) for each in pattern)
-    return re.fullmatch("".join(parts), text, re.DOTALL) is not None
+    return re.compile("".join(parts), re.DOTALL)
 
 
 _OPERATORS: Mapping[str, Callable[[str, str], bool]] = {

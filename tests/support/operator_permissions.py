@@ -36,6 +36,7 @@ RARE: Mapping[str, str] = {
     "ec2:DeleteVolume": "down, of a volume that no stack has any more",
     "kms:Decrypt": "S3, for who reads a bundle that is encrypted with the spec's key",
     "kms:GenerateDataKey": "S3, for who puts a bundle into the bucket",
+    "secretsmanager:DescribeSecret": "down, where the tagging service still lists the secret",
     "s3:DeleteObject": "S3, for who deletes the mark of an object that was deleted",
     "s3:GetObject": "up, of what may be there already",
 }
@@ -182,8 +183,8 @@ class Judge:
             yield f"arn:aws:ssm:{REGION}::parameter{given['Name']}", {}
         elif service == "kms":
             yield str(given["KeyId"]), {}
-        elif (service == "ec2" and not name.startswith(("Describe", "Create"))) or name == "CreateTags":
-            for each in _ids(given):
+        elif service == "ec2" and (ids := [*_ids(given)]) and not name.startswith("Describe"):
+            for each in ids:
                 yield _arn("ec2", f"x/{each}"), self._tags_of(each)
         elif service == "fsx" and not name.startswith("Describe"):
             number = given.get("FileSystemId") or str(given["ResourceARN"]).rpartition("/")[2]
