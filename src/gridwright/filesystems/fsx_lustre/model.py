@@ -52,7 +52,9 @@ class FsxLustreFileSystem(FileSystem):
         Repository | None, Update(Change.LIVE, "an association is made or ended; files stay")
     ] = Field(default=None, description="A bucket whose objects are files, and whose files become objects.")
     root_squash: Annotated[RootSquash | None, Update(Change.LIVE, "clients have it at once")] = Field(
-        default=None, description="The UID and GID that root of a client becomes, such as 65534:65534."
+        default=None,
+        description="The UID and GID that root of a node becomes, such as 65534:65534. Root of head and "
+        "login node stays root. By default root stays root on all.",
     )
     maintenance: Annotated[MaintenanceWindow | None, Update(Change.LIVE, "the next week has it")] = Field(
         default=None,

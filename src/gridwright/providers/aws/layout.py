@@ -110,6 +110,11 @@ class AwsLayout:
         """Address of each machine by its name."""
         return {each.name: str(each.address) for each in self.machines}
 
+    @property
+    def root_nids(self) -> list[str]:
+        """Addresses, as Lustre has them, of machines whose root is root of file systems, too."""
+        return [f"{each.address}@tcp" for each in self.of_role(Role.HEAD, Role.LOGIN)]
+
     def lustre_source(self, filesystem: str) -> str:
         """What clients mount of a Lustre that is built: 10.20.64.10@tcp:/shared."""
         servers = self.servers_of(filesystem)

@@ -10,6 +10,7 @@ from gridwright.providers.aws.health_page import has_health_page
 from gridwright.providers.aws.layout import AwsLayout, Role, built_lustres, fsx_file_systems
 from gridwright.providers.aws.names import GRID_TAG, claims_table, grid_stack, logical_id, storage_stack
 from gridwright.providers.aws.node_interfaces import NestedTemplate
+from gridwright.providers.aws.root_squash import OFF, wanted_root_squash
 from gridwright.providers.read_me import markdown
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.spec.model import GridSpec
@@ -77,10 +78,10 @@ def _is_there(name: str, contents: tuple[str, ...]) -> bool:
 
 def _root_squash(spec: GridSpec) -> Iterator[dict[str, str]]:
     """What of root squash is set by hand: CloudFormation has no property for it."""
-    for name, filesystem in fsx_file_systems(spec).items():
-        if filesystem.root_squash is not None:
-            wanted = {"RootSquashConfiguration": {"RootSquash": filesystem.root_squash}}
-            yield {"name": name, "resource": logical_id(name), "configuration": json.dumps(wanted)}
+    for name, wanted in wanted_root_squash(spec).items():
+        if wanted["RootSquash"] != OFF:
+            text = json.dumps({"RootSquashConfiguration": wanted})
+            yield {"name": name, "resource": logical_id(name), "configuration": text}
 
 
 def _short(names: list[str]) -> str:

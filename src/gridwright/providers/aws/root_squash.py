@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from gridwright.providers.aws.layout import fsx_file_systems
+from gridwright.providers.aws.layout import aws_layout, fsx_file_systems
 from gridwright.providers.aws.names import logical_id
 from gridwright.providers.aws.session import Cloud
 from gridwright.spec.model import GridSpec
@@ -13,9 +14,15 @@ OFF = "0:0"
 """Root stays root (FSx API reference, LustreRootSquashConfiguration)."""
 
 
-def wanted_root_squash(spec: GridSpec) -> dict[str, str]:
-    """What root of a client becomes on each FSx for Lustre of the spec, as UID:GID."""
-    return {name: each.root_squash or OFF for name, each in fsx_file_systems(spec).items()}
+def wanted_root_squash(spec: GridSpec) -> dict[str, dict[str, Any]]:
+    """What root of a client becomes on each FSx for Lustre of the spec, and whose root stays root."""
+    kept = aws_layout(spec).root_nids
+    return {
+        name: {"RootSquash": each.root_squash, "NoSquashNids": kept}
+        if each.root_squash is not None
+        else {"RootSquash": OFF, "NoSquashNids": []}
+        for name, each in fsx_file_systems(spec).items()
+    }
 
 
 def settle_root_squash(cloud: Cloud, spec: GridSpec, physical: Mapping[str, str]) -> tuple[str, ...]:
@@ -28,12 +35,15 @@ def settle_root_squash(cloud: Cloud, spec: GridSpec, physical: Mapping[str, str]
         identifier = physical[logical_id(name)]
         (found,) = cloud.call("fsx", "describe_file_systems", FileSystemIds=[identifier])["FileSystems"]
         settings = found.get("LustreConfiguration", {}).get("RootSquashConfiguration") or {}
-        if settings.get("RootSquash", OFF) != wanted:
+        known = {"RootSquash": OFF, "NoSquashNids": [], **settings}
+        if known["RootSquash"] != wanted["RootSquash"] or set(known["NoSquashNids"]) != set(
+            wanted["NoSquashNids"]
+        ):
             cloud.call(
                 "fsx",
                 "update_file_system",
                 FileSystemId=identifier,
-                LustreConfiguration={"RootSquashConfiguration": {"RootSquash": wanted}},
+                LustreConfiguration={"RootSquashConfiguration": wanted},
             )
             changed.append(name)
     return tuple(changed)

@@ -124,7 +124,7 @@ def _root_squash(spec: GridSpec, layout: AwsLayout) -> list[dict[str, str]]:
     Values are those of mdt.*.root_squash and mdt.*.nosquash_nids (Lustre Operations Manual, using root
     squash): 0:0 and NONE are what a Lustre has that nothing was set of.
     """
-    kept = " ".join(f"{each.address}@tcp" for each in layout.of_role(Role.HEAD, Role.LOGIN))
+    kept = " ".join(layout.root_nids)
     return [
         {"fsname": fsname(name), "root_squash": "0:0", "nosquash_nids": "NONE"}
         if each.root_squash == NOT_SQUASHED

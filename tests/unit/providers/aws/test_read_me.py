@@ -61,7 +61,10 @@ def test_root_squash_is_set_by_a_command_of_its_own(tmp_path: Path) -> None:
     assert squash[:2] == ["fsx", "update-file-system"]
     said = re.search(r"--lustre-configuration '(.*)'", (tmp_path / "README.md").read_text())
     assert said
-    assert json.loads(said[1]) == {"RootSquashConfiguration": {"RootSquash": "65534:65534"}}
+    layout = aws_layout(parse_spec(squashed))
+    kept = [f"{layout.addresses[each]}@tcp" for each in ("login1", "controller")]
+    wanted = {"RootSquash": "65534:65534", "NoSquashNids": kept}
+    assert json.loads(said[1]) == {"RootSquashConfiguration": wanted}
 
 
 def test_its_commands_deploy_the_grid(rendered: Path) -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
 import pytest
 
+from gridwright.providers.aws.layout import aws_layout
 from gridwright.providers.aws.root_squash import settle_root_squash
 from gridwright.providers.aws.session import Cloud
 from tests.unit.providers.aws.storage_specs import FSX, lustre, spec
+
+KEPT = [f"{aws_layout(spec()).addresses[each]}@tcp" for each in ("login1", "controller")]
+FSX_NID = re.compile(r"([0-9\[\]\-]*\.){3}([0-9\[\]\-]*)@tcp")
+"""What FSx takes (API reference, LustreRootSquashConfiguration, NoSquashNids)."""
 
 
 class Service:
@@ -16,6 +22,7 @@ class Service:
 
     def __init__(self, **squashed: str | None) -> None:
         self.squashed = squashed
+        self.kept: dict[str, list[str]] = {}
         self.updates = 0
 
     def call(self, service: str, operation: str, **arguments: Any) -> dict[str, Any]:
@@ -23,12 +30,14 @@ class Service:
         if operation == "describe_file_systems":
             (name,) = arguments["FileSystemIds"]
             known = self.squashed[name]
-            settings = {} if known is None else {"RootSquashConfiguration": {"RootSquash": known}}
+            found = {"RootSquash": known, "NoSquashNids": self.kept.get(name, [])[::-1]}
+            settings = {} if known is None else {"RootSquashConfiguration": found}
             return {"FileSystems": [{"FileSystemId": name, "LustreConfiguration": settings}]}
         assert operation == "update_file_system"
         self.updates += 1
         settings = arguments["LustreConfiguration"]["RootSquashConfiguration"]
         self.squashed[arguments["FileSystemId"]] = settings["RootSquash"]
+        self.kept[arguments["FileSystemId"]] = settings["NoSquashNids"]
         return {}
 
 
@@ -47,6 +56,8 @@ def test_it_becomes_what_the_spec_says_and_is_left_alone_where_it_is(
     there: str | None, wanted: str | None, then: str | None
 ) -> None:
     service = Service(fs1=there)
+    if wanted is not None and there == wanted:
+        service.kept["fs1"] = KEPT
     grid = spec(shared=FSX | ({"root_squash": wanted} if wanted else {}), built=lustre() | {"path": "/built"})
 
     for _ in range(2):
@@ -54,6 +65,15 @@ def test_it_becomes_what_the_spec_says_and_is_left_alone_where_it_is(
 
     assert service.squashed["fs1"] == then
     assert service.updates == (there != then)
+    assert service.kept.get("fs1", []) == (KEPT if wanted else [])
+    assert all(FSX_NID.fullmatch(each) for each in KEPT)
+
+
+def test_root_of_head_and_login_node_stays_root_where_it_was_not() -> None:
+    service = Service(fs1="1:1")
+    grid = spec(shared=FSX | {"root_squash": "1:1"})
+    assert settle_root_squash(cast(Cloud, service), grid, {"Shared": "fs1"}) == ("shared",)
+    assert service.kept["fs1"] == KEPT
 
 
 def test_those_that_were_changed_are_named() -> None:
