@@ -35,10 +35,8 @@ def settle_root_squash(cloud: Cloud, spec: GridSpec, physical: Mapping[str, str]
         identifier = physical[logical_id(name)]
         (found,) = cloud.call("fsx", "describe_file_systems", FileSystemIds=[identifier])["FileSystems"]
         settings = found.get("LustreConfiguration", {}).get("RootSquashConfiguration") or {}
-        known = {"RootSquash": OFF, "NoSquashNids": [], **settings}
-        if known["RootSquash"] != wanted["RootSquash"] or set(known["NoSquashNids"]) != set(
-            wanted["NoSquashNids"]
-        ):
+        squashed, kept = settings.get("RootSquash", OFF), settings.get("NoSquashNids") or []
+        if squashed != wanted["RootSquash"] or set(kept) != set(wanted["NoSquashNids"]):
             cloud.call(
                 "fsx",
                 "update_file_system",
