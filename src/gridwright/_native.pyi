@@ -47,3 +47,18 @@ class Simulation:
 def simulate_launches(
     scenario: PackedScenario, tolerance: float, bins: int, watched: list[int]
 ) -> Simulation: ...
+
+class Nights:
+    def __init__(
+        self,
+        classes: Sequence[str],
+        profiles: Sequence[Sequence[Sequence[tuple[int, float, float, float]]]],
+        streams: Sequence[Sequence[int]],
+    ) -> None: ...
+    def end_s(
+        self,
+        capacities: Sequence[float],
+        nodes: Sequence[Sequence[tuple[Sequence[tuple[int, float]], float] | None]],
+        places: Sequence[int],
+        until_s: float,
+    ) -> tuple[float | None, int]: ...

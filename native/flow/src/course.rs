@@ -9,6 +9,7 @@ use crate::cell::Cell;
 use crate::division::{Division, Group, LocalRoute};
 use crate::filling::{Filling, OWN_CAP, Problem};
 use crate::ledger::Ledger;
+use crate::limit::Limit;
 use crate::outcome::Outcome;
 use crate::plan::Plan;
 use crate::running::{Progress, Running};
@@ -39,6 +40,7 @@ pub struct Course<'a> {
     off: Vec<u32>,
     amounts: Vec<f64>,
     room: (Problem, Filling),
+    limit: Option<Limit<'a>>,
 }
 
 impl<'a> Course<'a> {
@@ -74,7 +76,14 @@ impl<'a> Course<'a> {
             off: Vec::new(),
             amounts,
             room: Default::default(),
+            limit: None,
         }
+    }
+
+    /// The same, but it stops once it cannot end by then.
+    pub fn until(mut self, until_s: f64) -> Self {
+        self.limit = Some(Limit::new(self.scenario, until_s));
+        self
     }
 
     /// Runs all launches to their end.
@@ -92,6 +101,9 @@ impl<'a> Course<'a> {
             }
             if stop() {
                 return Err(Failure::Stopped);
+            }
+            if self.limit.as_ref().is_some_and(Limit::is_passed) {
+                return Err(Failure::Late(outcome.events));
             }
             self.ledger.record(series, self.now, next);
             self.now = next;
@@ -134,6 +146,14 @@ impl<'a> Course<'a> {
         let Some(phase) = state.advance(of, &self.plan, self.now, outcome) else {
             return;
         };
+        if let Some(limit) = &mut self.limit {
+            limit.begin(
+                node,
+                self.plan.activities(phase),
+                state.next_launch(),
+                self.now,
+            );
+        }
         for activity in self.plan.activities(phase) {
             let index = node * self.scenario.classes.len() + activity.class;
             let number = self.route_of[index].expect("a checked scenario has this route");

@@ -9,6 +9,7 @@ mod division;
 pub mod fair;
 mod filling;
 mod ledger;
+mod limit;
 pub mod outcome;
 mod plan;
 mod running;

@@ -24,6 +24,8 @@ pub enum Failure {
     Input(String),
     /// It was told to stop.
     Stopped,
+    /// The last launch ends later than the limit, which was known after so many activities.
+    Late(u64),
 }
 
 /// Simulates all launches to their end. `stop` is asked at each event.
@@ -43,22 +45,11 @@ pub fn simulate(
     stop: &mut dyn FnMut() -> bool,
 ) -> Result<Outcome, Failure> {
     check(scenario, options).map_err(Failure::Input)?;
-    let launches = scenario
-        .streams
-        .iter()
-        .map(crate::scenario::Stream::count)
-        .sum();
-    let mut outcome = Outcome {
-        start_s: vec![0.0; launches],
-        end_s: vec![0.0; launches],
-        waits: vec![Vec::new(); launches],
-        taken: vec![0.0; scenario.capacities.len()],
-        ..Outcome::default()
-    };
+    let mut outcome = empty(scenario);
     let classes = scenario.classes.len();
     let mut series = Series::new(classes + options.watched.len(), options.bins);
     Course::new(scenario, options).run(&mut outcome, &mut series, stop)?;
-    let end = outcome.end_s.iter().copied().fold(0.0, f64::max);
+    let end = last_end(&outcome);
     if end > 0.0 {
         (outcome.bin_s, outcome.class_rates) = series.rates(end);
     } else {
@@ -66,6 +57,51 @@ pub fn simulate(
     }
     outcome.watched_rates = outcome.class_rates.split_off(classes);
     Ok(outcome)
+}
+
+/// When the last launch ends, with a tolerance of 0, and how many activities ended: what [`simulate`] says of
+/// them, and nothing else.
+///
+/// It stops with [`Failure::Late`] as soon as what is left cannot be done by `until_s`, at the rates of
+/// launches that have everything to themselves.
+pub fn end(
+    scenario: &Scenario,
+    until_s: f64,
+    stop: &mut dyn FnMut() -> bool,
+) -> Result<(f64, u64), Failure> {
+    scenario.check().map_err(Failure::Input)?;
+    let options = Options {
+        tolerance: 0.0,
+        bins: 0,
+        watched: Vec::new(),
+    };
+    let mut outcome = empty(scenario);
+    let mut course = Course::new(scenario, &options);
+    if until_s.is_finite() {
+        course = course.until(until_s);
+    }
+    course.run(&mut outcome, &mut Series::new(0, 0), stop)?;
+    let end = last_end(&outcome);
+    if end > until_s {
+        return Err(Failure::Late(outcome.events));
+    }
+    Ok((end, outcome.events))
+}
+
+fn empty(scenario: &Scenario) -> Outcome {
+    let counts = scenario.streams.iter().map(crate::scenario::Stream::count);
+    let launches = counts.sum();
+    Outcome {
+        start_s: vec![0.0; launches],
+        end_s: vec![0.0; launches],
+        waits: vec![Vec::new(); launches],
+        taken: vec![0.0; scenario.capacities.len()],
+        ..Outcome::default()
+    }
+}
+
+fn last_end(outcome: &Outcome) -> f64 {
+    outcome.end_s.iter().copied().fold(0.0, f64::max)
 }
 
 fn check(scenario: &Scenario, options: &Options) -> Result<(), String> {

@@ -63,6 +63,12 @@ impl StreamState {
         None
     }
 
+    /// The launch after the one that runs; nothing after the last.
+    pub fn next_launch(&self) -> Option<u32> {
+        let next = self.launch + 1;
+        (next < self.launches.1).then_some(next)
+    }
+
     /// Adds what the slowest activity of a phase waited for to the launch.
     pub fn account(&mut self, class: u32, waits: &Waits) {
         for (bound_by, seconds) in waits.iter() {

@@ -3,7 +3,7 @@
 use gridwright_flow::fair::{self, Flow};
 use gridwright_flow::outcome::Outcome;
 use gridwright_flow::scenario::{Activity, Route, Scenario, Stream};
-use gridwright_flow::simulate::{Failure, Options, simulate};
+use gridwright_flow::simulate::{Failure, Options, end, simulate};
 use proptest::prelude::*;
 
 fn exact() -> Options {
@@ -207,6 +207,23 @@ proptest! {
     }
 
     #[test]
+    fn an_end_is_that_of_the_simulation_and_late_is_what_ends_later(scenario in scenario(), part in 0.3..1.5_f64) {
+        let outcome = run(&scenario, &exact());
+        let expected = outcome.end_s.iter().copied().fold(0.0, f64::max);
+        prop_assert_eq!(end(&scenario, f64::INFINITY, &mut || false), Ok((expected, outcome.events)));
+        match end(&scenario, expected * part, &mut || false) {
+            Ok((end, events)) => {
+                prop_assert!(expected <= expected * part, "{} is later than {}", end, expected * part);
+                prop_assert_eq!((end, events), (expected, outcome.events));
+            }
+            Err(failure) => {
+                prop_assert!(matches!(failure, Failure::Late(events) if events <= outcome.events));
+                prop_assert!(expected > expected * part, "{} is in time", expected);
+            }
+        }
+    }
+
+    #[test]
     fn all_real_time_has_a_cause(scenario in scenario()) {
         let outcome = run(&scenario, &exact());
         for (launch, waits) in outcome.waits.iter().enumerate() {
@@ -384,4 +401,28 @@ fn work_without_a_route_or_a_bound_is_named() {
         text.contains("profile 0 does read on node 0, which has no route for it"),
         "{text}"
     );
+}
+
+#[test]
+fn what_cannot_end_in_time_is_known_before_the_end() {
+    let launches = vec![vec![vec![work(0, 10.0, f64::INFINITY)]]];
+    let scenario = |streams: usize| Scenario {
+        capacities: vec![1.0],
+        classes: vec!["cpu".into()],
+        nodes: vec![vec![route(&[(0, 1.0)])]],
+        profiles: launches.clone(),
+        streams: vec![stream(0, 0.0, &[0], 10); streams],
+    };
+    let until = |streams: usize, until_s: f64| end(&scenario(streams), until_s, &mut || false);
+    assert_eq!(
+        until(1, 99.0),
+        Err(Failure::Late(0)),
+        "a stream alone is too long"
+    );
+    assert_eq!(
+        until(2, 150.0),
+        Err(Failure::Late(0)),
+        "all together are too much"
+    );
+    assert_eq!(until(2, 200.0), Ok((200.0, 20)));
 }

@@ -2,6 +2,7 @@
 //! long calls release the interpreter.
 
 mod flow;
+mod night;
 mod simulation;
 
 use gridwright_io::config::PhaseConfig;
@@ -134,6 +135,8 @@ mod _native {
     use super::Phase;
     #[pymodule_export]
     use super::flow::solve_flows;
+    #[pymodule_export]
+    use super::night::Nights;
     #[pymodule_export]
     use super::simulation::{Simulation, simulate_launches};
 

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 const SIGNALS: Duration = Duration::from_millis(50);
 
 /// Uses and cap.
-type RouteColumns = (Vec<(i64, f64)>, f64);
+pub(crate) type RouteColumns = (Vec<(i64, f64)>, f64);
 /// Class, amount, cap and weight of each activity of each phase.
-type ProfileColumns = Vec<Vec<(i64, f64, f64, f64)>>;
+pub(crate) type ProfileColumns = Vec<Vec<(i64, f64, f64, f64)>>;
 /// Node, start, launches, repetitions.
 type StreamColumns = (i64, f64, Vec<i64>, i64);
 
@@ -39,7 +39,7 @@ fn route((uses, cap): RouteColumns, node: usize) -> PyResult<Route> {
     Ok(Route { uses, cap })
 }
 
-fn profile(phases: ProfileColumns, number: usize) -> PyResult<Vec<Vec<Activity>>> {
+pub(crate) fn profile(phases: ProfileColumns, number: usize) -> PyResult<Vec<Vec<Activity>>> {
     let what = format!("profile {number} has an activity of class");
     let activity = |(class, amount, cap, weight)| {
         Ok(Activity {
@@ -66,20 +66,41 @@ fn stream((node, start_s, launches, repeat): StreamColumns, number: usize) -> Py
     })
 }
 
+/// What activities use on each node.
+pub(crate) fn routes(nodes: Vec<Vec<Option<RouteColumns>>>) -> PyResult<Vec<Vec<Option<Route>>>> {
+    let nodes = nodes.into_iter().enumerate().map(|(number, routes)| {
+        let routes = routes
+            .into_iter()
+            .map(|columns| columns.map(|r| route(r, number)).transpose());
+        routes.collect()
+    });
+    nodes.collect()
+}
+
+/// Says whether a signal came, which `signal` then holds; it is looked for now and then.
+pub(crate) fn signals(signal: &mut PyResult<()>) -> impl FnMut() -> bool {
+    let mut asked = Instant::now();
+    move || {
+        if asked.elapsed() < SIGNALS {
+            return false;
+        }
+        #[allow(clippy::redundant_closure_for_method_calls)] // the method alone is of one lifetime
+        {
+            *signal = Python::attach(|py| py.check_signals());
+        }
+        asked = Instant::now();
+        signal.is_err()
+    }
+}
+
 impl Packed {
     fn unpack(self) -> PyResult<Scenario> {
-        let nodes = self.nodes.into_iter().enumerate().map(|(number, routes)| {
-            let routes = routes
-                .into_iter()
-                .map(|columns| columns.map(|r| route(r, number)).transpose());
-            routes.collect()
-        });
         let profiles = self.profiles.into_iter().enumerate();
         let streams = self.streams.into_iter().enumerate();
         Ok(Scenario {
             capacities: self.capacities,
             classes: self.classes,
-            nodes: nodes.collect::<PyResult<_>>()?,
+            nodes: routes(self.nodes)?,
             profiles: profiles
                 .map(|(n, phases)| profile(phases, n))
                 .collect::<PyResult<_>>()?,
@@ -162,23 +183,13 @@ pub(crate) fn simulate_launches(
         watched: watched.collect::<PyResult<_>>()?,
     };
     let mut signal = Ok(());
-    let mut asked = Instant::now();
-    let mut stop = || {
-        if asked.elapsed() < SIGNALS {
-            return false;
-        }
-        #[allow(clippy::redundant_closure_for_method_calls)] // the method alone is of one lifetime
-        {
-            signal = Python::attach(|py| py.check_signals());
-        }
-        asked = Instant::now();
-        signal.is_err()
-    };
-    let outcome = py.detach(|| simulate(&scenario, &options, &mut stop));
+    let outcome = py.detach(|| simulate(&scenario, &options, &mut signals(&mut signal)));
     signal?;
     match outcome {
         Ok(outcome) => Ok(Simulation::new(py, outcome)),
         Err(Failure::Input(problems)) => Err(PyValueError::new_err(problems)),
-        Err(Failure::Stopped) => unreachable!("it stops for a signal, which is an error"),
+        Err(Failure::Stopped | Failure::Late(_)) => {
+            unreachable!("it stops for a signal, which is an error, and has no limit")
+        }
     }
 }

@@ -6,10 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
+from math import inf
 
 from gridwright.filesystems.resources import Operation, Route
 from gridwright.model.grid import GridModel
-from gridwright.model.workload import AS_RECORDED, Replay, Variants, WorkloadMatrix, simulate_workload
+from gridwright.model.workload import (
+    AS_RECORDED,
+    Replay,
+    Variants,
+    WorkloadEnds,
+    WorkloadMatrix,
+    simulate_workload,
+)
 from gridwright.model.workload_figures import LaunchPrediction, WorkloadPrediction
 from gridwright.runs.profiles import PhaseProfile, Profiles
 
@@ -59,22 +67,43 @@ class Night:
             for each in self.matrix.streams
         )
 
+    @cached_property
+    def cpu_s(self) -> float:
+        """Core seconds of all streams; where each node runs every stream, those of one node."""
+        return sum(self._cpu_s(phase) for phase in self._phases(self.matrix.streams))
+
+    @cached_property
+    def moved_bytes(self) -> dict[str, float]:
+        """What these jobs read and write of each library."""
+        found: dict[str, float] = {}
+        for (library, _), size in self._bytes(self.matrix.streams).items():
+            found[library] = found.get(library, 0.0) + size
+        return found
+
     def bytes_per_core_s(self) -> dict[str, float]:
         """What jobs read and write of each library in a second in which a core computes without a pause.
 
         Of jobs that hardly compute it is CORE_BYTES_PER_S.
         """
-        cpu_s = sum(self._cpu_s(phase) for phase in self._phases(self.matrix.streams))
-        found: dict[str, float] = {}
-        for (library, _), size in self._bytes(self.matrix.streams).items():
-            found[library] = found.get(library, 0.0) + size
-        most = CORE_BYTES_PER_S
-        return {name: min(size / cpu_s, most) if cpu_s > 0 else most for name, size in found.items() if size}
+        cpu_s, most = self.cpu_s, CORE_BYTES_PER_S
+        moved = self.moved_bytes.items()
+        return {name: min(size / cpu_s, most) if cpu_s > 0 else most for name, size in moved if size}
 
     def run_on(self, grid: GridModel) -> WorkloadPrediction:
         """Simulate the night. Raises GridwrightError as `simulate_workload` does."""
         exact = replace(self.replay, tolerance=0.0)
         return simulate_workload(grid, self.matrix, self.profiles, exact, where=self.where, kept=self._kept)
+
+    def end_s(self, grid: GridModel, until_s: float = inf) -> tuple[float | None, int]:
+        """When the night ends, as `run_on` has it, and how many activities ended until that was known.
+
+        None where it ends after `until_s`. Raises GridwrightError as `simulate_workload` does.
+        """
+        return self._ends.end_s(grid, until_s)
+
+    @cached_property
+    def _ends(self) -> WorkloadEnds:
+        return WorkloadEnds(self.matrix, self.profiles, self.replay, self.where, self._kept)
 
     @cached_property
     def _kept(self) -> Variants:

@@ -197,7 +197,9 @@ def simulate(
             and starts may be zero, capacities and caps infinite), an index out of range, work without a
             route on its node, or with nothing finite that bounds it.
     """
-    kinds = tuple(sorted({kind for node in scenario.nodes for kind in node.routes} | _used(scenario)))
+    kinds = tuple(
+        sorted({kind for node in scenario.nodes for kind in node.routes} | _used(scenario.profiles))
+    )
     native = _native.simulate_launches(_packed(scenario, kinds), tolerance, bins, list(watch))
     launches = _launches(scenario, kinds, native)
     end_s = max(launches.end_s, default=0.0)
@@ -216,23 +218,61 @@ def simulate(
     )
 
 
-def _used(scenario: Scenario) -> set[str]:
-    return {activity.kind for profile in scenario.profiles for phase in profile for activity in phase}
+class Nights:
+    """Launches in streams that all start at once, to be simulated on many grids, one after the other.
+
+    What launches do crosses into the native part once; of each simulation only its end comes back.
+    """
+
+    def __init__(self, profiles: Sequence[Profile], streams: Sequence[Sequence[int]]) -> None:
+        self._kinds = tuple(sorted(_used(profiles)))
+        self._native = _native.Nights(self._kinds, _packed_profiles(profiles, self._kinds), streams)
+
+    def end_s(
+        self,
+        capacities: Sequence[float],
+        nodes: Sequence[SimulatedNode],
+        places: Sequence[int],
+        until_s: float = inf,
+    ) -> tuple[float | None, int]:
+        """When the last launch ends, in seconds, and how many activities ended until that was known.
+
+        It is exact, as `simulate` with `tolerance=0`. `places` has the node of each stream. None where it
+        ends after `until_s`, which is known early: as soon as what is left cannot be done by then.
+        Raises ValueError as `simulate` does.
+        """
+        return self._native.end_s(capacities, _packed_nodes(nodes, self._kinds), places, until_s)
+
+
+def _used(profiles: Sequence[Profile]) -> set[str]:
+    return {activity.kind for profile in profiles for phase in profile for activity in phase}
 
 
 def _packed(scenario: Scenario, kinds: tuple[str, ...]) -> _native.PackedScenario:
-    number = {kind: index for index, kind in enumerate(kinds)}
-    routes = [[node.routes.get(kind) for kind in kinds] for node in scenario.nodes]
     return {
         "capacities": scenario.capacities,
         "classes": kinds,
-        "nodes": [[(route.uses, route.cap) if route else None for route in node] for node in routes],
-        "profiles": [
-            [[(number[a.kind], a.amount, a.cap, a.weight) for a in phase] for phase in profile]
-            for profile in scenario.profiles
-        ],
+        "nodes": _packed_nodes(scenario.nodes, kinds),
+        "profiles": _packed_profiles(scenario.profiles, kinds),
         "streams": [(s.node, s.start_s, s.launches, s.repeat) for s in scenario.streams],
     }
+
+
+def _packed_nodes(
+    nodes: Sequence[SimulatedNode], kinds: tuple[str, ...]
+) -> list[list[tuple[tuple[tuple[int, float], ...], float] | None]]:
+    routes = [[node.routes.get(kind) for kind in kinds] for node in nodes]
+    return [[(route.uses, route.cap) if route else None for route in node] for node in routes]
+
+
+def _packed_profiles(
+    profiles: Sequence[Profile], kinds: tuple[str, ...]
+) -> list[list[list[tuple[int, float, float, float]]]]:
+    number = {kind: index for index, kind in enumerate(kinds)}
+    return [
+        [[(number[a.kind], a.amount, a.cap, a.weight) for a in phase] for phase in profile]
+        for profile in profiles
+    ]
 
 
 def _launches(scenario: Scenario, kinds: tuple[str, ...], native: _native.Simulation) -> Launches:

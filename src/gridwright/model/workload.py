@@ -7,10 +7,11 @@ and of each resource on the way to a library is its fair share at that moment (`
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from importlib.resources import files
 from itertools import islice
+from math import inf
 from random import Random
 from typing import Literal
 
@@ -20,6 +21,7 @@ from gridwright.model.grid import GridModel
 from gridwright.model.simulate import (
     TOLERANCE,
     Activity,
+    Nights,
     Phase,
     Profile,
     Scenario,
@@ -108,16 +110,16 @@ def simulate_workload(
         raise GridwrightError(
             Problem(f"{replay.cpu_speed:g} is no speed", where="--cpu-speed", remedy="above 0, such as 1.2")
         )
-    _check_routes(grid, chosen)
+    _check_routes(grid, _used_libraries(chosen))
     plan = _Plan(grid, matrix)
     spread = replay.spread if len(plan.placed) > 1 else 0.0
     kept = {} if kept is None else kept
     variants = kept.get(spread) or _variants(chosen, factor, replay, spread=spread)
     kept[spread] = variants
     runs = _assigned(plan.tests, variants, replay.seed)
-    numbers = {id(each): number for number, each in enumerate(_all(variants))}
+    used, numbers = _used_variants(runs)
     outcome = simulate(
-        plan.scenario([each.profile for each in _all(variants)], [numbers[id(each)] for each in runs]),
+        plan.scenario([each.profile for each in used], numbers),
         tolerance=replay.tolerance,
     )
     return figures(
@@ -129,6 +131,55 @@ def simulate_workload(
         assumptions=_assumptions(profiles, replay, factor),
         findings=tuple(_findings(grid, plan.most_streams, chosen, profiles, factor)),
     )
+
+
+@dataclass
+class WorkloadEnds:
+    """When the same workload ends on many grids: of each simulation its end alone, in a part of the time.
+
+    The ends are those of `simulate_workload` with a tolerance of 0, which it shares `kept` with.
+    """
+
+    matrix: WorkloadMatrix
+    profiles: Profiles
+    replay: Replay
+    where: str
+    kept: Variants
+    _nights: dict[tuple[float, int], Nights] = field(default_factory=dict)
+
+    def end_s(self, grid: GridModel, until_s: float = inf) -> tuple[float | None, int]:
+        """When it ends on a grid, and how many activities ended until that was known.
+
+        None where it ends after `until_s`. Raises GridwrightError as `simulate_workload` does.
+        """
+        _check_routes(grid, self._used)
+        plan = _Plan(grid, self.matrix)
+        places = [node for node, _ in plan.placed]
+        return self._night(plan).end_s(plan.capacities, plan.nodes, places, until_s)
+
+    def _night(self, plan: _Plan) -> Nights:
+        """The launches as they are placed: where each node runs every stream, those of so many nodes."""
+        spread = self.replay.spread if len(plan.placed) > 1 else 0.0
+        key = (spread, len(plan.placed))
+        if key not in self._nights:
+            if spread not in self.kept:
+                factor = self.profiles.scaled_by(self.replay.scale, where=self.where)
+                self.kept[spread] = _variants(self._chosen, factor, self.replay, spread=spread)
+            runs = _assigned(plan.tests, self.kept[spread], self.replay.seed)
+            used, numbers = _used_variants(runs)
+            rest = iter(numbers)
+            streams = [list(islice(rest, len(stream))) for _, stream in plan.placed]
+            self._nights[key] = Nights([each.profile for each in used], streams)
+        return self._nights[key]
+
+    @cached_property
+    def _chosen(self) -> Mapping[str, LaunchProfile]:
+        tests = list(dict.fromkeys(test for stream in self.matrix.streams for test in stream))
+        return self.profiles.of(tests, where=self.where)
+
+    @cached_property
+    def _used(self) -> Mapping[LibraryName, str]:
+        return _used_libraries(self._chosen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +213,15 @@ def _variants(
     return found
 
 
-def _all(variants: Mapping[str, list[_Variant]]) -> list[_Variant]:
-    return [each for several in variants.values() for each in several]
+def _used_variants(runs: Sequence[_Variant]) -> tuple[list[_Variant], list[int]]:
+    """Those that run, each once, and for each launch the number of its variant among them."""
+    numbers: dict[int, int] = {}
+    used = []
+    for each in runs:
+        if id(each) not in numbers:
+            numbers[id(each)] = len(used)
+            used.append(each)
+    return used, [numbers[id(each)] for each in runs]
 
 
 def _assigned(tests: Iterable[str], variants: Mapping[str, list[_Variant]], seed: int) -> list[_Variant]:
@@ -179,15 +237,15 @@ def _assigned(tests: Iterable[str], variants: Mapping[str, list[_Variant]], seed
 
 
 class _Plan:
-    """The grid as the simulation has it: resources by number, nodes, and what runs where."""
+    """The grid as the simulation has it: capacities of resources by number, nodes, and what runs where."""
 
     def __init__(self, grid: GridModel, matrix: WorkloadMatrix) -> None:
         every = grid.nodes if matrix.every_node else min(grid.nodes, len(matrix.streams))
         self._grid = grid
         self._numbers: dict[tuple[str, int | None], int] = {}
-        self._capacities: list[float] = []
+        self.capacities: list[float] = []
         self.names: list[str] = []
-        self._nodes = tuple(self._node(number) for number in range(every))
+        self.nodes = tuple(self._node(number) for number in range(every))
         self.placed = (
             [(node, stream) for node in range(every) for stream in matrix.streams]
             if matrix.every_node
@@ -203,8 +261,8 @@ class _Plan:
         """What is simulated; `launches` are the profiles of all launches by number."""
         rest = iter(launches)
         return Scenario(
-            capacities=tuple(self._capacities),
-            nodes=self._nodes,
+            capacities=tuple(self.capacities),
+            nodes=self.nodes,
             profiles=tuple(profiles),
             streams=tuple(Stream(node, tuple(islice(rest, len(stream)))) for node, stream in self.placed),
         )
@@ -226,8 +284,8 @@ class _Plan:
     def _number(self, name: str, node: int | None, capacity: float) -> int:
         """The number of a resource; those of the grid are the same on every node."""
         if (name, node) not in self._numbers:
-            self._numbers[name, node] = len(self._capacities)
-            self._capacities.append(capacity)
+            self._numbers[name, node] = len(self.capacities)
+            self.capacities.append(capacity)
             self.names.append(name)
         return self._numbers[name, node]
 
@@ -248,12 +306,17 @@ def _phase(phase: PhaseProfile, factor: float, replay: Replay) -> Phase:
     return tuple(each for each in activities if each.amount > _NOTHING)
 
 
-def _check_routes(grid: GridModel, profiles: Mapping[str, LaunchProfile]) -> None:
+def _used_libraries(profiles: Mapping[str, LaunchProfile]) -> Mapping[LibraryName, str]:
+    """The libraries that launches use, each with a test that does."""
     used: dict[LibraryName, str] = {}
     for test, profile in profiles.items():
         for phase in profile.phases:
             for library in (*phase.read_bytes, *phase.written_bytes):
                 used.setdefault(library, test)
+    return used
+
+
+def _check_routes(grid: GridModel, used: Mapping[LibraryName, str]) -> None:
     problems = []
     for library, test in used.items():
         ways = grid.routes.get(library, {})

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from gridwright.catalog import Catalog, load_catalog
-from gridwright.model.grid import GridModel, grid_model
+from gridwright.model.grid import grid_model
 from gridwright.model.night import CriticalJob, Night, critical_path
-from gridwright.plan.deadline_pool import Better, Contender, Pool
+from gridwright.plan.deadline_pool import Pool
+from gridwright.plan.deadline_search import NightSearch
 from gridwright.plan.deadline_sizes import candidates_of
 from gridwright.plan.found import title
-from gridwright.plan.grid_spec import design_spec, spec_text
-from gridwright.plan.needs import Needs, read_needs
+from gridwright.plan.grid_spec import spec_text
+from gridwright.plan.needs import read_needs
 from gridwright.spec.load import parse_spec
 from gridwright.spec.model import GridSpec
 
 HOUR_S = 3600.0
-FASTER = 0.95
-"""Each design of the front ends the night in at most this part of the time of the one before."""
-FRONT = 12
-"""Most designs of the front, but for the fastest."""
-NEAR = 2.0
-"""The front begins with a design that takes up to so many times what is asked for."""
-LAUNCHES = 50_000
-"""Most launches that are simulated for the front beside the answer: some seconds, of however many jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,109 +89,6 @@ class DeadlinePlan:
         return self.fastest.finish_s - self.finish_within_s
 
 
-@dataclass
-class NightSearch:
-    """Finds the cheapest of some candidates that ends in time, and simulates as few as it can.
-
-    `contenders` are in the order of their cost. A candidate is passed over where steady rates alone make it
-    late, and where one that was late outdoes it in every capacity: those that none outdoes come
-    first, so that few simulations tell that nothing ends in time. Grids of the same rates are
-    simulated once. For a shorter time every candidate that was passed over stays so, thus the
-    cheapest for it is never cheaper.
-    """
-
-    contenders: list[Contender]
-    needs: Needs
-    catalog: Catalog
-    night: Night
-    _models: dict[int, GridModel] = field(default_factory=dict)
-    _least: dict[int, float] = field(default_factory=dict)
-    _ends: dict[Hashable, float] = field(default_factory=dict)
-    _ended: dict[int, float] = field(default_factory=dict)
-    """Candidates that were simulated, and when they end."""
-
-    @property
-    def simulated(self) -> int:
-        """How many grids were simulated."""
-        return len(self._ends)
-
-    def model(self, number: int) -> GridModel:
-        """A candidate as the model has it."""
-        if number not in self._models:
-            spec = design_spec(self.contenders[number].candidate, self.needs)
-            self._models[number] = grid_model(spec, self.catalog)
-        return self._models[number]
-
-    def least_s(self, number: int) -> float:
-        """When a candidate could end the night at the earliest."""
-        if number not in self._least:
-            self._least[number] = self.night.least_s(self.model(number))
-        return self._least[number]
-
-    def end_s(self, number: int) -> float:
-        """When a candidate ends the night, simulated."""
-        if number not in self._ended:
-            model = self.model(number)
-            key = _rates(model)
-            if key not in self._ends:
-                self._ends[key] = self.night.run_on(model).elapsed_s
-            self._ended[number] = self._ends[key]
-        return self._ended[number]
-
-    @cached_property
-    def largest(self) -> list[int]:
-        """The candidates that no other outdoes."""
-        found: list[int] = []
-        larger = Better()
-        by_size = sorted(range(len(self.contenders)), key=lambda each: -sum(self.contenders[each].capacities))
-        for number in by_size:
-            one = self.contenders[number]
-            if not larger.outdo(one):
-                larger.add(one)
-                found.append(number)
-        return found
-
-    def cheapest(self, within_s: float, most: float = math.inf) -> int | None:
-        """The cheapest candidate that ends within so many seconds.
-
-        None where none does, and once `most` grids were simulated.
-        """
-        for number in self.largest:
-            self.end_s(number)
-        late = Better()
-        for number, end in self._ended.items():
-            if end > within_s:
-                late.add(self.contenders[number])
-        for number, one in enumerate(self.contenders):
-            if late.outdo(one):
-                continue
-            if self.simulated >= most:
-                return None
-            if self.least_s(number) <= within_s and self.end_s(number) <= within_s:
-                return number
-            late.add(one)
-        return None
-
-    def front(self, within_s: float) -> list[int]:
-        """The cheapest that takes up to NEAR times `within_s`, then the cheapest that ends clearly earlier.
-
-        And so on. Where none does it begins with the cheapest of all. It ends with the fastest of the
-        largest, or before it where that takes too many simulations.
-        """
-        found: list[int] = []
-        most = self.simulated + LAUNCHES / self.night.jobs
-        near = self.cheapest(within_s * NEAR, most)
-        number = near if near is not None else 0 if self.contenders else None
-        while number is not None and len(found) < FRONT:
-            found.append(number)
-            earlier = self.end_s(number) * FASTER
-            number = self.cheapest(earlier, most) if earlier >= self.night.floor_s else None
-        fastest = min(self.largest, key=lambda each: (self.end_s(each), each), default=None)
-        if fastest is not None and self.end_s(fastest) < self.end_s(found[-1]):
-            found.append(fastest)
-        return found
-
-
 def plan_deadline(spec: GridSpec, night: Night, catalog: Catalog | None = None) -> DeadlinePlan:
     """Find the cheapest grids whose night ends within `requirements.finish_within`.
 
@@ -213,10 +101,10 @@ def plan_deadline(spec: GridSpec, night: Night, catalog: Catalog | None = None) 
     every = candidates_of(needs, catalog, night)
     pool = Pool(night.most_nodes, night.most_cores)
     finder = NightSearch(pool.worth_simulating(every), needs, catalog, night)
-    best, relaxed = finder.cheapest(deadline), finder.cheapest(deadline + HOUR_S)
+    checked = _Checked(finder, deadline)
+    best, relaxed = checked.cheapest(deadline), checked.cheapest(deadline + HOUR_S)
     chosen = {each for each in (best, relaxed, *finder.front(deadline)) if each is not None}
-    made = {number: _design(finder, number, deadline) for number in sorted(chosen)}
-    made = _marked(made)
+    made = _marked({number: checked.design(number) for number in sorted(chosen)})
     fastest = min(made.values(), key=lambda each: each.finish_s, default=None)
     return DeadlinePlan(
         spec.name,
@@ -233,25 +121,47 @@ def plan_deadline(spec: GridSpec, night: Night, catalog: Catalog | None = None) 
     )
 
 
-def _design(finder: NightSearch, number: int, deadline_s: float) -> NightDesign:
-    """A candidate with its path, simulated again from the text that `--write` saves."""
-    one, model = finder.contenders[number].candidate, finder.model(number)
-    spec = model.spec
-    base = finder.needs.spec.file.parent if finder.needs.spec.file else None
-    again = parse_spec(spec_text(spec), base=base) if base else spec
-    checked = finder.night.run_on(grid_model(again, finder.catalog))
-    end = finder.end_s(number)
-    return NightDesign(
-        title(one),
-        spec,
-        model.usd_per_hour if model.usd_per_hour is not None else one.usd_per_hour,
-        end,
-        finder.least_s(number),
-        checked.elapsed_s,
-        critical_path(checked),
-        meets=max(end, checked.elapsed_s) <= deadline_s,
-        front=False,
-    )
+class _Checked:
+    """Designs of a search, each simulated again from the text that `--write` saves."""
+
+    def __init__(self, finder: NightSearch, deadline_s: float) -> None:
+        self._finder = finder
+        self._deadline_s = deadline_s
+        self._made: dict[int, NightDesign] = {}
+
+    def cheapest(self, within_s: float) -> int | None:
+        """The cheapest candidate that ends within so many seconds, also when it is simulated again."""
+        while (number := self._finder.cheapest(within_s)) is not None:
+            again_s = self.design(number).checked_s
+            if again_s <= within_s:
+                return number
+            self._finder.correct(number, again_s)
+        return None
+
+    def design(self, number: int) -> NightDesign:
+        """A candidate with its path."""
+        if number not in self._made:
+            self._made[number] = self._make(number)
+        return self._made[number]
+
+    def _make(self, number: int) -> NightDesign:
+        finder = self._finder
+        one, model = finder.contenders[number].candidate, finder.model(number)
+        file = finder.needs.spec.file
+        again = parse_spec(spec_text(model.spec), base=file.parent if file else None)
+        checked = finder.night.run_on(grid_model(again, finder.catalog))
+        end = finder.end_s(number)
+        return NightDesign(
+            title(one),
+            model.spec,
+            model.usd_per_hour if model.usd_per_hour is not None else one.usd_per_hour,
+            end,
+            finder.least_s(number),
+            checked.elapsed_s,
+            critical_path(checked),
+            meets=max(end, checked.elapsed_s) <= self._deadline_s,
+            front=False,
+        )
 
 
 def _ranked(designs: Iterable[NightDesign]) -> tuple[NightDesign, ...]:
@@ -267,13 +177,3 @@ def _marked(designs: dict[int, NightDesign]) -> dict[int, NightDesign]:
         found[number] = replace(one, front=one.finish_s < earliest)
         earliest = min(earliest, one.finish_s)
     return found
-
-
-def _rates(model: GridModel) -> Hashable:
-    """All that a simulation reads of a grid: equal ones end at the same time."""
-    routes = tuple(
-        (library, operation, route.uses, route.stream_bytes_per_s)
-        for library, ways in sorted(model.routes.items())
-        for operation, route in sorted(ways.items())
-    )
-    return (model.nodes, model.cores_per_node, str(routes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -11,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridwright.catalog import load_catalog
-from gridwright.model.grid import grid_model
+from gridwright.model.grid import GridModel, grid_model
 from gridwright.model.night import Night
 from gridwright.model.workload import Replay, WorkloadMatrix, default_profiles
-from gridwright.plan.deadline import DeadlinePlan, NightSearch, plan_deadline
+from gridwright.plan.candidates import Candidate
+from gridwright.plan.deadline import DeadlinePlan, plan_deadline
 from gridwright.plan.deadline_pool import Pool
+from gridwright.plan.deadline_search import CLEARLY, NightSearch
 from gridwright.plan.deadline_sizes import candidates_of
 from gridwright.plan.grid_spec import design_spec
 from gridwright.plan.needs import read_needs
@@ -105,6 +108,86 @@ def test_without_floors_half_the_time_is_never_cheaper(within_s: float) -> None:
         assert whole is not None
         cost = [each.candidate.usd_per_hour for each in free().contenders]
         assert cost[whole] <= cost[half]
+
+
+@cache
+def every_end() -> list[tuple[float, float]]:
+    """Cost and end of every candidate on some types of nodes, simulated one by one."""
+    needs = finder().needs
+    found = []
+    for one in few_candidates():
+        prediction = night().run_on(grid_model(design_spec(one, needs), CATALOG))
+        found.append((one.usd_per_hour, prediction.elapsed_s))
+    return found
+
+
+@cache
+def few_candidates() -> list[Candidate]:
+    sizes = ("2xlarge", "4xlarge", "8xlarge", "12xlarge")
+    return [each for each in search(finder().needs, CATALOG).candidates if each.instance.name.endswith(sizes)]
+
+
+def fresh_search() -> NightSearch:
+    """A search of these that knows nothing yet but how grids are modelled."""
+    pool = Pool(night().most_nodes, night().most_cores)
+    return NightSearch(
+        pool.worth_simulating(few_candidates()), finder().needs, CATALOG, night(), _models=few_models()
+    )
+
+
+@cache
+def few_models() -> dict[int, GridModel]:
+    return {}
+
+
+@settings(max_examples=25, deadline=None)
+@given(within_s=st.floats(2_000.0, 20_000.0))
+def test_no_answer_is_worse_than_that_of_simulating_everything(within_s: float) -> None:
+    """A search that knows nothing yet; jobs that meet otherwise excuse what is in time by a hundredth."""
+    fresh = fresh_search()
+    number = fresh.cheapest(within_s)
+    surely = min((cost for cost, end in every_end() if end <= within_s / CLEARLY), default=math.inf)
+    at_best = min((cost for cost, end in every_end() if end <= within_s), default=math.inf)
+    found = math.inf if number is None else fresh.contenders[number].candidate.usd_per_hour
+    assert at_best <= found <= surely
+    assert number is None or fresh.end_s(number) <= within_s
+    assert fresh.simulated < len(every_end()) / 4
+
+
+def test_the_fastest_of_the_largest_is_as_fast_as_any() -> None:
+    fresh = fresh_search()
+    fastest = fresh.fastest()
+    assert fastest is not None
+    assert fresh.end_s(fastest) <= min(end for _, end in every_end()) * CLEARLY
+
+
+def test_an_end_alone_is_that_of_the_whole_simulation_on_every_grid() -> None:
+    for number in range(0, len(finder().contenders), 4):
+        model = finder().model(number)
+        assert night().end_s(model)[0] == night().run_on(model).elapsed_s
+
+
+class Flattering(Night):
+    """A night whose quick simulation errs."""
+
+    def end_s(self, grid: GridModel, until_s: float = math.inf) -> tuple[float | None, int]:
+        end, events = super().end_s(grid)
+        assert end is not None
+        return (end * 0.9 if end * 0.9 <= until_s else None), events
+
+
+def test_a_design_that_only_a_wrong_simulation_has_in_time_is_no_answer() -> None:
+    wanted = {"cores": 16, "families": FAMILIES, "jobs": "night.json", "finish_within": "20000s"}
+    flattered = plan_deadline(
+        spec(requirements=wanted), Flattering(night().matrix, night().profiles, Replay()), CATALOG
+    )
+    assert flattered.best is not None
+    assert flattered.best.meets
+    assert flattered.best.checked_s <= 20_000.0
+    told = planned(20_000.0).best
+    assert told is not None
+    assert flattered.best.usd_per_hour == pytest.approx(told.usd_per_hour)
+    assert all(each.checked_s <= 20_000.0 for each in flattered.designs if each.meets)
 
 
 def test_no_grid_ends_before_steady_rates_say_it_could() -> None:
