@@ -73,6 +73,11 @@ class Night:
         return sum(self._cpu_s(phase) for phase in self._phases(self.matrix.streams))
 
     @cached_property
+    def least_cpu_s(self) -> float:
+        """The same of launches that do as much less than their profiles as they may, by the spread."""
+        return self.cpu_s * (1.0 - self.replay.spread)
+
+    @cached_property
     def moved_bytes(self) -> dict[str, float]:
         """What these jobs read and write of each library."""
         found: dict[str, float] = {}

@@ -182,12 +182,24 @@ class WorkloadEnds:
         return _used_libraries(self._chosen)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Variant:
-    """What a launch of a test does, as the simulation has it, and its core-seconds."""
+    """A launch of a test, by the factor that each phase of its profile is done; made up when it is used."""
 
-    profile: Profile
-    cpu_s: float
+    of: LaunchProfile
+    factors: tuple[float, ...]
+    replay: Replay
+
+    @cached_property
+    def profile(self) -> Profile:
+        """What it does, as the simulation has it."""
+        return tuple(_phase(*each, self.replay) for each in zip(self.of.phases, self.factors, strict=True))
+
+    @cached_property
+    def cpu_s(self) -> float:
+        """Its core-seconds."""
+        cpu = sum(p.cpu_s * f for p, f in zip(self.of.phases, self.factors, strict=True))
+        return cpu / self.replay.cpu_speed
 
 
 Variants = dict[float, dict[str, list[_Variant]]]
@@ -206,10 +218,8 @@ def _variants(
             by = [random.uniform(-spread, spread) for _ in profile.phases]
             for sign in (1, -1) if spread else (1,):
                 grown = [1.0 if phase.fixed else factor for phase in profile.phases]
-                factors = [each * (1.0 + sign * one) for each, one in zip(grown, by, strict=True)]
-                phases = [_phase(*each, replay) for each in zip(profile.phases, factors, strict=True)]
-                cpu = sum(p.cpu_s * f for p, f in zip(profile.phases, factors, strict=True))
-                found[test].append(_Variant(tuple(phases), cpu / replay.cpu_speed))
+                factors = tuple(each * (1.0 + sign * one) for each, one in zip(grown, by, strict=True))
+                found[test].append(_Variant(profile, factors, replay))
     return found
 
 

@@ -181,11 +181,21 @@ class PlacedNodes:
 
 
 class Search:
-    """Costs every candidate of a market; each is the cheapest of its kind, so that none is missed."""
+    """Costs every candidate of a market; each is the cheapest of its kind, so that none is missed.
 
-    def __init__(self, needs: Needs, on_sale: Market, levels: Sequence[float] = LEVELS) -> None:
+    `sizes` are numbers of cores to plan for, by default those that are required.
+    """
+
+    def __init__(
+        self,
+        needs: Needs,
+        on_sale: Market,
+        levels: Sequence[float] = LEVELS,
+        sizes: Sequence[int] | None = None,
+    ) -> None:
         self.needs = needs
         self.levels = levels
+        self.sizes = sizes or (needs.cores,)
         self.market = on_sale
         self._shared: dict[tuple[float, int, int], list[SharedChoice]] = {}
         self._scratch: dict[tuple[float, int, int], SharedChoice | None] = {}
@@ -196,18 +206,19 @@ class Search:
         self._placed = list(placements(needs))
 
     def candidates(self, instance: InstanceType, usd: float) -> Iterator[Candidate]:
-        """All candidates with nodes of one type, at every level of the required rates."""
+        """All candidates with nodes of one type, of every size, at every level of the required rates."""
         side = NodeSide(self.needs, self.market.volumes, instance)
         for placement in self._placed:
             room = placement.rooms_later.get("instance-store", 0)
-            count = side.nodes_for(room)
-            if not side.allows(count, room):
-                continue
             if not side.passes(placement, self.levels[0]):
                 continue
-            kept = self.kept.on(instance, count)
-            if kept is not None:
-                yield from self._at_levels(PlacedNodes(side, usd, count, placement, kept))
+            # Two sizes often take the same number of large nodes.
+            counts = {cores: side.nodes_for(room, cores) for cores in self.sizes}
+            allowed = (count for cores, count in counts.items() if side.allows(count, room, cores))
+            for count in dict.fromkeys(allowed):
+                kept = self.kept.on(instance, count)
+                if kept is not None:
+                    yield from self._at_levels(PlacedNodes(side, usd, count, placement, kept))
 
     def _at_levels(self, nodes: PlacedNodes) -> Iterator[Candidate]:
         """The candidates of placed nodes, at every level of the required rates that it passes."""

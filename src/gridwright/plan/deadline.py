@@ -10,7 +10,7 @@ from gridwright.catalog import Catalog, load_catalog
 from gridwright.model.grid import grid_model
 from gridwright.model.night import CriticalJob, Night, critical_path
 from gridwright.plan.deadline_pool import Pool
-from gridwright.plan.deadline_search import NightSearch
+from gridwright.plan.deadline_search import NEAR, NightSearch
 from gridwright.plan.deadline_sizes import candidates_of
 from gridwright.plan.found import title
 from gridwright.plan.grid_spec import spec_text
@@ -98,7 +98,7 @@ def plan_deadline(spec: GridSpec, night: Night, catalog: Catalog | None = None) 
     needs = read_needs(spec)
     catalog = catalog or load_catalog(spec.file.parent if spec.file else None)
     deadline = float(needs.requirements.finish_within or 0.0)
-    every = candidates_of(needs, catalog, night)
+    every = candidates_of(needs, catalog, night, max(deadline * NEAR, deadline + HOUR_S))
     pool = Pool(night.most_nodes, night.most_cores)
     finder = NightSearch(pool.worth_simulating(every), needs, catalog, night)
     checked = _Checked(finder, deadline)

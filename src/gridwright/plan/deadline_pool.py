@@ -29,6 +29,11 @@ class Contender:
     sharing: tuple[tuple[str, str], ...]
     capacities: tuple[float, ...]
 
+    @property
+    def cores(self) -> float:
+        """Cores that jobs can use."""
+        return self.capacities[1]
+
     def in_turns_s(self, cpu_s: float, sizes: Mapping[str, float]) -> float:
         """How long so much computing, then moving the bytes of each library takes, one after the other.
 
@@ -56,16 +61,32 @@ class Better:
     """Contenders, to ask whether one of them outdoes another; only those of its sharing are looked at."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[tuple[str, str], ...], list[Contender]] = {}
+        self._known: dict[tuple[tuple[str, str], ...], list[tuple[float, ...]]] = {}
 
     def add(self, one: Contender) -> None:
         """Take one in."""
-        self._known.setdefault(one.sharing, []).append(one)
+        self._known.setdefault(one.sharing, []).append(one.capacities)
 
     def outdo(self, other: Contender) -> bool:
         """Whether one of them outdoes another."""
-        # The last that was taken in is most like this one: both cost about the same.
-        return any(one.outdoes(other) for one in reversed(self._known.get(other.sharing, ())))
+        known = self._known.get(other.sharing)
+        if known is None:
+            return False
+        nodes, cores, network, volumes, shared, scratch, store = other.capacities
+        # The last that was taken in is most like this one: both cost about the same. Millions are
+        # compared, and one comparison after the other is three times as fast as all of them at once.
+        for more in reversed(known):
+            if (
+                more[1] >= cores
+                and more[2] >= network
+                and more[0] >= nodes
+                and more[4] >= shared
+                and more[3] >= volumes
+                and more[5] >= scratch
+                and more[6] >= store
+            ):
+                return True
+        return False
 
 
 @dataclass(slots=True)

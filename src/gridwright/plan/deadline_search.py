@@ -17,12 +17,12 @@ from gridwright.plan.needs import Needs
 
 FASTER = 0.95
 """Each design of the front ends the night in at most this part of the time of the one before."""
-FRONT = 12
-"""Most designs of the front, but for the fastest."""
+FASTER_ONES, SLOWER_ONES = 7, 5
+"""Most designs of the front that are in time, but for the fastest, and that are late."""
 NEAR = 2.0
 """The front begins with a design that takes up to so many times what is asked for."""
-EVENTS = 600_000
-"""Most activities that are simulated for the front beside the answer: some seconds, of however many jobs."""
+EVENTS = 1_000_000
+"""Most activities that are simulated for each part of the front: some seconds, of however many jobs."""
 CLEARLY = 1.01
 """What a candidate that is late by this factor outdoes is late, too; jobs that meet otherwise change less."""
 
@@ -65,6 +65,8 @@ class NightSearch:
 
     def end_s(self, number: int, until_s: float = math.inf) -> float:
         """When a candidate ends the night, simulated; infinite where that is after `until_s`."""
+        if self.night.least_cpu_s / self.contenders[number].cores > until_s:
+            return math.inf
         if number not in self._keys:
             self._keys[number] = _rates(self.model(number))
         key = self._keys[number]
@@ -144,22 +146,36 @@ class NightSearch:
         return found
 
     def front(self, within_s: float) -> list[int]:
-        """The cheapest that takes up to NEAR times `within_s`, then the cheapest that ends clearly earlier.
+        """Designs of which no cheaper one ends as early: those in time first, then those that are late.
 
-        And so on. Where none does it begins with the cheapest of all. It ends with the fastest of the
-        largest, or before it where that takes too many simulations.
+        The first are the cheapest in time, then the cheapest that ends clearly earlier, and so on, up to the
+        fastest of the largest. The others begin with the cheapest that takes up to NEAR times `within_s`,
+        or where none does, with the cheapest of all. They end before where they take too many simulations.
+        """
+        found = self._chain(within_s, -math.inf, FASTER_ONES)
+        near = self.cheapest(within_s * NEAR, self.events + EVENTS)
+        slower = [near if near is not None else 0] if self.contenders else []
+        if slower and self.end_s(slower[0]) > within_s:
+            slower += self._chain(self.end_s(slower[0]) * FASTER, within_s, SLOWER_ONES - 1)
+        fastest = self.fastest()
+        found += slower
+        if fastest is not None and all(self.end_s(fastest) < self.end_s(each) for each in found):
+            found.append(fastest)
+        return found
+
+    def _chain(self, within_s: float, beyond_s: float, most: int) -> list[int]:
+        """The cheapest within so many seconds, then the cheapest that ends clearly earlier, and so on.
+
+        As long as it ends after `beyond_s`, at most so many.
         """
         found: list[int] = []
-        most = self.events + EVENTS
-        near = self.cheapest(within_s * NEAR, most)
-        number = near if near is not None else 0 if self.contenders else None
-        while number is not None and len(found) < FRONT:
+        events = self.events + EVENTS
+        while len(found) < most and within_s >= max(self.night.floor_s, beyond_s):
+            number = self.cheapest(within_s, events)
+            if number is None:
+                break
             found.append(number)
-            earlier = self.end_s(number) * FASTER
-            number = self.cheapest(earlier, most) if earlier >= self.night.floor_s else None
-        fastest = self.fastest()
-        if fastest is not None and self.end_s(fastest) < self.end_s(found[-1]):
-            found.append(fastest)
+            within_s = self.end_s(number) * FASTER
         return found
 
     def _next(self, among: Sequence[int]) -> int:

@@ -34,8 +34,10 @@ class Found:
         return best
 
 
-def search_market(needs: Needs, on_sale: Market, levels: Sequence[float] = LEVELS) -> Found:
-    """Cost every candidate of a market at so many times the rates.
+def search_market(
+    needs: Needs, on_sale: Market, levels: Sequence[float] = LEVELS, sizes: Sequence[int] | None = None
+) -> Found:
+    """Cost every candidate of a market at so many times the rates, with so many cores.
 
     Raises GridwrightError for kept file systems that are not on sale.
     """
@@ -45,7 +47,7 @@ def search_market(needs: Needs, on_sale: Market, levels: Sequence[float] = LEVEL
     found.without_price = tuple(
         one.name for one in on_sale.without_price if all(each.fits(one) for each in filters)
     )
-    engine = Search(needs, on_sale, levels)
+    engine = Search(needs, on_sale, levels, sizes)
     if suitable:
         engine.kept.check(suitable[0][0])
     for instance, usd in suitable:

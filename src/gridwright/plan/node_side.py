@@ -66,18 +66,21 @@ class NodeSide:
         """Nodes for the cores, and for the room on their instance stores."""
         return self.nodes_for(self.needs.capacity_later(libraries_at(places, "instance-store")))
 
-    def nodes_for(self, room: int) -> int:
-        """Nodes for the cores, and for so many bytes on their instance stores, or as many as are given."""
-        given, least = self.needs.given.count, self.needs.requirements.nodes.count.least
-        return given or max(self._least_nodes(room), least or 1)
+    def nodes_for(self, room: int, cores: int | None = None) -> int:
+        """Nodes for the cores, and for so many bytes on their instance stores, or as many as are given.
 
-    def allows(self, count: int, room: int) -> bool:
+        `cores` are by default those required; so they are for `allows`.
+        """
+        given, least = self.needs.given.count, self.needs.requirements.nodes.count.least
+        return given or max(self._least_nodes(room, cores), least or 1)
+
+    def allows(self, count: int, room: int, cores: int | None = None) -> bool:
         """Whether so many nodes are enough for cores and room, and no more than a grid may have."""
         most = self.needs.requirements.nodes.count.most
-        return self._least_nodes(room) <= count <= min(MAX_NODES, most or MAX_NODES)
+        return self._least_nodes(room, cores) <= count <= min(MAX_NODES, most or MAX_NODES)
 
-    def _least_nodes(self, room: int) -> int:
-        count = math.ceil(self.needs.cores / self.instance.cores)
+    def _least_nodes(self, room: int, cores: int | None) -> int:
+        count = math.ceil((cores or self.needs.cores) / self.instance.cores)
         store = self.instance.instance_store
         return max(count, math.ceil(room / store.total_bytes)) if store and room else count
 

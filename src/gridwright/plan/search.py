@@ -90,15 +90,20 @@ def _price_findings(found: Found) -> tuple[Finding, ...]:
 
 
 def search(
-    needs: Needs, catalog: Catalog, on_sale: Market | None = None, levels: Sequence[float] = LEVELS
+    needs: Needs,
+    catalog: Catalog,
+    on_sale: Market | None = None,
+    levels: Sequence[float] = LEVELS,
+    sizes: Sequence[int] | None = None,
 ) -> Found:
     """Cost every candidate of the catalogue at so many times the rates.
 
-    `on_sale` is its market for the same spec, if that was made.
+    `on_sale` is its market for the same spec, if that was made. `sizes` are numbers of cores to plan for, by
+    default those that are required.
     """
     started = time.perf_counter()
     check_kept_nodes(needs, catalog)
-    found = search_market(needs, on_sale or market(catalog, needs), levels)
+    found = search_market(needs, on_sale or market(catalog, needs), levels, sizes)
     found.seconds = time.perf_counter() - started
     return found
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -19,7 +20,7 @@ from gridwright.plan.candidates import Candidate
 from gridwright.plan.deadline import DeadlinePlan, plan_deadline
 from gridwright.plan.deadline_pool import Pool
 from gridwright.plan.deadline_search import CLEARLY, NightSearch
-from gridwright.plan.deadline_sizes import candidates_of
+from gridwright.plan.deadline_sizes import SHARES, candidates_of
 from gridwright.plan.grid_spec import design_spec
 from gridwright.plan.needs import read_needs
 from gridwright.plan.search import search
@@ -80,7 +81,7 @@ def free() -> NightSearch:
     libraries = {"data": {"requires": None}, "work": {"requires": None}, "util": {"requires": None}}
     wanted = {"cores": None, "families": FAMILIES, "jobs": "night.json", "finish_within": "4h"}
     needs = read_needs(spec(requirements=wanted, libraries=libraries))
-    every = candidates_of(needs, CATALOG, night())
+    every = candidates_of(needs, CATALOG, night(), math.inf)
     pool = Pool(night().most_nodes, night().most_cores)
     return NightSearch(pool.worth_simulating(every), needs, CATALOG, night())
 
@@ -89,6 +90,41 @@ def test_without_floors_grids_of_few_and_of_all_cores_that_jobs_can_use_are_trie
     cores = {each.candidate.cores for each in free().contenders}
     assert min(cores) == 1
     assert max(cores) >= night().most_cores
+
+
+def test_a_deadline_leaves_out_only_grids_whose_cores_cannot_compute_so_much() -> None:
+    """Without floors sizes begin where the cores can be enough; what is larger is there for any deadline."""
+    within_s = 1_000.0
+    least = night().least_cpu_s / within_s
+    found = [
+        {(one.instance.name, one.count, one.usd_per_hour) for one in candidates if one.cores >= least}
+        for candidates in (
+            candidates_of(free().needs, CATALOG, night(), math.inf),
+            candidates_of(free().needs, CATALOG, night(), within_s),
+        )
+    ]
+    assert found[0] == found[1]
+    assert min(cores for cores in (x.candidate.cores for x in free().contenders)) < least / 2
+
+
+def test_sizes_and_rates_that_are_searched_at_once_leave_out_nothing() -> None:
+    """Beside one search for each number of cores and each part of the rates."""
+    needs, moved = free().needs, night().bytes_per_core_s()
+
+    def told(candidates: Iterable[Candidate]) -> set[Hashable]:
+        return {(x.instance.name, x.count, x.usd_per_hour, *x.places.values()) for x in candidates}
+
+    apart: set[Hashable] = set()
+    for cores in (1, 2, 4, 8, 16):
+        requirements = needs.requirements.model_copy(update={"cores": cores})
+        for share in SHARES:
+            libraries = {
+                name: replace(need, bytes_per_s_per_core=moved.get(name, 0.0) * share)
+                for name, need in needs.libraries.items()
+            }
+            asked = replace(needs, requirements=requirements, libraries=libraries)
+            apart |= told(search(asked, CATALOG, levels=(1.0,)).candidates)
+    assert apart == told(candidates_of(needs, CATALOG, night(), math.inf))
 
 
 def test_without_floors_nothing_is_dearer_than_with_them() -> None:
