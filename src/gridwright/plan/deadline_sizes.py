@@ -38,7 +38,9 @@ def candidates_of(needs: Needs, catalog: Catalog, night: Night, within_s: float)
 
 def _rates(needs: Needs, night: Night) -> Iterator[tuple[Needs, Sequence[float]]]:
     """Needs whose libraries have rates, and how many times these are planned for."""
-    moved = night.bytes_per_core_s()
+    kept = needs.given.homes
+    # What is kept delivers what it does: the simulation tells whether that is enough.
+    moved = {name: rate for name, rate in night.bytes_per_core_s().items() if name not in kept}
     free = [
         name for name, need in needs.libraries.items() if not need.bytes_per_s_per_core and moved.get(name)
     ]

@@ -127,6 +127,22 @@ def test_sizes_and_rates_that_are_searched_at_once_leave_out_nothing() -> None:
     assert apart == told(candidates_of(needs, CATALOG, night(), math.inf))
 
 
+def test_a_kept_file_system_may_be_slow_for_the_cores_that_a_night_needs() -> None:
+    """What one core moves at full speed, many cores need not get at once: the simulation tells."""
+    limits = {"read": "100 MB/s", "write": "100 MB/s"}
+    slow = {"type": "managed", "path": "/shared", "capacity": "60 TiB", "limits": limits}
+    library = {"requires": None, "capacity": "8 TiB", "filesystem": "shared"}
+    wanted = {"cores": None, "families": FAMILIES, "jobs": "night.json", "finish_within": "6h"}
+    kept = spec(
+        requirements=wanted,
+        filesystems={"shared": slow},
+        libraries=dict.fromkeys(("data", "work", "util"), library),
+    )
+    cores = {each.cores for each in candidates_of(read_needs(kept), CATALOG, night(), math.inf)}
+    assert max(cores) >= night().most_cores
+    assert max(cores) * night().bytes_per_core_s()["data"] * min(SHARES) > 100e6
+
+
 def test_without_floors_nothing_is_dearer_than_with_them() -> None:
     for within_s in (8_000.0, 20_000.0):
         bound, unbound = finder().cheapest(within_s), free().cheapest(within_s)
