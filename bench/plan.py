@@ -25,7 +25,7 @@ from gridwright.catalog import load_catalog
 from gridwright.plan.needs import Needs, read_needs
 from gridwright.plan.search import plan, search
 from gridwright.spec import load_spec
-from night_table import JOBS, write_table
+from night_table import JOBS, write_table  # type: ignore[import-not-found]  # it lies beside this file
 from tables import machine, markdown, publish, spread
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "requirements-64-cores.yaml"

@@ -226,7 +226,7 @@ def _variants(
 def _used_variants(runs: Sequence[_Variant]) -> tuple[list[_Variant], list[int]]:
     """Those that run, each once, and for each launch the number of its variant among them."""
     numbers: dict[int, int] = {}
-    used = []
+    used: list[_Variant] = []
     for each in runs:
         if id(each) not in numbers:
             numbers[id(each)] = len(used)
