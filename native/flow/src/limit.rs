@@ -56,7 +56,7 @@ impl<'a> Limit<'a> {
         self.passed
     }
 
-    /// A phase of a launch begins, `rest` launches of its stream follow from `next` on.
+    /// A phase of a launch begins; the launches of its stream from `next` on follow.
     pub fn begin(&mut self, node: usize, phase: &[Activity], next: Option<u32>, now: f64) {
         let rest = next.map_or(0.0, |launch| self.rest_s[launch as usize]);
         self.passed |= now + self.alone_s(node, phase) + rest > self.until_s;

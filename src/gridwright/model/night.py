@@ -28,6 +28,15 @@ Amounts = dict[tuple[str, Operation], float]
 """Bytes by library and operation."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A phase: core seconds, threads that it computes with, and bytes."""
+
+    cpu_s: float
+    threads: float
+    moved: Amounts
+
+
 @dataclass(frozen=True)
 class Night:
     """The jobs of a night; `where` names their profiles in errors.
@@ -122,9 +131,7 @@ class Night:
         unevenly end later. A launch may do less than its profile, by the spread; the bound allows for it.
         """
         nodes = grid.nodes if self.matrix.every_node else min(grid.nodes, len(self.matrix.streams))
-        known = self.profiles.profiles
-        tests = {test for stream in self.matrix.streams for test in stream}
-        each_s = {test: sum(self._phase_s(phase, grid) for phase in known[test].phases) for test in tests}
+        each_s = {test: sum(_alone_s(work, grid) for work in several) for test, several in self._work.items()}
         alone = max(sum(each_s[test] for test in stream) for stream in self.matrix.streams)
         shared = max(self._node_s(grid, node, nodes) for node in range(min(nodes, len(self.matrix.streams))))
         repeats = nodes if self.matrix.every_node else 1
@@ -133,17 +140,19 @@ class Night:
 
     def _node_s(self, grid: GridModel, node: int, nodes: int) -> float:
         streams = self.matrix.streams if self.matrix.every_node else self.matrix.streams[node::nodes]
-        cpu = sum(self._cpu_s(phase) for phase in self._phases(streams))
+        cpu = sum(work.cpu_s for stream in streams for test in stream for work in self._work[test])
         return max(cpu / grid.cores_per_node, self._busiest_s(grid, self._bytes(streams), "node", 1))
 
-    def _phase_s(self, phase: PhaseProfile, grid: GridModel) -> float:
-        """A phase with the whole grid to itself: its slowest activity alone."""
-        found = [self._cpu_s(phase) / min(phase.threads, grid.cores_per_node)]
-        for (library, operation), size in self._moved(phase).items():
-            route = grid.routes.get(library, {}).get(operation)
-            if route is not None:
-                found.append(size / _alone_bytes_per_s(route))
-        return max(found)
+    @cached_property
+    def _work(self) -> dict[str, list[_Work]]:
+        """What each test does, phase by phase."""
+        return {
+            test: [
+                _Work(self._cpu_s(phase), phase.threads, self._moved(phase))
+                for phase in self.profiles.profiles[test].phases
+            ]
+            for test in {test for stream in self.matrix.streams for test in stream}
+        }
 
     def _phases(self, streams: Sequence[Sequence[str]]) -> list[PhaseProfile]:
         known = self.profiles.profiles
@@ -160,10 +169,10 @@ class Night:
     @cached_property
     def _moved_by_test(self) -> dict[str, Amounts]:
         found: dict[str, Amounts] = {}
-        for test in {test for stream in self.matrix.streams for test in stream}:
+        for test, several in self._work.items():
             amounts = found.setdefault(test, {})
-            for phase in self.profiles.profiles[test].phases:
-                for way, size in self._moved(phase).items():
+            for work in several:
+                for way, size in work.moved.items():
                     amounts[way] = amounts.get(way, 0.0) + size
         return found
 
@@ -233,6 +242,16 @@ def _critical(test: str, launches: list[LaunchPrediction]) -> CriticalJob:
             waits[cause] = waits.get(cause, 0.0) + share * each.real_s
     ordered = dict(sorted(waits.items(), key=lambda item: -item[1]))
     return CriticalJob(test, len(launches), launches[0].start_s, launches[-1].end_s, ordered)
+
+
+def _alone_s(work: _Work, grid: GridModel) -> float:
+    """A phase with the whole grid to itself: its slowest activity alone."""
+    found = work.cpu_s / min(work.threads, grid.cores_per_node)
+    for (library, operation), size in work.moved.items():
+        route = grid.routes.get(library, {}).get(operation)
+        if route is not None:
+            found = max(found, size / _alone_bytes_per_s(route))
+    return found
 
 
 def _alone_bytes_per_s(route: Route) -> float:

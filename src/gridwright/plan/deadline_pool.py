@@ -8,7 +8,7 @@ from operator import ge
 
 from gridwright.catalog import InstanceType
 from gridwright.filesystems.disks import store_rates
-from gridwright.filesystems.site import steady_network, volume_limit
+from gridwright.filesystems.site import shares_network, steady_network, volume_limit
 from gridwright.plan.candidates import Candidate
 from gridwright.plan.node_side import NETWORKED
 from gridwright.plan.search import order
@@ -138,7 +138,12 @@ class Pool:
 
 
 def _sharing(one: Candidate) -> tuple[tuple[str, str], ...]:
-    """Where each library lives; kept file systems of each node are compared on nodes of one type alone."""
+    """Where each library lives; kept file systems of each node are compared on nodes of one type alone.
+
+    A network that volumes share passes its rate in both directions together, others in each: the same rate
+    is less there.
+    """
     homes = {name: one.homes.get(name, place) for name, place in one.places.items()}
     nodes = {"nodes": one.instance.name} if "kept-local" in one.places.values() else {}
-    return tuple(sorted({**homes, **nodes}.items()))
+    network = {"network": "shared with volumes"} if shares_network(one.instance) else {}
+    return tuple(sorted({**homes, **nodes, **network}.items()))

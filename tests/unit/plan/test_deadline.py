@@ -206,6 +206,17 @@ def test_no_answer_is_worse_than_that_of_simulating_everything(within_s: float) 
     assert fresh.simulated < len(every_end()) / 4
 
 
+def test_a_network_that_passes_both_directions_together_outdoes_none_that_passes_each() -> None:
+    """m3.2xlarge shares its network with its volumes; its rate is worth half where jobs read and write."""
+    needs = read_needs(spec(requirements={"cores": 16, "families": {"allow": ["m3", "m5"]}}))
+    pool = Pool(night().most_nodes, night().most_cores)
+    found = [pool.contender(one) for one in search(needs, CATALOG, levels=(0.1,)).candidates]
+    joint = [one for one in found if one.candidate.instance.family == "m3"]
+    assert joint
+    assert any(one.capacities[2] >= other.capacities[2] for one in joint for other in found)
+    assert not any(one.outdoes(other) for one in joint for other in found if other not in joint)
+
+
 def test_the_fastest_of_the_largest_is_as_fast_as_any() -> None:
     fresh = fresh_search()
     fastest = fresh.fastest()
@@ -214,9 +225,11 @@ def test_the_fastest_of_the_largest_is_as_fast_as_any() -> None:
 
 
 def test_an_end_alone_is_that_of_the_whole_simulation_on_every_grid() -> None:
-    for number in range(0, len(finder().contenders), 4):
-        model = finder().model(number)
-        assert night().end_s(model)[0] == night().run_on(model).elapsed_s
+    everywhere = WorkloadMatrix("everywhere", (("reads", "computes"), ("computes",)), every_node=True)
+    for each in (night(), Night(everywhere, night().profiles, Replay())):
+        for number in range(0, len(finder().contenders), 4):
+            model = finder().model(number)
+            assert each.end_s(model)[0] == each.run_on(model).elapsed_s
 
 
 class Flattering(Night):
