@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import ge
 
-from gridwright.catalog import Catalog
+from gridwright.catalog import Catalog, InstanceType
+from gridwright.filesystems.disks import store_rates
+from gridwright.filesystems.site import shares_network, steady_network, volume_limit
+from gridwright.filesystems.volume_sets import most_volumes
 from gridwright.model.night import Night
 from gridwright.plan.candidates import LEVELS, Candidate, market
+from gridwright.plan.filters import node_filters
 from gridwright.plan.needs import Needs
 from gridwright.plan.search import search
 
@@ -25,6 +30,7 @@ def candidates_of(needs: Needs, catalog: Catalog, night: Night, within_s: float)
     finds nothing that a longer one does not.
     """
     on_sale = market(catalog, needs)
+    on_sale = replace(on_sale, instances=worthwhile_types(on_sale.instances, needs))
     budget = needs.requirements.budget
     cores = _cores(needs, night, within_s)
     requirements = needs.requirements.model_copy(update={"cores": cores[0]})
@@ -34,6 +40,37 @@ def candidates_of(needs: Needs, catalog: Catalog, night: Night, within_s: float)
         for one in search(asked, catalog, on_sale, levels, cores).candidates
         if budget is None or one.later_usd_per_hour <= budget
     ]
+
+
+def worthwhile_types(
+    instances: Sequence[tuple[InstanceType, float]], needs: Needs
+) -> list[tuple[InstanceType, float]]:
+    """The types of nodes without those that a type of as many cores outdoes in all else and costs no more.
+
+    Whatever is planned with one of these costs no less, and ends no earlier, than with the other type.
+    """
+    given = needs.given
+    filters = list(node_filters(needs))
+    suitable = [(one, usd) for one, usd in instances if all(each.fits(one) for each in filters)]
+    if given.instance is not None or any(each.is_node_local for each in given.filesystems.values()):
+        return suitable
+    kept: dict[Hashable, list[tuple[int, tuple[float, ...]]]] = {}
+    found = []
+    for one, usd in sorted(suitable, key=lambda each: (each[1], each[0].name)):
+        room, figures = _offered(one)
+        alike = kept.setdefault((one.cores, shares_network(one)), [])
+        if not any(room in (0, more) and all(map(ge, better, figures)) for more, better in alike):
+            alike.append((room, figures))
+            found.append((one, usd))
+    return found
+
+
+def _offered(one: InstanceType) -> tuple[int, tuple[float, ...]]:
+    """The room of a type's instance store, of which the number of nodes depends, and its other capacities."""
+    rates = store_rates(one.instance_store) if one.instance_store else None
+    volumes = -1.0 if one.ebs is None else volume_limit(one) or math.inf
+    figures = (steady_network(one), volumes, float(most_volumes(one)), min(rates.values()) if rates else 0.0)
+    return one.instance_store.total_bytes if one.instance_store else 0, figures
 
 
 def _rates(needs: Needs, night: Night) -> Iterator[tuple[Needs, Sequence[float]]]:

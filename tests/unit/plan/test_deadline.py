@@ -107,24 +107,31 @@ def test_a_deadline_leaves_out_only_grids_whose_cores_cannot_compute_so_much() -
     assert min(cores for cores in (x.candidate.cores for x in free().contenders)) < least / 2
 
 
-def test_sizes_and_rates_that_are_searched_at_once_leave_out_nothing() -> None:
-    """Beside one search for each number of cores and each part of the rates."""
-    needs, moved = free().needs, night().bytes_per_core_s()
+def test_what_is_searched_at_once_leaves_out_nothing_that_is_worth_it() -> None:
+    """Beside one search of all types of nodes for each number of cores and each part of the rates."""
+    wanted = {"cores": None, "families": {"allow": []}, "jobs": "night.json", "finish_within": "4h"}
+    libraries = {name: {"requires": None} for name in ("data", "work", "util")}
+    nodes = {"nodes": {"cores": {"least": 4, "most": 4}}}
+    needs = read_needs(spec(requirements=wanted | nodes, libraries=libraries))
+    moved = night().bytes_per_core_s()
 
-    def told(candidates: Iterable[Candidate]) -> set[Hashable]:
-        return {(x.instance.name, x.count, x.usd_per_hour, *x.places.values()) for x in candidates}
+    def worth_it(candidates: Iterable[Candidate]) -> set[Hashable]:
+        kept = Pool(night().most_nodes, night().most_cores).worth_simulating(candidates)
+        return {(x.candidate.usd_per_hour, x.sharing, x.capacities) for x in kept}
 
-    apart: set[Hashable] = set()
+    apart = []
     for cores in (1, 2, 4, 8, 16):
         requirements = needs.requirements.model_copy(update={"cores": cores})
         for share in SHARES:
-            libraries = {
+            rates = {
                 name: replace(need, bytes_per_s_per_core=moved.get(name, 0.0) * share)
                 for name, need in needs.libraries.items()
             }
-            asked = replace(needs, requirements=requirements, libraries=libraries)
-            apart |= told(search(asked, CATALOG, levels=(1.0,)).candidates)
-    assert apart == told(candidates_of(needs, CATALOG, night(), math.inf))
+            asked = replace(needs, requirements=requirements, libraries=rates)
+            apart += search(asked, CATALOG, levels=(1.0,)).candidates
+    together = candidates_of(needs, CATALOG, night(), math.inf)
+    assert len(together) < len(apart) / 3
+    assert worth_it(apart) == worth_it(together)
 
 
 def test_a_kept_file_system_may_be_slow_for_the_cores_that_a_night_needs() -> None:
