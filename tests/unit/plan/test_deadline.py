@@ -109,10 +109,15 @@ def test_a_deadline_leaves_out_only_grids_whose_cores_cannot_compute_so_much() -
 
 def test_what_is_searched_at_once_leaves_out_nothing_that_is_worth_it() -> None:
     """Beside one search of all types of nodes for each number of cores and each part of the rates."""
-    wanted = {"cores": None, "families": {"allow": []}, "jobs": "night.json", "finish_within": "4h"}
+    wanted: dict[str, Any] = {
+        "cores": None,
+        "families": {"allow": []},
+        "jobs": "night.json",
+        "finish_within": "4h",
+    }
     libraries = {name: {"requires": None} for name in ("data", "work", "util")}
-    nodes = {"nodes": {"cores": {"least": 4, "most": 4}}}
-    needs = read_needs(spec(requirements=wanted | nodes, libraries=libraries))
+    wanted["nodes"] = {"cores": {"least": 4, "most": 4}}
+    needs = read_needs(spec(requirements=wanted, libraries=libraries))
     moved = night().bytes_per_core_s()
 
     def worth_it(candidates: Iterable[Candidate]) -> set[Hashable]:
