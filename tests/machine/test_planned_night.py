@@ -183,6 +183,7 @@ def night_of(jobs: Path) -> list[list[tuple[str, list[tuple[float, int, int]]]]]
     return [[(job, phases[job]) for job in stream] for stream in table.streams]
 
 
+@pytest.mark.thorough
 @pytest.mark.alone  # its end is compared with a prediction, which others' work would delay
 def test_a_planned_night_takes_as_long_as_was_predicted(
     tmp_path: Path, planned: tuple[dict[str, Any], GridModel], lab: Lab
