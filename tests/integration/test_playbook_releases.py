@@ -15,12 +15,24 @@ NODE, HEAD, SERVER = "compute1", "controller", "shared-oss1"
 """Between them they run every role."""
 OF_UBUNTU = "2.16"
 """The default image: all of its machines are tried in any case."""
+SETUP = "setup: {after: [roles/product], only_on: {product: [compute]}, variables: {product_name: stats}}"
+PRODUCT = """
+- name: Write what is installed
+  ansible.builtin.copy:
+    content: "{{ product_name }}"
+    dest: /etc/product-of-the-site
+    mode: "0644"
+"""
 
 
 @pytest.fixture(scope="module")
 def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("rendered")
-    done = Command(directory)("render", ROOT / "examples/aws-lustre.yaml", "--out", directory / "grid")
+    (directory / "roles/product/tasks").mkdir(parents=True)
+    (directory / "roles/product/tasks/main.yml").write_text(PRODUCT)
+    spec = directory / "grid.yaml"
+    spec.write_text(f"{(ROOT / 'examples/aws-lustre.yaml').read_text()}\n{SETUP}\n")
+    done = Command(directory)("render", spec, "--out", directory / "grid")
     assert done.status == 0, done.err
     return directory / "grid"
 
@@ -44,6 +56,7 @@ def test_the_playbook_would_set_a_machine_up(rendered: Path, release: Release, h
     written, installed = _files(node), _packages(node)
     assert {"/etc/sysctl.d/60-gridwright.conf", "/etc/gridwright/metadata.nft"} <= written
     assert ("/etc/security/limits.d/60-gridwright.conf" in written) is (host != HEAD)
+    assert ("/etc/product-of-the-site" in written) is (host == NODE)
     # A server has no part in Slurm: it would be refused for want of a key that it must not have.
     assert ("/etc/slurm/slurm.conf" in written) is (host != SERVER)
     assert any("slurm" in each or "munge" in each for each in installed) is (host != SERVER)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -16,11 +16,11 @@ from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.setup.health_spec import health_configuration
 from gridwright.setup.scratch_spec import scratch_configuration
+from gridwright.setup.site_roles import SiteRoles, read_site_roles
 from gridwright.setup.tuning import refuse_broken_tables, tuning_rows, tuning_text
 from gridwright.spec.model import GridSpec
+from gridwright.spec.site_setup import GROUPS
 
-GROUPS = ("compute", "storage", "head")
-"""Groups of the inventory: what a node is there for, as rows of the tuning table have it."""
 LOCAL: Mapping[str, str] = {
     "ansible_connection": "local",
     "ansible_python_interpreter": "{{ ansible_playbook_python }}",
@@ -79,14 +79,21 @@ _ROLES = "    # ROLES OF KINDS\n"
 """Where the tasks of kinds of file systems and schedulers stand in site.yml."""
 _PROVIDED = "    # ROLES OF THE PROVIDER\n"
 """Where those of the provider stand."""
+_FIRST = "    # ROLES OF THE SITE\n"
+"""Where those of the site stand that run before all others; the rest stand at the end."""
 
 
 def playbook_files(
-    spec: GridSpec, hosts: Hosts, scheduler: SchedulerSetup | None = None, provided: Provided = _NOTHING
+    spec: GridSpec,
+    hosts: Hosts,
+    scheduler: SchedulerSetup | None = None,
+    provided: Provided = _NOTHING,
+    groups: Collection[str] = GROUPS,
 ) -> dict[str, str | bytes]:
-    """Every file of the playbook by its path; the same arguments give the same bytes.
+    """Every file of the playbook by its path; the same arguments and files of the site give the same bytes.
 
-    Raises GridwrightError (status ENVIRONMENT) where an extension's tuning table cannot be used.
+    It has the site's roles of `groups` only. Raises GridwrightError (status ENVIRONMENT) where an extension's
+    tuning table cannot be used, INPUT where roles of the site cannot.
     """
     from gridwright.node_programs.scratch_program import build_zipapp, unit_file
 
@@ -105,8 +112,18 @@ def playbook_files(
             files.update(tree(role.directory, f"roles/{role.name}/"))
         tasks = "\n".join(role.as_task() for role in roles)
         site = site.replace(mark, tasks) if tasks else site.replace(mark + "\n", "")
-    files |= {"site.yml": site, **provided.files}
+    own = site_roles(spec, provided).on(groups)
+    site = site.replace(_FIRST + "\n", "".join(f"{role.as_task()}\n" for role in own.before))
+    site += "".join(f"\n{role.as_task()}" for role in own.after)
+    files |= {"site.yml": site, **provided.files, **own.files()}
     return {name: files[name] for name in sorted(files)}
+
+
+def site_roles(spec: GridSpec, provided: Provided = _NOTHING) -> SiteRoles:
+    """The site's own roles. Raises GridwrightError (INPUT) with all that is wrong with them."""
+    ours = resources.files("gridwright.setup").joinpath("ansible", "roles")
+    brought = {role.name for role in (*_roles_of_kinds(), *provided.roles)}
+    return read_site_roles(spec, {each.name for each in ours.iterdir()} | brought)
 
 
 def _roles_of_kinds() -> list[PlaybookRole]:
@@ -138,7 +155,9 @@ def variables(spec: GridSpec, scheduler: SchedulerSetup | None, provided: Provid
         **_of_schedulers(spec, scheduler),
     }
     given = {"gridwright_addresses": dict(provided.addresses), **provided.variables}
-    return _VARIABLES + _yaml(content | {name: value for name, value in given.items() if value})
+    return _VARIABLES + _yaml(
+        {**spec.setup.variables} | content | {name: value for name, value in given.items() if value}
+    )
 
 
 def _of_kinds(spec: GridSpec) -> dict[str, object]:

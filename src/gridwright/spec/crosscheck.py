@@ -17,6 +17,7 @@ from gridwright.spec.findings import KNOWN, known_findings
 from gridwright.spec.hosts import MOST_HOSTS, expand_hosts
 from gridwright.spec.provider import PROVIDERS, ProviderKind, provider_in
 from gridwright.spec.scheduler import scheduler_kind_in
+from gridwright.spec.site_setup import setup_problems
 from gridwright.units import Bytes, UnitError
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.source import show
@@ -112,6 +113,7 @@ def cross_problems(data: Any) -> Iterator[tuple[Path, FieldError | str]]:  # noq
         yield from _other_sections(data, provider)
         yield from provider.problems(data)
     yield from _of_kinds(data)
+    yield from setup_problems(data)
     for name in _mapping(data, "silence"):
         if name not in KNOWN and name not in (known := known_findings()):
             near = nearest(name, known)

@@ -34,6 +34,7 @@ from gridwright.spec.report_heading import ReportHeading
 from gridwright.spec.requirements import Requirements
 from gridwright.spec.scheduler import AnyScheduler, default_scheduler
 from gridwright.spec.sections import with_sections
+from gridwright.spec.site_setup import SiteSetup
 from gridwright.spec.workload import Workload
 from gridwright.yamltext.fields import Size
 from gridwright.yamltext.structure import Model
@@ -189,6 +190,11 @@ class GridSpec(SpecModel):
     report: Annotated[ReportHeading, Update(Change.LIVE, "only reports print it")] = Field(
         default_factory=ReportHeading,
         description="What stands above reports, such as {title: Proof of the new grid, site: Karlsruhe}.",
+    )
+    setup: Annotated[SiteSetup, Update(Change.LIVE, "machines run the playbook in place")] = Field(
+        default_factory=SiteSetup,
+        description="A site's own roles of Ansible and variables, such as {after: [./roles/sas]}: setup, "
+        "render and machines on AWS run them with Gridwright's own.",
     )
     scheduler: Annotated[AnyScheduler, Update(Change.REBUILD, "queued jobs are lost")] = Field(
         default_factory=default_scheduler, description="What starts jobs on nodes."

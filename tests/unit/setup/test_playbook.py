@@ -15,8 +15,9 @@ from gridwright.node_programs.scratch_program import build_zipapp
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.setup.health_spec import health_configuration
-from gridwright.setup.playbook import GROUPS, Hosts, Provided, playbook_files
+from gridwright.setup.playbook import Hosts, Provided, playbook_files
 from gridwright.spec import GridSpec, parse_spec
+from gridwright.spec.site_setup import GROUPS
 
 GRID = """
 provider: aws

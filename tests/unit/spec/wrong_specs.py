@@ -56,6 +56,12 @@ WRONG: dict[str, str | bytes] = {
     "path_is_root": "filesystems:\n  disk: {type: local, path: /}\n",
     "path_is_empty": 'filesystems:\n  disk: {type: local, path: ""}\n',
     "path_is_a_number": "filesystems:\n  disk: {type: local, path: 7}\n",
+    "setup_is_a_list": DISK + "setup: [./roles/sas]\n",
+    "setup_role_is_no_list": DISK + "setup: {after: ./roles/sas}\n",
+    "setup_role_in_no_group": DISK + "setup: {after: [./roles/sas], only_on: {sas: [servers]}}\n",
+    "setup_variables": DISK
+    + "setup:\n  variables:\n    depot: s3://depots/sas\n    gridwright_grid: other\n    my-depot: 1\n"
+    + "    ad: {users: [{bind_password: hunter2}]}\n",
     "name_is_a_number": "name: 2024\n" + DISK,
     "name_with_spaces": "name: My Grid\n" + DISK,
     "name_of_filesystem": "filesystems:\n  Disk_1: {type: local, path: /data}\n",

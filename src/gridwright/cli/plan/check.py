@@ -31,6 +31,7 @@ def check(
         spec = load_spec(file)
         if spec.is_placed and spec.is_cloud:
             _check_catalogue(spec)
+        _check_roles(spec)
     except GridwrightError as error:
         if not as_json:
             raise
@@ -52,6 +53,14 @@ def _check_catalogue(spec: "GridSpec") -> None:
     from gridwright.model.grid import check_against_catalogue
 
     check_against_catalogue(spec)
+
+
+def _check_roles(spec: "GridSpec") -> None:
+    """Raise GridwrightError for roles of the site that cannot be used."""
+    if spec.setup != type(spec.setup)():  # the playbook takes long to import
+        from gridwright.setup.playbook import site_roles
+
+        site_roles(spec)
 
 
 def _document(file: Path, *, ok: bool, **items: "Sequence[Finding | Problem]") -> dict[str, object]:

@@ -16,13 +16,17 @@ from gridwright.providers.machines import machines_of_types
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.services.playbook_role import PlaybookRole
-from gridwright.setup.playbook import GROUPS, Hosts, Provided, playbook_files
+from gridwright.setup.playbook import Hosts, Provided, playbook_files
 from gridwright.spec.model import GridSpec
+from gridwright.spec.site_setup import GROUPS
 
 MOUNTED_BELOW = "/srv/gridwright"
 """Where servers mount their targets."""
 METADATA = ("169.254.169.254", "fd00:ec2::254")
 """Addresses of the metadata service (EC2 User Guide, instance metadata)."""
+
+NODES, SERVERS = ("compute", "head"), ("storage",)
+"""Groups of the machines of each part: a role of the site is in the bundle of those that run it."""
 
 _PACKAGE = "gridwright.providers.aws"
 _CLAIM = PlaybookRole(
@@ -56,7 +60,8 @@ def machine_files(spec: GridSpec, layout: AwsLayout, release: str | None) -> Mac
     threads = aws_section(spec).hyperthreads
     scheduler = kind_of(spec.scheduler).setup(spec, lambda: machines_of_types(spec, threads=threads), release)
     hosts = aws_hosts(layout)
-    playbook = playbook_files(spec, hosts, scheduler, _provided(spec, layout))
+    known = _provided(spec, layout)
+    playbook = playbook_files(spec, hosts, scheduler, known)
     first = {claim_name(each): each for each in reversed(layout.machines) if each.replaced}
     claims: dict[str, str | bytes] = {
         f"claims/{name}.json": claim_file(spec, layout, machine) for name, machine in first.items()
@@ -64,10 +69,13 @@ def machine_files(spec: GridSpec, layout: AwsLayout, release: str | None) -> Mac
     if claims:
         claims["claims/claim.pyz"] = build_zipapp()
     files = {**playbook, **scheduler.files, **claims}
-    parts: dict[Part, Mapping[str, str | bytes]] = {"nodes": {**files, **_boot(spec, layout, "nodes")}}
+    # What only servers run is not in the bundle of nodes.
+    apart = playbook_files(spec, hosts, scheduler, known, NODES) if spec.setup.only_on else playbook
+    nodes = {**apart, **scheduler.files, **claims}
+    parts: dict[Part, Mapping[str, str | bytes]] = {"nodes": {**nodes, **_boot(spec, layout, "nodes")}}
     if built_lustres(spec):
         # Servers have no part in the scheduler, and a new queue must not touch them.
-        own = playbook_files(spec, hosts, None, _provided(spec, layout))
+        own = playbook_files(spec, hosts, None, known, SERVERS)
         parts["servers"] = {**own, **claims, **_boot(spec, layout, "servers")}
     return MachineFiles(files, parts, claims, scheduler, hosts)
 
