@@ -95,14 +95,15 @@ def measured_grid(spec: Path, measured: dict[str, float]) -> GridModel:
         alone = Resource(f"disk.{operation}", operation, "node", measured[operation], f"iotest, {operation}")
         ways[operation] = Route((Use(alone), Use(both)))
     host = host_facts()
-    return replace(
-        grid_model(load_spec(spec)),
+    model = grid_model(load_spec(spec))
+    group = replace(
+        model.alike,
         nodes=1,
         cores_per_node=host.physical_cores,
         memory_bytes_per_node=host.memory_bytes,
         routes=dict.fromkeys(("data", "work", "util"), ways),
-        unknown={},
     )
+    return replace(model, groups=(group,), unknown={})
 
 
 def predictions(

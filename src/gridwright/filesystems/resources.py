@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gridwright.catalog.facts import Doubt, doubts_in
+from gridwright.errors import Finding
 
 Operation = Literal["write", "read"]
 OPERATIONS: tuple[Operation, ...] = ("write", "read")
@@ -145,3 +146,5 @@ class Contribution:
     targets: int = 0
     """Targets that its files are spread over; 0 where nobody says how many."""
     service: ServiceTerms | None = None
+    findings: tuple[Finding, ...] = ()
+    """What a prediction says of it beside rates."""

@@ -19,8 +19,16 @@ def calibrated(model: GridModel, run: LoadedRun) -> GridModel:
 
     What serves all nodes together (servers, a managed file system) stays as listed: one node cannot
     measure it. Libraries on one file system share what was measured.
-    Raises GridwrightError where the run measured none of the grid's libraries.
+    Raises GridwrightError where the run measured none of the grid's libraries, and for a grid with several
+    groups of nodes: what a run says of a node is the mean of all.
     """
+    if len(model.groups) > 1:
+        raise input_error(
+            "a run has one figure for all nodes, and this grid has several groups of them",
+            where="nodes",
+            remedy="keep one group of nodes in a copy of the spec, and measure that group alone",
+        )
+    group = model.alike
     found = {each.library: each for each in _records(run)}
     measured = {
         name: rates for name in model.libraries if name in found and (rates := node_rates(found[name]))
@@ -33,16 +41,16 @@ def calibrated(model: GridModel, run: LoadedRun) -> GridModel:
             remedy=f"Measure {', '.join(model.spec.libraries)} with gridwright iotest, and name that run",
         )
     routes = {
-        name: {**model.routes.get(name, {}), **_measured_routes(model, name, measured, run)}
+        name: {**group.routes.get(name, {}), **_measured_routes(model, name, measured, run)}
         for name in model.libraries
     }
     unknown = {name: why for name, why in model.unknown.items() if len(routes[name]) < len(OPERATIONS)}
     kept = {name: each for name, each in routes.items() if name not in unknown}
-    model = replace(model, routes=kept, unknown=unknown)
-    if model.spec.is_cloud:
-        return model
-    host = run.run.host
-    return replace(model, cores_per_node=host.physical_cores, memory_bytes_per_node=host.memory_bytes)
+    group = replace(group, routes=kept)
+    if not model.spec.is_cloud:
+        host = run.run.host
+        group = replace(group, cores_per_node=host.physical_cores, memory_bytes_per_node=host.memory_bytes)
+    return replace(model, groups=(group,), unknown=unknown)
 
 
 def node_rates(library: LibraryRecord) -> dict[Operation, float]:
@@ -107,7 +115,7 @@ def _measured_routes(
         what = f"what a node got of {filesystem} in both directions ({format_rate(total)})"
         shared = Resource(f"{filesystem}.measured", what, "node", total, source)
         uses.append(Use(shared, 1.0 if both else total / rate))
-        listed = model.routes.get(name, {}).get(operation)
+        listed = model.alike.routes.get(name, {}).get(operation)
         of_all = tuple(use for use in listed.uses if use.resource.scope == "grid") if listed else ()
         routes[operation] = Route((*uses, *of_all))
     return routes

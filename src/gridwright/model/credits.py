@@ -59,9 +59,10 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class DemandOnRoute:
-    """Bytes/s that a library asks for on its route with all cores busy, and the most its streams move."""
+    """Bytes/s that so many nodes ask of a library with all cores busy, and the most their streams move."""
 
     route: Route
+    nodes: int
     bytes_per_s: float
     streams_bytes_per_s: float
 
@@ -69,14 +70,14 @@ class DemandOnRoute:
 class SharedResources:
     """Resources that some libraries share in one direction; those with a published burst have a bucket."""
 
-    def __init__(self, demands: Sequence[DemandOnRoute], nodes: int) -> None:
-        found: dict[str, Resource] = {}
+    def __init__(self, demands: Sequence[DemandOnRoute]) -> None:
+        found: dict[str, tuple[Resource, int]] = {}
         for demand in demands:
-            found.update({use.resource.name: use.resource for use in demand.route.uses})
+            found.update({use.resource.name: (use.resource, demand.nodes) for use in demand.route.uses})
         self.demands = demands
-        self.resources = tuple(found.values())
+        self.resources = tuple(resource for resource, _ in found.values())
         self._index = {name: number for number, name in enumerate(found)}
-        self._parts = [nodes if each.scope == "node" else 1 for each in self.resources]
+        self._parts = [nodes if each.scope == "node" else 1 for each, nodes in found.values()]
         self._steady = [
             each.bytes_per_s * part for each, part in zip(self.resources, self._parts, strict=True)
         ]

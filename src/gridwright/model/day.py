@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gridwright.errors import input_error
 from gridwright.filesystems.resources import OPERATIONS, Operation, Route
+from gridwright.model.alike_nodes import AlikeNodes
 from gridwright.model.credits import Bucket, DemandOnRoute, SharedResources, Stretch
 from gridwright.model.day_curve import DayCurve
 from gridwright.model.grid import GridModel
@@ -79,9 +80,8 @@ def predict_day(model: GridModel, curve: DayCurve, streams_per_node: int | None 
     GridwrightError where no library has a required rate, or of one nothing is known.
     """
     whole = predict(model, streams_per_node)
-    streams = streams_per_node or model.cores_per_node
     required = {
-        name: float(library.requires.bytes_per_s) * model.cores
+        name: float(library.requires.bytes_per_s)
         for name, library in model.libraries.items()
         if library.requires is not None
     }
@@ -98,7 +98,7 @@ def predict_day(model: GridModel, curve: DayCurve, streams_per_node: int | None 
     if share is not None:
         groups.append((None, {name: rate * share for name, rate in required.items()}))
     walks = tuple(
-        _library_day(model, name, operation, asked, curve, streams)
+        _library_day(model, name, operation, asked, curve, streams_per_node)
         for name, asked in groups
         for operation in OPERATIONS
     )
@@ -111,13 +111,18 @@ def _library_day(
     operation: Operation,
     asked: Mapping[str, float],
     curve: DayCurve,
-    streams: int,
+    streams_per_node: int | None,
 ) -> LibraryDay:
-    def demand(route: Route, rate: float) -> DemandOnRoute:
-        return DemandOnRoute(route, rate, route.stream_bytes_per_s * streams * model.nodes)
+    def demand(group: AlikeNodes, route: Route, per_core: float) -> DemandOnRoute:
+        streams = group.streams(streams_per_node) * group.nodes
+        return DemandOnRoute(route, group.nodes, per_core * group.cores, route.stream_bytes_per_s * streams)
 
     shared = SharedResources(
-        [demand(model.routes[name][operation], rate) for name, rate in asked.items()], model.nodes
+        [
+            demand(group, group.routes[name][operation], per_core)
+            for group in model.groups
+            for name, per_core in asked.items()
+        ]
     )
     day, settled = settled_day(shared, curve)
     short = [each for each in day if each.short]

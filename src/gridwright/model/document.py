@@ -27,6 +27,7 @@ def prediction_document(prediction: Prediction) -> dict[str, Any]:
         "nodes": prediction.nodes,
         "cores": prediction.cores,
         "streams_per_node": prediction.streams_per_node,
+        "groups": [asdict(group) for group in prediction.groups],
         "libraries": [_library(each) for each in prediction.libraries],
         "together": _together(prediction.together) if prediction.together else None,
         "services": [asdict(service) for service in prediction.services],
@@ -48,6 +49,10 @@ def _library(library: LibraryPrediction) -> dict[str, Any]:
         "met": library.met,
         "answer": library.answer,
         **{operation: _rates(library.rates[operation]) for operation in OPERATIONS},
+        "groups": [
+            {"group": name, **{operation: _rates(found[operation]) for operation in OPERATIONS}}
+            for name, found in library.groups.items()
+        ],
     }
 
 

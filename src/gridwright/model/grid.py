@@ -1,17 +1,18 @@
-"""A grid as the model sees it: alike nodes, and for each library the resources its data pass."""
+"""A grid as the model sees it: groups of alike nodes, and for each library the resources its data pass."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from gridwright.catalog import Catalog, InstanceType, load_catalog
 from gridwright.catalog.basis import disagreement_findings, estimate_findings, price_basis
 from gridwright.errors import Finding
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.resources import Contribution, Cost, Operation, Route
+from gridwright.filesystems.resources import Contribution, Cost
 from gridwright.filesystems.site import ComputeNodes, Site
+from gridwright.model.alike_nodes import AlikeNodes, of_group
 from gridwright.model.seller import seller_of
 from gridwright.runs.host import host_facts
 from gridwright.spec.model import GridSpec, Library
@@ -22,18 +23,16 @@ from gridwright.spec.requirements import Availability
 class GridModel:
     """What `predict` works on. Rates are in bytes per second, memory and capacities in bytes.
 
-    `routes` has no entry for a library of which nothing is known; `unknown` then says what is
-    missing. `costs` is the bill by line. `doubts` says which of the facts are estimates or disputed.
+    `groups` are the nodes that run jobs, at least one group, with the routes from each to the libraries.
+    `unknown` has each library of which nothing is known, and what is missing. `contributions` is what file
+    systems bring to all groups together, `costs` the bill by line. `doubts` says which of the facts are
+    estimates or disputed.
     """
 
     spec: GridSpec
-    nodes: int
-    cores_per_node: int
-    memory_bytes_per_node: int | None
-    routes: Mapping[str, Mapping[Operation, Route]]
+    groups: tuple[AlikeNodes, ...]
     unknown: Mapping[str, str]
     contributions: Mapping[str, Contribution]
-    instance: InstanceType | None
     costs: tuple[Cost, ...]
     doubts: tuple[Finding, ...] = ()
 
@@ -48,9 +47,28 @@ class GridModel:
         return {str(name): library for name, library in self.spec.libraries.items()}
 
     @property
+    def nodes(self) -> int:
+        """Nodes of all groups."""
+        return sum(group.nodes for group in self.groups)
+
+    @property
     def cores(self) -> int:
         """Physical cores of all nodes."""
-        return self.nodes * self.cores_per_node
+        return sum(group.cores for group in self.groups)
+
+    def group_of(self, node: int) -> AlikeNodes:
+        """The group of a node by its number from 0 on: groups follow each other as in the spec."""
+        for group in self.groups:
+            if node < group.nodes:
+                return group
+            node -= group.nodes
+        raise IndexError(f"the grid has {self.nodes} nodes")
+
+    @property
+    def alike(self) -> AlikeNodes:
+        """The only group of nodes. Raises ValueError where there are several."""
+        (group,) = self.groups
+        return group
 
     @cached_property
     def usd_per_hour(self) -> float | None:
@@ -64,19 +82,30 @@ class GridModel:
 def check_against_catalogue(spec: GridSpec, catalog: Catalog | None = None) -> None:
     """Raise GridwrightError with every figure of the spec that is not on sale, each at its field."""
     site = _site(spec, catalog)
-    groups = list(spec.nodes.items())
-    types = [site.instance(group.instance or "", "nodes", name, "instance") for name, group in groups]
+    types = [
+        (group, site.instance(group.instance or "", "nodes", name, "instance"))
+        for name, group in spec.nodes.items()
+    ]
     seller_of(spec).report_not_offered(site)
     seller_of(spec).report_too_many_volumes(site)
-    (_, first), instance = groups[0], types[0]
-    if instance is not None:
-        site.nodes = ComputeNodes(first.count, instance.cores, instance.memory_bytes, instance)
-        site.instance_usd_per_hour(instance.name, "region")
-    for name, filesystem in spec.filesystems.items():
+    for group, instance in types:
+        if instance is not None:
+            site.nodes = ComputeNodes(group.count, instance.cores, instance.memory_bytes, instance)
+            site.instance_usd_per_hour(instance.name, "region")
+            _contribute(site)
+    if not any(instance for _, instance in types):
         # Disks of a node that is not known cannot be judged.
-        if instance is not None or not filesystem.is_node_local:
-            kind_of(filesystem).contribute(name, filesystem, site)
+        _contribute(site, node_local=False)
     site.raise_problems()
+
+
+def _contribute(site: Site, *, node_local: bool = True) -> dict[str, Contribution]:
+    """What each file system brings to the nodes that the site is at."""
+    return {
+        name: kind_of(each).contribute(name, each, site)
+        for name, each in site.spec.filesystems.items()
+        if node_local or not each.is_node_local
+    }
 
 
 def _site(spec: GridSpec, catalog: Catalog | None) -> Site:
@@ -91,53 +120,94 @@ def grid_model(spec: GridSpec, catalog: Catalog | None = None) -> GridModel:
     that is not on offer), each at its field.
     """
     site = _site(spec, catalog)
-    nodes = _compute_nodes(site)
+    known = [(name, nodes) for name in spec.nodes if (nodes := _compute_nodes(site, name)) is not None]
     site.raise_problems()
-    assert nodes is not None  # noqa: S101 - a problem would have been raised
-    site.nodes = nodes
+    site.nodes = known[0][1]
     seller_of(spec).report_too_many_volumes(site)
-    found = {name: kind_of(each).contribute(name, each, site) for name, each in spec.filesystems.items()}
-    if nodes.instance is not None:
-        hourly = site.instance_usd_per_hour(nodes.instance.name, "region")
-        what = f"{nodes.count} node{'s'[: nodes.count != 1]} {nodes.instance.name}"
-        usd = None if hourly is None else hourly * nodes.count
-        may = spec.requirements.availability if spec.requirements else Availability()
-        node_cost = Cost(what, usd, nodes.instance.name, may.interrupt_nodes)
+    groups = tuple(_group(site, name, nodes) for name, nodes in known)
+    costs = [cost for _, nodes in known for cost in _node_costs(site, nodes)]
     site.raise_problems()
-    costs: tuple[Cost, ...] = (node_cost,) if nodes.instance is not None else ()
-    costs += tuple(cost for each in found.values() for cost in each.costs)
-    costs += seller_of(spec).costs_beside(spec, site.catalog)
-    of_library = {str(name): found[library.filesystem] for name, library in spec.libraries.items()}
+    contributions = _of_all(spec, groups)
+    of_library = {str(name): contributions[library.filesystem] for name, library in spec.libraries.items()}
     return GridModel(
         spec,
-        nodes.count,
-        nodes.cores,
-        nodes.memory_bytes,
-        {name: each.routes for name, each in of_library.items() if not each.unknown},
+        groups,
         {name: each.unknown for name, each in of_library.items() if each.unknown},
-        found,
-        nodes.instance,
-        costs,
-        _doubts(site, nodes.instance),
+        contributions,
+        (
+            *costs,
+            *(cost for each in contributions.values() for cost in each.costs),
+            *seller_of(spec).costs_beside(spec, site.catalog),
+        ),
+        _doubts(site, [nodes.instance for _, nodes in known if nodes.instance is not None]),
     )
 
 
-def _doubts(site: Site, instance: InstanceType | None) -> tuple[Finding, ...]:
-    if instance is None:
+def _group(site: Site, name: str, nodes: ComputeNodes) -> AlikeNodes:
+    site.nodes = nodes
+    found = _contribute(site)
+    if len(site.spec.nodes) > 1:
+        found = {
+            filesystem: replace(
+                each, routes={operation: of_group(name, route) for operation, route in each.routes.items()}
+            )
+            for filesystem, each in found.items()
+        }
+    of_library = {str(lib): found[library.filesystem] for lib, library in site.spec.libraries.items()}
+    return AlikeNodes(
+        name,
+        nodes.count,
+        nodes.cores,
+        nodes.memory_bytes,
+        nodes.instance,
+        found,
+        {library: each.routes for library, each in of_library.items() if not each.unknown},
+    )
+
+
+def _of_all(spec: GridSpec, groups: tuple[AlikeNodes, ...]) -> dict[str, Contribution]:
+    """What file systems bring to all groups: each group has disks of its own, and all else is shared."""
+    first, *others = groups
+    found = dict(first.contributions)
+    for name, filesystem in spec.filesystems.items():
+        if not filesystem.is_node_local:
+            continue
+        for group in others:
+            one, more = found[name], group.contributions[name]
+            capacities = (one.capacity_bytes, more.capacity_bytes)
+            found[name] = replace(
+                one,
+                costs=(*one.costs, *more.costs),
+                capacity_bytes=None if None in capacities else sum(each or 0 for each in capacities),
+                outlives_node=one.outlives_node and more.outlives_node,
+                unknown=one.unknown or more.unknown,
+            )
+    return found
+
+
+def _node_costs(site: Site, nodes: ComputeNodes) -> Iterator[Cost]:
+    if nodes.instance is None:
+        return
+    hourly = site.instance_usd_per_hour(nodes.instance.name, "region")
+    what = f"{nodes.count} node{'s'[: nodes.count != 1]} {nodes.instance.name}"
+    may = site.spec.requirements.availability if site.spec.requirements else Availability()
+    usd = None if hourly is None else hourly * nodes.count
+    yield Cost(what, usd, nodes.instance.name, may.interrupt_nodes)
+
+
+def _doubts(site: Site, instances: Sequence[InstanceType]) -> tuple[Finding, ...]:
+    if not instances:
         return ()
-    basis = price_basis(site.catalog, instance.provider, site.region, [instance])
-    return (*estimate_findings(basis, site.region), *disagreement_findings(instance))
+    alike = list({each.name: each for each in instances}.values())
+    basis = price_basis(site.catalog, alike[0].provider, site.region, alike)
+    return (
+        *estimate_findings(basis, site.region),
+        *(finding for each in alike for finding in disagreement_findings(each)),
+    )
 
 
-def _compute_nodes(site: Site) -> ComputeNodes | None:
-    groups = list(site.spec.nodes.items())
-    if len(groups) > 1:
-        site.report(
-            ("nodes", groups[1][0]),
-            "predictions know one group of nodes that run jobs, and this is a second one",
-            "keep one group; or predict each in a spec of its own",
-        )
-    name, group = groups[0]
+def _compute_nodes(site: Site, name: str) -> ComputeNodes | None:
+    group = site.spec.nodes[name]
     if not site.spec.is_cloud:
         machine = host_facts()
         cores, memory = group.cores or machine.physical_cores, group.memory or machine.memory_bytes

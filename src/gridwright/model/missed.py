@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gridwright.catalog import InstanceType
 from gridwright.errors import Finding
+from gridwright.model.alike_nodes import AlikeNodes
 from gridwright.model.grid import GridModel
 from gridwright.spec.requirements import Availability, Requirements
 from gridwright.units import Bytes, format_bytes
@@ -15,7 +17,10 @@ def missed(model: GridModel) -> Iterator[Finding]:
     yield from _capacity_short(model)
     if model.spec.requirements is not None:
         yield from _size(model, model.spec.requirements)
-        yield from _kind_of_nodes(model, model.spec.requirements)
+        for instance in {
+            each.instance.name: each.instance for each in model.groups if each.instance
+        }.values():
+            yield from _kind_of_nodes(instance, model.spec.requirements)
         yield from _losses(model, model.spec.requirements.availability)
 
 
@@ -27,14 +32,8 @@ def _size(model: GridModel, requirements: Requirements) -> Iterator[Finding]:
             f"the nodes have {model.cores} physical cores, and {requirements.cores} are required",
             "Add nodes, or choose a larger type",
         )
-    wanted, memory = requirements.memory_per_core, model.memory_bytes_per_node
-    if wanted is not None and memory is not None and memory / model.cores_per_node < wanted:
-        yield Finding(
-            "warning",
-            "memory-short",
-            f"each core has {format_bytes(memory / model.cores_per_node)} of memory, {wanted} is required",
-            "Choose a type with more memory per core, such as one of a family r",
-        )
+    for group in model.groups:
+        yield from _memory_short(group, requirements)
     if requirements.budget is not None and (model.usd_per_hour or 0) > requirements.budget:
         yield Finding(
             "warning",
@@ -44,10 +43,19 @@ def _size(model: GridModel, requirements: Requirements) -> Iterator[Finding]:
         )
 
 
-def _kind_of_nodes(model: GridModel, requirements: Requirements) -> Iterator[Finding]:
-    instance, families = model.instance, requirements.families
-    if instance is None:
-        return
+def _memory_short(group: AlikeNodes, requirements: Requirements) -> Iterator[Finding]:
+    wanted, memory = requirements.memory_per_core, group.memory_bytes_per_node
+    if wanted is not None and memory is not None and memory / group.cores_per_node < wanted:
+        yield Finding(
+            "warning",
+            "memory-short",
+            f"each core has {format_bytes(memory / group.cores_per_node)} of memory, {wanted} is required",
+            "Choose a type with more memory per core, such as one of a family r",
+        )
+
+
+def _kind_of_nodes(instance: InstanceType, requirements: Requirements) -> Iterator[Finding]:
+    families = requirements.families
     if requirements.architecture not in (None, instance.architecture):
         yield Finding(
             "warning",

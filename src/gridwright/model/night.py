@@ -141,7 +141,7 @@ class Night:
     def _node_s(self, grid: GridModel, node: int, nodes: int) -> float:
         streams = self.matrix.streams if self.matrix.every_node else self.matrix.streams[node::nodes]
         cpu = sum(work.cpu_s for stream in streams for test in stream for work in self._work[test])
-        return max(cpu / grid.cores_per_node, self._busiest_s(grid, self._bytes(streams), "node", 1))
+        return max(cpu / grid.alike.cores_per_node, self._busiest_s(grid, self._bytes(streams), "node", 1))
 
     @cached_property
     def _work(self) -> dict[str, list[_Work]]:
@@ -181,7 +181,7 @@ class Night:
         """Seconds that the busiest resource of a scope needs for these bytes, each moved `repeats` times."""
         used: dict[str, float] = {}
         for (library, operation), size in amounts.items():
-            route = grid.routes.get(library, {}).get(operation)
+            route = grid.alike.routes.get(library, {}).get(operation)
             for use in route.uses if route is not None else ():
                 if (use.resource.scope == "node") == (scope == "node"):
                     seconds = repeats * size * use.coefficient / use.resource.bytes_per_s
@@ -246,9 +246,9 @@ def _critical(test: str, launches: list[LaunchPrediction]) -> CriticalJob:
 
 def _alone_s(work: _Work, grid: GridModel) -> float:
     """A phase with the whole grid to itself: its slowest activity alone."""
-    found = work.cpu_s / min(work.threads, grid.cores_per_node)
+    found = work.cpu_s / min(work.threads, grid.alike.cores_per_node)
     for (library, operation), size in work.moved.items():
-        route = grid.routes.get(library, {}).get(operation)
+        route = grid.alike.routes.get(library, {}).get(operation)
         if route is not None:
             found = max(found, size / _alone_bytes_per_s(route))
     return found

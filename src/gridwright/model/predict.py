@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from gridwright.catalog.facts import Doubt
 from gridwright.errors import Finding, GridwrightError, Problem
-from gridwright.filesystems.resources import OPERATIONS, Operation, Resource, Route, Use
+from gridwright.filesystems.resources import OPERATIONS, Operation, Route, Use
+from gridwright.model.alike_nodes import AlikeNodes
+from gridwright.model.chains import capacity, group_chain, library_chain
 from gridwright.model.doubt import highest, lowest
 from gridwright.model.grid import GridModel, price_findings
 from gridwright.model.margins import Margin, margin_of
@@ -16,6 +18,7 @@ from gridwright.model.prediction import (
     Answer,
     Bound,
     Burst,
+    GroupSize,
     LibraryPrediction,
     Prediction,
     Rates,
@@ -40,8 +43,7 @@ def predict(model: GridModel, streams_per_node: int | None = None) -> Prediction
     """
     if model.unknown:
         raise GridwrightError(*_unknown(model))
-    streams = streams_per_node or model.cores_per_node
-    libraries = tuple(_library(model, name, streams) for name in model.libraries)
+    libraries = tuple(_library(model, name, streams_per_node) for name in model.libraries)
     together = all_together(model)
     short = tuple(missed(model))
     findings = tuple(unsilenced(_findings(model, short, together), model.spec.silence))
@@ -50,7 +52,7 @@ def predict(model: GridModel, streams_per_node: int | None = None) -> Prediction
         model.name,
         model.nodes,
         model.cores,
-        streams,
+        _streams_per_node(model, streams_per_node),
         libraries,
         together,
         model.costs,
@@ -58,8 +60,20 @@ def predict(model: GridModel, streams_per_node: int | None = None) -> Prediction
         findings,
         met,
         None if met is None else _answer(libraries, short, together),
-        tuple(services(model, streams)),
+        tuple(services(model, streams_per_node)),
+        tuple(
+            GroupSize(
+                each.name, each.nodes, each.cores_per_node, each.instance.name if each.instance else None
+            )
+            for each in model.groups
+        ),
     )
+
+
+def _streams_per_node(model: GridModel, asked: int | None) -> int | None:
+    """The number that every node has; None where groups differ."""
+    found = {group.streams(asked) for group in model.groups}
+    return found.pop() if len(found) == 1 else None
 
 
 def _unknown(model: GridModel) -> Iterator[Problem]:
@@ -111,126 +125,145 @@ def _answer(
     return "no" if short else worst(answers)
 
 
-def route_chain(model: GridModel, route: Route, streams_per_node: int, burst: bool = False) -> list[Bound]:
-    """Every limit of a route for all nodes together, from the tightest on."""
-    bounds = []
-    for use in route.uses:
-        resource = use.resource
-        limit = _capacity(model, resource, burst) / use.coefficient
-        bounds.append(Bound(resource.name, resource.what, limit, resource.source, resource.nature))
-    if math.isfinite(route.stream_bytes_per_s):
-        total = route.stream_bytes_per_s * streams_per_node * model.nodes
-        what = f"{streams_per_node} streams on each node, each with {route.stream_limit}"
-        bounds.append(Bound("streams", what, total, "", "server"))
-    return sorted(bounds, key=lambda bound: bound.bytes_per_s)
-
-
-def _capacity(model: GridModel, resource: Resource, burst: bool) -> float:
-    rate = resource.highest_bytes_per_s if burst else resource.bytes_per_s
-    return rate * model.nodes if resource.scope == "node" else rate
-
-
-def _rates(model: GridModel, route: Route, streams: int) -> Rates:
-    chain = tuple(route_chain(model, route, streams))
-    total = chain[0].bytes_per_s
-    return Rates(total, total / model.nodes, total / model.cores, chain, _burst(model, route, streams, total))
-
-
-def _burst(model: GridModel, route: Route, streams: int, steady: float) -> Burst | None:
-    chain = route_chain(model, route, streams, burst=True)
-    rate = chain[0].bytes_per_s
-    if reaches(steady, rate):
-        return None
-    short = [
-        use
-        for use in route.uses
-        if not reaches(_capacity(model, use.resource, burst=False) / use.coefficient, rate)
-    ]
-    lengths = [_lasts(model, use, rate) for use in short]
-    known = [seconds for seconds in lengths if seconds is not None]
-    # It lasts as long as the first of those that could not pass it steadily.
-    return Burst(rate, min(known) if known and len(known) == len(lengths) else None, chain[0])
-
-
-def _lasts(model: GridModel, use: Use, rate: float) -> float | None:
-    """How long a resource passes `rate` for a library: what a full burst would spend, spent more slowly."""
-    if use.resource.burst_s is None:
-        return None
-    steady, full = (_capacity(model, use.resource, burst) for burst in (False, True))
-    return use.resource.burst_s * (full - steady) / (rate * use.coefficient - steady)
-
-
-def _library(model: GridModel, name: str, streams: int) -> LibraryPrediction:
+def _library(model: GridModel, name: str, streams_per_node: int | None) -> LibraryPrediction:
     library = model.libraries[name]
-    rates = {operation: _rates(model, model.routes[name][operation], streams) for operation in OPERATIONS}
+    rates = {operation: _rates(model, name, operation, streams_per_node) for operation in OPERATIONS}
+    groups = {
+        group.name: {
+            operation: _group_rates(model, group, name, operation, streams_per_node)
+            for operation in OPERATIONS
+        }
+        for group in (model.groups if len(model.groups) > 1 else ())
+    }
     required = float(library.requires.bytes_per_s) if library.requires else None
     met = None
     if required is not None:
-        met = all(reaches(each.bytes_per_s_per_core, required) for each in rates.values())
-    return LibraryPrediction(name, library.filesystem, required, rates, met)
+        judged = groups.values() if groups else [rates]
+        met = all(reaches(each.bytes_per_s_per_core, required) for found in judged for each in found.values())
+    return LibraryPrediction(name, library.filesystem, required, rates, met, groups)
+
+
+def _rates(model: GridModel, library: str, operation: Operation, streams: int | None) -> Rates:
+    """What all nodes get together."""
+    steady, burst = (
+        library_chain(model, library, operation, streams, burst=burst) for burst in (False, True)
+    )
+    lasting = None
+    if len(model.groups) == 1:
+        lasting = _lasting(model.alike, library, operation, burst[0].bytes_per_s)
+    return rates_of(model.nodes, model.cores, steady, burst, lasting)
+
+
+def _group_rates(
+    model: GridModel, group: AlikeNodes, library: str, operation: Operation, streams: int | None
+) -> Rates:
+    """What the nodes of one group get while all nodes are busy."""
+    steady, burst = (
+        group_chain(model, group, library, operation, streams, burst=burst) for burst in (False, True)
+    )
+    return rates_of(group.nodes, group.cores, steady, burst, None)
+
+
+def rates_of(nodes: int, cores: int, steady: list[Bound], burst: list[Bound], lasting: float | None) -> Rates:
+    """The rate that these limits let through; `lasting` is how many seconds the burst lasts."""
+    total, peak = steady[0].bytes_per_s, burst[0].bytes_per_s
+    found = None if reaches(total, peak) else Burst(peak, lasting, burst[0])
+    return Rates(total, total / nodes, total / cores, tuple(steady), found)
+
+
+def _lasting(group: AlikeNodes, library: str, operation: Operation, rate: float) -> float | None:
+    """How long `rate` goes through: as long as the first of those that could not pass it steadily."""
+    short = [
+        use
+        for use in group.routes[library][operation].uses
+        if not reaches(capacity(group, use.resource, burst=False) / use.coefficient, rate)
+    ]
+    lengths = [_lasts(group, use, rate) for use in short]
+    known = [seconds for seconds in lengths if seconds is not None]
+    return min(known) if known and len(known) == len(lengths) else None
+
+
+def _lasts(group: AlikeNodes, use: Use, rate: float) -> float | None:
+    """How long a resource passes `rate` for a library: what a full burst would spend, spent more slowly."""
+    if use.resource.burst_s is None:
+        return None
+    steady, full = (capacity(group, use.resource, burst=burst) for burst in (False, True))
+    return use.resource.burst_s * (full - steady) / (rate * use.coefficient - steady)
 
 
 def all_together(model: GridModel) -> Together | None:
     """All libraries with a required rate at once; None where fewer than two have one.
 
-    Each takes up to its required rate, and they share what is short in proportion to these.
+    Each core takes up to the required rate of each, and they share what is short in proportion to these.
     """
-    demands: dict[str, float] = {
-        name: float(library.requires.bytes_per_s) * model.cores
+    required: dict[str, float] = {
+        name: float(library.requires.bytes_per_s)
         for name, library in model.libraries.items()
         if library.requires is not None
     }
-    if len(demands) < 2:
+    if len(required) < 2:
         return None
     share: dict[Operation, float] = {}
     low: dict[Operation, float] = {}
     high: dict[Operation, float] = {}
     bound_by: dict[Operation, Bound | None] = {}
     for operation in OPERATIONS:
-        routes: dict[str, Route] = {name: model.routes[name][operation] for name in demands}
-        share[operation], bound_by[operation] = _shared(model, routes, demands)
-        low[operation], _ = _shared(model, routes, demands, lowest)
-        high[operation], _ = _shared(model, routes, demands, highest)
+        demands = [
+            _Demand(group, group.routes[name][operation], rate * group.cores)
+            for group in model.groups
+            for name, rate in required.items()
+        ]
+        share[operation], bound_by[operation] = _shared(demands)
+        low[operation], _ = _shared(demands, lowest)
+        high[operation], _ = _shared(demands, highest)
     return Together(share, bound_by, peak_factor_of(model.spec), low, high)
 
 
+@dataclass(frozen=True, slots=True)
+class _Demand:
+    """What the nodes of a group ask of a library, in bytes/s."""
+
+    group: AlikeNodes
+    route: Route
+    bytes_per_s: float
+
+
 def _shared(
-    model: GridModel,
-    routes: Mapping[str, Route],
-    demands: Mapping[str, float],
+    demands: Sequence[_Demand],
     band: Callable[[float, Margin, Sequence[Doubt]], float] = lambda rate, _, __: rate,
 ) -> tuple[float, Bound | None]:
     """The smallest share of its demand that a library gets, and what binds it; None when all are served.
 
     `band` makes of the capacity of a resource what it may be.
     """
-    found = {use.resource.name: use.resource for route in routes.values() for use in route.uses}
+    found = {use.resource.name: (use.resource, each.group) for each in demands for use in each.route.uses}
+    resources = [resource for resource, _ in found.values()]
     index = {name: number for number, name in enumerate(found)}
     capacities = [
         min(
-            band(_capacity(model, resource, burst=False), margin_of(resource.nature), resource.doubts),
+            band(capacity(group, resource, burst=False), margin_of(resource.nature), resource.doubts),
             _ENDLESS,
         )
-        for resource in found.values()
+        for resource, group in found.values()
     ]
-    for resource, capacity in zip(found.values(), capacities, strict=True):
-        if capacity <= 0:  # What is dead passes nothing, and the solver knows no such limits.
+    for resource, most in zip(resources, capacities, strict=True):
+        if most <= 0:  # What is dead passes nothing, and the solver knows no such limits.
             return 0.0, Bound(resource.name, resource.what, 0.0, resource.source, resource.nature)
     flows = [
         Flow(
-            tuple((index[use.resource.name], use.coefficient) for use in routes[name].uses),
-            weight=demand,
-            cap=demand,
+            tuple((index[use.resource.name], use.coefficient) for use in each.route.uses),
+            weight=each.bytes_per_s,
+            cap=each.bytes_per_s,
         )
-        for name, demand in demands.items()
+        for each in demands
     ]
     solution = solve(capacities, flows)
-    shares = [rate / demand for rate, demand in zip(solution.rates, demands.values(), strict=True)]
+    shares = [rate / each.bytes_per_s for rate, each in zip(solution.rates, demands, strict=True)]
     worst = min(range(len(shares)), key=shares.__getitem__)
     binding = solution.bound_by[worst]
     if binding is None:
         return shares[worst], None
-    resource = list(found.values())[binding]
+    resource = resources[binding]
     return shares[worst], Bound(
         resource.name, resource.what, capacities[binding], resource.source, resource.nature
     )
@@ -238,6 +271,8 @@ def _shared(
 
 def _findings(model: GridModel, short: tuple[Finding, ...], together: Together | None) -> Iterator[Finding]:
     yield from price_findings(model)
+    for contribution in model.contributions.values():
+        yield from contribution.findings
     yield from model.doubts
     yield from short
     if together is not None and not together.met:

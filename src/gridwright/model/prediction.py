@@ -121,6 +121,8 @@ class LibraryPrediction:
     """A library that is used alone, as iotest measures it.
 
     `met` is whether the figures reach what is required, whatever their margin; None where nothing is.
+    `groups` has the rates of each group of nodes while all are busy, and is empty where there is one. Cores
+    of several groups get different rates, and what is required is required of those that get least.
     """
 
     library: str
@@ -128,12 +130,21 @@ class LibraryPrediction:
     requires_bytes_per_s_per_core: float | None
     rates: Mapping[Operation, Rates]
     met: bool | None
+    groups: Mapping[str, Mapping[Operation, Rates]] = field(default_factory=dict)
 
     @property
     def answer(self) -> Answer | None:
         """Whether its requirement is met, with the margin of error; None where nothing is required."""
+        found = [answer for each in self.rates if (answer := self.answer_of(each)) is not None]
+        return worst(found) if found else None
+
+    def answer_of(self, operation: Operation) -> Answer | None:
+        """The same of one direction."""
         required = self.requires_bytes_per_s_per_core
-        return None if required is None else worst(rates.answer(required) for rates in self.rates.values())
+        if required is None:
+            return None
+        judged = [each[operation] for each in self.groups.values()] or [self.rates[operation]]
+        return worst(rates.answer(required) for rates in judged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +232,7 @@ class MetadataRates:
 class ServicePrediction:
     """A managed file system: what it could deliver to any nodes, what these get, and one of them alone.
 
+    Of several groups of nodes, `one_client` is a node of the one that gets least.
     `usd_per_hour` is None where no price is known.
     """
 
@@ -235,16 +247,27 @@ class ServicePrediction:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupSize:
+    """Alike nodes of a grid; `instance` is None where no catalogue has them."""
+
+    name: str
+    nodes: int
+    cores_per_node: int
+    instance: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
     """What a grid is predicted to deliver. `met` and `answer` are None where nothing is required of it.
 
     `met` is whether the figures reach what is required; `answer` heeds their margins of error, too.
+    `streams_per_node` is None where nodes have one stream per core, and other numbers of cores.
     """
 
     grid: str
     nodes: int
     cores: int
-    streams_per_node: int
+    streams_per_node: int | None
     libraries: tuple[LibraryPrediction, ...]
     together: Together | None
     costs: tuple[Cost, ...]
@@ -253,6 +276,7 @@ class Prediction:
     met: bool | None
     answer: Answer | None = None
     services: tuple[ServicePrediction, ...] = ()
+    groups: tuple[GroupSize, ...] = ()
 
 
 def answer_of(low: float, high: float, required: float) -> Answer:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from gridwright.filesystems.resources import OPERATIONS, Operation, Resource, Route
+from gridwright.model.chains import group_chain, library_chain
 from gridwright.model.grid import GridModel
-from gridwright.model.predict import all_together, predict, route_chain
+from gridwright.model.predict import all_together, predict
 from gridwright.model.prediction import Together
 
 Factor = Callable[[Resource], float]
@@ -103,7 +104,7 @@ def sensitivity(model: GridModel, change: float, streams_per_node: int | None = 
     Raises GridwrightError for libraries of which nothing is known.
     """
     predict(model, streams_per_node)
-    streams = streams_per_node or model.cores_per_node
+    streams = streams_per_node
     inputs = [
         _effect(model, each, change, streams) for each in _inputs(model, fixed_streams=bool(streams_per_node))
     ]
@@ -154,9 +155,10 @@ def _inputs(model: GridModel, *, fixed_streams: bool) -> Iterator[_Input]:
     yield _Input(
         "cores-per-node",
         "physical cores of each node",
-        model.cores_per_node,
+        model.cores / model.nodes,
         "cores",
-        str(model.instance.source) if model.instance else "the grid spec",
+        "; ".join(dict.fromkeys(str(each.instance.source) for each in model.groups if each.instance))
+        or "the grid spec",
         lambda factor, each: 1 / factor,
         # With a stream on each core, wider nodes have more streams.
         lambda factor: 1 / factor if fixed_streams else 1.0,
@@ -164,8 +166,9 @@ def _inputs(model: GridModel, *, fixed_streams: bool) -> Iterator[_Input]:
 
 
 def _all_routes(model: GridModel) -> Iterator[Route]:
-    for routes in model.routes.values():
-        yield from routes.values()
+    for group in model.groups:
+        for routes in group.routes.values():
+            yield from routes.values()
 
 
 def _scaled(model: GridModel, factor: Factor, stream: float = 1.0) -> GridModel:
@@ -181,28 +184,47 @@ def _scaled(model: GridModel, factor: Factor, stream: float = 1.0) -> GridModel:
         )
         return replace(route, uses=uses, stream_bytes_per_s=route.stream_bytes_per_s * stream)
 
-    routes = {
-        name: {operation: scaled(route) for operation, route in each.items()}
-        for name, each in model.routes.items()
-    }
-    return replace(model, routes=routes)
+    groups = [
+        replace(
+            group,
+            routes={
+                name: {operation: scaled(route) for operation, route in each.items()}
+                for name, each in group.routes.items()
+            },
+        )
+        for group in model.groups
+    ]
+    return replace(model, groups=tuple(groups))
 
 
-def _rates(model: GridModel, streams: int) -> Mapping[tuple[str, Operation], float]:
+def _rates(model: GridModel, streams: int | None) -> Mapping[tuple[str, Operation], float]:
     """The rate per core of each library in each direction, in bytes/s."""
     return {
-        (name, operation): route_chain(model, model.routes[name][operation], streams)[0].bytes_per_s
-        / model.cores
+        (name, operation): library_chain(model, name, operation, streams)[0].bytes_per_s / model.cores
         for name in model.libraries
         for operation in OPERATIONS
     }
 
 
-def _headroom(model: GridModel, streams: int) -> float | None:
+def _least_rates(model: GridModel, streams: int | None) -> Mapping[tuple[str, Operation], float]:
+    """The same of the group of nodes whose cores get least."""
+    if len(model.groups) == 1:
+        return _rates(model, streams)
+    return {
+        (name, operation): min(
+            group_chain(model, group, name, operation, streams)[0].bytes_per_s / group.cores
+            for group in model.groups
+        )
+        for name in model.libraries
+        for operation in OPERATIONS
+    }
+
+
+def _headroom(model: GridModel, streams: int | None) -> float | None:
     """The least ratio of what is predicted to what is required, libraries alone and together."""
     ratios = [
         rate / float(required.bytes_per_s)
-        for (name, _), rate in _rates(model, streams).items()
+        for (name, _), rate in _least_rates(model, streams).items()
         if (required := model.libraries[name].requires) is not None
     ]
     together = all_together(model)
@@ -211,7 +233,7 @@ def _headroom(model: GridModel, streams: int) -> float | None:
     return min(ratios, default=None)
 
 
-def _effect(model: GridModel, of: _Input, change: float, streams: int) -> InputEffect:
+def _effect(model: GridModel, of: _Input, change: float, streams: int | None) -> InputEffect:
     smaller, larger = (
         _scaled(model, lambda each, by=by: of.resource_factor(by, each), of.stream_factor(by))  # type: ignore[misc]
         for by in (1 - change, 1 + change)
@@ -248,10 +270,10 @@ def _moves(of: InputEffect, headroom: float | None) -> float:
     return moved if moved > 1e-9 else 0.0
 
 
-def _next_alone(model: GridModel, streams: int) -> Iterator[NextBottleneck]:
+def _next_alone(model: GridModel, streams: int | None) -> Iterator[NextBottleneck]:
     for name in model.libraries:
         for operation in OPERATIONS:
-            chain = route_chain(model, model.routes[name][operation], streams)
+            chain = library_chain(model, name, operation, streams)
             following = chain[1] if len(chain) > 1 else None
             factor = following.bytes_per_s / chain[0].bytes_per_s if following else None
             yield NextBottleneck(

@@ -7,8 +7,8 @@ when of each byte moved the part `reads` is read and the rest written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from gridwright.filesystems.resources import (
     OPERATIONS,
@@ -37,7 +37,7 @@ class _Cost:
     taken: Mapping[Operation, float]
 
 
-def services(model: GridModel, streams_per_node: int) -> Iterator[ServicePrediction]:
+def services(model: GridModel, streams_per_node: int | None) -> Iterator[ServicePrediction]:
     """What each managed file system of the grid gives, that is known at all."""
     for name, found in model.contributions.items():
         if found.service is not None and all(each in found.routes for each in OPERATIONS):
@@ -45,20 +45,31 @@ def services(model: GridModel, streams_per_node: int) -> Iterator[ServicePredict
 
 
 def _service(
-    model: GridModel, name: str, found: Contribution, terms: ServiceTerms, streams_per_node: int
+    model: GridModel, name: str, found: Contribution, terms: ServiceTerms, streams_per_node: int | None
 ) -> ServicePrediction:
     prices = [cost.usd_per_hour for cost in found.costs]
     alone = _of_service(found.routes)
+    clients = [Clients(group.contributions[name].routes, group.nodes) for group in model.groups]
+    each_alone = [_rates([replace(each, nodes=1)], terms.reads) for each in clients]
+    streams = sum(group.streams(streams_per_node) * group.nodes for group in model.groups)
     return ServicePrediction(
         filesystem=name,
         what=terms.what,
-        service=_rates(alone, terms.reads, model.nodes),
-        all_nodes=_rates(found.routes, terms.reads, model.nodes),
-        one_client=_rates(found.routes, terms.reads, 1),
+        service=_rates([Clients(alone, model.nodes)], terms.reads),
+        all_nodes=_rates(clients, terms.reads),
+        one_client=min(each_alone, key=lambda rates: rates.mixed.bytes_per_s),
         published=_deviation(alone, terms),
-        metadata=_metadata(terms, streams_per_node * model.nodes),
+        metadata=_metadata(terms, streams),
         usd_per_hour=None if None in prices else sum(usd for usd in prices if usd is not None),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """So many alike nodes, and their way to a service in each direction."""
+
+    routes: Mapping[Operation, Route]
+    nodes: int
 
 
 def _of_service(routes: Mapping[Operation, Route]) -> dict[Operation, Route]:
@@ -69,16 +80,16 @@ def _of_service(routes: Mapping[Operation, Route]) -> dict[Operation, Route]:
     }
 
 
-def _rates(routes: Mapping[Operation, Route], reads: float, nodes: int) -> ServiceRates:
-    read, write = (mix(routes, part, nodes).bytes_per_s for part in (1.0, 0.0))
-    return ServiceRates(read, write, mix(routes, reads, nodes))
+def _rates(clients: Sequence[Clients], reads: float) -> ServiceRates:
+    read, write = (mix(clients, part).bytes_per_s for part in (1.0, 0.0))
+    return ServiceRates(read, write, mix(clients, reads))
 
 
-def mix(routes: Mapping[Operation, Route], reads: float, nodes: int) -> MixedRates:
-    """The most that so many nodes move in both directions when the part `reads` of all bytes is read.
+def mix(clients: Sequence[Clients], reads: float) -> MixedRates:
+    """The most that these nodes move in both directions when the part `reads` of all bytes is read.
 
     A resource that a byte read takes `a` of, and a byte written `b`, lets capacity/(reads*a + (1-reads)*b)
-    bytes through; the least of all resources on either route binds.
+    bytes through. The least of what all nodes share binds, or the sum of what each group's own let through.
     """
     parts: dict[Operation, float] = {"read": reads, "write": 1 - reads}
 
@@ -86,23 +97,34 @@ def mix(routes: Mapping[Operation, Route], reads: float, nodes: int) -> MixedRat
         taken = sum(parts[each] * cost.taken.get(each, 0.0) for each in OPERATIONS)
         return cost.bytes_per_s / taken if taken else float("inf")
 
-    binding = min(_costs(routes, nodes), key=passes)
-    total = passes(binding)
-    return MixedRates(reads, total, total * reads, total * (1 - reads), binding.resource.name)
+    found = [_costs(each) for each in clients]
+    limits = [(passes(cost), cost.resource.name) for cost in found[0] if cost.resource.scope == "grid"]
+    own = [
+        min(
+            ((passes(cost), cost.resource.name) for cost in costs if cost.resource.scope == "node"),
+            default=None,
+        )
+        for costs in found
+    ]
+    known = [each for each in own if each is not None]
+    if known and len(known) == len(own):
+        limits.append((sum(most for most, _ in known), min(known)[1]))
+    total, name = min(limits)
+    return MixedRates(reads, total, total * reads, total * (1 - reads), name)
 
 
-def _costs(routes: Mapping[Operation, Route], nodes: int) -> list[_Cost]:
+def _costs(clients: Clients) -> list[_Cost]:
     """Every resource on either route, of all nodes together."""
     resources: dict[str, Resource] = {}
     taken: dict[str, dict[Operation, float]] = {}
-    for operation, route in routes.items():
+    for operation, route in clients.routes.items():
         for use in route.uses:
             resource = use.resource
             resources[resource.name] = resource
             of_resource = taken.setdefault(resource.name, {})
             of_resource[operation] = of_resource.get(operation, 0.0) + use.coefficient
     return [
-        _Cost(each, each.bytes_per_s * (nodes if each.scope == "node" else 1), taken[name])
+        _Cost(each, each.bytes_per_s * (clients.nodes if each.scope == "node" else 1), taken[name])
         for name, each in resources.items()
     ]
 
@@ -112,7 +134,7 @@ def _deviation(routes: Mapping[Operation, Route], terms: ServiceTerms) -> Publis
     if (published := terms.published) is None:
         return None
     total = published.read_bytes_per_s + published.write_bytes_per_s
-    modelled = mix(routes, published.read_bytes_per_s / total, 1)
+    modelled = mix([Clients(routes, 1)], published.read_bytes_per_s / total)
     return PublishedDeviation(
         published.read_bytes_per_s,
         published.write_bytes_per_s,

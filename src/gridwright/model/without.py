@@ -80,20 +80,24 @@ def grid_without(
     """
     whole = predict(model, streams_per_node)
     remains = _remains(model, dead)
-    nodes = model.nodes - sum(part.sort == "node" for part in dead)
+    nodes = {
+        group.name: group.nodes - sum(part.sort == "node" and part.role == group.name for part in dead)
+        for group in model.groups
+    }
+    lost = model.nodes - sum(nodes.values())
     names = tuple(part.name for part in dead)
     sort = "" if len({part.sort for part in dead}) > 1 else dead[0].sort
-    left = predict(_reduced(model, remains, nodes), streams_per_node) if nodes else None
-    fates = {name: _fate(model, name, remains, model.nodes - nodes) for name in model.spec.filesystems}
+    left = predict(_reduced(model, remains, nodes), streams_per_node) if any(nodes.values()) else None
+    fates = {name: _fate(model, name, remains, lost) for name in model.spec.filesystems}
     libraries = tuple(
-        _library(model, each, left, *fates[each.filesystem][:2], nodes_died=nodes < model.nodes)
+        _library(model, each, left, *fates[each.filesystem][:2], nodes_died=lost > 0)
         for each in whole.libraries
     )
     return GridLeft(
         names,
         sort,
-        nodes,
-        nodes * model.cores_per_node,
+        model.nodes - lost,
+        sum(nodes[group.name] * group.cores_per_node for group in model.groups),
         libraries,
         _holds(whole, left, libraries),
         tuple(_why(fates, left, nothing_left=any(each.rate_part == 0 for each in remains.values()))),
@@ -114,34 +118,49 @@ def _remains(model: GridModel, dead: Sequence[PartOfGrid]) -> dict[str, Remains]
     }
 
 
-def _reduced(model: GridModel, remains: Mapping[str, Remains], nodes: int) -> GridModel:
+def _reduced(model: GridModel, remains: Mapping[str, Remains], nodes: Mapping[str, int]) -> GridModel:
     """The grid with fewer nodes, and with file systems that deliver and hold a part of what they did.
 
     What its nodes bring stays as it is for each of them; the bill stays, as what is dead is replaced.
     """
     parts = {name: each.rate_part for name, each in remains.items()}
-    contributions = {
-        name: _smaller(each, parts.get(name, 1.0), nodes / model.nodes)
-        for name, each in model.contributions.items()
-    }
-    # Those of the model, not of its file systems: a run may have measured some of them.
-    routes = {
-        name: {
-            operation: _narrowed(route, parts.get(model.libraries[name].filesystem, 1.0))
-            for operation, route in each.items()
-        }
-        for name, each in model.routes.items()
-    }
-    return replace(model, nodes=nodes, contributions=contributions, routes=routes)
+    contributions = {name: _smaller(model, name, parts.get(name, 1.0), nodes) for name in model.contributions}
+    groups = [
+        replace(
+            group,
+            nodes=nodes[group.name],
+            contributions={
+                name: replace(each, routes=_all_narrowed(each.routes, parts.get(name, 1.0)))
+                for name, each in group.contributions.items()
+            },
+            # Not those of its file systems: a run may have measured some of them.
+            routes={
+                name: _all_narrowed(each, parts.get(model.libraries[name].filesystem, 1.0))
+                for name, each in group.routes.items()
+            },
+        )
+        for group in model.groups
+        if nodes[group.name]
+    ]
+    return replace(model, groups=tuple(groups), contributions=contributions)
 
 
-def _smaller(contribution: Contribution, part: float, nodes_part: float) -> Contribution:
-    """It with the room that is left."""
-    capacity = contribution.capacity_bytes
-    if capacity is None:
+def _smaller(model: GridModel, name: str, part: float, nodes: Mapping[str, int]) -> Contribution:
+    """What a file system brings, with the room that is left."""
+    contribution = model.contributions[name]
+    if contribution.capacity_bytes is None:
         return contribution
-    own = 1.0 if contribution.outlives_node else nodes_part
-    return replace(contribution, capacity_bytes=int(capacity * part * own))
+    if contribution.outlives_node:
+        return replace(contribution, capacity_bytes=int(contribution.capacity_bytes * part))
+    own = sum(
+        (group.contributions[name].capacity_bytes or 0) * nodes[group.name] / group.nodes
+        for group in model.groups
+    )
+    return replace(contribution, capacity_bytes=int(own * part))
+
+
+def _all_narrowed(routes: Mapping[Operation, Route], part: float) -> dict[Operation, Route]:
+    return {operation: _narrowed(route, part) for operation, route in routes.items()}
 
 
 def _narrowed(route: Route, part: float) -> Route:

@@ -278,9 +278,10 @@ class _Plan:
         )
 
     def _node(self, number: int) -> SimulatedNode:
-        cores = self._number("cores", number, float(self._grid.cores_per_node))
+        group = self._grid.group_of(number)
+        cores = self._number("cores", number, float(group.cores_per_node))
         routes = {CPU: SimulatedRoute(((cores, 1.0),))}
-        for library, ways in self._grid.routes.items():
+        for library, ways in group.routes.items():
             for operation, route in ways.items():
                 routes[_kind(library, operation)] = SimulatedRoute(
                     tuple((self._of(use.resource, number), use.coefficient) for use in route.uses),
@@ -329,8 +330,9 @@ def _used_libraries(profiles: Mapping[str, LaunchProfile]) -> Mapping[LibraryNam
 def _check_routes(grid: GridModel, used: Mapping[LibraryName, str]) -> None:
     problems = []
     for library, test in used.items():
-        ways = grid.routes.get(library, {})
-        if not all(operation in ways for operation in OPERATIONS):
+        if not all(
+            operation in group.routes.get(library, {}) for group in grid.groups for operation in OPERATIONS
+        ):
             why = grid.unknown.get(library) or f"the grid has no library {library}"
             problems.append(
                 Problem(
@@ -382,7 +384,8 @@ def _findings(
             "record them with --streams 1",
         )
     largest = max((profile.peak_memory_bytes or 0 for profile in chosen.values()), default=0)
-    memory = grid.memory_bytes_per_node
+    known = [group.memory_bytes_per_node for group in grid.groups if group.memory_bytes_per_node]
+    memory = min(known, default=None)
     if memory and factor == 1.0 and streams * largest > memory:
         yield Finding(
             "warning",

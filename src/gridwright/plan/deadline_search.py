@@ -191,10 +191,10 @@ def _rates(model: GridModel) -> Hashable:
     """All that a simulation reads of a grid: equal ones end at the same time."""
     routes = tuple(
         (library, operation, route.stream_bytes_per_s, *_uses(route))
-        for library, ways in sorted(model.routes.items())
+        for library, ways in sorted(model.alike.routes.items())
         for operation, route in sorted(ways.items())
     )
-    return (model.nodes, model.cores_per_node, routes)
+    return (model.nodes, model.alike.cores_per_node, routes)
 
 
 def _uses(route: Route) -> Iterator[Hashable]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from gridwright.model.chains import ALL_GROUPS
 from gridwright.model.prediction import Bound, LibraryPrediction, Prediction, Rates, reaches
 from gridwright.report.figures import listed, megabytes, plain
 
@@ -22,7 +23,14 @@ _TIMES_NEEDED = 2.5
 """A bar that lets through more than this many times what is needed is drawn open at both ends."""
 _BAR_TOP, _BAR_BOTTOM = 30.0, 70.0
 _COLOURS = {"data": 0, "work": 1, "util": 2}
-_ORDER = ("streams", "node.network", "node.volume-bandwidth", "server.network", "server.volume-bandwidth")
+_ORDER = (
+    "streams",
+    ALL_GROUPS,
+    "node.network",
+    "node.volume-bandwidth",
+    "server.network",
+    "server.volume-bandwidth",
+)
 """The order of a route; what is none of these is the disks, or a managed file system, at its end."""
 
 
@@ -82,11 +90,12 @@ def chain_pictures(prediction: Prediction) -> list[Picture]:
 def place_on_route(resource: str) -> int:
     """Where on its route a resource lies, counted from the core that reads or writes.
 
-    Resources are named `node.network-out`, `lake.oss.volumes`, `fsx.throughput`; the first word of the
-    last part but one tells nodes and servers apart.
+    Resources are named `node.network-out`, `lake.oss.volumes`, `fsx.throughput`, and of a grid with several
+    groups of nodes `big.node.network-out`; the word before the last tells nodes and servers apart.
     """
     owner, _, part = resource.rpartition(".")
-    name = resource if not owner else f"{'node' if owner == 'node' else 'server'}.{part}"
+    kind = "node" if owner.rpartition(".")[2] == "node" else "server"
+    name = f"{kind}.{part}" if owner else resource
     for place, start in enumerate(_ORDER):
         if name.startswith(start):
             return place

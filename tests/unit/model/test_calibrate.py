@@ -92,7 +92,7 @@ def _reads_and_writes(run: LoadedRun, text: str, base: Path) -> list[float]:
     """What one node gets of each library when it writes and reads as fast as it can, in bytes/s."""
     model = calibrated(grid_model(parse_spec(text, base=base), CATALOG), run)
     found = []
-    for routes in model.routes.values():
+    for routes in model.alike.routes.values():
         names = sorted({use.resource.name for route in routes.values() for use in route.uses})
         capacity = {use.resource.name: use.resource.bytes_per_s for r in routes.values() for use in r.uses}
         flows = [

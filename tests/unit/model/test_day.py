@@ -41,7 +41,7 @@ def shared(
     refill_s: float | None = None,
 ) -> SharedResources:
     disk = Resource("disk", "a disk", "node", steady, "a test", burst, hours * HOUR, refill_s=refill_s)
-    return SharedResources([DemandOnRoute(Route((Use(disk),)), demand, float("inf"))], nodes=1)
+    return SharedResources([DemandOnRoute(Route((Use(disk),)), 1, demand, float("inf"))])
 
 
 def moved(resources: SharedResources, of: DayCurve) -> float:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gridwright.catalog import load_catalog
+from gridwright.model.chains import library_chain
 from gridwright.model.papers.figures import PublishedFigure, published_figures, reasons
-from gridwright.model.predict import route_chain
 from tests.unit.model.paper_grids import papers, row
 
 CATALOG = load_catalog()
@@ -103,7 +103,7 @@ def test_nothing_listed_explains_the_writes_of_spectrum_scale() -> None:
     from gridwright.model.papers.figures import paper_spec
 
     model = grid_model(paper_spec("003-spectrum-scale.yaml"), CATALOG)
-    chain = route_chain(model, model.routes["data"]["write"], 24)
+    chain = library_chain(model, "data", "write", 24)
     assert chain[0].nature == "network"
     streams = 24 * model.nodes
     written = 98.42 * 2**20

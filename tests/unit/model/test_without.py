@@ -105,7 +105,8 @@ def test_rates_that_a_run_measured_stay_those_of_nodes_that_are_left() -> None:
     model = grid(LUSTRE)
     measured = Resource("measured", "what a run measured", "node", 2.4e9, "a run")
     work: dict[Operation, Route] = {"write": Route((Use(measured),)), "read": Route((Use(measured),))}
-    left = without(replace(model, routes={**model.routes, "work": work}), "compute1", "oss1")
+    measuring = replace(model.alike, routes={**model.alike.routes, "work": work})
+    left = without(replace(model, groups=(measuring,)), "compute1", "oss1")
     assert library(left, "work").rates["write"].bytes_per_s == pytest.approx(4 * 2.4e9)
     assert library(left, "work").rates["write"].bound_by == "measured"
 

@@ -40,6 +40,7 @@ def grid(
     read: float = 100e6,
     write: float = 50e6,
     stream: float = 1e12,
+    unknown: dict[str, str] | None = None,
     **own: Any,
 ) -> GridModel:
     """Nodes on one shared file system, whose two directions have a capacity each."""
@@ -52,9 +53,10 @@ def grid(
         "cores_per_node": cores,
         "memory_bytes_per_node": 64 << 30,
         "routes": dict.fromkeys(("data", "work", "util"), ways),
-        "unknown": {},
     }
-    return replace(grid_model(parse_spec(SPEC, "grid.yaml")), **(values | own))
+    model = grid_model(parse_spec(SPEC, "grid.yaml"))
+    group = replace(model.alike, **(values | own))
+    return replace(model, groups=(group,), unknown=unknown or {})
 
 
 def profile_of(*phases: dict[str, Any], **own: Any) -> LaunchProfile:

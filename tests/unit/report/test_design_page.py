@@ -73,6 +73,17 @@ def test_all_libraries_that_fall_short_are_named() -> None:
     assert "data and work fall short, bound by fsx.throughput." in text(page)
 
 
+def test_the_group_that_falls_short_is_blamed_not_what_binds_all_nodes() -> None:
+    prediction = sample_designs.fsx()
+    data = prediction.libraries[0]
+    rates = data.rates["read"]
+    narrow = replace(rates.chain[0], resource="small.node.network-in", bytes_per_s=1e6)
+    small = replace(rates, bytes_per_s=1e6, bytes_per_s_per_core=1e6, chain=(narrow, *rates.chain))
+    short = replace(data, groups={"big": data.rates, "small": {**data.rates, "read": small}})
+    page = text(prediction_page(replace(prediction, libraries=(short,), answer="no")))
+    assert "data falls short, bound by small.node.network-in." in page
+
+
 def test_what_is_met_by_less_than_its_margin_is_not_called_met() -> None:
     prediction = sample_designs.fsx()
     data = prediction.libraries[0]
@@ -222,6 +233,7 @@ def test_predicted_rates_are_not_called_measured() -> None:
         ["streams", "node.network", "lake.nsd.network", "lake.nsd.disks-read"],
         ["node.network-in", "fsx.throughput"],
         ["node.volume-bandwidth", "scratch.volumes"],
+        ["streams", "groups", "big.node.network-in", "big.node.volume-bandwidth", "big.scratch.volumes"],
         ["node.network-in", "node.oss.network-out", "node.oss.volumes"],
     ],
 )

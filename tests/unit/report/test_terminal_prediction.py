@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.errors import Finding
-from gridwright.model.prediction import Prediction
+from gridwright.model.prediction import GroupSize, Prediction
 from gridwright.report.figures import megabytes
 from gridwright.report.terminal.prediction import limit_bar, prediction_text
 from gridwright.spec.at_once import PeakFactor
@@ -53,8 +53,11 @@ def test_the_first_line_says_what_it_is_and_what_it_costs(capsys: pytest.Capture
     assert printed(prediction, capsys).splitlines()[0] == (
         "demo: 4 nodes x 16 cores; 2.50 USD per hour, 1,825 USD per month (730 h)"
     )
-    unknown = replace(prediction, usd_per_hour=None, nodes=1, cores=1)
+    one = GroupSize("compute", 1, 1, None)
+    unknown = replace(prediction, usd_per_hour=None, groups=(one,))
     assert printed(unknown, capsys).splitlines()[0] == "demo: 1 node x 1 core; cost not known"
+    two = replace(unknown, groups=(one, GroupSize("big", 2, 16, "m5n.8xlarge")))
+    assert printed(two, capsys).startswith("demo: 1 node x 1 core (compute) and 2 nodes x 16 cores (big);")
 
 
 def test_each_library_and_direction_has_its_rates_and_the_word_for_met(

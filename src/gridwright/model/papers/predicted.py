@@ -10,6 +10,7 @@ from typing import NamedTuple, cast
 from gridwright.catalog import Catalog, InstanceType
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import Operation
+from gridwright.model.chains import library_chain
 from gridwright.model.grid import GridModel, grid_model
 from gridwright.model.margins import Kind
 from gridwright.model.papers.figures import (
@@ -19,7 +20,6 @@ from gridwright.model.papers.figures import (
     paper_spec,
     reasons,
 )
-from gridwright.model.predict import route_chain
 from gridwright.model.workload import (
     Replay,
     WorkloadMatrix,
@@ -113,9 +113,9 @@ def _rate(
     """What the tightest limit on the way lets through, with every node busy, of what the figure is of."""
     if why := model.unknown.get(figure.library):
         raise NotPredicted(why)
-    route = model.routes[figure.library][cast(Operation, figure.operation)]
-    streams = configuration.streams_per_node or model.cores_per_node
-    bound = route_chain(model, route, streams, burst=burst)[0]
+    streams = model.alike.streams(configuration.streams_per_node)
+    operation = cast(Operation, figure.operation)
+    bound = library_chain(model, figure.library, operation, streams, burst=burst)[0]
     return Foretold(bound.bytes_per_s / _parts(model, figure, streams), "burst" if burst else bound.nature)
 
 
@@ -132,7 +132,7 @@ def _parts(model: GridModel, figure: PublishedFigure, streams: int) -> float:
 def _capacity(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> Foretold:
     """What the file system itself passes, whatever its clients can take."""
     model = grids.grid(configuration.spec, figure.target)
-    route = model.routes[figure.library][cast(Operation, figure.operation)]
+    route = model.alike.routes[figure.library][cast(Operation, figure.operation)]
     rates = [use.resource for use in route.uses if use.resource.scope == "grid"]
     tightest = min(rates, key=lambda resource: resource.bytes_per_s)
     return Foretold(tightest.bytes_per_s, tightest.nature)

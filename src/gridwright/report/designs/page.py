@@ -14,7 +14,6 @@ from gridwright.report.designs import tables
 from gridwright.report.designs.charts import costs_chart, pareto_chart, plan_costs_chart, predicted_chart
 from gridwright.report.designs.words import (
     cost_text,
-    counted,
     dollars,
     doubts,
     finding_records,
@@ -22,8 +21,10 @@ from gridwright.report.designs.words import (
     homes,
     margin_texts,
     monthly,
+    rate_rows,
     resilience_text,
     size_text,
+    streams_text,
 )
 from gridwright.report.document import rendered
 from gridwright.report.figures import count, listed, plain
@@ -149,7 +150,7 @@ def _contents(overview: bool, after: bool, parts: Sequence[DesignPart]) -> tuple
 
 def _facts(prediction: Prediction) -> list[tuple[str, str]]:
     return [
-        ("Size", f"{size_text(prediction)}, {counted(prediction.streams_per_node, 'stream')} on each"),
+        ("Size", f"{size_text(prediction)}, {streams_text(prediction)}"),
         ("Cost", cost_text(prediction.usd_per_hour)),
     ]
 
@@ -168,11 +169,11 @@ def _predicted(prediction: Prediction) -> DesignOutcome:
         return DesignOutcome("met", "Requirements met, as predicted", (sentence,))
     sentences = []
     if missed:
+        # Of several groups those that get too little are named: what binds all may leave others enough.
         binds = [
-            rates.bound_by.resource
-            for library in prediction.libraries
-            if library.answer == "no"
-            for rates in library.rates.values()
+            row.rates.bound_by.resource
+            for row in rate_rows(prediction)
+            if row.answer == "no" and (row.group or not row.library.groups)
         ]
         short = "fall" if len(missed) > 1 else "falls"
         sentences.append(f"{listed(missed)} {short} short, bound by {listed([*dict.fromkeys(binds)])}.")

@@ -29,7 +29,7 @@ from gridwright.report.designs.words import (
     next_text,
     nodes_text,
     per_core,
-    rate_answer,
+    rate_rows,
     resilience_text,
 )
 from gridwright.report.figures import ABSENT, count, megabytes, required, share
@@ -52,24 +52,19 @@ def _met(answer: Answer | None) -> Cell:
 
 def rates_table(prediction: Prediction) -> Table:
     """Each library alone: what lasts, what is required, and what binds."""
-    rows = [
-        (library, operation, rates)
-        for library in prediction.libraries
-        for operation, rates in library.rates.items()
-    ]
     return table_of(
         "Rates that last, each library alone, in MB/s",
-        rows,
+        rate_rows(prediction),
         {
-            "Library": lambda row: row[0].library,
-            "Operation": lambda row: row[1],
-            "Required per core": lambda row: required(row[0].requires_bytes_per_s_per_core),
-            "Per core": lambda row: per_core(row[0], row[2]),
-            "Per node": lambda row: megabytes(row[2].bytes_per_s_per_node),
-            "In all": lambda row: megabytes(row[2].bytes_per_s),
-            "Met": lambda row: _met(rate_answer(row[0], row[2])),
-            "Bound by": lambda row: row[2].bound_by.resource,
-            "Next, above the rate": lambda row: next_text(row[2]),
+            "Library": lambda row: row.name,
+            "Operation": lambda row: row.operation,
+            "Required per core": lambda row: required(row.library.requires_bytes_per_s_per_core),
+            "Per core": lambda row: per_core(row.library, row.rates),
+            "Per node": lambda row: megabytes(row.rates.bytes_per_s_per_node),
+            "In all": lambda row: megabytes(row.rates.bytes_per_s),
+            "Met": lambda row: _met(row.answer),
+            "Bound by": lambda row: row.rates.bound_by.resource,
+            "Next, above the rate": lambda row: next_text(row.rates),
         },
         "Operation|Met|Bound by|Next, above the rate",
     )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from gridwright.errors import Finding
 from gridwright.filesystems import kind_of
+from gridwright.filesystems.resources import Operation
 from gridwright.model.doubt import doubt_factor
 from gridwright.model.prediction import Answer, Bound, Burst, LibraryPrediction, Prediction, Rates
 from gridwright.plan.design import Design
@@ -77,9 +79,53 @@ def counted(number: int, word: str) -> str:
 
 
 def size_text(prediction: Prediction) -> str:
-    """Nodes and physical cores, in words."""
-    each = prediction.cores // prediction.nodes if prediction.nodes else 0
-    return f"{counted(prediction.nodes, 'node')} x {counted(each, 'core')}"
+    """Nodes and physical cores, in words; of several groups with the name of each."""
+    several = len(prediction.groups) > 1
+    return " and ".join(
+        f"{counted(each.nodes, 'node')} x {counted(each.cores_per_node, 'core')}"
+        f"{f' ({each.name})' if several else ''}"
+        for each in prediction.groups
+    )
+
+
+def streams_text(prediction: Prediction) -> str:
+    """Streams on each node, in words."""
+    if prediction.streams_per_node is None:
+        return "a stream on each core"
+    return f"{counted(prediction.streams_per_node, 'stream')} on each node"
+
+
+@dataclass(frozen=True, slots=True)
+class RateRow:
+    """What one group of nodes gets of a library; all nodes where `group` is empty."""
+
+    library: LibraryPrediction
+    operation: Operation
+    group: str
+    rates: Rates
+
+    @property
+    def name(self) -> str:
+        """The library; with its group where it has one."""
+        return f"{self.library.library}, {self.group}" if self.group else self.library.library
+
+    @property
+    def answer(self) -> Answer | None:
+        """Whether its cores get what the library requires; that of all is that of the worst group."""
+        required = self.library.requires_bytes_per_s_per_core
+        if not self.group:
+            return self.library.answer_of(self.operation)
+        return None if required is None else self.rates.answer(required)
+
+
+def rate_rows(prediction: Prediction) -> list[RateRow]:
+    """The rates of every library: of all nodes, and of each group where there are several."""
+    return [
+        RateRow(library, operation, group, found)
+        for library in prediction.libraries
+        for operation, rates in library.rates.items()
+        for group, found in [("", rates), *((name, each[operation]) for name, each in library.groups.items())]
+    ]
 
 
 def answer_word(answer: Answer | None) -> str:
@@ -87,15 +133,9 @@ def answer_word(answer: Answer | None) -> str:
     return {"yes": "yes", "within the margin": "within margin", "no": "no", None: ABSENT}[answer]
 
 
-def rate_answer(library: LibraryPrediction, rates: Rates) -> Answer | None:
-    """Whether one direction gives what the library requires; None where nothing is required."""
-    required = library.requires_bytes_per_s_per_core
-    return None if required is None else rates.answer(required)
-
-
 def margin_texts(prediction: Prediction) -> list[str]:
     """The margin of error of each kind of limit that binds a library, in words."""
-    bound = [rates.bound_by for library in prediction.libraries for rates in library.rates.values()]
+    bound = [row.rates.bound_by for row in rate_rows(prediction)]
     said = {}
     for each in bound:
         margin = each.margin
@@ -112,10 +152,9 @@ def margin_texts(prediction: Prediction) -> list[str]:
 def _wider(prediction: Prediction) -> list[str]:
     """Why bands are wider than these margins: what doubtful figures they rest on."""
     alike: dict[str, dict[str, None]] = {}
-    for library in prediction.libraries:
-        for rates in library.rates.values():
-            for bound in rates.doubted:
-                alike.setdefault(f"{_doubt_text(bound)} ({bound.source})", {})[bound.resource] = None
+    for row in rate_rows(prediction):
+        for bound in row.rates.doubted:
+            alike.setdefault(f"{_doubt_text(bound)} ({bound.source})", {})[bound.resource] = None
     return [f"{listed([*names])}: {text}" for text, names in alike.items()]
 
 
@@ -132,11 +171,11 @@ def _doubt_text(bound: Bound) -> str:
 def doubts(prediction: Prediction) -> list[str]:
     """Each rate that may or may not reach what is required, with the least and the most it may be."""
     return [
-        f"{library.library} {operation} may be {_band_text(rates)} per core, and "
-        f"{required_text(library.requires_bytes_per_s_per_core)} is required"
-        for library in prediction.libraries
-        for operation, rates in library.rates.items()
-        if rate_answer(library, rates) == "within the margin"
+        f"{row.library.library} {row.operation}{f' of nodes {row.group}' if row.group else ''} may be "
+        f"{_band_text(row.rates)} per core, and "
+        f"{required_text(row.library.requires_bytes_per_s_per_core)} is required"
+        for row in rate_rows(prediction)
+        if row.answer == "within the margin" and (row.group or not row.library.groups)
     ]
 
 
@@ -171,8 +210,13 @@ def groups(libraries: Iterable[LibraryPrediction]) -> list[tuple[str, LibraryPre
     alike: list[tuple[list[str], LibraryPrediction]] = []
     for library in libraries:
         for names, other in alike:
-            same = (library.filesystem, library.requires_bytes_per_s_per_core, library.rates)
-            if same == (other.filesystem, other.requires_bytes_per_s_per_core, other.rates):
+            same = (library.filesystem, library.requires_bytes_per_s_per_core, library.rates, library.groups)
+            if same == (
+                other.filesystem,
+                other.requires_bytes_per_s_per_core,
+                other.rates,
+                other.groups,
+            ):
                 names.append(library.library)
                 break
         else:

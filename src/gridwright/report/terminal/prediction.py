@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
+from gridwright.filesystems.resources import Operation
 from gridwright.model.prediction import Answer, Bound, LibraryPrediction, Prediction, Rates, Together, reaches
 from gridwright.model.purchase import purchases
 from gridwright.report.designs.service_words import (
@@ -14,18 +15,19 @@ from gridwright.report.designs.service_words import (
     service_title,
 )
 from gridwright.report.designs.words import (
+    RateRow,
     answer_word,
     burst_text,
     cost_text,
-    counted,
     dollars,
     doubts,
     groups,
     margin_texts,
     next_text,
     per_core,
-    rate_answer,
+    rate_rows,
     size_text,
+    streams_text,
 )
 from gridwright.report.figures import ABSENT, listed, megabytes, required, share
 from gridwright.report.terminal.frame import printed
@@ -84,18 +86,17 @@ def _print_verdict(console: Console, prediction: Prediction) -> None:
 
 
 def _print_rates(console: Console, prediction: Prediction) -> None:
-    each = counted(prediction.streams_per_node, "stream")
-    say(console, f"MB/s that last, each library alone, {each} on each node", "bold")
+    say(console, f"MB/s that last, each library alone, {streams_text(prediction)}", "bold")
     whole = lined_table(console, ["library", "op"], [*_RATES])
     figures = lined_table(console, ["library", "op"], [*_RATES])
     bounds = lined_table(console, ["library", "op", *_BOUNDS], [])
     for name in _BOUNDS:
         whole.add_column(name)
-    for library, operation, rates in _rows(prediction):
-        names = [cell(console, library.library), cell(console, operation)]
-        whole.add_row(*names, *_figures(console, library, rates), *_bounds(console, rates))
-        figures.add_row(*names, *_figures(console, library, rates))
-        bounds.add_row(*names, *_bounds(console, rates))
+    for row in rate_rows(prediction):
+        names = [cell(console, row.name), cell(console, row.operation)]
+        whole.add_row(*names, *_figures(console, row), *_bounds(console, row.rates))
+        figures.add_row(*names, *_figures(console, row))
+        bounds.add_row(*names, *_bounds(console, row.rates))
     for table in [whole] if fits(console, whole) else [figures, bounds]:
         console.print(table)
 
@@ -114,14 +115,13 @@ def _rows(prediction: Prediction) -> list[tuple[LibraryPrediction, str, Rates]]:
     ]
 
 
-def _figures(console: Console, library: LibraryPrediction, rates: Rates) -> list[Text]:
-    answer = rate_answer(library, rates)
+def _figures(console: Console, row: RateRow) -> list[Text]:
     return [
-        cell(console, required(library.requires_bytes_per_s_per_core)),
-        cell(console, per_core(library, rates)),
-        cell(console, megabytes(rates.bytes_per_s_per_node)),
-        cell(console, megabytes(rates.bytes_per_s)),
-        cell(console, answer_word(answer), STYLES[answer].replace("bold green", "green")),
+        cell(console, required(row.library.requires_bytes_per_s_per_core)),
+        cell(console, per_core(row.library, row.rates)),
+        cell(console, megabytes(row.rates.bytes_per_s_per_node)),
+        cell(console, megabytes(row.rates.bytes_per_s)),
+        cell(console, answer_word(row.answer), STYLES[row.answer].replace("bold green", "green")),
     ]
 
 
@@ -175,7 +175,7 @@ def _print_chains(console: Console, prediction: Prediction) -> None:
         wanted = library.requires_bytes_per_s_per_core
         for operation, rates in library.rates.items():
             console.print()
-            say(console, f"{names}, {operation}: {_judged(library, rates)}", "bold")
+            say(console, f"{names}, {operation}: {_judged(library, operation)}", "bold")
             unit = wanted * prediction.cores if wanted else rates.bytes_per_s
             widths = (
                 max(len(bound.resource) for bound in rates.chain),
@@ -192,13 +192,14 @@ def _print_chains(console: Console, prediction: Prediction) -> None:
     console.print()
 
 
-def _judged(library: LibraryPrediction, rates: Rates) -> str:
-    answer = rate_answer(library, rates)
-    got = f"{per_core(library, rates)} MB/s per core"
+def _judged(library: LibraryPrediction, operation: Operation) -> str:
+    answer = library.answer_of(operation)
+    got = f"{per_core(library, library.rates[operation])} MB/s per core"
     if answer is None:
         return f"{got}, nothing required"
     wanted = required(library.requires_bytes_per_s_per_core)
-    return f"{got}, {wanted} required: {_ANSWERS[answer]}"
+    of_groups = " by every group of nodes" if library.groups else ""
+    return f"{got}, {wanted} required{of_groups}: {_ANSWERS[answer]}"
 
 
 def _print_bound(console: Console, bound: Bound, widths: tuple[int, int], unit: float, role: str) -> None:

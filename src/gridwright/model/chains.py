@@ -1,0 +1,139 @@
+"""The limits on the way to a library: those of each group of nodes, those that all share, and a fair part.
+
+Where groups of nodes differ, cores share what all nodes share alike, but for those whose own nodes pass less:
+what these leave is shared by the others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from gridwright.filesystems.resources import Operation, Resource, Route
+from gridwright.model.alike_nodes import AlikeNodes
+from gridwright.model.grid import GridModel
+from gridwright.model.prediction import Bound
+from gridwright.model.solver import Flow, solve
+
+ALL_GROUPS = "groups"
+"""What the own limits of several groups of nodes let through together."""
+
+
+def capacity(group: AlikeNodes, resource: Resource, *, burst: bool) -> float:
+    """What a resource passes for all nodes of a group, in bytes/s."""
+    rate = resource.highest_bytes_per_s if burst else resource.bytes_per_s
+    return rate * group.nodes if resource.scope == "node" else rate
+
+
+def library_chain(
+    model: GridModel,
+    library: str,
+    operation: Operation,
+    streams_per_node: int | None = None,
+    *,
+    burst: bool = False,
+) -> list[Bound]:
+    """Every limit of a library for all nodes together, from the tightest on.
+
+    Of several groups of nodes, what their own limits let through is one limit, their sum.
+    """
+    groups = model.groups
+    if len(groups) == 1:
+        return _sorted(
+            _limits(groups[0], groups[0].routes[library][operation], streams_per_node, burst=burst)
+        )
+    shared = _shared(groups[0], groups[0].routes[library][operation], burst=burst)
+    own = [_own_tightest(each, library, operation, streams_per_node, burst=burst) for each in groups]
+    known = [bound for bound in own if bound is not None]
+    return _sorted([*shared, *([_sum(known)] if len(known) == len(groups) else [])])
+
+
+def group_chain(
+    model: GridModel,
+    group: AlikeNodes,
+    library: str,
+    operation: Operation,
+    streams_per_node: int | None = None,
+    *,
+    burst: bool = False,
+) -> list[Bound]:
+    """Every limit of a library for one group of nodes while all groups use it, from the tightest on.
+
+    Of what all share it is the part that is left to the group in a fair division by cores
+    (`gridwright.model.solver`).
+    """
+    route = group.routes[library][operation]
+    own = [*_own(group, route, streams_per_node, burst=burst)]
+    others = [each for each in model.groups if each is not group]
+    tightest = [_own_tightest(each, library, operation, streams_per_node, burst=burst) for each in others]
+    caps = [math.inf if bound is None else bound.bytes_per_s for bound in tightest]
+    return _sorted(
+        [
+            *own,
+            *(
+                replace(bound, bytes_per_s=_fair_part(bound.bytes_per_s, group, others, caps))
+                for bound in _shared(group, route, burst=burst)
+            ),
+        ]
+    )
+
+
+def _fair_part(whole: float, group: AlikeNodes, others: Sequence[AlikeNodes], caps: Sequence[float]) -> float:
+    """What a group could take of `whole` bytes/s while others take their share, each its cap at most."""
+    if whole <= 0 or any(cap <= 0 for cap in caps):
+        others = [each for each, cap in zip(others, caps, strict=True) if cap > 0]
+        caps = [cap for cap in caps if cap > 0]
+    if whole <= 0 or not others:
+        return whole
+    taking = [Flow(((0, 1.0),), weight=each.cores, cap=cap) for each, cap in zip(others, caps, strict=True)]
+    return solve([whole], [Flow(((0, 1.0),), weight=group.cores), *taking]).rates[0]
+
+
+def _own_tightest(
+    group: AlikeNodes, library: str, operation: Operation, streams_per_node: int | None, *, burst: bool
+) -> Bound | None:
+    own = _own(group, group.routes[library][operation], streams_per_node, burst=burst)
+    return min(own, key=lambda bound: bound.bytes_per_s, default=None)
+
+
+def _limits(group: AlikeNodes, route: Route, streams_per_node: int | None, *, burst: bool) -> Iterator[Bound]:
+    for use in route.uses:
+        yield _bound(use.resource, capacity(group, use.resource, burst=burst) / use.coefficient)
+    if math.isfinite(route.stream_bytes_per_s):
+        streams = group.streams(streams_per_node)
+        total = route.stream_bytes_per_s * streams * group.nodes
+        what = f"{streams} streams on each node, each with {route.stream_limit}"
+        yield Bound("streams", what, total, "", "server")
+
+
+def _own(group: AlikeNodes, route: Route, streams_per_node: int | None, *, burst: bool) -> Iterator[Bound]:
+    """Limits that the nodes of a group do not share with others."""
+    own = replace(route, uses=tuple(use for use in route.uses if use.resource.scope == "node"))
+    return _limits(group, own, streams_per_node, burst=burst)
+
+
+def _shared(group: AlikeNodes, route: Route, *, burst: bool) -> Iterator[Bound]:
+    for use in route.uses:
+        if use.resource.scope == "grid":
+            yield _bound(use.resource, capacity(group, use.resource, burst=burst) / use.coefficient)
+
+
+def _bound(resource: Resource, bytes_per_s: float) -> Bound:
+    return Bound(resource.name, resource.what, bytes_per_s, resource.source, resource.nature)
+
+
+def _sum(bounds: Sequence[Bound]) -> Bound:
+    """What all groups let through together, with the margin of the group that lets most through."""
+    largest = max(bounds, key=lambda bound: bound.bytes_per_s)
+    return Bound(
+        ALL_GROUPS,
+        "; ".join(dict.fromkeys(bound.what for bound in bounds)),
+        sum(bound.bytes_per_s for bound in bounds),
+        "; ".join(dict.fromkeys(bound.source for bound in bounds if bound.source)),
+        largest.nature,
+    )
+
+
+def _sorted(bounds: Sequence[Bound] | Iterator[Bound]) -> list[Bound]:
+    return sorted(bounds, key=lambda bound: bound.bytes_per_s)
