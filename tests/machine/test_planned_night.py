@@ -190,7 +190,7 @@ def test_a_planned_night_takes_as_long_as_was_predicted(
 ) -> None:
     best, grid = planned
     streams = night_of(tmp_path / "night.csv")
-    assert max(map(len, (streams[n :: grid.nodes] for n in range(grid.nodes)))) <= grid.cores_per_node
+    assert max(map(len, (streams[n :: grid.nodes] for n in range(grid.nodes)))) <= grid.alike.cores_per_node
     computing = max(sum(seconds for _, phases in jobs for seconds, _, _ in phases) for jobs in streams)
     assert computing < best["finish_s"] / 2, "what they move is what determines the end"
     # The controller makes the files, so that no node has any of them in its page cache.
@@ -200,7 +200,7 @@ def test_a_planned_night_takes_as_long_as_was_predicted(
         lab.run("controller", "sh", "-ec", f"mkdir -p /mnt/grid/data /mnt/grid/work; {made}; sync").status
         == 0
     )
-    reads, writes = limits(grid.routes["data"]["read"]), limits(grid.routes["work"]["write"])
+    reads, writes = limits(grid.alike.routes["data"]["read"]), limits(grid.alike.routes["work"]["write"])
     nodes = [f"compute{number + 1}" for number in range(grid.nodes)]
     for node in nodes:
         throttle(lab, node, sends=writes["node"], receives=reads["node"])

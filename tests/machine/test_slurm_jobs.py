@@ -30,14 +30,16 @@ provider: lab
 lab: {{network: 10.81.7.0/24, bandwidth: 20 MB/s}}
 nodes:
   compute: {{count: 2, cores: 4, memory: 1 GiB}}
+  wide: {{count: 1, cores: 2, memory: 2 GiB}}
 filesystems:
   shared: {{type: local, path: /mnt/grid}}
 libraries: {{data: {{}}, work: {{}}, util: {{}}}}
 scheduler:
   type: slurm
   queues:
-    batch: {{}}
-    night: {{priority: 5, time: 1h}}
+    batch: {{nodes: [compute]}}
+    night: {{priority: 5, time: 1h, nodes: [compute]}}
+    wide: {{nodes: [wide]}}
 """
 LIBRARIES = {name: f"/mnt/grid/{name}" for name in ("data", "work", "util")}
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
@@ -337,6 +339,22 @@ def test_what_slurm_cannot_give_is_refused_with_a_remedy(grid: Grid) -> None:
     assert "99 cores, and no node of queue batch has more than 4" in text
     assert "did you mean night?" in text
     assert "has no node compute9" in text
+
+
+def test_a_queue_has_the_nodes_of_its_groups_and_their_memory(grid: Grid) -> None:
+    with pytest.raises(GridwrightError) as caught:
+        grid.submit(request("true", queue="wide", cores=3), request("true", queue="wide", node="compute1"))
+    assert "3 cores, and no node of queue wide has more than 2" in str(caught.value)
+    assert "compute1" in str(caught.value)
+    mine, narrow = grid.submit(
+        request("true", queue="wide", memory_bytes=None), request("true", memory_bytes=None)
+    )
+    assert [job.state for job in grid.ended(mine, narrow)] == [JobState.COMPLETED, JobState.COMPLETED]
+    assert grid.job(mine).node == "wide1"
+    assert grid.job(narrow).node != "wide1"
+    partition = grid.on_controller("scontrol", "-o", "show", "partition", "wide")
+    assert "Nodes=wide1 " in partition
+    assert "DefMemPerCPU=1024 " in partition, "a gibibyte for each of two cores, where others have a quarter"
 
 
 def test_jobs_of_a_node_that_loses_power_start_elsewhere_or_are_told_failed(grid: Grid) -> None:

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,11 @@ class GridRuns:
     def left(self) -> list[Path]:
         """What a run has left in the libraries and between coordinator and jobs."""
         work = [path for name in ("work", "util") for path in self.libraries[name].iterdir()]
-        return [*work, *(self.place / "state" / "workload").glob("*")]
+        place = self.place / "state" / "workload"
+        # A directory goes while it is looked at.
+        with suppress(FileNotFoundError):
+            work += place.iterdir()
+        return work
 
     def wait_until_clean(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds

@@ -16,7 +16,7 @@ from gridwright.spec.filesystem import filesystem_kind_in
 from gridwright.spec.findings import KNOWN, known_findings
 from gridwright.spec.hosts import MOST_HOSTS, expand_hosts
 from gridwright.spec.provider import PROVIDERS, ProviderKind, provider_in
-from gridwright.spec.scheduler import scheduler_kind_in
+from gridwright.spec.scheduler import queue_problems, scheduler_kind_in
 from gridwright.spec.site_setup import setup_problems
 from gridwright.units import Bytes, UnitError
 from gridwright.yamltext.fields import FieldError
@@ -95,7 +95,7 @@ def _mapping(data: Any, key: str) -> Mapping[str, Any]:  # noqa: ANN401
     return value if isinstance(value, Mapping) else {}
 
 
-def cross_problems(data: Any) -> Iterator[tuple[Path, FieldError | str]]:  # noqa: ANN401
+def cross_problems(data: Any) -> Iterator[Refused]:  # noqa: ANN401
     """Problems between fields: a path and a FieldError, or a section and the name of its missing field."""
     if not isinstance(data, Mapping):
         return
@@ -113,6 +113,7 @@ def cross_problems(data: Any) -> Iterator[tuple[Path, FieldError | str]]:  # noq
         yield from _other_sections(data, provider)
         yield from provider.problems(data)
     yield from _of_kinds(data)
+    yield from queue_problems(data)
     yield from setup_problems(data)
     for name in _mapping(data, "silence"):
         if name not in KNOWN and name not in (known := known_findings()):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Protocol, cast
 
 from pydantic import Field, SerializeAsAny
 
+from gridwright.errors import nearest
 from gridwright.spec.fields import Change, Name, SpecModel, Update
 from gridwright.spec.kinds import KindRegistry, KindSection, OfItsKind
 from gridwright.yamltext.fields import Duration, FieldError
+from gridwright.yamltext.source import show
 
 REPLACED = Update(Change.REBUILD, "queued jobs are lost")
 """What changing the kind of a scheduler does; each kind's `type` says so."""
@@ -43,6 +45,11 @@ class Queue(SpecModel):
     time: Annotated[Duration | None, LATER_JOBS] = Field(
         default=None, description="The longest that a job may run, such as 8h. By default without limit."
     )
+    nodes: Annotated[list[Name] | None, LATER_JOBS] = Field(
+        default=None,
+        min_length=1,
+        description="The groups of nodes that its jobs run on, such as [wide]. By default all.",
+    )
 
 
 class SchedulerSection(KindSection):
@@ -72,6 +79,29 @@ class SchedulerSection(KindSection):
     def starts_jobs_on_nodes(self) -> bool:
         """Whether jobs that are handed in start on the nodes of the grid."""
         return self.has_queue and not self.runs_on_one_machine
+
+
+def queue_problems(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
+    """Queues on groups of nodes that the spec does not have; `data` is the plain data of a spec."""
+    groups = data.get("nodes", {"compute": {}})
+    scheduler = data.get("scheduler")
+    queues = scheduler.get("queues") if isinstance(scheduler, Mapping) else None
+    if not isinstance(queues, Mapping) or not isinstance(groups, Mapping):
+        return
+    known = [str(name) for name in groups]
+    for name, queue in queues.items():
+        wanted = queue.get("nodes") if isinstance(queue, Mapping) else None
+        if not isinstance(wanted, Sequence) or isinstance(wanted, str):
+            continue
+        for at, group in enumerate(wanted):
+            path = ("scheduler", "queues", str(name), "nodes", str(at))
+            if group in wanted[:at]:
+                yield path, FieldError(f"group {show(group)} is named twice", "remove one")
+            elif group not in known:
+                near = nearest(str(group), known)
+                meant = f"did you mean {near}? " if near and len(known) > 1 else ""
+                groups_are = f"{meant}Groups are {', '.join(known)}"
+                yield path, FieldError(f"there is no group of nodes {show(group)}", groups_are)
 
 
 def default_scheduler() -> SchedulerSection:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,7 @@ QUEUES = {
     "batch": {"priority": 1},
     "night": {"priority": 10, "time": "8h", "cores": 8},
     "odd": {"cores": 7, "time": "90s"},
+    "wide": {"nodes": ["large"]},
 }
 LAB_NODES = {"systemd": False, "share_one_machine": True}
 GOLDEN: Mapping[str, tuple[GridSpec, Mapping[str, Any]]] = {
@@ -113,15 +114,18 @@ def pairs(line: str) -> dict[str, str]:
 
 
 names = st.from_regex(r"[a-z]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)
-queues = st.dictionaries(
-    names,
-    st.fixed_dictionaries(
-        {"priority": st.integers(0, 65533)},
-        optional={"cores": st.integers(1, 5000), "time": st.integers(1, 10**7).map(lambda s: f"{s}s")},
-    ),
-    min_size=1,
-    max_size=5,
-)
+
+
+def queues(groups: Collection[str]) -> st.SearchStrategy[dict[str, Any]]:
+    fields = {
+        "cores": st.integers(1, 5000),
+        "time": st.integers(1, 10**7).map(lambda s: f"{s}s"),
+        "nodes": st.lists(st.sampled_from(sorted(groups)), min_size=1, unique=True),
+    }
+    each = st.fixed_dictionaries({"priority": st.integers(0, 65533)}, optional=fields)
+    return st.dictionaries(names, each, min_size=1, max_size=5)
+
+
 machines = st.builds(
     NodeHardware,
     name=st.just(""),
@@ -152,7 +156,7 @@ def configurations(draw: st.DrawFn) -> tuple[GridSpec, SlurmParameters, SlurmCon
     provider = draw(st.sampled_from(["local", "lab"]))
     scheduler = {
         "type": "slurm",
-        "queues": draw(queues),
+        "queues": draw(queues(groups)),
         "accounting": draw(st.sampled_from(["jobcomp", "slurmdbd"])) if provider == "local" else "jobcomp",
         "backup_controller": draw(st.booleans()),
     }
@@ -205,9 +209,13 @@ def test_no_queue_can_use_more_cores_than_the_spec_says(
         per_node = int(partition.get("MaxCPUsPerNode", 10**6))
         most = sum(min(cores[node], per_node) for node in NodeSet(partition["Nodes"]))
         assert most > 0
-        allowed = queue.cores or sum(cores.values())
+        groups = queue.nodes or spec.nodes
+        own = {node for group in groups for node in spec.nodes[group].node_names(group)}
+        assert {*NodeSet(partition["Nodes"])} <= own
+        there = sum(cores[node] for node in own)
+        allowed = queue.cores or there
         assert most <= allowed
-        if most < min(allowed, sum(cores.values())):
+        if most < min(allowed, there):
             assert any(f"queue {name} " in each.text for each in configuration.findings)
 
 
@@ -229,7 +237,11 @@ def test_jobs_get_no_more_than_a_node_was_said_to_have(
         assert int(line["CPUs"]) == int(line["Sockets"]) * int(line["CoresPerSocket"])
         assert int(line["RealMemory"]) == node.memory_bytes // MIB
         # A job that names no memory must fit on a node with all of the node's cores.
-        assert int(main["DefMemPerCPU"][0]) * given_out <= max(int(line["RealMemory"]), given_out)
+        memory = max(int(line["RealMemory"]), given_out)
+        assert int(main["DefMemPerCPU"][0]) * given_out <= memory
+        for partition in map(pairs, main["PartitionName"]):
+            if node.name in NodeSet(partition["Nodes"]):
+                assert int(partition.get("DefMemPerCPU", 0)) * given_out <= memory
 
 
 def test_a_queue_of_few_cores_spreads_so_that_wide_jobs_fit() -> None:

@@ -14,9 +14,9 @@ from pathlib import PurePosixPath
 from gridwright.errors import Finding
 from gridwright.node_programs.health_program import STARTER
 from gridwright.schedulers.machines import CgroupVersion, NodeHardware
-from gridwright.schedulers.slurm.node_lines import MIB, node_line
+from gridwright.schedulers.slurm.node_lines import node_line
 from gridwright.schedulers.slurm.parameters import SlurmParameters
-from gridwright.schedulers.slurm.partitions import partition_lines, queue_findings
+from gridwright.schedulers.slurm.partitions import default_memory_mib, partition_lines, queue_findings
 from gridwright.schedulers.slurm.section import section_of
 from gridwright.spec.model import GridSpec
 
@@ -66,7 +66,7 @@ def slurm_configuration(spec: GridSpec, parameters: SlurmParameters) -> SlurmCon
     }
     if section_of(spec).has_database:
         files["slurmdbd.conf"] = _text("slurmdbd.conf", spec, [_database(parameters)])
-    return SlurmConfiguration(files, queue_findings(spec.scheduler.queues, parameters.nodes))
+    return SlurmConfiguration(files, queue_findings(spec, parameters.nodes))
 
 
 def state_location(spec: GridSpec, parameters: SlurmParameters) -> PurePosixPath:
@@ -311,11 +311,6 @@ def _accounting(spec: GridSpec, parameters: SlurmParameters) -> ConfigurationSec
     )
 
 
-def default_memory_mib(nodes: Sequence[NodeHardware]) -> int:
-    """The smallest share of memory that a core has, over all nodes, in MiB."""
-    return max(1, min(node.memory_bytes // max(1, node.usable_cores) // MIB for node in nodes))
-
-
 def _node_lines(spec: GridSpec, parameters: SlurmParameters) -> Iterator[str]:
     yield ""
     yield "# Nodes: CPUs are physical cores, RealMemory is what jobs may use, in MiB."
@@ -326,7 +321,7 @@ def _node_lines(spec: GridSpec, parameters: SlurmParameters) -> Iterator[str]:
         yield node_line(facts, names, parameters.share_one_machine)
     yield ""
     yield "# Queues: jobs of the one with the higher PriorityTier start first. MaxTime in minutes."
-    yield from partition_lines(spec.scheduler.queues, parameters.nodes)
+    yield from partition_lines(spec, parameters.nodes)
 
 
 def _cgroup(parameters: SlurmParameters) -> ConfigurationSection:

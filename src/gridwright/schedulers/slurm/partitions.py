@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gridwright.errors import Finding
 from gridwright.schedulers.machines import NodeHardware
+from gridwright.schedulers.slurm.node_lines import MIB
 from gridwright.spec.hosts import fold_hosts
+from gridwright.spec.model import GridSpec
 from gridwright.spec.scheduler import Queue
 
 
@@ -46,13 +48,22 @@ def core_limit(nodes: Sequence[NodeHardware], allowed: int) -> CoreLimit:
     return best
 
 
-def partition_lines(queues: Mapping[str, Queue], nodes: Sequence[NodeHardware]) -> Iterable[str]:
-    """One line of `slurm.conf` for each queue; the first is the default."""
-    everywhere = sum(node.usable_cores for node in nodes)
-    for number, (name, queue) in enumerate(queues.items()):
-        on, per_node = [node.name for node in nodes], None
-        if queue.cores is not None and queue.cores < everywhere:
-            limit = core_limit(nodes, queue.cores)
+def default_memory_mib(nodes: Sequence[NodeHardware]) -> int:
+    """The smallest share of memory that a core has, over all these nodes, in MiB."""
+    return max(1, min(node.memory_bytes // max(1, node.usable_cores) // MIB for node in nodes))
+
+
+def partition_lines(spec: GridSpec, nodes: Sequence[NodeHardware]) -> Iterable[str]:
+    """One line of `slurm.conf` for each queue; the first is the default.
+
+    Where all nodes of a queue have more memory for each core than the grid's narrowest, its jobs get
+    more by default.
+    """
+    for number, (name, queue) in enumerate(spec.scheduler.queues.items()):
+        own = nodes_of(spec, queue, nodes)
+        on, per_node = [node.name for node in own], None
+        if queue.cores is not None and queue.cores < _cores(own):
+            limit = core_limit(own, queue.cores)
             on, per_node = list(limit.nodes), limit.per_node
         parts = [
             f"PartitionName={name}",
@@ -63,18 +74,32 @@ def partition_lines(queues: Mapping[str, Queue], nodes: Sequence[NodeHardware]) 
         ]
         if per_node is not None:
             parts.append(f"MaxCPUsPerNode={per_node}")
+        if default_memory_mib(own) > default_memory_mib(nodes):
+            parts.append(f"DefMemPerCPU={default_memory_mib(own)}")
         yield " ".join([*parts, "State=UP"])
 
 
-def queue_findings(queues: Mapping[str, Queue], nodes: Sequence[NodeHardware]) -> list[Finding]:
+def nodes_of(spec: GridSpec, queue: Queue, nodes: Sequence[NodeHardware]) -> list[NodeHardware]:
+    """The nodes of the groups that a queue is for; all where it names none."""
+    if queue.nodes is None:
+        return list(nodes)
+    names = {name for group in queue.nodes for name in spec.nodes[group].node_names(group)}
+    return [node for node in nodes if node.name in names]
+
+
+def _cores(nodes: Sequence[NodeHardware]) -> int:
+    return sum(node.usable_cores for node in nodes)
+
+
+def queue_findings(spec: GridSpec, nodes: Sequence[NodeHardware]) -> list[Finding]:
     """What of the queues Slurm cannot keep exactly."""
-    everywhere = sum(node.usable_cores for node in nodes)
     findings = []
-    for name, queue in queues.items():
-        if queue.cores is None or queue.cores >= everywhere:
+    for name, queue in spec.scheduler.queues.items():
+        own = nodes_of(spec, queue, nodes)
+        if queue.cores is None or queue.cores >= _cores(own):
             continue
-        limit = core_limit(nodes, queue.cores)
-        if limit.cores == queue.cores and len(limit.nodes) == len(nodes):
+        limit = core_limit(own, queue.cores)
+        if limit.cores == queue.cores and len(limit.nodes) == len(own):
             continue
         less = (
             ""
