@@ -1,4 +1,4 @@
-"""Fetching specifications and prices from the cloud: real boto3 against moto's EC2, stubbed prices."""
+"""Fetching specifications and prices from clouds: real boto3 against moto's EC2, stubbed prices."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from botocore.stub import ANY, Stubber
 from moto import mock_aws
 
 from gridwright.catalog import load_catalog
-from gridwright.catalog.refresh import Clients, refresh
-from gridwright.errors import ExitStatus, GridwrightError
+from gridwright.catalog.aws_clients import Clients
+from gridwright.catalog.facts import Source
+from gridwright.catalog.prices import Price
+from gridwright.catalog.refresh import refresh
+from gridwright.errors import ExitStatus, GridwrightError, environment_error
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +40,35 @@ def product(name: str, usd: str, unit: str = "Hrs") -> str:
             "terms": {"OnDemand": {"a.b": {"priceDimensions": {"a.b.c": dimension}}}},
         }
     )
+
+
+def volume(usage: str, usd: str, unit: str, published: str = "2026-11-20T00:00:00Z") -> str:
+    dimension = {"unit": unit, "pricePerUnit": {"USD": usd}}
+    return json.dumps(
+        {
+            "product": {"attributes": {"usagetype": usage}},
+            "publicationDate": published,
+            "terms": {"OnDemand": {"a.b": {"priceDimensions": {"a.b.c": dimension}}}},
+        }
+    )
+
+
+def oracle_list(**usd: float | None) -> bytes:
+    """Oracle's list with these parts."""
+    items = [
+        {
+            "partNumber": part,
+            "currencyCodeLocalizations": [
+                {"currencyCode": "USD", "prices": [{"model": "PAY_AS_YOU_GO", "value": price}]}
+            ],
+        }
+        for part, price in usd.items()
+    ]
+    return json.dumps({"items": items}).encode()
+
+
+def no_oracle() -> bytes:
+    raise environment_error("Oracle's price list cannot be had: no route to host")
 
 
 def stubbed(pages: list[dict[str, Any]]) -> tuple[Clients, Stubber]:
@@ -62,13 +94,31 @@ def test_what_is_fetched_is_what_the_loader_takes(tmp_path: Path) -> None:
             "PriceList": [product("i2.8xlarge", "7"), product("m5n.2xlarge", "1", "Quantity")],
             "asks": {"NextToken": "more"},
         },
-        {"PriceList": [product("m5n.large", "0.6")]},
+        {"PriceList": [product("m5n.large", "0.6"), "<html>busy</html>", product("m5n.xlarge", "cheap")]},
+        {"PriceList": [volume("EBS:VolumeUsage.gp3", "0.07", "GB-Mo")]},
+        {"PriceList": [volume("EBS:VolumeP-IOPS.io2.tier2", "0.04", "IOPS-Mo")]},
+        {"PriceList": [volume("EBS:VolumeP-Throughput.gp3", "51.2", "GiBps-mo")]},
+        {
+            "PriceList": [
+                volume("EUW1-EBS:VolumeUsage.gp3", "0.09", "GB-Mo"),
+                volume("EUW1-EBS:VolumeUsage.st1", "0.05", "stone-Mo"),
+                volume("EUW1-EBS:SnapshotUsage", "0.05", "GB-Mo"),
+            ]
+        },
+        {"PriceList": []},
+        {"PriceList": []},
     ]
     clients, stubber = stubbed(pages)
-    types, prices = refresh(tmp_path / "catalog.csv", ["us-east-1", "eu-west-1"], clients)
+    out = tmp_path / "catalog.csv"
+    oracle = oracle_list(B97384=0.04, B97385=0.003, B91961=0.03, B109529=0.02, B112145=None)
+    done = refresh(out, ["us-east-1", "eu-west-1"], clients, oracle=lambda: oracle)
     stubber.assert_no_pending_responses()
-    assert types > 500
-    assert prices == 3
+    assert done.types > 500
+    assert (done.prices, done.storage) == (3, 4)
+    assert len(done.unread["prices of instances"]) == 2
+    assert "stone-Mo" in done.unread["prices of volumes"][0]
+    assert "B112145: it has no price on demand in USD" in done.unread["Oracle's parts"]
+    assert any("FSx for Lustre" in each for each in done.missing)
 
     catalog = load_catalog(tmp_path)
     found = catalog.instance("m5n.large")
@@ -88,6 +138,29 @@ def test_what_is_fetched_is_what_the_loader_takes(tmp_path: Path) -> None:
     # Neither was a price: nothing, and not by the hour. The packaged prices hold on.
     assert catalog.instance_usd_per_hour("m5n.xlarge", "us-east-1") == 0.238
     assert catalog.instance_usd_per_hour("m5n.2xlarge", "us-east-1") == 0.476
+
+    gp3, io2 = catalog.volume("gp3").prices, catalog.volume("io2").prices
+    assert gp3.of("capacity", "us-east-1").usd == 0.07
+    assert gp3.of("capacity", "us-east-1").source.date == "2026-11-20"
+    assert gp3.of("throughput", "us-east-1").usd == pytest.approx(0.05), "by MiB/s, not GiB/s"
+    assert gp3.of("capacity", "eu-west-1") == Price(0.09, Source("Pricing API", "2026-11-20"))
+    assert io2.of("iops over 32000", "us-east-1").usd == 0.04
+    assert io2.of("iops", "us-east-1").usd == 0.065, "what was not fetched stays as packaged"
+    assert catalog.volume("st1").prices.of("capacity", "eu-west-1").estimate
+
+    packaged = load_catalog()
+    shape = catalog.instance("BM.Standard.E5.192")
+    price = catalog.prices.price(shape, "")
+    assert price
+    assert price.usd == pytest.approx(0.04 * shape.cores + 0.003 * shape.memory_bytes / 2**30)
+    assert price.source.text == "Oracle's price list"
+    # Two cores for each unit that Oracle sells; memory of it was not fetched, so the old date counts.
+    flex = [each for each in catalog.instances.values() if each.name.startswith("VM.Standard.A2")]
+    before, after = (each.prices.price(flex[0], "") for each in (packaged, catalog))
+    assert before
+    assert after
+    assert after.usd - before.usd == pytest.approx((0.01 - 0.007) * flex[0].cores)
+    assert after.source == before.source
 
 
 class Failing:
@@ -116,7 +189,7 @@ def test_what_goes_wrong_in_the_cloud_is_an_error_of_the_environment(
 ) -> None:
     out = tmp_path / "catalog.csv"
     with pytest.raises(GridwrightError) as caught:
-        refresh(out, ["us-east-1"], lambda *_: Failing(error))
+        refresh(out, ["us-east-1"], lambda *_: Failing(error), oracle=no_oracle)
     assert caught.value.status == ExitStatus.ENVIRONMENT
     assert said in str(caught.value)
     assert list(tmp_path.iterdir()) == []
@@ -134,8 +207,31 @@ def test_a_failure_half_way_leaves_the_old_file(tmp_path: Path) -> None:
         return (Failing if service == "pricing" else Nothing)(NoCredentialsError())
 
     with pytest.raises(GridwrightError):
-        refresh(out, ["us-east-1"], clients)
+        refresh(out, ["us-east-1"], clients, oracle=no_oracle)
     assert out.read_text() == "old"
+
+
+def test_without_oracle_the_rest_is_fetched_and_what_was_fetched_before_stays(tmp_path: Path) -> None:
+    out = tmp_path / "catalog.csv"
+    first = refresh(out, [], providers=["oci"], oracle=lambda: oracle_list(B97384=0.04))
+    assert (first.types, first.oracle) == (0, 2)
+    assert not out.exists(), "no type was asked for"
+
+    clients, _ = stubbed([{"PriceList": []} for _ in range(4)])
+    then = refresh(out, ["us-east-1"], clients, oracle=no_oracle)
+    assert any("no route to host" in each for each in then.missing)
+    kept = load_catalog(tmp_path).prices.own_oci
+    assert kept["BM.Standard.E5"]["core-hour"].usd == 0.04
+    with pytest.raises(GridwrightError, match="no route to host"):
+        refresh(out, [], providers=["oci"], oracle=no_oracle)
+
+
+@pytest.mark.parametrize("content", [b"", b"<html>Sign in</html>", b"[1]", b'{"items": 7}', b"\xff"])
+def test_what_is_no_price_list_is_said_and_nothing_is_written(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(GridwrightError, match="no price list") as caught:
+        refresh(tmp_path / "catalog.csv", [], providers=["oci"], oracle=lambda: content)
+    assert caught.value.status is ExitStatus.ENVIRONMENT
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_mistake_of_our_own_is_not_blamed_on_the_cloud(tmp_path: Path) -> None:
@@ -149,7 +245,9 @@ def test_a_description_that_is_not_understood_is_said_so(tmp_path: Path) -> None
             return [{"InstanceTypes": [{"InstanceType": "z9.large"}]}]
 
     with pytest.raises(GridwrightError, match=r"z9\.large") as caught:
-        refresh(tmp_path / "catalog.csv", ["us-east-1"], lambda *_: Odd(NoCredentialsError()))
+        refresh(
+            tmp_path / "catalog.csv", ["us-east-1"], lambda *_: Odd(NoCredentialsError()), oracle=no_oracle
+        )
     assert caught.value.status == ExitStatus.ENVIRONMENT
 
 

@@ -105,8 +105,8 @@ def estimate_findings(basis: PriceBasis, region: str) -> list[Finding]:
             "estimated-prices",
             f"some prices of {' and of '.join(basis.estimated)} in {region} are estimates: "
             "those of us-east-1, scaled by what instances cost there",
-            "Write yours into catalog.yaml beside the grid spec; gridwright catalog refresh fetches those of "
-            "instances",
+            "Write yours into catalog.yaml beside the grid spec; gridwright catalog refresh fetches "
+            "those of instances and volumes",
         )
     ]
 

@@ -34,6 +34,9 @@ def load_catalog(beside: Path | None = None) -> Catalog:
 
         refreshed = read_refreshed(path, facts)
         types, prices = refreshed.instances, refreshed.prices
+    newer_rates: PricesByRegion = {}
+    if beside is not None and (path := beside / "catalog-prices.csv").is_file():
+        storage, newer_rates = _refreshed_prices(path)
     if beside is not None and (path := beside / "catalog.yaml").is_file():
         from gridwright.catalog.own import read_own
         from gridwright.catalog.own_file import KnownNames
@@ -41,8 +44,12 @@ def load_catalog(beside: Path | None = None) -> Catalog:
         known = KnownNames(Instances(rows, facts, types), _components(), tuple(read_service_prices({}).units))
         own = read_own(path, known)
         types, prices = types | own.instances, _joined(prices, own.instance_prices)
-        storage, services = own.storage_prices, own.service_prices
-    of_storage, of_instances = read_storage_prices(storage), InstancePrices(prices)
+        storage = {
+            item: _joined(storage.get(item, {}), own.storage_prices.get(item, {}))
+            for item in {**storage, **own.storage_prices}
+        }
+        services = own.service_prices
+    of_storage, of_instances = read_storage_prices(storage), InstancePrices(prices, newer_rates)
     ratio = of_instances.regional_ratio
     return Catalog(
         instances=Instances(rows, facts, types),
@@ -56,6 +63,20 @@ def load_catalog(beside: Path | None = None) -> Catalog:
             for item in {offer.price_item for offer in managed_offers().values()}
         },
     )
+
+
+def _refreshed_prices(path: Path) -> tuple[dict[str, PricesByRegion], PricesByRegion]:
+    """Prices of storage by item and region, and Oracle's rates by prefix, out of `catalog-prices.csv`."""
+    from gridwright.catalog.refreshed import read_price_rows
+
+    storage: dict[str, PricesByRegion] = {}
+    rates: PricesByRegion = {}
+    for row in read_price_rows(path):
+        if row.component.endswith("-hour"):
+            rates.setdefault(row.item, {})[row.component] = row.price
+        else:
+            storage.setdefault(row.item, {}).setdefault(row.region, {})[row.component] = row.price
+    return storage, rates
 
 
 def _joined(below: PricesByRegion, above: PricesByRegion) -> PricesByRegion:

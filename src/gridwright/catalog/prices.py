@@ -65,6 +65,8 @@ class InstancePrices:
     """On-demand prices for Linux, USD per hour: `own[region][type]` go before the packaged ones."""
 
     own: Mapping[str, Mapping[str, Price]] = field(default_factory=dict)
+    own_oci: Mapping[str, Mapping[str, Price]] = field(default_factory=dict)
+    """Oracle's newer rates by prefix and component: core-hour, gib-hour, disk-tb-hour."""
     _listed: tuple[str, ...] = ()
     _unlisted: tuple[str, ...] = ()
     _aws: dict[str, tuple[list[str], Source]] | None = None
@@ -148,11 +150,28 @@ class InstancePrices:
     def _oci_price(self, instance: InstanceType) -> Price | None:
         if self._oci is None:
             self._oci = tuple(
-                OciRate(prefix, float(core), float(memory), float(disk), source(text, date))
+                _newest(
+                    OciRate(prefix, float(core), float(memory), float(disk), source(text, date)),
+                    self.own_oci.get(prefix, {}),
+                )
                 for prefix, core, memory, disk, text, date in rows("oci-prices.csv", OCI_RATE_COLUMNS)
             )
         rates = [rate for rate in self._oci if instance.name.startswith(rate.prefix)]
         return max(rates, key=lambda rate: len(rate.prefix)).price(instance) if rates else None
+
+
+def _newest(listed: OciRate, newer: Mapping[str, Price]) -> OciRate:
+    """Rates that were fetched in the place of packaged ones; the oldest of what is left says the date."""
+    if not newer:
+        return listed
+    rates = [listed.usd_per_core_hour, listed.usd_per_gib_hour, listed.usd_per_disk_tb_hour]
+    components = ("core-hour", "gib-hour", "disk-tb-hour")
+    fetched = [newer.get(component) for component in components]
+    # A rate of 0 is not sold apart.
+    is_whole = all(price is not None or not rate for price, rate in zip(fetched, rates, strict=True))
+    said = next(price.source for price in newer.values()) if is_whole else listed.source
+    core, memory, disk = (price.usd if price else rate for price, rate in zip(fetched, rates, strict=True))
+    return OciRate(listed.prefix, core, memory, disk, said)
 
 
 _PRICE_COLUMNS = ("name", "source", "date")

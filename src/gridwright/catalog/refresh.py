@@ -1,148 +1,213 @@
-"""Fetches specifications and prices from EC2 itself, for users with credentials."""
+"""Fetches specifications and prices from clouds themselves: EC2 with credentials, Oracle's list without."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from gridwright.catalog import oracle_list
+from gridwright.catalog.aws_clients import Clients, boto3_clients, cloud_errors
 from gridwright.catalog.ec2 import ec2_row, plain
-from gridwright.catalog.refreshed import refuse_unwritable, write_refreshed
-from gridwright.errors import environment_error, input_error, nearest
-
-CONNECT_TIMEOUT_S = 5
-READ_TIMEOUT_S = 30
-ATTEMPTS = 5
-"""Tries of one request, with growing pauses, before the command gives up."""
+from gridwright.catalog.price_products import PriceProduct, hourly_prices, read_product, volume_prices
+from gridwright.catalog.refreshed import (
+    PRICES_FILE,
+    PriceRow,
+    read_price_rows,
+    refuse_unreadable,
+    refuse_unwritable,
+    write_prices,
+    write_refreshed,
+)
+from gridwright.errors import GridwrightError, environment_error
 
 PRICING_REGION = "us-east-1"
 """The Pricing API answers for all regions from a few of them."""
-
-Clients = Callable[[str, str], Any]
-"""Makes a client of a service (first) in a region (second)."""
-
-_SHARED_LINUX = {
+PROVIDERS = ("aws", "oci")
+NOT_FETCHED = (
+    "FSx for Lustre and managed offers: their prices are the packaged ones, or yours in catalog.yaml",
+)
+"""What has prices in the catalogue, and no products in a list that Gridwright knows how to read."""
+_LINUX = {
     "operatingSystem": "Linux",
     "tenancy": "Shared",
     "preInstalledSw": "NA",
     "capacitystatus": "Used",
 }
-_ADVICE = (
-    "set AWS credentials as for the AWS command line (AWS_PROFILE, or aws configure) with the rights "
-    "ec2:DescribeInstanceTypes and pricing:GetProducts; the packaged catalogue works without any"
-)
+_VOLUME_FAMILIES = ("Storage", "System Operation", "Provisioned Throughput")
+_EXAMPLES = 3
 
 
-def refresh(out: Path, regions: Sequence[str], clients: Clients | None = None) -> tuple[int, int]:
-    """Write `out` with what EC2 lists and asks for in `regions`; return counts of types and prices.
+@dataclass
+class Fetched:
+    """What was fetched, and what could not be read or had."""
 
-    The file is what load_catalog reads as `catalog.csv` beside a grid spec, and is written whole or
-    not at all. `clients` stands in for boto3 in tests. Raises GridwrightError: for a region that
-    does not exist or a directory that cannot be written to (input), and when boto3, credentials, rights
-    or the network are missing (environment).
+    types: int = 0
+    prices: int = 0
+    storage: int = 0
+    """Prices of volumes of AWS."""
+    oracle: int = 0
+    """Prices of Oracle's cores, memory, disks and storage."""
+    unread: dict[str, list[str]] = field(default_factory=dict)
+    """By source, what of it was not understood, each with the reason; the packaged facts of these stay."""
+    missing: list[str] = field(default_factory=list)
+    """What was not fetched at all, and why."""
+
+    def note(self, source: str, what: str) -> None:
+        """Remember that something of a source was not understood."""
+        self.unread.setdefault(source, []).append(what)
+
+    def document(self) -> dict[str, Any]:
+        """In plain values."""
+        return {
+            "types": self.types,
+            "prices": self.prices,
+            "storage_prices": self.storage,
+            "oci_prices": self.oracle,
+            "not_read": {source: len(each) for source, each in self.unread.items()},
+            "not_fetched": self.missing,
+        }
+
+    def lines(self) -> Iterator[str]:
+        """What was not understood or had, for people."""
+        for source, each in self.unread.items():
+            shown = "; ".join(each[:_EXAMPLES]) + ("; ..." if len(each) > _EXAMPLES else "")
+            yield f"not understood, packaged facts stay: {len(each)} of {source}: {shown}"
+        yield from (f"not fetched: {each}" for each in self.missing)
+
+
+def refresh(
+    out: Path,
+    regions: Sequence[str],
+    clients: Clients | None = None,
+    *,
+    providers: Collection[str] = PROVIDERS,
+    oracle: Callable[[], bytes] = oracle_list.fetch,
+) -> Fetched:
+    """Write what EC2 lists and asks for in `regions` to `out`, and prices of storage and OCI beside it.
+
+    The files are what load_catalog reads as `catalog.csv` and `catalog-prices.csv` beside a grid spec; each
+    is written whole or not at all, and only after it was read back. What is not understood is counted, and
+    its packaged facts stay. `clients` and `oracle` stand in for the clouds in tests. Raises
+    GridwrightError: for a region that does not exist or a directory that cannot be written to (input), and
+    when boto3, credentials, rights or the network are missing (environment).
     """
     refuse_unwritable(out)
-    with _cloud_errors():
-        clients = clients or _boto3_clients(regions)
-        today = f"{datetime.now(UTC):%Y-%m-%d}"
-        rows: dict[str, dict[str, object]] = {}
-        for region in regions:
-            for facts in _types(clients("ec2", region)):
-                name = facts["InstanceType"]
-                if name not in rows and (row := _row(facts, f"DescribeInstanceTypes in {region}", today)):
-                    rows[name] = row
-        priced = 0
-        pricing = clients("pricing", PRICING_REGION)
-        for region in regions:
-            for name, usd in _prices(pricing, region):
-                if name in rows:
-                    priced += region not in rows[name]
-                    rows[name][region] = plain(usd)
-    write_refreshed(out, (rows[name] for name in sorted(rows)), regions)
-    return len(rows), priced
+    done = Fetched(missing=list(NOT_FETCHED))
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    rows: dict[str, dict[str, object]] = {}
+    listed: list[PriceRow] = []
+    if "aws" in providers:
+        with cloud_errors():
+            clients = clients or boto3_clients(regions)
+            rows = _instances(clients, regions, today, done)
+            listed += _volumes(clients(*("pricing", PRICING_REGION)), regions, today, done)
+    if "oci" in providers:
+        try:
+            listed += _oracle(oracle(), today, done)
+        except GridwrightError as error:
+            if "aws" not in providers:
+                raise
+            done.missing.append(f"{error.problems[0].what}; packaged prices of OCI stay")
+    if rows:
+        write_refreshed(out, (rows[name] for name in sorted(rows)), regions)
+    beside = out.with_name(PRICES_FILE)
+    write_prices(beside, [*_kept(beside, {each.provider for each in listed}), *listed])
+    return done
 
 
-def _row(facts: Mapping[str, Any], source: str, date: str) -> dict[str, object] | None:
-    try:
-        row = ec2_row(facts, source, date)
-    except (KeyError, ValueError, IndexError) as error:
-        raise environment_error(
-            f"EC2 describes {facts.get('InstanceType')} in a way that is not known here ({error})",
-            remedy="please report it; the packaged catalogue goes on working",
-        ) from error
-    return None if row is None else {key: plain(value) for key, value in row.items()}
-
-
-def _boto3_clients(regions: Sequence[str]) -> Clients:
-    """Clients with bounded time and tries; checks the regions first, without the network."""
-    try:
-        import boto3
-        from botocore.config import Config
-    except ImportError:
-        raise environment_error(
-            "boto3 is not installed, and the cloud is asked through it",
-            remedy="pip install 'gridwright[aws]'; the packaged catalogue works without it",
-        ) from None
-    session = boto3.session.Session()
-    names = [
-        name
-        for partition in ("aws", "aws-us-gov", "aws-cn")
-        for name in session.get_available_regions("ec2", partition_name=partition)
-    ]
+def _instances(
+    clients: Clients, regions: Sequence[str], today: str, done: Fetched
+) -> dict[str, dict[str, object]]:
+    """Rows by type, with prices by region. Raises GridwrightError where EC2 lists nothing that is known."""
+    rows: dict[str, dict[str, object]] = {}
     for region in regions:
-        if region not in names:
-            close = nearest(region, names)
-            hint = f"the nearest is {close}" if close else f"regions are {', '.join(names)}"
-            raise input_error(f"AWS has no region {region[:64]!r}", where="--region", remedy=hint)
-    config = Config(
-        connect_timeout=CONNECT_TIMEOUT_S,
-        read_timeout=READ_TIMEOUT_S,
-        retries={"total_max_attempts": ATTEMPTS, "mode": "standard"},
-    )
-    return lambda service, region: session.client(service, region_name=region, config=config)
-
-
-@contextmanager
-def _cloud_errors() -> Iterator[None]:
-    """Turn what goes wrong between here and the cloud into one sentence and what to do."""
-    try:
-        yield
-    except Exception as error:
-        if not type(error).__module__.startswith(("botocore", "boto3", "s3transfer", "urllib3")):
-            raise
-        kind = type(error).__name__
-        code = getattr(error, "response", {}).get("Error", {}).get("Code", "")
-        if "Credential" in kind or "Token" in kind or kind in ("ProfileNotFound", "LoginRefreshRequired"):
-            raise environment_error(f"AWS was not asked: {error}", remedy=_ADVICE) from error
-        if code:
-            raise environment_error(f"AWS refused: {error}", remedy=_ADVICE) from error
+        source = f"DescribeInstanceTypes in {region}"
+        for page in clients("ec2", region).get_paginator("describe_instance_types").paginate():
+            for facts in _list(page, "InstanceTypes"):
+                name = facts.get("InstanceType") if isinstance(facts, Mapping) else None
+                if not isinstance(name, str) or name in rows:
+                    continue
+                try:
+                    row = ec2_row(facts, source, today)
+                    if row is not None:
+                        refuse_unreadable(row)
+                except (KeyError, ValueError, IndexError, TypeError, AttributeError) as error:
+                    done.note("EC2's types", f"{name} ({type(error).__name__} {error})")
+                    continue
+                if row is not None:
+                    rows[name] = {key: plain(value) for key, value in row.items()}
+    if not rows:
+        first = next(iter(done.unread.get("EC2's types", ["it lists none"])))
         raise environment_error(
-            f"AWS did not answer: {error}",
-            remedy="look at the network and the proxy settings, and try again; nothing was written",
-        ) from error
+            f"EC2 describes no instance type in a way that is known here: {first}",
+            remedy="please report it; the packaged catalogue goes on working",
+        )
+    pricing = clients("pricing", PRICING_REGION)
+    for region in regions:
+        for product in _products(pricing, region, _LINUX, "prices of instances", done):
+            for name, usd in hourly_prices(product):
+                if name in rows:
+                    done.prices += region not in rows[name]
+                    rows[name][region] = plain(usd)
+    done.types = len(rows)
+    return rows
 
 
-def _types(ec2: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401 - boto3 has no types
-    for page in ec2.get_paginator("describe_instance_types").paginate():
-        yield from page["InstanceTypes"]
+def _volumes(pricing: Any, regions: Sequence[str], today: str, done: Fetched) -> Iterator[PriceRow]:  # noqa: ANN401
+    for region in regions:
+        for family in _VOLUME_FAMILIES:
+            asked = {"productFamily": family}
+            for product in _products(pricing, region, asked, "prices of volumes", done):
+                try:
+                    found = list(volume_prices(product))
+                except ValueError as error:
+                    done.note("prices of volumes", str(error))
+                    continue
+                for each in found:
+                    done.storage += 1
+                    date = each.date or today
+                    yield PriceRow("aws", each.volume, each.component, region, each.usd, "Pricing API", date)
 
 
-def _prices(pricing: Any, region: str) -> Iterator[tuple[str, float]]:  # noqa: ANN401
-    """On-demand prices for Linux on shared machines in one region, in USD per hour, by type."""
-    filters = {"regionCode": region, **_SHARED_LINUX}
+def _products(
+    pricing: Any,  # noqa: ANN401 - boto3 has no types
+    region: str,
+    filters: Mapping[str, str],
+    source: str,
+    done: Fetched,
+) -> Iterator[PriceProduct]:
+    """Products of EC2 in one region that have these attributes."""
+    asked = {"regionCode": region, **filters}
     pages = pricing.get_paginator("get_products").paginate(
         ServiceCode="AmazonEC2",
-        Filters=[{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in filters.items()],
+        Filters=[{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in asked.items()],
     )
     for page in pages:
-        for text in page["PriceList"]:
-            product = json.loads(text)
-            name = product["product"]["attributes"].get("instanceType")
-            for term in product.get("terms", {}).get("OnDemand", {}).values():
-                for dimension in term["priceDimensions"].values():
-                    usd = float(dimension["pricePerUnit"].get("USD", 0))
-                    if name and usd > 0 and dimension["unit"] == "Hrs":
-                        yield name, usd
+        for text in _list(page, "PriceList"):
+            try:
+                yield read_product(text)
+            except ValueError as error:
+                done.note(source, str(error))
+
+
+def _list(page: object, key: str) -> Iterable[Any]:
+    """What a page has; nothing where it has something else."""
+    found = page.get(key) if isinstance(page, Mapping) else None
+    return found if isinstance(found, list) else ()
+
+
+def _oracle(content: bytes, today: str, done: Fetched) -> Iterator[PriceRow]:
+    prices, unread = oracle_list.oracle_prices(content)
+    for part, why in unread.items():
+        done.note("Oracle's parts", f"{part}: {why}")
+    for (item, component), usd in prices.items():
+        done.oracle += 1
+        yield PriceRow("oci", item, component, "", usd, "Oracle's price list", today)
+
+
+def _kept(path: Path, fetched: Collection[str]) -> list[PriceRow]:
+    """What the file has of a cloud that was not fetched now."""
+    return [each for each in read_price_rows(path) if each.provider not in fetched] if path.is_file() else []

@@ -1,25 +1,33 @@
-"""The `catalog.csv` beside a grid spec that `gridwright catalog refresh` writes: one row per type.
+"""What `gridwright catalog refresh` writes beside a grid spec: `catalog.csv` and `catalog-prices.csv`.
 
-Its columns are those of the packaged types, then one column of USD per hour for each region. Rows
-go before the packaged ones of the same name.
+Columns of the first are those of the packaged types, then one column of USD per hour for each region. The
+second has prices of storage, and of Oracle's cores and memory. Rows go before the packaged ones of the
+same name.
 """
 
 from __future__ import annotations
 
 import csv
 import errno
+import math
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass, field, fields
 from pathlib import Path
 
-from gridwright.catalog.instance_files import INSTANCE_COLUMNS, Beside, instance_from
+from gridwright.catalog.ec2 import plain
+from gridwright.catalog.instance_files import INSTANCE_COLUMNS, Beside, instance_from, read_beside
 from gridwright.catalog.instances import InstanceType
 from gridwright.catalog.prices import Price
+from gridwright.catalog.tables import source
 from gridwright.errors import GridwrightError, Problem
 
 FILE = "catalog.csv"
+PRICES_FILE = "catalog-prices.csv"
 _REMEDY = "Write the file again with gridwright catalog refresh, or remove it."
+
+
+_NOTHING_BESIDE = Beside({}, {}, {}, {})
 
 
 @dataclass(slots=True)
@@ -65,6 +73,12 @@ def _take(cells: list[str], regions: tuple[str, ...], beside: Beside, found: Ref
             found.prices.setdefault(region, {})[instance.name] = Price(float(cell), instance.source)
 
 
+def refuse_unreadable(row: Mapping[str, object]) -> None:
+    """Raise ValueError, KeyError or IndexError for a row that could not be read again."""
+    cells = [str(plain(row.get(column))) for column in INSTANCE_COLUMNS]
+    _take(cells, (), _NOTHING_BESIDE, Refreshed())
+
+
 def refuse_unwritable(path: Path) -> None:
     """Raise GridwrightError (INPUT) where no file can be made beside `path`: fetching takes minutes."""
     if not path.parent.is_dir():
@@ -78,14 +92,88 @@ def _unwritable(path: Path, why: str) -> GridwrightError:
 
 
 def write_refreshed(path: Path, rows: Iterable[dict[str, object]], regions: Iterable[str]) -> None:
-    """Write such a file whole or not at all; rows have INSTANCE_COLUMNS and regions as keys."""
-    beside = path.with_name(f"{path.name}.partial")
+    """Write such a file whole or not at all; rows have INSTANCE_COLUMNS and regions as keys.
+
+    Raises GridwrightError where it cannot be written, or what was written could not be read again.
+    """
+
+    def lines() -> Iterator[Iterable[object]]:
+        columns = [*INSTANCE_COLUMNS, *regions]
+        yield columns
+        for row in rows:
+            yield ["" if row.get(key) is None else row[key] for key in columns]
+
+    _write(path, lines(), lambda partial: read_refreshed(partial, read_beside()))
+
+
+@dataclass(frozen=True, slots=True)
+class PriceRow:
+    """One row of `catalog-prices.csv`: USD of a component, everywhere where no region is said.
+
+    Units are those of the packaged storage-prices.csv, and hours for `core-hour`, `gib-hour` and
+    `disk-tb-hour` of Oracle's shapes.
+    """
+
+    provider: str
+    item: str
+    component: str
+    region: str
+    usd: float
+    source: str
+    date: str
+
+    @property
+    def price(self) -> Price:
+        """As the catalogue has it."""
+        return Price(self.usd, source(self.source, self.date))
+
+
+_PRICE_COLUMNS = [each.name for each in fields(PriceRow)]
+
+
+def read_price_rows(path: Path) -> list[PriceRow]:
+    """Read such a file; raises GridwrightError with every damaged row and its line."""
+    found: list[PriceRow] = []
+    problems: list[Problem] = []
     try:
-        with beside.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, [*INSTANCE_COLUMNS, *regions], restval="", lineterminator="\n")
-            writer.writeheader()
-            for row in rows:
-                writer.writerow({key: "" if value is None else value for key, value in row.items()})
-        beside.replace(path)
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.reader(file)
+            if next(reader, []) != _PRICE_COLUMNS:
+                raise GridwrightError(Problem("has other columns than expected", str(path), remedy=_REMEDY))
+            for cells in reader:
+                try:
+                    provider, item, component, region, usd, text, date = cells
+                    if not 0 <= float(usd) < math.inf:
+                        raise ValueError(usd)
+                    found.append(PriceRow(provider, item, component, region, float(usd), text, date))
+                except ValueError:
+                    where = f"{path}:{reader.line_num}"
+                    problems.append(Problem("is not a row of prices", where, remedy=_REMEDY))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise GridwrightError(Problem(f"cannot be read: {error}", str(path), remedy=_REMEDY)) from error
+    if problems:
+        raise GridwrightError(*problems)
+    return found
+
+
+def write_prices(path: Path, rows: Iterable[PriceRow]) -> None:
+    """Write such a file whole or not at all. Raises GridwrightError."""
+    ordered = sorted(rows, key=lambda each: (each.provider, each.item, each.component, each.region))
+    cells = ([plain(cell) for cell in astuple(row)] for row in ordered)
+    _write(path, [_PRICE_COLUMNS, *cells], read_price_rows)
+
+
+def _write(path: Path, lines: Iterable[Iterable[object]], read: Callable[[Path], object]) -> None:
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        try:
+            with partial.open("w", newline="", encoding="utf-8") as file:
+                csv.writer(file, lineterminator="\n").writerows(lines)
+                file.flush()
+                os.fsync(file.fileno())
+            read(partial)
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
     except OSError as error:
         raise _unwritable(path, error.strerror or str(error)) from error

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from gridwright.catalog import Catalog, load_catalog
+from gridwright.catalog.facts import doubts_in
 
 GBIT = 125e6
 
@@ -220,6 +221,59 @@ def test_a_size_below_its_familys_tcp_rate_keeps_its_own(catalog: Catalog) -> No
     network = catalog.instance("p5.4xlarge").network
     assert network.baseline_bytes_per_s == 100 * GBIT
     assert network.adapter_bytes_per_s is None
+
+
+def test_no_sum_over_many_adapters_passes_for_a_rate_over_tcp(catalog: Catalog) -> None:
+    """With eight cards and more EC2 lists what adapters pass together: one node would meet everything."""
+    many = [each for each in catalog.instances.values() if each.provider == "aws" and each.network.nics >= 8]
+    assert {each.family for each in many} >= {"p5", "p5en", "p6-b300", "trn1n", "trn2"}
+    for each in many:
+        assert each.network.over_tcp, each.name
+        assert each.network.baseline_bytes_per_s <= 800e9 / 8
+        assert each.network.adapter_bytes_per_s
+        assert each.network.adapter_bytes_per_s > each.network.baseline_bytes_per_s
+    small = catalog.instance("trn1.2xlarge").network
+    assert small.over_tcp is None, "a size of one card has its own rate"
+
+
+@pytest.mark.parametrize(
+    ("name", "reads", "writes"),
+    [
+        ("i7ie.48xlarge", 5_200_000, 4_160_000),
+        ("c6id.24xlarge", 1_609_996, 805_000),
+        ("m8id.96xlarge", 6_439_992, 3_220_008),
+        ("m9gd.24xlarge", 2_092_995, 1_046_502),
+        ("g6.12xlarge", 312_500, 125_000),
+        ("im4gn.8xlarge", 500_000, 400_000),
+    ],
+)
+def test_disks_inside_a_type_have_the_rates_that_ec2_lists(
+    catalog: Catalog, name: str, reads: int, writes: int
+) -> None:
+    store = catalog.instance(name).instance_store
+    assert store
+    assert (store.read_bytes_per_s, store.write_bytes_per_s) == (reads * 4096, writes * 4096)
+    assert "EC2 Instance Types guide" in str(store.source)
+
+
+def test_every_ssd_inside_an_ec2_type_has_a_rate_and_none_that_is_made_up(catalog: Catalog) -> None:
+    stores = {
+        each.name: each.instance_store
+        for each in catalog.instances.values()
+        if each.provider == "aws" and each.instance_store and each.instance_store.medium == "ssd"
+    }
+    assert len(stores) > 450
+    floors = set()
+    for name, store in stores.items():
+        assert store.read_bytes_per_s, name
+        assert store.write_bytes_per_s, name
+        assert store.write_bytes_per_s <= store.read_bytes_per_s
+        # Flash of any make: neither a digit lost nor one too many.
+        per_gb = store.read_bytes_per_s / 4096 / (store.total_bytes / 1e9)
+        assert 30 < per_gb < 450, name
+        if "floor" in doubts_in(str(store.source)):
+            floors.add(catalog.instance(name).family)
+    assert floors == {"c3", "c9gd", "f1", "g7", "m3", "p3dn", "r3", "r9gd", "x1", "x1e"}
 
 
 def test_both_figures_are_kept_where_two_sources_disagree(catalog: Catalog) -> None:

@@ -16,7 +16,7 @@ from gridwright.model.document import prediction_document
 from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
 from gridwright.model.prediction import Prediction, ServicePrediction
-from gridwright.model.services import mix
+from gridwright.model.services import Clients, mix
 from gridwright.report.designs.page import prediction_page
 from gridwright.report.terminal.prediction import prediction_text
 from gridwright.spec import parse_spec
@@ -220,12 +220,12 @@ def test_a_mix_keeps_every_budget_and_uses_one_up(
         "read": Route((Use(client), Use(shared))),
         "write": Route((Use(client), Use(shared, read / write))),
     }
-    found = mix(routes, reads, nodes)  # type: ignore[arg-type]
+    found = mix([Clients(routes, nodes)], reads)  # type: ignore[arg-type]
     used = (
         found.read_bytes_per_s / read + found.write_bytes_per_s / write,
         found.bytes_per_s / (own * nodes),
     )
     assert max(used) == pytest.approx(1)
     # A mix is never more than the better direction alone, nor less than the worse.
-    alone = [mix(routes, part, nodes).bytes_per_s for part in (0.0, 1.0)]  # type: ignore[arg-type]
+    alone = [mix([Clients(routes, nodes)], part).bytes_per_s for part in (0.0, 1.0)]  # type: ignore[arg-type]
     assert min(alone) * (1 - 1e-9) <= found.bytes_per_s <= max(alone) * (1 + 1e-9)

@@ -53,6 +53,7 @@ HURTS = {
     ),
     "metadata-none": CLOUD.replace("4800 GiB", "4800 GiB, metadata: none"),
     "data-on-scratch": SCRATCH,
+    "account-limit": CLOUD.replace("4800 GiB", "103200 GiB"),
     "key-not-used": SCRATCH.replace("owner: us", f"owner: us, {KEY}"),
     "stripes-beyond-targets": CLOUD.replace("4800 GiB", "4800 GiB, stripe_count: 5"),
     "no-server-image": CLOUD.replace(" images: {storage: ami-0123456789abcdef0}", ""),

@@ -56,6 +56,8 @@ WRONG: dict[str, str | bytes] = {
     "path_is_root": "filesystems:\n  disk: {type: local, path: /}\n",
     "path_is_empty": 'filesystems:\n  disk: {type: local, path: ""}\n',
     "path_is_a_number": "filesystems:\n  disk: {type: local, path: 7}\n",
+    "queue_on_a_group_that_is_not_there": DISK
+    + "scheduler: {type: slurm, queues: {wide: {nodes: [compute, big, compute]}, none: {nodes: []}}}\n",
     "setup_is_a_list": DISK + "setup: [./roles/sas]\n",
     "setup_role_is_no_list": DISK + "setup: {after: ./roles/sas}\n",
     "setup_role_in_no_group": DISK + "setup: {after: [./roles/sas], only_on: {sas: [servers]}}\n",

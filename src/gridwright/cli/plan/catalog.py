@@ -118,19 +118,41 @@ def refresh(
         list[str] | None,
         typer.Option(metavar="REGION", help="Ask for this region; may be repeated.  [default: us-east-1]"),
     ] = None,
+    provider: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PROVIDER", help="Only from this cloud: aws, oci; may be repeated.  [default: both]"
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Fetch EC2 specifications and prices through the cloud's own API, with your AWS credentials.
+    """Fetch specifications and prices from the clouds: EC2 with your AWS credentials, Oracle's public list.
 
-    Example: gridwright catalog refresh --out catalog.csv --region eu-west-1
+    Writes FILE, with instance types of EC2 and their prices, and catalog-prices.csv beside it, with prices of
+    volumes and of OCI. What could not be fetched or understood is named; the packaged facts of it stay.
+
+    Examples: gridwright catalog refresh --out catalog.csv --region eu-west-1;
+    gridwright catalog refresh --out catalog.csv --provider oci
     """
+    from gridwright.catalog.refresh import PROVIDERS
     from gridwright.catalog.refresh import refresh as fetch
-    from gridwright.catalog.refreshed import FILE
+    from gridwright.catalog.refreshed import FILE, PRICES_FILE
 
-    regions = region or ["us-east-1"]
-    types, prices = fetch(out, list(dict.fromkeys(regions)))
-    document = {"file": str(out), "regions": regions, "types": types, "prices": prices}
-    text = f"{out}: {types} instance types, {prices} prices"
+    for each in provider or ():
+        if each not in PROVIDERS:
+            raise typer.BadParameter(
+                f"{each!r} has no list to fetch: write {' or '.join(PROVIDERS)}", param_hint="--provider"
+            )
+    regions = list(dict.fromkeys(region or ["us-east-1"]))
+    found = fetch(out, regions, providers=provider or PROVIDERS)
+    document = {"file": str(out), "prices_file": str(out.with_name(PRICES_FILE)), "regions": regions}
+    lines = [
+        f"{out}: {found.types} instance types, {found.prices} prices",
+        f"{out.with_name(PRICES_FILE)}: {found.storage} prices of volumes, {found.oracle} of OCI",
+        *found.lines(),
+    ]
     if out.name != FILE:
-        text += f"\nGridwright reads it when it is called {FILE} and lies beside the grid spec"
-    Output("catalog refresh", json=json).show(LazyResult(document=lambda: document, text=lambda: text))
+        lines.append(f"Gridwright reads it when it is called {FILE} and lies beside the grid spec")
+    Output("catalog refresh", json=json).show(
+        LazyResult(document=lambda: {**document, **found.document()}, text=lambda: "\n".join(lines))
+    )

@@ -78,6 +78,11 @@ class FsxLustreKind(LustreClientKind[FsxLustreFileSystem]):
                 "are lost",
                 "Write deployment: persistent-2; or link a repository that new files are exported to",
             )
+        from gridwright.catalog import load_catalog
+        from gridwright.filesystems.fsx_lustre.account import account_findings
+
+        catalog = load_catalog(spec.file.parent if spec.file else None)
+        yield from account_findings(name, spec, catalog.deployment(filesystem.deployment).limits)
         yield from stripe_findings(name, filesystem.stripe_count, max(filesystem.capacity // OST_BYTES, 1))
 
     def contribute(self, name: str, filesystem: FsxLustreFileSystem, site: Site) -> Contribution:

@@ -7,6 +7,7 @@ from functools import cache
 from importlib import resources
 
 from gridwright.errors import GridwrightError
+from gridwright.filesystems.fsx_lustre.account import account_findings
 from gridwright.filesystems.fsx_lustre.model import FsxLustreFileSystem
 from gridwright.filesystems.resources import (
     OPERATIONS,
@@ -73,6 +74,7 @@ def contribute(name: str, filesystem: FsxLustreFileSystem, site: Site) -> Contri
         capacity_bytes=int(filesystem.capacity),
         outlives_server=deployment.durable,
         targets=int(filesystem.capacity // TARGET_BYTES),
+        findings=tuple(account_findings(name, site.spec, deployment.limits)),
     )
 
 
