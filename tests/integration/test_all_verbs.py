@@ -45,6 +45,8 @@ CALLS = {
     "up": "grid.yaml",
     "setup": "nowhere.yaml",
     "status": "grid.yaml",
+    "stop": "grid.yaml",
+    "start": "grid.yaml",
     "down": "grid.yaml --yes",
     "lab exec": "--grid grid.yaml compute1 -- true",
     "lab power-off": "--grid grid.yaml compute1",

@@ -70,6 +70,8 @@ def test_a_grid_on_fsx_from_nothing_to_nothing(fsx: Grid, cloud: AwsCloud, judge
     changing = {"CreateStack", "ExecuteChangeSet", "DeleteStack", "PUT", "UpdateTerminationProtection"}
     assert not {each.partition(":")[2] for each in cloud.faults.seen} & changing
 
+    _stopped_and_started(fsx, cloud)
+
     fsx.edit("deployment: persistent-2", "deployment: scratch-2")
     refused = fsx("up")
     assert refused.status == 2
@@ -104,6 +106,42 @@ def test_a_grid_on_fsx_from_nothing_to_nothing(fsx: Grid, cloud: AwsCloud, judge
     assert judge_fsx.without_use() == set()
 
 
+def _stopped_and_started(fsx: Grid, cloud: AwsCloud) -> None:
+    fixed = {
+        each["name"]: each["instance"]
+        for each in fsx.done("status", "--json").json["machines"]
+        if each["name"] in ("login1", "controller")
+    }
+    unasked = fsx("stop")
+    assert unasked.status == 3
+    assert "nobody tells whether jobs run on this grid" in unasked.text
+    assert set(cloud.running("demo")) > set(fixed.values())
+
+    before = fsx.done("status", "--json").json["costs"]["usd_per_hour"]
+    stopped = fsx.done("stop", "--now", "--json").json
+    assert set(cloud.running("demo")) == set(fixed.values()), "their disks stay, and so do they"
+    assert stopped["saved_usd_per_hour"] == pytest.approx(before - stopped["costs"]["usd_per_hour"])
+    assert {each["what"].split(",")[0] for each in stopped["costs"]["lines"]} >= {
+        "root volumes of 2 machines",
+        "NAT gateway",
+    }
+    status = fsx.done("status", "--json").json
+    assert (status["state"], status["whole"]) == ("stopped", True)
+    assert status["costs"] == stopped["costs"]
+    assert {each["name"]: each["state"] for each in status["machines"]} == {
+        "login1": "stopped",
+        "controller": "stopped",
+        "compute1": "missing",
+        "compute2": "missing",
+    }
+    assert fsx.done("stop", "--json").json["changed"] is False
+
+    assert fsx.done("start", "--json").json["changed"] is True
+    assert len(cloud.running("demo")) == 4
+    assert set(cloud.running("demo")) > set(fixed.values())
+    assert "was running already" in fsx.done("start").out
+
+
 def test_a_grid_on_its_own_lustre_from_nothing_to_nothing(
     lustre: Grid, cloud: AwsCloud, judge_lustre: Judge
 ) -> None:
@@ -124,6 +162,15 @@ def test_a_grid_on_its_own_lustre_from_nothing_to_nothing(
         "shared-mds1": 1,
     }
     assert "nothing is changed" in lustre.done("up").out
+
+    lustre.done("stop", "--now")
+    assert len(cloud.running("demo")) == 2
+    assert cloud.volumes("gridwright:target") == volumes
+    values = [each.parameters for each in cloud.faults.calls if each.action == "cloudformation:UpdateStack"]
+    assert [each["Parameters.member.1.ParameterValue"] for each in values] == ["servers", "none"]
+    # What is brought up is started.
+    assert "the grid was stopped, and is started again" in lustre.done("up").text
+    assert len(cloud.running("demo")) == 7
 
     lustre.edit("{type: gp3, size: 100 GiB}", "{type: gp3, count: 2, size: 100 GiB}")
     lustre.edit("count: 2, disks: {type: gp3, count: 2", "count: 2, disks: {type: gp3, count: 1")

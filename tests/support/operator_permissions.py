@@ -246,7 +246,7 @@ def _actions(call: Call) -> list[str]:
 def _ids(given: Mapping[str, Any]) -> Iterator[str]:
     """IDs of resources in a request of EC2."""
     for name, value in given.items():
-        if re.fullmatch(r"(ResourceId\.\d+|VolumeId|InstanceId)", name):
+        if re.fullmatch(r"(ResourceId\.\d+|VolumeId|InstanceId(\.\d+)?)", name):
             yield str(value)
 
 

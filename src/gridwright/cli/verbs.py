@@ -26,6 +26,8 @@ VERBS: Mapping[str, Mapping[str, str]] = {
         "up": "Make the nodes of a grid, and wait until all their services serve.",
         "setup": "Set kernel, limits, disks, file systems and Slurm of the nodes; once is enough.",
         "status": "Show the nodes of a grid, what serves on them, its file systems and its cost.",
+        "stop": "Stop all machines of a grid in a cloud, for a night or a week-end, and say what that saves.",
+        "start": "Start the machines of a grid that gridwright stop stopped, and wait until all are set up.",
         "down": "Take a grid down: all its nodes with their processes, jobs and logs.",
         "lab": "Run commands on nodes of a lab, and make faults on purpose.",
         "node": "Look after the node that the command is run on.",

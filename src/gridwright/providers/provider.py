@@ -140,6 +140,18 @@ class Provider(ProviderKind):
         """What `up` would fail of, looked at before anything is made. Raises GridwrightError."""
         self.refuse(spec, "up --check")
 
+    def stop(self, spec: GridSpec, caller: Caller) -> Result:
+        """Stop its machines for a while, so that only what stays is paid for. Raises GridwrightError."""
+        self._refuse_standstill(spec, "stop")
+
+    def is_stopped(self, spec: GridSpec) -> bool:
+        """Whether `stop` stopped it, or began to, so that its scheduler is away. Raises GridwrightError."""
+        self._refuse_standstill(spec, "stop")
+
+    def start(self, spec: GridSpec, caller: Caller) -> Result:
+        """Start them again, and wait until they are set up. Raises GridwrightError."""
+        self._refuse_standstill(spec, "start")
+
     def status(self, spec: GridSpec) -> Status:
         """How the grid stands; nothing is changed. Raises GridwrightError."""
         self.refuse(spec, "status")
@@ -178,6 +190,13 @@ class Provider(ProviderKind):
     def here(self, name: str) -> GridHere | None:
         """One of its grids, up or not, as this machine knows it by its name; None where it knows none."""
         return None
+
+    def _refuse_standstill(self, spec: GridSpec, verb: str) -> NoReturn:
+        raise input_error(
+            f"gridwright {verb} is for machines that are paid by the hour, and provider {self.name} has none",
+            where=str(spec.file) if spec.file else None,
+            remedy="gridwright lab power switches nodes of a lab off and on; those of a site are the site's",
+        )
 
     def refuse(self, spec: GridSpec, verb: str) -> NoReturn:
         """Raise GridwrightError (INPUT): this provider can do nothing about a verb."""

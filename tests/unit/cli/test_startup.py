@@ -66,6 +66,8 @@ def test_the_verbs_are_those_of_the_issue() -> None:
         "up",
         "status",
         "doctor",
+        "stop",
+        "start",
         "down",
         "lab",
         "lab exec",

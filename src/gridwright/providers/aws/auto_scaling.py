@@ -10,6 +10,7 @@ from troposphere.policies import AutoScalingRollingUpdate, UpdatePolicy
 from gridwright.providers.aws.launching import Building, launch_template, subnet
 from gridwright.providers.aws.layout import Machine
 from gridwright.providers.aws.names import tags
+from gridwright.providers.aws.running import size_of
 from gridwright.providers.aws.user_data import UserData
 
 SET_UP = "PT1H"
@@ -30,6 +31,7 @@ def add_group(
     """
     first, count = machines[0], len(machines)
     at_once = 1 if first.role.serves_lustre else math.ceil(count / BATCHES)
+    size = size_of(title)
     template = launch_template(building, first, title, data)
     parts = [building.spec.name, first.group, *([str(first.role)] if first.role.serves_lustre else [])]
     marks = {**tags(building.spec, role=str(first.role)), "Name": "-".join(parts)}
@@ -37,9 +39,9 @@ def add_group(
         autoscaling.AutoScalingGroup(
             title,
             DependsOn=[*building.after, *after],
-            MinSize=str(count),
+            MinSize=size,
             MaxSize=str(count),
-            DesiredCapacity=str(count),
+            DesiredCapacity=size,
             LaunchTemplate=autoscaling.LaunchTemplateSpecification(
                 LaunchTemplateId=Ref(template), Version=GetAtt(template, "LatestVersionNumber")
             ),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from gridwright.catalog import load_catalog
 from gridwright.model.grid import grid_model
 from gridwright.providers.aws.changes import holders
 from gridwright.providers.aws.cost_lines import CostLine
-from gridwright.providers.aws.layout import AwsLayout, fsx_file_systems
+from gridwright.providers.aws.costs import costs_while_stopped
+from gridwright.providers.aws.layout import AwsLayout, Role, fsx_file_systems
 from gridwright.spec.model import GridSpec
 
 
@@ -27,4 +29,23 @@ def kept_bill(spec: GridSpec, name: str) -> tuple[CostLine, ...]:
     managed = name in fsx_file_systems(spec)
     return tuple(
         CostLine(each.what, each.usd_per_hour) for each in costs if managed or " at each " in each.what
+    )
+
+
+def stopped_bill(spec: GridSpec, layout: AwsLayout) -> tuple[CostLine, ...]:
+    """The bill of a grid that is stopped: file systems, disks of machines that are kept, and the network."""
+    catalog = load_catalog(spec.file.parent if spec.file else None)
+    kept_machines = [each for each in layout.machines if not each.replaced]
+    plain_nodes = [each for each in kept_machines if each.role is Role.COMPUTE]
+    nodes = (
+        CostLine(each.what, each.usd_per_hour)
+        for name, filesystem in spec.filesystems.items()
+        if plain_nodes and filesystem.node_disks is not None
+        for each in grid_model(spec).contributions[name].costs
+    )
+    beside = costs_while_stopped(spec, catalog, len(kept_machines))
+    return (
+        *bill(spec, layout, running=False),
+        *nodes,
+        *(CostLine(each.what, each.usd_per_hour) for each in beside),
     )

@@ -33,18 +33,35 @@ def costs_of(spec: GridSpec, catalog: Catalog, machines: int, *, has_lustre: boo
     return () if aws is None else tuple(_lines(spec, aws, catalog, machines, has_lustre=has_lustre))
 
 
+def costs_while_stopped(spec: GridSpec, catalog: Catalog, kept_machines: int) -> tuple[Cost, ...]:
+    """The same of a grid that is stopped: root volumes of the machines that keep them, and the network."""
+    aws = spec.section(Aws)
+    if aws is None:
+        return ()
+    has_lustre = any(each.is_built for each in spec.filesystems.values())
+    network = _network(aws, catalog, spec.region or "", has_lustre=has_lustre)
+    return (_root_volumes(catalog, spec.region or "", kept_machines), *network)
+
+
 def _lines(spec: GridSpec, aws: Aws, catalog: Catalog, machines: int, *, has_lustre: bool) -> Iterator[Cost]:
     region = spec.region or ""
-    hourly = catalog.services.usd
     beside = {"login node": aws.login.instance}
     if spec.scheduler.needs_head_node:
         beside["head node"] = aws.head.instance
     for what, instance in beside.items():
         yield Cost(f"{what} {instance}", _instance(catalog, instance, region), instance)
-    everything = machines + len(beside)
-    size = f"{ROOT_VOLUME} of {ROOT_VOLUME_SIZE}"
+    yield _root_volumes(catalog, region, machines + len(beside))
+    yield from _network(aws, catalog, region, has_lustre=has_lustre)
+
+
+def _root_volumes(catalog: Catalog, region: str, machines: int) -> Cost:
     root = _root_volume(catalog, region)
-    yield Cost(f"root volumes of {everything} machines, {size}", None if root is None else root * everything)
+    size = f"{ROOT_VOLUME} of {ROOT_VOLUME_SIZE}"
+    return Cost(f"root volumes of {machines} machines, {size}", None if root is None else root * machines)
+
+
+def _network(aws: Aws, catalog: Catalog, region: str, *, has_lustre: bool) -> Iterator[Cost]:
+    hourly = catalog.services.usd
     if aws.proxy is None:
         address = hourly("public-address", region)
         yield Cost("NAT gateway", hourly("nat-gateway", region))

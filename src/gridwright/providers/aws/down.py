@@ -17,7 +17,8 @@ from gridwright.providers.aws.retired import Retired
 from gridwright.providers.aws.session import Cloud
 from gridwright.providers.aws.site_bucket import SITE_BUCKET
 from gridwright.providers.aws.site_objects import empty
-from gridwright.providers.aws.stacks import NEVER_MADE, Stack, Stacks
+from gridwright.providers.aws.stack_failures import NEVER_MADE
+from gridwright.providers.aws.stacks import Stack, Stacks
 from gridwright.providers.aws.storage_update import update_storage
 from gridwright.providers.caller import Caller
 from gridwright.spec.model import GridSpec

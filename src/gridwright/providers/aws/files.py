@@ -95,9 +95,10 @@ def cost_document(spec: GridSpec, model: GridModel) -> dict[str, Any]:
 
 
 def _as_of(spec: GridSpec, model: GridModel) -> str | None:
-    """The month that the price of a node is of; None where none is known."""
-    if model.instance is None or spec.region is None:
+    """The month of the oldest price of a node; None where none is known."""
+    if spec.region is None:
         return None
     catalog = load_catalog(spec.file.parent if spec.file else None)
-    price = catalog.instance_price(model.instance.name, spec.region)
-    return price.source.date if price else None
+    names = [group.instance.name for group in model.groups if group.instance is not None]
+    prices = [catalog.instance_price(name, spec.region) for name in names]
+    return min((price.source.date for price in prices if price), default=None)

@@ -23,6 +23,7 @@ from gridwright.providers.aws.layout import AwsLayout, Machine, Role
 from gridwright.providers.aws.names import lasting_tags, logical_id, tags
 from gridwright.providers.aws.nat import add_way_out
 from gridwright.providers.aws.node_interfaces import NestedTemplate, add_node_interfaces, nested_templates
+from gridwright.providers.aws.running import add_parameter
 from gridwright.providers.aws.template_limits import CountedTemplate
 from gridwright.providers.aws.user_data import UserData, key_id, user_data
 from gridwright.schedulers import kind_of
@@ -44,6 +45,7 @@ def grid_template(spec: GridSpec, layout: AwsLayout) -> GridTemplate:
     template = GridTemplate(f"Gridwright grid {spec.name}: what runs. Made by gridwright render.")
     template.set_version("2010-09-09")
     groups = list(_alike(layout))
+    add_parameter(template, {title: machines for title, machines in groups if machines[0].replaced})
     data = {
         title: user_data(spec, layout, machines, _auto_scaling(title, machines)) for title, machines in groups
     }

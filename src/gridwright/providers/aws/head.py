@@ -30,7 +30,7 @@ def aws_head(spec: GridSpec) -> HeadNode:
     up or AWS does not tell.
     """
     layout = aws_layout(spec)
-    if _is_here(layout):
+    if is_here(layout):
         return LocalHeadNode()
     stack = Stacks(Cloud(str(spec.region)), Caller()).find(grid_stack(spec))
     if stack is None or not stack.whole:
@@ -56,7 +56,7 @@ def _keys(spec: GridSpec, stack: Stack) -> str:
     return f"{spec.name}-{hashlib.sha256(made).hexdigest()[:12]}"
 
 
-def _is_here(layout: AwsLayout) -> bool:
+def is_here(layout: AwsLayout) -> bool:
     """Whether this machine has the name and the address of one of the grid's machines."""
     address = layout.addresses.get(socket.gethostname().partition(".")[0])
     own = (each.address for interface in psutil.net_if_addrs().values() for each in interface)

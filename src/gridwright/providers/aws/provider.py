@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.resources import Cost
     from gridwright.filesystems.site import Site
     from gridwright.providers.aws.status_result import AwsStatus
+    from gridwright.providers.aws.stopping_result import AwsStarted, AwsStopped
     from gridwright.providers.aws.up_result import AwsUp
     from gridwright.providers.caller import Caller
     from gridwright.providers.machines import HostMachine
@@ -96,6 +97,25 @@ class AwsProvider(Provider):
         from gridwright.providers.aws.up import up
 
         return up(spec, caller, replace)
+
+    def stop(self, spec: GridSpec, caller: Caller) -> AwsStopped:
+        """Stop every machine; what holds data stays."""
+        from gridwright.providers.aws.stopping import stop
+
+        return stop(spec, caller)
+
+    def is_stopped(self, spec: GridSpec) -> bool:
+        """Whether its stack says so."""
+        from gridwright.providers.aws.stopping import deployed, is_stopped
+        from gridwright.providers.caller import Caller
+
+        return is_stopped(deployed(spec, Caller()).grid)
+
+    def start(self, spec: GridSpec, caller: Caller) -> AwsStarted:
+        """Start them again, as they were deployed."""
+        from gridwright.providers.aws.stopping import start
+
+        return start(spec, caller)
 
     def preflight(self, spec: GridSpec) -> Preflight:
         """What AWS itself would refuse."""

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from gridwright.errors import GridwrightError, environment_error
+from gridwright.errors import environment_error
 from gridwright.providers.aws.session import Cloud, CloudError, reason_remedy, request_token
+from gridwright.providers.aws.stack_failures import NEVER_MADE, UNFINISHED, failure_of
 from gridwright.providers.caller import Caller
 
 POLL_S = 5.0
@@ -19,10 +20,6 @@ LONGEST_BODY = 51_200
 _CAPABILITIES = ["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM"]
 _NO_CHANGE = ("didn't contain changes", "No updates are to be performed")
 _CANCELLED = "cancelled"
-NEVER_MADE = "REVIEW_IN_PROGRESS"
-"""State of a stack that was proposed, and never made."""
-UNFINISHED = frozenset({"ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", NEVER_MADE})
-"""States of a stack whose creation came to nothing: it can only be deleted."""
 WHOLE = frozenset(
     {
         "CREATE_COMPLETE",
@@ -235,6 +232,23 @@ class Stacks:
         )
         return self._ended(stack.id, "UPDATE_COMPLETE")
 
+    def set_parameter(self, stack: Stack, name: str, value: str) -> Stack:
+        """Change one parameter of a stack, its template and the others staying, and wait for it."""
+        others = [
+            {"ParameterKey": each, "UsePreviousValue": True} for each in stack.parameters if each != name
+        ]
+        self._note_events(stack.id)
+        self.cloud.call(
+            "cloudformation",
+            "update_stack",
+            StackName=stack.name,
+            UsePreviousTemplate=True,
+            Parameters=[{"ParameterKey": name, "ParameterValue": value}, *others],
+            Capabilities=_CAPABILITIES,
+            ClientRequestToken=request_token(),
+        )
+        return self._ended(stack.id, "UPDATE_COMPLETE")
+
     def protect(self, stack: Stack, *, protected: bool) -> None:
         """Have AWS refuse to delete a stack, or allow it."""
         if stack.protected != protected:
@@ -315,32 +329,6 @@ class Stacks:
                 "gridwright up or down waits for its end"
             )
             self.caller.go_on()
-
-
-def failure_of(name: str, state: str, reason: str, region: str) -> GridwrightError:
-    """The error of a stack that did not come to where it should, with what to do from its state."""
-    because = reason or "AWS names no resource that failed"
-    return environment_error(
-        f"stack {name} is in {state}: {because}",
-        where=f"AWS, {region}",
-        remedy="; ".join(filter(None, (reason_remedy(reason), state_remedy(name, state)))),
-    )
-
-
-def state_remedy(name: str, state: str) -> str:
-    """What to do about a stack that is in a state which is not whole."""
-    if state in UNFINISHED:
-        return "then run gridwright down, which removes what is left of the stack, and gridwright up again"
-    if state == "UPDATE_ROLLBACK_FAILED":
-        return (
-            "mend what the reason names, run aws cloudformation continue-update-rollback --stack-name "
-            f"{name}, then gridwright up again"
-        )
-    if state == "DELETE_FAILED":
-        return "mend what the reason names, then run gridwright down again"
-    if state.endswith("_IN_PROGRESS"):
-        return "wait for its end: gridwright up and down do"
-    return "the stack is as it was before; mend what the reason names, then run the same command again"
 
 
 def parsed(text: str) -> dict[str, Any]:

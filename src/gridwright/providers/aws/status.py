@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Iterator, Mapping
 
 from gridwright.providers.aws import retired
-from gridwright.providers.aws.bill import bill
+from gridwright.providers.aws.bill import bill, stopped_bill
 from gridwright.providers.aws.boot_reports import boot_reports
 from gridwright.providers.aws.cost_lines import total
 from gridwright.providers.aws.instances import claims, instances, machines, rows
@@ -15,7 +15,8 @@ from gridwright.providers.aws.layout import AwsLayout, aws_layout, fsx_file_syst
 from gridwright.providers.aws.names import grid_stack, logical_id, storage_stack
 from gridwright.providers.aws.section import Aws
 from gridwright.providers.aws.session import Cloud, reason_remedy
-from gridwright.providers.aws.stacks import Stack, Stacks, state_remedy
+from gridwright.providers.aws.stack_failures import state_remedy
+from gridwright.providers.aws.stacks import Stack, Stacks
 from gridwright.providers.aws.status_result import (
     AwsStatus,
     Claim,
@@ -24,6 +25,7 @@ from gridwright.providers.aws.status_result import (
     StackStatus,
     Standing,
 )
+from gridwright.providers.aws.stopping import is_stopped
 from gridwright.providers.caller import Caller
 from gridwright.spec.model import GridSpec
 
@@ -55,7 +57,8 @@ def status(spec: GridSpec) -> AwsStatus:
         found = machines(
             layout, instances(cloud, deployed), stacks.resources(grid), claimed, boot_reports(told)
         )
-    costs = bill(deployed, layout, running=grid is not None)
+    stopped = is_stopped(grid)
+    costs = stopped_bill(deployed, layout) if stopped else bill(deployed, layout, running=grid is not None)
     hours = _hours(grid or storage)
     hourly = total(costs)
     return AwsStatus(
@@ -64,10 +67,13 @@ def status(spec: GridSpec) -> AwsStatus:
         state=_standing(storage, grid),
         stacks=seen,
         machines=found,
-        filesystems=tuple(_filesystems(cloud, deployed, layout, resources, claimed, found, grid is not None)),
+        filesystems=tuple(
+            _filesystems(cloud, deployed, layout, resources, claimed, found, grid is not None and not stopped)
+        ),
         costs=costs,
         hours=hours,
-        usd_so_far=None if hourly is None else hourly * hours,
+        # What it cost before it was stopped is not known here.
+        usd_so_far=None if hourly is None or stopped else hourly * hours,
         expires=aws.expires if (aws := deployed.section(Aws)) else None,
         expired=_expired(deployed),
         kept=kept,
@@ -87,6 +93,8 @@ def _stack(stacks: Stacks, name: str, stack: Stack | None) -> StackStatus:
 def _standing(storage: Stack, grid: Stack | None) -> Standing:
     if not storage.whole or (grid is not None and not grid.whole):
         return "half-made"
+    if is_stopped(grid):
+        return "stopped"
     return "storage-only" if grid is None else "up"
 
 

@@ -11,8 +11,9 @@ from rich.table import Table
 from gridwright.providers.aws.cost_lines import CostLine, bill_lines, bill_values, total
 from gridwright.report.terminal.frame import framed_table, text_of
 
-Standing = Literal["up", "not-up", "storage-only", "half-made"]
-"""storage-only: file systems are kept, and no machine runs; half-made: a stack is not whole."""
+Standing = Literal["up", "not-up", "stopped", "storage-only", "half-made"]
+"""stopped: by `gridwright stop`, for a while; storage-only: file systems are kept, and there is no machine;
+half-made: a stack is not whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +95,9 @@ class AwsStatus:
     def whole(self) -> bool:
         """Whether everything is there and well."""
         return (
-            self.state in ("up", "storage-only")
+            self.state in ("up", "stopped", "storage-only")
             and all(each.remedy is None for each in self.stacks)
-            and all(each.running and each.set_up == "done" for each in self.machines)
+            and not any(_machine_lacks(self, each) for each in self.machines)
             and all(each.lacking is None for each in self.filesystems)
         )
 
@@ -115,8 +116,16 @@ class AwsStatus:
         return "".join(f"{each}\n" if isinstance(each, str) else text_of(each) for each in parts)
 
 
+def _machine_lacks(status: AwsStatus, machine: MachineStatus) -> bool:
+    """Whether a machine is not as it should be: set up, or away where the grid is stopped."""
+    if status.state == "stopped":
+        return machine.state not in ("stopped", "missing")
+    return not machine.running or machine.set_up != "done"
+
+
 _STANDING = {
     "up": "is up",
+    "stopped": "is stopped",
     "not-up": "is not up",
     "storage-only": "has its file systems, and no machine",
     "half-made": "is not whole",
@@ -147,7 +156,8 @@ def _status_parts(status: AwsStatus) -> Iterator[str | Table]:
         yield bill
     yield from bill_lines(status.costs)
     if status.usd_so_far is not None:
-        yield f"So far {status.usd_so_far:.2f} USD, by list prices, in {status.hours:.1f} h"
+        so_far = f"So far {status.usd_so_far:.2f} USD, by list prices, in {status.hours:.1f} h"
+        yield f"{so_far}; less where it was stopped meanwhile"
     yield from _lacking(status)
 
 
@@ -165,9 +175,13 @@ def _lacking(status: AwsStatus) -> Iterator[str]:
             yield f"{stack.name} is in {stack.state}: {stack.reason or 'AWS names no reason'}"
             yield f"  {stack.remedy}"
     for machine in status.machines:
-        if not machine.running:
+        if not _machine_lacks(status, machine):
+            continue
+        if status.state == "stopped":
+            yield f"{machine.name}: still {machine.state}; run gridwright stop again to go on"
+        elif not machine.running:
             yield f"{machine.name}: {machine.state}"
-        elif machine.set_up != "done":
+        else:
             yield f"{machine.name}: setting itself up: {machine.set_up}"
     for filesystem in status.filesystems:
         if filesystem.lacking is not None:

@@ -19,19 +19,20 @@ from gridwright.providers.aws.names import grid_stack, storage_stack, tags
 from gridwright.providers.aws.passing_tags import settle_passing_tags
 from gridwright.providers.aws.preflight.looking import preflight
 from gridwright.providers.aws.root_squash import settle_root_squash
+from gridwright.providers.aws.running import ALL, PARAMETER
 from gridwright.providers.aws.section import Aws
 from gridwright.providers.aws.session import Cloud
 from gridwright.providers.aws.site_bucket import SITE_BUCKET
 from gridwright.providers.aws.site_objects import body_of, put_changed, put_once, text_of
+from gridwright.providers.aws.stack_failures import NEVER_MADE, failure_of
 from gridwright.providers.aws.stacks import (
     LONGEST_BODY,
-    NEVER_MADE,
     Body,
     ChangeSet,
     Stack,
     Stacks,
-    failure_of,
 )
+from gridwright.providers.aws.stopping import is_stopped, start_fixed
 from gridwright.providers.aws.storage_update import propose_storage, update_storage
 from gridwright.providers.aws.up_result import AwsUp
 from gridwright.providers.aws.user_data import Part, pointer
@@ -195,8 +196,11 @@ class _Up:
             put_once(self.cloud, bucket, key, text.encode())
         body = body_of(self.cloud, bucket, wanted.grid)
         if grid is None:
-            return self._create(name, body, {}, protected=False)
-        proposed = self.stacks.propose(grid, body, parameters={}, tags=tags(self.spec))
+            return self._create(name, body, {PARAMETER: ALL}, protected=False)
+        if is_stopped(grid):
+            self.stacks.caller.say(f"{name}: the grid was stopped, and is started again")
+            start_fixed(self.stacks, self.spec, wanted.layout, grid)
+        proposed = self.stacks.propose(grid, body, parameters={PARAMETER: ALL}, tags=tags(self.spec))
         if proposed is None:
             return grid
         found = self._resources(name, self.stacks.template(grid), wanted.grid, proposed, {})

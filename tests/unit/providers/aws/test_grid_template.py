@@ -80,11 +80,18 @@ def imports(content: object) -> list[str]:
 
 
 def test_nodes_and_servers_are_groups_of_fixed_size() -> None:
-    groups = of_type(template(LUSTRE), "AutoScaling::AutoScalingGroup")
+    content = template(LUSTRE)
+    groups = of_type(content, "AutoScaling::AutoScalingGroup")
     assert set(groups) == {"ComputeNodes", "SharedMdsServers", "SharedOssServers"}
     layout = aws_layout(parse_spec(LUSTRE))
-    for each in groups.values():
-        assert each["MinSize"] == each["MaxSize"] == each["DesiredCapacity"]
+    sizes = content["Mappings"]["Sizes"]
+    for title, each in groups.items():
+        assert each["MinSize"] == each["DesiredCapacity"]
+        assert each["MinSize"]["Fn::FindInMap"] == ["Sizes", {"Ref": "Running"}, title]
+        assert sizes["all"][title] == each["MaxSize"]
+        assert sizes["none"][title] == "0"
+        assert sizes["servers"][title] == ("0" if title == "ComputeNodes" else each["MaxSize"])
+    assert content["Parameters"]["Running"]["Default"] == "all"
     assert sum(int(each["MaxSize"]) for each in groups.values()) == sum(
         machine.replaced for machine in layout.machines
     )
@@ -273,7 +280,7 @@ def test_nothing_secret_is_in_the_template() -> None:
     content = template(FSX)
     assert content["Resources"]["MungeKey"]["Properties"]["GenerateSecretString"]["PasswordLength"] >= 32
     assert "SecretString" not in content["Resources"]["MungeKey"]["Properties"]
-    assert "Parameters" not in content
+    assert set(content["Parameters"]) == {"Running"}
 
 
 def test_the_bill_is_the_one_of_predictions(tmp_path: Path) -> None:
