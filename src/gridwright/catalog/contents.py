@@ -26,7 +26,7 @@ class Catalog:
     services: ServicePrices = field(default_factory=ServicePrices)
     offers: Mapping[str, ManagedOffer] = field(default_factory=dict)
     offer_prices: Mapping[str, StoragePrices] = field(default_factory=dict)
-    """Prices of offers, by ManagedOffer.price_item."""
+    """Prices of offers, by their names."""
 
     def regions(self, provider: Provider = "aws") -> tuple[str, ...]:
         """Regions with prices of instances: the packaged ones, then those of the user's own prices."""

@@ -22,6 +22,9 @@ _PRICE_UNITS = {
     "iops": "USD per operation/s and month",
     "throughput": "USD per MiB/s and month",
     "vpu": "USD per VPU, GiB and month",
+    "performance": "USD per performance unit, GiB and month",
+    "read": "USD per GiB read",
+    "write": "USD per GiB written",
 }
 
 

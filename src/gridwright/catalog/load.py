@@ -9,6 +9,7 @@ from gridwright.catalog.contents import Catalog
 from gridwright.catalog.instance_files import Instances, read_beside, read_instance_rows
 from gridwright.catalog.instances import InstanceType
 from gridwright.catalog.managed import MB
+from gridwright.catalog.offer_prices import priced_components
 from gridwright.catalog.offers import managed_offers
 from gridwright.catalog.prices import InstancePrices
 from gridwright.catalog.services import read_service_prices
@@ -59,8 +60,7 @@ def load_catalog(beside: Path | None = None) -> Catalog:
         services=read_service_prices(services, ratio),
         offers=MappingProxyType(managed_offers()),
         offer_prices={
-            item: StoragePrices(item, of_storage.get(item, {}), ratio)
-            for item in {offer.price_item for offer in managed_offers().values()}
+            item: StoragePrices(item, of_storage.get(item, {}), ratio) for item in managed_offers()
         },
     )
 
@@ -94,4 +94,6 @@ def _components() -> dict[str, tuple[str, ...]]:
         found[volume.name] += ("vpu",) if volume.provider == "oci" else ()
     for deployment in read_managed({}).values():
         found[deployment.name] = tuple(f"{tier / MB:g}" for tier in deployment.tiers)
+    for offer in managed_offers().values():
+        found[offer.name] = priced_components(offer)
     return found

@@ -15,7 +15,7 @@ from gridwright.catalog.tables import RATE_UNITS, per, rows, source
 
 OFFER_COLUMNS = ("provider", "offer", "protocol", "fact", "value", "unit", "source", "date")
 
-_SIZES = {"TB": 1e12, "TiB": 2.0**40}
+_SIZES = {"TB": 1e12, "GiB": 2.0**30, "TiB": 2.0**40}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,9 @@ class ManagedOffer:
     `read`, `write`: what all clients together get of one file system, each alone. `mixed_read`,
     `mixed_write`: both at once. `by_capacity`: what each TB or TiB of capacity brings, for reads and writes
     together. `client`: what one client gets, with the service's own client; `client_plain` with any other.
-    `throughput_step`: throughput is bought in steps of it. `capacity_min`, `capacity_max`, `capacity_step`:
-    sizes on sale. `nconnect`: connections of one mount that the provider advises.
+    `throughput_min`, `throughput_max`, `throughput_step`: throughput is bought apart from capacity, in steps.
+    `capacity_min`, `capacity_max`, `capacity_step`: sizes on sale. `read_cache_min`, `read_cache_max`: sizes
+    of an SSD cache. `nconnect`: connections of one mount that the provider advises.
     """
 
     name: str
@@ -35,10 +36,10 @@ class ManagedOffer:
     facts: Mapping[str, Fact]
 
     @property
-    def price_item(self) -> str:
-        """The item of the storage prices: the offer's name without its tier."""
-        stem, _, tier = self.name.rpartition("-")
-        return stem if tier.isdigit() else self.name
+    def tier(self) -> str:
+        """The number at the end of its name, MB/s for each TB or TiB; empty where it has none."""
+        found = self.name.rpartition("-")[2]
+        return found if found.isdigit() else ""
 
     def figure(self, fact: str) -> float | None:
         """Return a rate in bytes/s (by_capacity: for each byte of capacity), a size in bytes, or a count.

@@ -24,17 +24,20 @@ MANAGED_COLUMNS = (
 )
 LIMIT_COLUMNS = ("limit", "value", "unit", "source", "date")
 
+_GIB_OF_GB = GIB / 1e9
 PricesByRegion = dict[str, dict[str, Price]]
 
 
 def read_storage_prices(own: Mapping[str, Mapping[str, Mapping[str, Price]]]) -> dict[str, PricesByRegion]:
     """Prices by item, region and component; `own` (item, region, component) go before the packaged ones.
 
-    Items of a provider that asks the same of all its volume types stand under its name.
+    What goes by capacity is for each GiB, also where it is listed for each GB of 10^9 bytes. Items of a
+    provider that asks the same of all its volume types stand under its name.
     """
     found: dict[str, PricesByRegion] = defaultdict(lambda: defaultdict(dict))
-    for provider, item, component, region, usd, _, text, date in rows("storage-prices.csv", PRICE_COLUMNS):
-        found[item or provider][region][component] = Price(float(usd), source(text, date))
+    for provider, item, component, region, usd, unit, text, date in rows("storage-prices.csv", PRICE_COLUMNS):
+        factor = _GIB_OF_GB if "GB-month" in unit else 1.0
+        found[item or provider][region][component] = Price(float(usd) * factor, source(text, date))
     for item, by_region in own.items():
         for region, prices in by_region.items():
             found[item][region].update(prices)

@@ -8,6 +8,9 @@ import pytest
 
 from gridwright.catalog import Catalog, load_catalog
 from gridwright.catalog.facts import doubts_in
+from gridwright.catalog.offer_prices import OfferPrice, offer_price
+from gridwright.catalog.oracle_list import PART_COLUMNS
+from gridwright.catalog.tables import rows
 
 GBIT = 125e6
 
@@ -310,5 +313,35 @@ def test_managed_offers_have_limits_with_a_source_in_one_unit(catalog: Catalog) 
     assert netapp.figure("by_capacity") == pytest.approx(128 * 2**20 / 2**40)
     assert netapp.figure("nconnect") == 8
     assert netapp.figure("client") is None
-    assert catalog.offer("google-managed-lustre-125").figure("capacity_min") == 72e12
-    assert catalog.offer_prices[catalog.offer("oci-lustre-250").price_item].of("storage", "").usd == 0.086
+    assert catalog.offer("google-managed-lustre-125").figure("capacity_min") == 72_000 * 2**30
+
+
+def test_list_prices_of_managed_offers_are_by_gib_and_say_what_they_rest_on(catalog: Catalog) -> None:
+    def price(name: str, region: str = "") -> OfferPrice:
+        found = offer_price(catalog.offer(name), catalog.offer_prices[name], region)
+        assert found is not None
+        assert all(re.match(r"20\d\d", each.date) for each in found.sources)
+        return found
+
+    # Oracle lists 0.086 + 250 units of 0.0005 for each GB of 10^9 bytes.
+    assert price("oci-lustre-250").usd_per_gib_month == pytest.approx(0.211 * 2**30 / 1e9)
+    assert "performance unit" in price("oci-lustre-250").notes[0]
+    refreshed = [row for row in rows("oci-parts.csv", PART_COLUMNS) if row[0].startswith("oci-lustre")]
+    assert len(refreshed) == 8
+    assert {float(units) for _, _, _, units, *_ in refreshed} == {1e9 / 2**30}, "a refresh writes them alike"
+    assert price("google-managed-lustre-250", "us-central1").notes == ()
+    assert "estimate for europe-west4" in price("google-managed-lustre-250", "europe-west4").notes[0]
+    premium = price("azure-netapp-files-premium", "eastus2")
+    assert premium.usd_per_hour(2**40, 0) == pytest.approx(0.000403 * 1024, rel=1e-4), (
+        "the page's own example"
+    )
+    assert price("fsx-openzfs", "us-east-1").usd_per_hour(2**40, 1280e6) == pytest.approx(
+        (0.09 * 1024 + 0.26 * 1280) / 730
+    )
+    elastic = price("efs-elastic", "us-east-1")
+    assert not elastic.is_whole
+    assert elastic.moved_usd_per_hour(2**30, "write") == pytest.approx(0.06 * 3600)
+    large = catalog.offer("azure-netapp-files-large")
+    assert offer_price(large, catalog.offer_prices[large.name], "eastus2") is None, (
+        "goes by its service level"
+    )

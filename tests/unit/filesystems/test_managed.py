@@ -27,13 +27,16 @@ MIB = 2**20
 OWN = {"limits": {"read": "4 GB/s", "write": "1 GB/s"}}
 
 
-def spec_with(section: dict[str, Any], provider: str = "azure", nodes: int = 4, **more: Any) -> GridSpec:
+def spec_with(
+    section: dict[str, Any], provider: str = "azure", nodes: int | dict[str, Any] = 4, **more: Any
+) -> GridSpec:
+    alike = {"compute": {"count": nodes, "cores": 8, "memory": "64 GiB"}}
     return parse_spec(
         json.dumps(
             {
                 "name": "g",
                 "provider": provider,
-                "nodes": {"compute": {"count": nodes, "cores": 8, "memory": "64 GiB"}},
+                "nodes": alike if isinstance(nodes, int) else nodes,
                 "filesystems": {"shared": {"type": "managed", "path": "/shared", **section}},
                 "libraries": {"data": {}},
                 "scheduler": {"type": "slurm"},
@@ -43,7 +46,9 @@ def spec_with(section: dict[str, Any], provider: str = "azure", nodes: int = 4, 
     )
 
 
-def predicted(section: dict[str, Any], provider: str = "azure", nodes: int = 4, **more: Any) -> Prediction:
+def predicted(
+    section: dict[str, Any], provider: str = "azure", nodes: int | dict[str, Any] = 4, **more: Any
+) -> Prediction:
     return predict(grid_model(spec_with(section, provider, nodes, **more)))
 
 
@@ -52,9 +57,17 @@ def service(section: dict[str, Any], provider: str = "azure", nodes: int = 4) ->
     return found
 
 
-def refused(section: dict[str, Any], provider: str = "azure") -> str:
+ON_AWS: dict[str, Any] = {
+    "provider": "aws",
+    "region": "us-east-1",
+    "aws": {"zone": "us-east-1a", "ssh_from": ["192.0.2.0/24"]},
+    "nodes": {"compute": {"instance": "m5n.4xlarge", "count": 4}},
+}
+
+
+def refused(section: dict[str, Any], provider: str = "azure", **more: Any) -> str:
     with pytest.raises(GridwrightError) as caught:
-        grid_model(spec_with(section, provider))
+        grid_model(spec_with(section, provider, **more))
     return " | ".join(f"{each.field}: {each.what}; {each.remedy}" for each in caught.value.problems)
 
 
@@ -75,7 +88,7 @@ def test_capacity_brings_throughput_up_to_what_a_volume_passes() -> None:
     assert small.service.read_bytes_per_s == pytest.approx(512 * MIB)
     assert small.service.mixed.bytes_per_s == pytest.approx(512 * MIB)
     assert small.service.mixed.bound_by == "shared.bought"
-    assert service({"offer": "google-managed-lustre-250", "capacity": "36 TB"}, "google").service.mixed
+    assert service({"offer": "google-managed-lustre-250", "capacity": "36000 GiB"}, "google").service.mixed
 
 
 def test_reads_and_writes_share_a_budget_unless_they_are_said_to_be_separate() -> None:
@@ -139,6 +152,43 @@ def test_a_price_that_nobody_knows_is_no_price_of_nothing() -> None:
     (finding,) = [each for each in found.findings if each.name == "no-price"]
     assert "storage_price:" in finding.remedy
     assert predicted({**OWN, "price": "1 USD/h"}).usd_per_hour is None, "nodes have none"
+
+
+def test_an_offer_without_a_price_of_the_spec_is_reckoned_at_its_list_price() -> None:
+    ultra = {"offer": "azure-netapp-files-ultra", "capacity": "36 TiB"}
+    listed = predicted(ultra, azure={"node_price": "3 USD/h"}, region="eastus2")
+    assert listed.usd_per_hour == pytest.approx(36 * 1024 * 0.39274 / 730 + 4 * 3)
+    (finding,) = [each for each in listed.findings if each.name == "list-price"]
+    assert finding.level == "info"
+    assert "Azure NetApp Files price list" in finding.text
+    elsewhere = predicted(ultra, azure={"node_price": "3 USD/h"}, region="westeurope")
+    assert "an estimate for westeurope" in next(e.text for e in elsewhere.findings if e.name == "list-price")
+    own = predicted({**ultra, "storage_price": "0.20 USD/GiB/month"}, azure={"node_price": "3 USD/h"})
+    assert own.usd_per_hour == pytest.approx(36 * 1024 * 0.20 / 730 + 12)
+    assert not [each for each in own.findings if each.name == "list-price"]
+    openzfs = {"offer": "fsx-openzfs", "capacity": "10 TiB", "throughput": "2560 MB/s"}
+    (found,) = predicted(openzfs, **ON_AWS).services
+    assert found.usd_per_hour == pytest.approx((10 * 1024 * 0.09 + 2560 * 0.26) / 730)
+
+
+def test_an_offer_that_asks_for_each_byte_moved_has_no_price_by_the_hour() -> None:
+    found = predicted({"offer": "efs-elastic", "capacity": "10 TiB"}, **ON_AWS)
+    assert found.services[0].usd_per_hour is None, "4.21 USD/h for the capacity alone would flatter"
+    (warning,) = [each for each in found.findings if each.name == "list-price"]
+    assert warning.level == "warning"
+    assert "101 USD/h at 1 GB/s of reads and 201 USD/h at 1 GB/s of writes" in warning.text
+    (stated,) = predicted(
+        {"offer": "efs-elastic", "capacity": "10 TiB", "price": "40 USD/h"}, **ON_AWS
+    ).services
+    assert stated.usd_per_hour == 40
+
+
+def test_throughput_that_is_bought_apart_has_to_be_said() -> None:
+    openzfs = {"offer": "fsx-openzfs", "capacity": "10 TiB"}
+    assert "Add throughput: 160 MB/s, or more" in refused(openzfs, **ON_AWS)
+    assert "is sold up to 10.2 GB/s" in refused({**openzfs, "throughput": "20 GB/s"}, **ON_AWS)
+    tiering = {"offer": "fsx-lustre-intelligent-tiering", "throughput": "6000 MB/s"}
+    assert "in steps of 4 GB/s" in refused(tiering, **ON_AWS)
 
 
 def test_an_offer_is_held_against_what_is_sold() -> None:

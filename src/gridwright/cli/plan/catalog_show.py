@@ -154,9 +154,7 @@ def _described(catalog: Catalog, name: str) -> tuple[str, list[FactLine]]:
         return "managed file system", describe_managed(catalog.managed[name])
     if name in catalog.offers:
         offer = catalog.offers[name]
-        return f"managed offer of {offer.provider}", describe_offer(
-            offer, catalog.offer_prices[offer.price_item]
-        )
+        return f"managed offer of {offer.provider}", describe_offer(offer, catalog.offer_prices[offer.name])
     if name in catalog.services.units:
         return "price", describe_service(catalog.services, name)
     if name not in catalog.instances:

@@ -15,12 +15,12 @@ def storage_entries(
 ) -> dict[str, list[dict[str, object]]]:
     """Return `volumes`, `managed` and `offers`, each entry with name, provider, source, date and prices.
 
-    Prices are those in `region` (USD a month, per GiB or as the component says), by default in us-east-1;
-    a component without a price there is not among them.
+    Prices are those in `region` (USD a month, per GiB or as the component says), by default in us-east-1, and
+    of other clouds in the first region with prices; a component without a price there is not among them.
     """
-    place = region or HOME
 
     def entry(name: str, of: str, prices: StoragePrices, sources: Iterable[object]) -> dict[str, object]:
+        place = region or (HOME if of == "aws" else next(iter(prices.regions()), HOME))
         return {
             "name": name,
             "provider": of,
@@ -42,7 +42,7 @@ def storage_entries(
             entry(
                 name,
                 each.provider,
-                catalog.offer_prices[each.price_item],
+                catalog.offer_prices[name],
                 (fact.source for fact in each.facts.values()),
             )
             | {"protocol": each.protocol, "facts": {fact: asdict(of) for fact, of in each.facts.items()}}

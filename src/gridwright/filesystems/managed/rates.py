@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from gridwright.catalog.offers import ManagedOffer
+from gridwright.filesystems.managed.cost import usd_per_hour
 from gridwright.filesystems.managed.figures import figures_of, published_mix
 from gridwright.filesystems.managed.model import ManagedFileSystem
 from gridwright.filesystems.resources import Contribution, Cost, ServiceTerms
 from gridwright.filesystems.service_limits import MetadataLimits
 from gridwright.filesystems.service_routes import service_routes
 from gridwright.filesystems.site import Site
-from gridwright.units import HOURS_PER_MONTH, Bytes, format_rate
-
-GIB = 2**30
+from gridwright.units import Bytes, format_rate
 
 
 def contribute(name: str, filesystem: ManagedFileSystem, site: Site) -> Contribution:
@@ -27,10 +26,11 @@ def contribute(name: str, filesystem: ManagedFileSystem, site: Site) -> Contribu
     missing = figures.missing()
     label = _label(filesystem)
     limits = filesystem.limits
+    hourly, findings = usd_per_hour(name, filesystem, offer, site)
     metadata = (limits.metadata if limits else None) or MetadataLimits()
     return Contribution(
         service_routes(name, figures, site.nodes),
-        (Cost(label, _usd_per_hour(filesystem)),),
+        (Cost(label, hourly),),
         capacity_bytes=None if filesystem.capacity is None else int(filesystem.capacity),
         # A service that loses data with one of its servers says so; none of the offers does.
         outlives_server=True,
@@ -44,6 +44,7 @@ def contribute(name: str, filesystem: ManagedFileSystem, site: Site) -> Contribu
             metadata.latency,
             metadata.operations,
         ),
+        findings=findings,
     )
 
 
@@ -79,13 +80,32 @@ def _check_offer(
             "add capacity: 12 TiB, or what is bought apart from it, such as throughput: 2 GB/s",
         )
     _check_capacity(path, filesystem, offer, site)
-    step = offer.figure("throughput_step")
-    if step and filesystem.throughput is not None and filesystem.throughput.bytes_per_s % step:
-        site.report(
-            (*path, "throughput"),
-            f"{offer.name} is sold in steps of {format_rate(step)}, and this is {filesystem.throughput}",
-            f"write a multiple of {format_rate(step)}",
-        )
+    _check_throughput(path, filesystem, offer, site)
+
+
+def _check_throughput(
+    path: tuple[str, ...], filesystem: ManagedFileSystem, offer: ManagedOffer, site: Site
+) -> None:
+    """What is bought apart from capacity has to be said, within what is sold."""
+    least, most, step = (offer.figure(f"throughput_{each}") for each in ("min", "max", "step"))
+    if filesystem.throughput is None:
+        if least is not None and filesystem.limits is None:
+            site.report(
+                path,
+                f"the throughput of {offer.name} is bought apart from its capacity, and none is written",
+                f"add throughput: {format_rate(least)}, or more",
+            )
+        return
+    rate = filesystem.throughput.bytes_per_s
+    if least is not None and rate < least:
+        what, remedy = f"is sold from {format_rate(least)} on", f"write {format_rate(least)} or more"
+    elif most is not None and rate > most:
+        what, remedy = f"is sold up to {format_rate(most)}", f"write {format_rate(most)} or less"
+    elif step and rate % step:
+        what, remedy = f"is sold in steps of {format_rate(step)}", f"write a multiple of {format_rate(step)}"
+    else:
+        return
+    site.report((*path, "throughput"), f"{offer.name} {what}, and this is {filesystem.throughput}", remedy)
 
 
 def _check_capacity(
@@ -109,15 +129,3 @@ def _check_capacity(
 
 def _size(size: float) -> str:
     return str(Bytes(int(size)))
-
-
-def _usd_per_hour(filesystem: ManagedFileSystem) -> float | None:
-    """What it costs; None where the spec does not say.
-
-    No offer has a whole price in the catalogue: of OCI's Lustre the parts are listed, and not how many
-    performance units a tier needs.
-    """
-    if filesystem.price is None and filesystem.storage_price is None:
-        return None
-    gib = (filesystem.capacity or 0) / GIB
-    return (filesystem.price or 0.0) + (filesystem.storage_price or 0.0) * gib / HOURS_PER_MONTH
