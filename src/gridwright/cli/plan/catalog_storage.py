@@ -20,7 +20,8 @@ def storage_entries(
     """
 
     def entry(name: str, of: str, prices: StoragePrices, sources: Iterable[object]) -> dict[str, object]:
-        place = region or (HOME if of == "aws" else next(iter(prices.regions()), HOME))
+        regions = prices.regions()
+        place = region or (HOME if HOME in regions else next(iter(regions), HOME))
         return {
             "name": name,
             "provider": of,
