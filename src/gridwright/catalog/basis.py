@@ -25,12 +25,14 @@ _DATED = re.compile(r"(20\d\d)(?:-(\d\d))?(?:-(\d\d))?")
 class PriceBasis:
     """What prices of instances and of storage rest on: dates as their sources write them, oldest and newest.
 
-    Empty where no price has a date. `estimated` names what has no listed price in the region.
+    Empty where no price has a date. `estimated` names what has no listed price in the region. `listed_in` are
+    the regions in which the managed offers have a price that a plan chooses of, where it chooses of these.
     """
 
     instances: tuple[str, str] | tuple[()]
     storage: tuple[str, str] | tuple[()]
     estimated: tuple[str, ...] = ()
+    listed_in: tuple[str, ...] = ()
 
 
 def price_basis(
@@ -45,6 +47,16 @@ def price_basis(
         _span(storage),
         tuple(kind for kind, of in kinds.items() if any(p.estimate for p in of)),
     )
+
+
+def offers_basis(catalog: Catalog, provider: str, region: str) -> PriceBasis:
+    """Return what the prices of managed offers rest on, where the spec itself has those of nodes."""
+    sold = [
+        catalog.offer_prices[name] for name, offer in catalog.offers.items() if offer.provider == provider
+    ]
+    found = [price for prices in sold for each in prices.by_region.values() for price in each.values()]
+    listed = tuple(sorted({each for prices in sold for each in prices.regions()}))
+    return PriceBasis((), _span(found), () if listed == (region,) else ("storage",), listed)
 
 
 def _storage(catalog: Catalog, provider: str, region: str) -> Iterator[Price]:
@@ -84,21 +96,31 @@ def age_findings(basis: PriceBasis, today: date | None = None) -> list[Finding]:
     ]
     if not old:
         return []
-    return [
-        Finding(
-            "warning",
-            "old-prices",
-            f"prices are over {OLD_DAYS} days old: {'; '.join(old)}",
-            "Fetch newer ones with gridwright catalog refresh, or write yours into catalog.yaml beside the "
-            "grid spec",
-        )
-    ]
+    remedy = (
+        "Compare them with the provider's price list; predict reckons with storage_price: of a file system"
+        if basis.listed_in
+        else "Fetch newer ones with gridwright catalog refresh, or write yours into catalog.yaml beside the "
+        "grid spec"
+    )
+    what = f"prices are over {OLD_DAYS} days old: {'; '.join(old)}"
+    return [Finding("warning", "old-prices", what, remedy)]
 
 
 def estimate_findings(basis: PriceBasis, region: str) -> list[Finding]:
     """Return a finding for prices that nobody lists in `region`."""
     if not basis.estimated:
         return []
+    if basis.listed_in:
+        return [
+            Finding(
+                "info",
+                "estimated-prices",
+                f"prices of managed offers are listed for {' and '.join(basis.listed_in)}; those of other "
+                f"offers in {region or 'your region'} are taken to be the same",
+                "Compare them with the provider's price list; predict reckons with storage_price: of a file "
+                "system",
+            )
+        ]
     return [
         Finding(
             "info",

@@ -30,6 +30,8 @@ class SharedChoice:
     plain: dict[str, Any]
     servers: int = 0
     growth: Growth | None = None
+    fixed_because: str = ""
+    """Why its size can never be changed; empty where it can."""
 
 
 class Offer(Protocol):
@@ -71,3 +73,5 @@ class OnSale:
     """Instance types that may serve file systems, with their prices."""
     volumes: VolumeMarket
     """Types of block volumes; some serve large sequential requests alone."""
+    services_of: str = ""
+    """The provider whose managed offers may be chosen; empty where none may."""

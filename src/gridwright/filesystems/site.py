@@ -18,18 +18,31 @@ from gridwright.units import format_rate
 
 @dataclass(frozen=True, slots=True)
 class ComputeNodes:
-    """The nodes that run jobs; all alike. `instance` is None where no catalogue has them."""
+    """The nodes that run jobs; all alike. `instance` is None where no catalogue has them.
+
+    `network_bytes_per_s` is what the spec says of the network of such nodes, in each direction.
+    """
 
     count: int
     cores: int
     memory_bytes: int | None
     instance: InstanceType | None = None
+    network_bytes_per_s: float | None = None
 
     def network(self, operation: Operation) -> tuple[Use, ...]:
         """What the node's network brings to the route of a shared file system."""
-        if self.instance is None:
+        if self.instance is not None:
+            return (Use(_network(self.instance, operation)),)
+        if self.network_bytes_per_s is None:
             return ()
-        return (Use(_network(self.instance, operation)),)
+        return (Use(_stated_network(self.network_bytes_per_s, operation)),)
+
+
+def _stated_network(bytes_per_s: float, operation: Operation) -> Resource:
+    """What the spec says of the node's network, in the direction of the operation."""
+    direction = "out" if operation == "write" else "in"
+    what = f"network of a node ({format_rate(bytes_per_s)} {direction})"
+    return Resource(f"node.network-{direction}", what, "node", bytes_per_s, "the grid spec", nature="stated")
 
 
 def _network(instance: InstanceType, operation: Operation) -> Resource:

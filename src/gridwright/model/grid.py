@@ -187,6 +187,7 @@ def _of_all(spec: GridSpec, groups: tuple[AlikeNodes, ...]) -> dict[str, Contrib
 
 def _node_costs(site: Site, nodes: ComputeNodes) -> Iterator[Cost]:
     if nodes.instance is None:
+        yield from seller_of(site.spec).node_costs(site.spec, nodes.count)
         return
     hourly = site.instance_usd_per_hour(nodes.instance.name, "region")
     what = f"{nodes.count} node{'s'[: nodes.count != 1]} {nodes.instance.name}"
@@ -211,7 +212,9 @@ def _compute_nodes(site: Site, name: str) -> ComputeNodes | None:
     if not site.spec.is_cloud:
         machine = host_facts()
         cores, memory = group.cores or machine.physical_cores, group.memory or machine.memory_bytes
-        return ComputeNodes(group.count, cores, memory)
+        return ComputeNodes(
+            group.count, cores, memory, network_bytes_per_s=seller_of(site.spec).node_network(site.spec)
+        )
     instance = site.instance(group.instance or "", "nodes", name, "instance")
     if instance is None:
         return None

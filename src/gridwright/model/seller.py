@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, cast
 
-from gridwright.catalog import Catalog
+from gridwright.catalog import Catalog, InstanceType
 from gridwright.filesystems.resources import Cost
 from gridwright.filesystems.site import Site
 from gridwright.spec.model import GridSpec
@@ -23,6 +23,18 @@ class Seller(Protocol):
         self, spec: GridSpec, catalog: Catalog, machines: int, *, has_lustre: bool
     ) -> tuple[Cost, ...]:
         """The same for so many nodes and servers of file systems, whatever the spec has of them."""
+
+    def node_costs(self, spec: GridSpec, count: int) -> tuple[Cost, ...]:
+        """Lines of the bill for so many nodes that no catalogue has, by what the spec says of their price."""
+
+    def node_network(self, spec: GridSpec) -> float | None:
+        """What the spec says of the network of nodes that no catalogue has, in bytes per second."""
+
+    def described_node(self, spec: GridSpec) -> tuple[InstanceType, float] | None:
+        """Nodes that the spec describes as a type, with its USD per hour; None where the catalogue has them.
+
+        Raises GridwrightError for what a plan has to know and the spec does not say.
+        """
 
     def report_not_offered(self, site: Site) -> None:
         """Note each instance type of the spec that its region does not sell, or that lacks what it needs."""

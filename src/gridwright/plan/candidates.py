@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import cast
 
 from gridwright.catalog import Catalog, InstanceType
-from gridwright.catalog.basis import PriceBasis, price_basis
+from gridwright.catalog.basis import PriceBasis, offers_basis, price_basis
 from gridwright.catalog.instances import Provider
 from gridwright.errors import GridwrightError, nearest
 from gridwright.filesystems import all_kinds
@@ -103,19 +103,10 @@ class Market:
 def market(catalog: Catalog, needs: Needs) -> Market:
     """Everything on sale for this provider, region and architecture, whatever the nodes must have."""
     provider = needs.spec.provider
+    described = seller_of(needs.spec).described_node(needs.spec)
     region = default_region(catalog, needs.spec)
-    try:
-        catalog.check_region(region, cast("Provider", provider))
-    except GridwrightError as error:
-        (problem,) = error.problems
-        raise GridwrightError(
-            problem_at(needs.spec, ("region",), problem.what, problem.remedy or "")
-        ) from None
-    priced = [
-        (instance, usd)
-        for instance in catalog.instances.values()
-        if instance.provider == provider and (usd := _price(catalog, instance, region)) is not None
-    ]
+    known = _known_types(catalog, needs, region) if described is None else []
+    priced = [(one, usd) for one, usd in known if usd is not None] if described is None else [described]
     forbid, architecture = needs.requirements.families.forbid, needs.requirements.architecture
     servers = [
         (one, usd)
@@ -127,16 +118,32 @@ def market(catalog: Catalog, needs: Needs) -> Market:
         and architecture in (None, one.architecture)
     ]
     volumes = volume_market(catalog, needs.spec.provider_kind.planned_volumes, region)
-    on_sale = OnSale(catalog, region, servers, volumes)
+    on_sale = OnSale(catalog, region, servers, volumes, services_of=provider if described else "")
     offers = [(name, offer) for name, kind in all_kinds() for offer in kind.offers(on_sale)]
     if not volumes.volumes and not offers:
         raise _no_storage(catalog, needs)
-    sold = {one.name for one, _ in priced}
-    unpriced = tuple(
-        one for one in catalog.instances.values() if one.provider == provider and one.name not in sold
+    unpriced = tuple(one for one, usd in known if usd is None)
+    basis = (
+        offers_basis(catalog, provider, region)
+        if described
+        else price_basis(catalog, provider, region, (one for one, _ in priced))
     )
-    basis = price_basis(catalog, provider, region, (one for one, _ in priced))
     return Market(priced, volumes.not_sequential(), offers, catalog, unpriced, basis)
+
+
+def _known_types(catalog: Catalog, needs: Needs, region: str) -> list[tuple[InstanceType, float | None]]:
+    """The provider's types in the catalogue, each with its USD per hour in the region, where one is known."""
+    provider = needs.spec.provider
+    try:
+        catalog.check_region(region, cast("Provider", provider))
+    except GridwrightError as error:
+        (problem,) = error.problems
+        raise GridwrightError(
+            problem_at(needs.spec, ("region",), problem.what, problem.remedy or "")
+        ) from None
+    return [
+        (one, _price(catalog, one, region)) for one in catalog.instances.values() if one.provider == provider
+    ]
 
 
 def _no_storage(catalog: Catalog, needs: Needs) -> GridwrightError:

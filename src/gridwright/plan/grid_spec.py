@@ -64,7 +64,8 @@ def _document(candidate: Candidate, needs: Needs) -> dict[str, Any]:
         document["region"] = spec.region
     document["requirements"] = given["requirements"]
     group = needs.given.group
-    chosen = {"instance": candidate.instance.name, "count": candidate.count}
+    chosen: dict[str, Any] = {"instance": candidate.instance.name} if spec.is_cloud else {}
+    chosen["count"] = candidate.count
     document["nodes"] = {group: {**given.get("nodes", {}).get(group, {}), **chosen}}
     names = _new_names(candidate, needs)
     document["filesystems"] = {**needs.given.document(), **_filesystems(candidate, names)}

@@ -34,6 +34,9 @@ def growing(offer: Offer, bytes_per_s: float, room: int, room_later: int) -> Sha
 
 
 def _between(now: SharedChoice, later: SharedChoice) -> Growth | None:
+    if now.plain != later.plain and now.fixed_because:
+        usd, plain = later.usd_per_hour, later.plain
+        return Growth(later.title, usd, usd, in_place=False, because=now.fixed_because, plain=plain)
     return _growth(now.plain, later.plain, now.usd_per_hour, later.usd_per_hour, later.title)
 
 

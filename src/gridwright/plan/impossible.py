@@ -80,6 +80,9 @@ def _has(each: Filter) -> str:
 
 def _looked_at(found: Found) -> str:
     """The types that stand behind the other lines, and what left out the rest."""
+    spec = found.needs.spec
+    if spec.provider_kind.plans_services:
+        return f"with {spec.provider_kind.machine_words(spec)} as the spec describes them"
     of, left = len(found.market.instances), len(found.suitable)
     if left == of:
         return f"with any of all {of} instance types with a price"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from gridwright.catalog import Catalog, load_catalog
+from gridwright.catalog import Catalog, InstanceType, load_catalog
 from gridwright.catalog.basis import age_findings, estimate_findings
 from gridwright.errors import Finding
 from gridwright.filesystems.site import default_region
 from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
+from gridwright.model.seller import seller_of
 from gridwright.plan.candidates import LEVELS, Candidate, Market, market
 from gridwright.plan.design import Design, Plan
 from gridwright.plan.explain import explain_type, neighbours
@@ -41,7 +42,7 @@ def plan(spec: GridSpec, catalog: Catalog | None = None, *, explain: str | None 
     needs = read_needs(spec)
     catalog = catalog or load_catalog(spec.file.parent if spec.file else None)
     check_families(needs, catalog)
-    explained = catalog.instance(explain, spec.provider) if explain else None
+    explained = _explained(explain, spec, catalog) if explain else None
     found = search(needs, catalog)
     budget = needs.requirements.budget
     within = [one for one in found.candidates if budget is None or one.later_usd_per_hour <= budget]
@@ -72,12 +73,28 @@ def plan(spec: GridSpec, catalog: Catalog | None = None, *, explain: str | None 
         if explained
         else None,
         region=region,
-        prices_of=price_dates(catalog, (one.instance.name for one in ranked), region),
+        prices_of=_prices_of(found, ranked),
         without_price=found.without_price,
         basis=found.market.basis,
         findings=_price_findings(found),
         kept=tuple(needs.given.parts),
     )
+
+
+def _explained(name: str, spec: GridSpec, catalog: Catalog) -> InstanceType:
+    """The type to explain: one of the catalogue, or the nodes that the spec describes."""
+    described = seller_of(spec).described_node(spec)
+    if described is not None and described[0].name == name:
+        return described[0]
+    return catalog.instance(name, spec.provider)
+
+
+def _prices_of(found: Found, designs: Sequence[Candidate]) -> str:
+    """When the prices of these designs were listed; those of managed offers where no type has one."""
+    catalog, basis = found.market.catalog, found.market.basis
+    region = default_region(catalog, found.needs.spec)
+    types = price_dates(catalog, (one.instance.name for one in designs), region)
+    return types or " to ".join(dict.fromkeys(basis.storage if basis else ()))
 
 
 def _price_findings(found: Found) -> tuple[Finding, ...]:

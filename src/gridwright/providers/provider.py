@@ -10,7 +10,7 @@ from gridwright.errors import input_error
 from gridwright.spec.provider import ProviderKind
 
 if TYPE_CHECKING:
-    from gridwright.catalog import Catalog
+    from gridwright.catalog import Catalog, InstanceType
     from gridwright.filesystems.resources import Cost
     from gridwright.filesystems.site import Site
     from gridwright.providers.caller import Caller
@@ -172,6 +172,18 @@ class Provider(ProviderKind):
     ) -> tuple[Cost, ...]:
         """See gridwright.model.seller.Seller."""
         return ()
+
+    def node_costs(self, spec: GridSpec, count: int) -> tuple[Cost, ...]:
+        """See gridwright.model.seller.Seller."""
+        return ()
+
+    def node_network(self, spec: GridSpec) -> float | None:
+        """See gridwright.model.seller.Seller."""
+        return None
+
+    def described_node(self, spec: GridSpec) -> tuple[InstanceType, float] | None:
+        """See gridwright.model.seller.Seller."""
+        return None
 
     def report_not_offered(self, site: Site) -> None:
         """See gridwright.model.seller.Seller."""

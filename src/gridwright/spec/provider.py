@@ -63,6 +63,9 @@ class ProviderKind:
     planned_volumes: ClassVar[tuple[str, ...]] = ()
     """The types of block volumes that plans choose from, as the catalogue names them."""
 
+    plans_services: ClassVar[bool] = False
+    """Whether plans choose managed offers of the catalogue, for nodes that the spec describes."""
+
     def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:
         """What a spec of this provider has wrong between fields.
 
@@ -78,6 +81,10 @@ class ProviderKind:
     def state_directory(self, spec: Any) -> Path | None:  # noqa: ANN401
         """Where it keeps queue and logs of a grid that names no place; None for what is usual."""
         return None
+
+    def machine_words(self, spec: Any) -> str:  # noqa: ANN401
+        """What nodes are called whose instance type the spec does not name."""
+        return "this machine"
 
     def template(self) -> str:
         """The commented grid spec that `gridwright init` writes: init.yaml, beside the kind's module."""

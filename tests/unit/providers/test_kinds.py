@@ -14,6 +14,7 @@ import pytest
 from gridwright.catalog import load_catalog
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.filesystems.site import ComputeNodes, Site
+from gridwright.model.grid import grid_model
 from gridwright.model.seller import seller_of
 from gridwright.providers import provider_of
 from gridwright.providers.builtin import BUILT_IN
@@ -199,6 +200,12 @@ def test_its_cross_checks_pass_over_what_has_the_wrong_type(name: str, data: dic
     for path, problem in KINDS[name].problems({"provider": name, **data}):
         assert all(isinstance(part, str | int) for part in path)
         assert str(problem)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_spec_that_init_writes_can_be_predicted(name: str) -> None:
+    """What is not on sale, in size or kind, is refused with all that is wrong."""
+    grid_model(parse_spec(init_text(name)), load_catalog())
 
 
 def test_it_answers_what_the_model_asks(spec: GridSpec) -> None:

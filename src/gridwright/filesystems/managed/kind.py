@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gridwright.errors import Finding
@@ -11,6 +11,7 @@ from gridwright.filesystems.managed.model import ManagedFileSystem
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
+    from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.site import Site
     from gridwright.spec.model import GridSpec
@@ -57,6 +58,12 @@ class ManagedKind(FileSystemKind[ManagedFileSystem]):
         from gridwright.filesystems.managed.rates import contribute
 
         return contribute(name, filesystem, site)
+
+    def offers(self, on_sale: OnSale) -> Sequence[Offer]:
+        """The provider's offers at their list prices, where its plans choose of these."""
+        from gridwright.filesystems.managed.offers import service_offers
+
+        return service_offers(on_sale)
 
     def describe(self, filesystem: ManagedFileSystem) -> str:
         """The offer, and its size where it is known."""

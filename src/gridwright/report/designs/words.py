@@ -233,7 +233,8 @@ def finding_records(findings: Iterable[Finding]) -> list[FindingRecord]:
 
 def nodes_text(design: Design) -> str:
     """How many nodes of which type."""
-    instances = [group.instance or "this machine" for group in design.spec.nodes.values()]
+    spec = design.spec
+    instances = [group.instance or spec.provider_kind.machine_words(spec) for group in spec.nodes.values()]
     return f"{count(design.prediction.nodes)} x {listed(instances)}"
 
 
