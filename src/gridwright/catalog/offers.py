@@ -29,7 +29,7 @@ class ManagedOffer:
     `capacity_min`, `capacity_max`, `capacity_step`: sizes on sale. `pool_step`: capacity is paid in pools of
     whole steps, and several file systems may share a pool. `capacity_fixed`: 1 where the size never changes.
     `read_cache_min`, `read_cache_max`: sizes of an SSD cache. `nconnect`: connections of one mount that the
-    provider advises.
+    provider advises. `version_max`: the newest version of NFS that it speaks.
     """
 
     name: str

@@ -288,14 +288,14 @@ def test_an_nfs_server_is_shared_by_all_nodes_behind_the_network_of_each() -> No
 @pytest.mark.parametrize(
     ("filesystem", "reason"),
     [
-        (NFS, "nobody says what its server delivers (write and read; delivers: does)"),
+        (NFS, "nobody says what its server delivers (write and read; limits: says it)"),
         (
             {**NFS, "delivers": {"write": "1 GB/s"}},
-            "nobody says what its server delivers (read; delivers: does)",
+            "nobody says what its server delivers (read; limits: says it)",
         ),
         (
             {"type": "lustre", "path": "/l", "source": "10.0.0.1@tcp:/scratch"},
-            "nothing is known of its servers (oss: describes them)",
+            "nothing is known of its servers (oss: describes them, limits: what they deliver)",
         ),
     ],
 )

@@ -11,6 +11,8 @@ from gridwright.filesystems.lustre.model import LustreFileSystem
 from gridwright.filesystems.lustre_client.client import LustreClientKind, stripe_findings
 from gridwright.filesystems.lustre_client.fields import NOBODY, NOT_SQUASHED
 from gridwright.filesystems.ports import LNET, ServerPorts
+from gridwright.filesystems.service_model import SERVICE_FIELDS
+from gridwright.filesystems.service_problems import service_problems
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
@@ -40,6 +42,16 @@ class LustreKind(LustreClientKind[LustreFileSystem]):
                     "or describe its servers under oss",
                 ),
             )
+        if fields.get("oss") is not None:
+            for name in SERVICE_FIELDS & fields.keys():
+                yield (
+                    (name,),
+                    FieldError(
+                        f"{name} is of a Lustre that is a service, and oss describes servers of one's own",
+                        f"remove {name}, or oss and what belongs to it",
+                    ),
+                )
+        yield from service_problems(fields)
 
     def findings(self, name: str, filesystem: LustreFileSystem, spec: GridSpec) -> Iterator[Finding]:
         """Servers without metadata."""

@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gridwright.filesystems.lustre_client.fields import NOBODY, SquashedByDefault, StripeCount, stripe_count
+from gridwright.filesystems.service_model import ServiceFileSystem
 from gridwright.spec.fields import Change, Update
-from gridwright.spec.filesystem import NEW_KIND, FileSystem
+from gridwright.spec.filesystem import NEW_KIND
 from gridwright.spec.storage import Servers
 from gridwright.yamltext.fields import matching
 
@@ -29,7 +30,7 @@ LustreSource = Annotated[
 """What a Lustre client mounts."""
 
 
-class LustreFileSystem(FileSystem):
+class LustreFileSystem(ServiceFileSystem):
     """Lustre on servers of one's own."""
 
     type: Annotated[Literal["lustre"], NEW_KIND] = Field(

@@ -5,13 +5,22 @@ from __future__ import annotations
 from gridwright.filesystems.lustre.model import LustreFileSystem
 from gridwright.filesystems.resources import OPERATIONS, Contribution, Operation, Route, striped
 from gridwright.filesystems.servers import ServerGroup, server_costs, server_group
+from gridwright.filesystems.service_cost import stated_costs
+from gridwright.filesystems.service_rates import service_contribution
 from gridwright.filesystems.site import Site
 
 
 def contribute(name: str, filesystem: LustreFileSystem, site: Site) -> Contribution:
     """What the OSS deliver to all nodes. Problems with the spec are noted at the site."""
+    if filesystem.oss is None and filesystem.has_service_figures:
+        return service_contribution(name, filesystem, site, "Lustre", protocol="lustre")
     if filesystem.oss is None:
-        return Contribution({}, unknown="nothing is known of its servers (oss: describes them)")
+        return Contribution(
+            {},
+            stated_costs("Lustre", filesystem),
+            capacity_bytes=None if filesystem.capacity is None else int(filesystem.capacity),
+            unknown="nothing is known of its servers (oss: describes them, limits: what they deliver)",
+        )
     group = server_group("lustre", name, "oss", filesystem.oss, site)
     costs = [*server_costs(name, "oss", filesystem.oss, site)]
     for role in ("mds", "mgs"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gridwright.errors import Finding
 from gridwright.filesystems.kind import FileSystemKind
 from gridwright.filesystems.managed.model import ManagedFileSystem
+from gridwright.filesystems.service_problems import service_problems
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
@@ -25,8 +26,7 @@ class ManagedKind(FileSystemKind[ManagedFileSystem]):
 
     def problems(self, fields: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
         """Neither offer nor figures, prices by a capacity that nobody names, limits that contradict."""
-        limits = fields.get("limits")
-        if fields.get("offer") is None and limits is None:
+        if fields.get("offer") is None and fields.get("limits") is None:
             yield (
                 (),
                 FieldError(
@@ -35,13 +35,7 @@ class ManagedKind(FileSystemKind[ManagedFileSystem]):
                     "limits: {read: 4500 MiB/s, write: 1500 MiB/s}",
                 ),
             )
-        if fields.get("storage_price") is not None and fields.get("capacity") is None:
-            yield (
-                ("storage_price",),
-                FieldError("a price by capacity, and no capacity", "add capacity: 12 TiB"),
-            )
-        if isinstance(limits, Mapping):
-            yield from _contradictions(limits)
+        yield from service_problems(fields)
 
     def cloud_findings(self, name: str, filesystem: ManagedFileSystem, spec: GridSpec) -> Iterator[Finding]:
         """Nodes that a cloud makes have nothing at its path until somebody mounts it."""
@@ -55,9 +49,9 @@ class ManagedKind(FileSystemKind[ManagedFileSystem]):
 
     def contribute(self, name: str, filesystem: ManagedFileSystem, site: Site) -> Contribution:
         """What the service delivers to all nodes, as its figures say."""
-        from gridwright.filesystems.managed.rates import contribute
+        from gridwright.filesystems.service_rates import service_contribution
 
-        return contribute(name, filesystem, site)
+        return service_contribution(name, filesystem, site, self.title)
 
     def offers(self, on_sale: OnSale) -> Sequence[Offer]:
         """The provider's offers at their list prices, where its plans choose of these."""
@@ -70,26 +64,6 @@ class ManagedKind(FileSystemKind[ManagedFileSystem]):
         words = [filesystem.offer or self.title]
         words += [str(filesystem.capacity)] if filesystem.capacity is not None else []
         return ", ".join(words)
-
-
-def _contradictions(limits: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
-    if limits.get("separate") is not True:
-        return
-    if limits.get("budget") is not None:
-        yield (
-            ("limits", "separate"),
-            FieldError(
-                "reads and writes have a budget together, so they are not separate", "remove one line"
-            ),
-        )
-    if limits.get("burst") is not None and limits.get("budget") is None:
-        yield (
-            ("limits", "burst"),
-            FieldError(
-                "a burst lifts the budget of reads and writes, and separate says that they have none",
-                "remove the burst, or separate: true",
-            ),
-        )
 
 
 KIND = ManagedKind()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gridwright.filesystems.kind import FileSystemKind
 from gridwright.filesystems.mount_entry import MountEntry
 from gridwright.filesystems.nfs.model import NFS_TRANSFER_BYTES, NfsFileSystem
 from gridwright.filesystems.ports import ServerPorts
+from gridwright.filesystems.service_problems import service_problems
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.services.ports import Ports
+from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
     from gridwright.filesystems.counters import ReadCounts
@@ -28,6 +30,18 @@ class NfsKind(FileSystemKind[NfsFileSystem]):
     title = "NFS"
     kernel_types = ("nfs4", "nfs")
 
+    def problems(self, fields: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
+        """Figures of its server beside those of a service, and what is wrong with the latter."""
+        if fields.get("delivers") is not None and (fields.get("offer") or fields.get("limits")) is not None:
+            yield (
+                ("delivers",),
+                FieldError(
+                    "offer and limits say what it delivers, too",
+                    "remove delivers, or write its figures as limits: {read: 2 GB/s, write: 1 GB/s}",
+                ),
+            )
+        yield from service_problems(fields)
+
     def contribute(self, name: str, filesystem: NfsFileSystem, site: Site) -> Contribution:
         """What the spec says that the server delivers."""
         from gridwright.filesystems.nfs.rates import contribute
@@ -35,10 +49,10 @@ class NfsKind(FileSystemKind[NfsFileSystem]):
         return contribute(name, filesystem, site)
 
     def parts(self, filesystem: NfsFileSystem, contribution: Contribution) -> Sequence[PartGroup]:
-        """The one server."""
+        """The one server; a service with an offer replaces its own."""
         from gridwright.filesystems.loss import PartGroup
 
-        return (PartGroup("server", "server", 1),)
+        return () if filesystem.offer is not None else (PartGroup("server", "server", 1),)
 
     def without(
         self, filesystem: NfsFileSystem, contribution: Contribution, dead: Sequence[DeadPart]

@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from gridwright.filesystems.service_model import ServiceFileSystem
 from gridwright.spec.fields import Change, HostName, Update
-from gridwright.spec.filesystem import NEW_KIND, FileSystem
+from gridwright.spec.filesystem import NEW_KIND
 from gridwright.spec.storage import Delivery
 from gridwright.yamltext.fields import matching
 
@@ -34,7 +35,7 @@ ExportPath = Annotated[
 """A directory that an NFS server exports."""
 
 
-class NfsFileSystem(FileSystem):
+class NfsFileSystem(ServiceFileSystem):
     """A directory that an NFS server exports."""
 
     type: Annotated[Literal["nfs"], NEW_KIND] = Field(
@@ -57,5 +58,7 @@ class NfsFileSystem(FileSystem):
         "network is slower than its NIC.",
     )
     delivers: Annotated[Delivery | None, Update(Change.LIVE, "only predictions read it")] = Field(
-        default=None, description="What the server is known to deliver to all nodes together."
+        default=None,
+        description="What the server is known to deliver to all nodes together. Not beside offer and limits, "
+        "which say more.",
     )

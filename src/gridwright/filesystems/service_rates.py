@@ -1,30 +1,42 @@
-"""A managed file system in a prediction: its offer held against the grid spec, its routes, its price."""
+"""A file system that is a service in a prediction: its offer held against the spec, its routes, its price."""
 
 from __future__ import annotations
 
 from gridwright.catalog.offers import ManagedOffer
-from gridwright.filesystems.managed.cost import usd_per_hour
-from gridwright.filesystems.managed.figures import figures_of, published_mix
-from gridwright.filesystems.managed.model import ManagedFileSystem
 from gridwright.filesystems.resources import Contribution, Cost, ServiceTerms
+from gridwright.filesystems.service_cost import usd_per_hour
+from gridwright.filesystems.service_figures import figures_of, published_mix
 from gridwright.filesystems.service_limits import MetadataLimits
+from gridwright.filesystems.service_model import ServiceFileSystem
 from gridwright.filesystems.service_routes import service_routes
 from gridwright.filesystems.site import Site
 from gridwright.units import Bytes, format_rate
 
 
-def contribute(name: str, filesystem: ManagedFileSystem, site: Site) -> Contribution:
-    """What the service delivers to all nodes. Problems with the spec are noted at the site."""
+def service_contribution(
+    name: str,
+    filesystem: ServiceFileSystem,
+    site: Site,
+    title: str,
+    *,
+    protocol: str = "",
+    connections: int = 1,
+) -> Contribution:
+    """What the service delivers to all nodes. Problems with the spec are noted at the site.
+
+    `title` is what it is called where it names no offer; `protocol` is what an offer has to speak, if any.
+    """
     path = ("filesystems", name)
     problems = len(site.problems)
     offer = _offer(path, filesystem, site)
     if offer is not None:
         _check_offer(path, filesystem, offer, site)
+        _check_protocol(path, filesystem.type, protocol, offer, site)
     if len(site.problems) > problems:
         return Contribution({}, unknown="its offer or size is not on sale")
-    figures = figures_of(filesystem, offer)
+    figures = figures_of(filesystem, offer, title, connections)
     missing = figures.missing()
-    label = _label(filesystem)
+    label = _label(filesystem, title)
     limits = filesystem.limits
     hourly, findings = usd_per_hour(name, filesystem, offer, site)
     metadata = (limits.metadata if limits else None) or MetadataLimits()
@@ -33,14 +45,14 @@ def contribute(name: str, filesystem: ManagedFileSystem, site: Site) -> Contribu
         (Cost(label, hourly),),
         capacity_bytes=None if filesystem.capacity is None else int(filesystem.capacity),
         # A service that loses data with one of its servers says so; none of the offers does.
-        outlives_server=True,
+        outlives_server=offer is not None or not protocol,
         unknown=f"nobody says what it delivers ({' and '.join(missing)}; limits: or throughput: does)"
         if missing
         else "",
         service=ServiceTerms(
             label,
             filesystem.reads / 100,
-            published_mix(offer),
+            published_mix(offer, figures),
             metadata.latency,
             metadata.operations,
         ),
@@ -48,12 +60,12 @@ def contribute(name: str, filesystem: ManagedFileSystem, site: Site) -> Contribu
     )
 
 
-def _label(filesystem: ManagedFileSystem) -> str:
-    words = filesystem.offer or "managed file system"
+def _label(filesystem: ServiceFileSystem, title: str) -> str:
+    words = filesystem.offer or title
     return words if filesystem.capacity is None else f"{words} of {Bytes(filesystem.capacity)}"
 
 
-def _offer(path: tuple[str, ...], filesystem: ManagedFileSystem, site: Site) -> ManagedOffer | None:
+def _offer(path: tuple[str, ...], filesystem: ServiceFileSystem, site: Site) -> ManagedOffer | None:
     """The offer that it names; None where it names none, or after its problem was noted."""
     if filesystem.offer is None:
         return None
@@ -63,7 +75,7 @@ def _offer(path: tuple[str, ...], filesystem: ManagedFileSystem, site: Site) -> 
 
 
 def _check_offer(
-    path: tuple[str, ...], filesystem: ManagedFileSystem, offer: ManagedOffer, site: Site
+    path: tuple[str, ...], filesystem: ServiceFileSystem, offer: ManagedOffer, site: Site
 ) -> None:
     """Note what the offer's provider would refuse, and what has to be said for its throughput."""
     if offer.provider != site.spec.provider:
@@ -83,8 +95,19 @@ def _check_offer(
     _check_throughput(path, filesystem, offer, site)
 
 
+def _check_protocol(path: tuple[str, ...], kind: str, protocol: str, offer: ManagedOffer, site: Site) -> None:
+    """Note an offer that clients of this kind do not reach."""
+    if protocol and offer.protocol != protocol:
+        site.report(
+            (*path, "offer"),
+            f"nodes reach {offer.name} by {offer.protocol}, and this is of type {kind}",
+            f"write type: {offer.protocol}, or an offer that speaks {protocol}; gridwright catalog list "
+            "--json names their protocols",
+        )
+
+
 def _check_throughput(
-    path: tuple[str, ...], filesystem: ManagedFileSystem, offer: ManagedOffer, site: Site
+    path: tuple[str, ...], filesystem: ServiceFileSystem, offer: ManagedOffer, site: Site
 ) -> None:
     """What is bought apart from capacity has to be said, within what is sold."""
     least, most, step = (offer.figure(f"throughput_{each}") for each in ("min", "max", "step"))
@@ -109,7 +132,7 @@ def _check_throughput(
 
 
 def _check_capacity(
-    path: tuple[str, ...], filesystem: ManagedFileSystem, offer: ManagedOffer, site: Site
+    path: tuple[str, ...], filesystem: ServiceFileSystem, offer: ManagedOffer, site: Site
 ) -> None:
     size = filesystem.capacity
     if size is None:

@@ -1,11 +1,12 @@
-"""What a managed file system costs: what the grid spec says of it, else the list prices of its offer."""
+"""What a file system that is a service costs: what the grid spec says, else the list prices of its offer."""
 
 from __future__ import annotations
 
 from gridwright.catalog.offer_prices import OfferPrice, offer_price
 from gridwright.catalog.offers import ManagedOffer
 from gridwright.errors import Finding
-from gridwright.filesystems.managed.model import ManagedFileSystem
+from gridwright.filesystems.resources import Cost
+from gridwright.filesystems.service_model import ServiceFileSystem
 from gridwright.filesystems.site import Site
 from gridwright.units import HOURS_PER_MONTH
 
@@ -15,16 +16,15 @@ GB_PER_S = 1e9
 
 
 def usd_per_hour(
-    name: str, filesystem: ManagedFileSystem, offer: ManagedOffer | None, site: Site
+    name: str, filesystem: ServiceFileSystem, offer: ManagedOffer | None, site: Site
 ) -> tuple[float | None, tuple[Finding, ...]]:
     """USD for an hour, None where nobody says; and what is to be known of a list price.
 
     A price of the spec takes the place of all list prices. An offer that asks for each GiB that is read or
     written has no price by the hour.
     """
-    if filesystem.price is not None or filesystem.storage_price is not None:
-        gib = (filesystem.capacity or 0) / GIB
-        return (filesystem.price or 0.0) + (filesystem.storage_price or 0.0) * gib / HOURS_PER_MONTH, ()
+    if (stated := _stated_usd(filesystem)) is not None:
+        return stated, ()
     listed = offer_price(offer, site.catalog.offer_prices[offer.name], site.region) if offer else None
     if offer is None or listed is None or filesystem.capacity is None:
         return None, ()
@@ -32,6 +32,20 @@ def usd_per_hour(
     hourly = listed.usd_per_hour(filesystem.capacity, bought)
     finding = _finding(name, offer, listed, hourly)
     return (hourly if listed.is_whole else None), (finding,)
+
+
+def stated_costs(label: str, filesystem: ServiceFileSystem) -> tuple[Cost, ...]:
+    """The line of the bill for what the spec says that it costs; none where it says nothing."""
+    usd = _stated_usd(filesystem)
+    return () if usd is None else (Cost(label, usd),)
+
+
+def _stated_usd(filesystem: ServiceFileSystem) -> float | None:
+    """USD for an hour by the spec."""
+    if filesystem.price is None and filesystem.storage_price is None:
+        return None
+    gib = (filesystem.capacity or 0) / GIB
+    return (filesystem.price or 0.0) + (filesystem.storage_price or 0.0) * gib / HOURS_PER_MONTH
 
 
 def _finding(name: str, offer: ManagedOffer, listed: OfferPrice, hourly: float) -> Finding:

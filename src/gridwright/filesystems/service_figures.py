@@ -1,25 +1,30 @@
-"""The figures of a managed file system: those of its offer, and those of the grid spec before them."""
+"""The figures of a file system that is a service: those of the grid spec, else those of its offer."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from gridwright.catalog.offers import ManagedOffer
-from gridwright.filesystems.managed.model import ManagedFileSystem
 from gridwright.filesystems.resources import OPERATIONS, Operation, PublishedMix
 from gridwright.filesystems.service_limits import ClientLimits, ServiceLimits
+from gridwright.filesystems.service_model import ServiceFileSystem
 from gridwright.filesystems.service_routes import Budget, ServiceBurstFigure, ServiceFigure, ServiceFigures
 from gridwright.units import Rate
 
 _SPEC = "the grid spec"
 
 
-def figures_of(filesystem: ManagedFileSystem, offer: ManagedOffer | None) -> ServiceFigures:
-    """All that is known of it, in bytes per second. Own figures take the place of published ones."""
+def figures_of(
+    filesystem: ServiceFileSystem, offer: ManagedOffer | None, title: str, connections: int
+) -> ServiceFigures:
+    """All that is known of it, in bytes per second. Own figures take the place of published ones.
+
+    `connections` are those of each node where its limits name none.
+    """
     limits = filesystem.limits or ServiceLimits()
     client = limits.client or ClientLimits()
     return ServiceFigures(
-        title=offer.name if offer else "managed file system",
+        title=offer.name if offer else title,
         alone=_directions(limits, _published(offer, "read"), _published(offer, "write")),
         separate=limits.separate,
         budget=_budget(limits),
@@ -34,14 +39,16 @@ def figures_of(filesystem: ManagedFileSystem, offer: ManagedOffer | None) -> Ser
         # Any client reaches what any client is published to get; the service's own may reach more.
         client_both=_stated(client.both) or _published(offer, "client_plain") or _published(offer, "client"),
         flow=_stated(client.flow),
-        connections=client.connections or 1,
+        connections=client.connections or connections,
     )
 
 
-def published_mix(offer: ManagedOffer | None) -> PublishedMix | None:
-    """What was published of reads and writes at once."""
+def published_mix(offer: ManagedOffer | None, figures: ServiceFigures) -> PublishedMix | None:
+    """What was published of reads and writes at once; None where less is bought than was measured with."""
     read, write = _published(offer, "mixed_read"), _published(offer, "mixed_write")
     if read is None or write is None:
+        return None
+    if figures.bought is not None and figures.bought.bytes_per_s < read.bytes_per_s + write.bytes_per_s:
         return None
     return PublishedMix(read.bytes_per_s, write.bytes_per_s, read.source)
 
@@ -57,7 +64,7 @@ def _published(offer: ManagedOffer | None, fact: str) -> ServiceFigure | None:
     return ServiceFigure(rate, str(offer.facts[fact].source))
 
 
-def _by_capacity(filesystem: ManagedFileSystem, offer: ManagedOffer | None) -> ServiceFigure | None:
+def _by_capacity(filesystem: ServiceFileSystem, offer: ManagedOffer | None) -> ServiceFigure | None:
     """Throughput that comes with the capacity."""
     each = _published(offer, "by_capacity")
     if each is None or filesystem.capacity is None:
