@@ -12,7 +12,8 @@ from gridwright.catalog import load_catalog
 from gridwright.errors import GridwrightError
 from gridwright.filesystems import kind_of
 from gridwright.model.grid import grid_model
-from gridwright.model.predict import Prediction, predict
+from gridwright.model.predict import predict
+from gridwright.model.prediction import Prediction
 from gridwright.spec.model import GridSpec
 
 CATALOG = load_catalog()
