@@ -13,7 +13,12 @@ from gridwright.errors import GridwrightError
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 LUSTRE = EXAMPLES / "aws-lustre.yaml"
-PREDICTED = [LUSTRE, EXAMPLES / "aws-fsx.yaml", *sorted((EXAMPLES / "papers").glob("*.yaml"))]
+PREDICTED = [
+    LUSTRE,
+    EXAMPLES / "aws-fsx.yaml",
+    EXAMPLES / "oci-lustre.yaml",
+    *sorted((EXAMPLES / "papers").glob("*.yaml")),
+]
 
 
 def answer(capsys: pytest.CaptureFixture[str], file: Path, **flags: Any) -> tuple[int, dict[str, Any]]:
