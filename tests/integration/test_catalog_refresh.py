@@ -53,6 +53,24 @@ def volume(usage: str, usd: str, unit: str, published: str = "2026-11-20T00:00:0
     )
 
 
+def lustre(medium: str, tier: str, usd: str, unit: str = "GB-Mo") -> str:
+    """Storage of FSx for Lustre, with the attributes that other tools read; not met for real."""
+    dimension = {"unit": unit, "pricePerUnit": {"USD": usd}}
+    attributes = {
+        "fileSystemType": "Lustre",
+        "storageType": medium,
+        "throughputCapacity": tier,
+        "usagetype": f"Storage.{medium}.{tier}",
+    }
+    return json.dumps(
+        {
+            "product": {"attributes": attributes},
+            "publicationDate": "2026-11-20T00:00:00Z",
+            "terms": {"OnDemand": {"a.b": {"priceDimensions": {"a.b.c": dimension}}}},
+        }
+    )
+
+
 def oracle_list(**usd: float | None) -> bytes:
     """Oracle's list with these parts."""
     items = [
@@ -100,6 +118,19 @@ def test_what_is_fetched_is_what_the_loader_takes(tmp_path: Path) -> None:
         {"PriceList": [volume("EBS:VolumeP-Throughput.gp3", "51.2", "GiBps-mo")]},
         {
             "PriceList": [
+                lustre("SSD", "250", "0.2"),
+                lustre("SSD", "1000 MB/s/TiB", "0.55"),
+                lustre("HDD", "12", "0.02"),
+                lustre("SSD", "500", "0.3"),
+                lustre("SSD", "500", "0.4"),
+                lustre("SSD", "200", "0.14"),
+                lustre("INT", "4000", "0.02"),
+                lustre("SSD", "125", "0.05", "Requests"),
+            ],
+            "asks": {"ServiceCode": "AmazonFSx"},
+        },
+        {
+            "PriceList": [
                 volume("EUW1-EBS:VolumeUsage.gp3", "0.09", "GB-Mo"),
                 volume("EUW1-EBS:VolumeUsage.st1", "0.05", "stone-Mo"),
                 volume("EUW1-EBS:SnapshotUsage", "0.05", "GB-Mo"),
@@ -107,6 +138,7 @@ def test_what_is_fetched_is_what_the_loader_takes(tmp_path: Path) -> None:
         },
         {"PriceList": []},
         {"PriceList": []},
+        {"PriceList": [lustre("SSD", "2500", "0.2")], "asks": {"ServiceCode": "AmazonFSx"}},
     ]
     clients, stubber = stubbed(pages)
     out = tmp_path / "catalog.csv"
@@ -114,13 +146,24 @@ def test_what_is_fetched_is_what_the_loader_takes(tmp_path: Path) -> None:
     done = refresh(out, ["us-east-1", "eu-west-1"], clients, oracle=lambda: oracle)
     stubber.assert_no_pending_responses()
     assert done.types > 500
-    assert (done.prices, done.storage) == (3, 4)
+    assert (done.prices, done.storage) == (3, 7)
     assert len(done.unread["prices of instances"]) == 2
     assert "stone-Mo" in done.unread["prices of volumes"][0]
     assert "B112145: it has no price on demand in USD" in done.unread["Oracle's parts"]
-    assert any("FSx for Lustre" in each for each in done.missing)
+    assert [each for each in done.missing if "FSx for Lustre in" in each] == [
+        "FSx for Lustre in eu-west-1: the list has no price of it that is known here"
+    ]
+    assert [each.partition(":")[0] for each in done.unread["prices of FSx"]] == [
+        "Storage.SSD.200",
+        "persistent-2 500 in us-east-1 has several prices",
+        "Storage.SSD.2500",
+    ]
 
     catalog = load_catalog(tmp_path)
+    persistent = catalog.managed["persistent-2"]
+    per_month = [persistent.usd_per_hour(2400 * 2**30, tier * 1e6, "us-east-1") * 730 for tier in (250, 1000)]
+    assert per_month == [pytest.approx(480), pytest.approx(1320)]
+    assert catalog.offer_prices["fsx-lustre-hdd-12"].by_region["us-east-1"]["storage"].usd == 0.02
     found = catalog.instance("m5n.large")
     assert found.source.text == "DescribeInstanceTypes in us-east-1"
     listed = load_catalog().instance("m5n.large")
@@ -217,7 +260,8 @@ def test_without_oracle_the_rest_is_fetched_and_what_was_fetched_before_stays(tm
     assert (first.types, first.oracle) == (0, 2)
     assert not out.exists(), "no type was asked for"
 
-    clients, _ = stubbed([{"PriceList": []} for _ in range(4)])
+    fsx = {"PriceList": [], "asks": {"ServiceCode": "AmazonFSx"}}
+    clients, _ = stubbed([*({"PriceList": []} for _ in range(4)), fsx])
     then = refresh(out, ["us-east-1"], clients, oracle=no_oracle)
     assert any("no route to host" in each for each in then.missing)
     kept = load_catalog(tmp_path).prices.own_oci

@@ -65,11 +65,19 @@ class PriceProduct(BaseModel):
                     yield dimension.unit, usd
 
 
-@dataclass(frozen=True, slots=True)
-class VolumePrice:
-    """What a component of a volume type costs by the month."""
+_LUSTRE_TIERS: Mapping[tuple[str, str], tuple[str, str]] = {
+    **{("SSD", tier): ("persistent-1", tier) for tier in ("50", "100")},
+    **{("SSD", tier): ("persistent-2", tier) for tier in ("125", "250", "500", "1000")},
+    **{("HDD", tier): (f"fsx-lustre-hdd-{tier}", "storage") for tier in ("12", "40")},
+}
+"""Items and components of the catalogue by medium and MB/s per TiB. 200 is sold of two deployment types."""
 
-    volume: str
+
+@dataclass(frozen=True, slots=True)
+class StorageListPrice:
+    """What a component of a volume type or a file system costs by the month."""
+
+    item: str
     component: str
     usd: float
     date: str
@@ -93,7 +101,7 @@ def hourly_prices(product: PriceProduct) -> Iterator[tuple[str, float]]:
             yield name, usd
 
 
-def volume_prices(product: PriceProduct) -> Iterator[VolumePrice]:
+def volume_prices(product: PriceProduct) -> Iterator[StorageListPrice]:
     """Prices of volumes; nothing for another product. Raises ValueError for a unit that is not known."""
     found = _VOLUME.fullmatch(product.attribute("usagetype"))
     if found is None:
@@ -103,6 +111,27 @@ def volume_prices(product: PriceProduct) -> Iterator[VolumePrice]:
         if known is None:
             raise ValueError(f"{product.attribute('usagetype')} is sold by {unit!r}, which is not known here")
         component, factor = known
-        yield VolumePrice(
+        yield StorageListPrice(
             found["volume"], component + _TIERS[found["tier"] or ""], usd * factor, product.published[:10]
         )
+
+
+def lustre_prices(product: PriceProduct) -> Iterator[StorageListPrice]:
+    """Prices of storage of FSx for Lustre; nothing for its backups and requests.
+
+    Raises ValueError for a tier that the catalogue does not have, or that two deployment types have.
+    """
+    medium, said = product.attribute("storageType"), product.attribute("throughputCapacity")
+    if product.attribute("fileSystemType") != "Lustre" or medium not in ("SSD", "HDD"):
+        return
+    tier = re.match(r"[0-9]{1,5}(?![0-9])", said, re.ASCII)
+    for unit, usd in product.prices():
+        if unit != "GB-Mo":
+            continue
+        known = _LUSTRE_TIERS.get((medium, tier[0] if tier else ""))
+        if known is None:
+            usage = product.attribute("usagetype") or "a product without usage type"
+            raise ValueError(
+                f"{usage}: {medium} of throughput {said[:40]!r} is no tier that is known for sure"
+            )
+        yield StorageListPrice(*known, usd, product.published[:10])

@@ -11,7 +11,14 @@ from typing import Any
 from gridwright.catalog import oracle_list
 from gridwright.catalog.aws_clients import Clients, boto3_clients, cloud_errors
 from gridwright.catalog.ec2 import ec2_row, plain
-from gridwright.catalog.price_products import PriceProduct, hourly_prices, read_product, volume_prices
+from gridwright.catalog.price_products import (
+    PriceProduct,
+    StorageListPrice,
+    hourly_prices,
+    lustre_prices,
+    read_product,
+    volume_prices,
+)
 from gridwright.catalog.refreshed import (
     PRICES_FILE,
     PriceRow,
@@ -27,7 +34,8 @@ PRICING_REGION = "us-east-1"
 """The Pricing API answers for all regions from a few of them."""
 PROVIDERS = ("aws", "oci")
 NOT_FETCHED = (
-    "FSx for Lustre and managed offers: their prices are the packaged ones, or yours in catalog.yaml",
+    "scratch-2 and tier 200 of FSx for Lustre, and other managed offers: their prices are the packaged ones, "
+    "or yours in catalog.yaml",
 )
 """What has prices in the catalogue, and no products in a list that Gridwright knows how to read."""
 _LINUX = {
@@ -47,7 +55,7 @@ class Fetched:
     types: int = 0
     prices: int = 0
     storage: int = 0
-    """Prices of volumes of AWS."""
+    """Prices of volumes of AWS, and of FSx for Lustre."""
     oracle: int = 0
     """Prices of Oracle's cores, memory, disks and storage."""
     unread: dict[str, list[str]] = field(default_factory=dict)
@@ -103,7 +111,8 @@ def refresh(
         with cloud_errors():
             clients = clients or boto3_clients(regions)
             rows = _instances(clients, regions, today, done)
-            listed += _volumes(clients(*("pricing", PRICING_REGION)), regions, today, done)
+            pricing = clients("pricing", PRICING_REGION)
+            listed += _storage(pricing, regions, today, done)
     if "oci" in providers:
         try:
             listed += _oracle(oracle(), today, done)
@@ -156,20 +165,54 @@ def _instances(
     return rows
 
 
-def _volumes(pricing: Any, regions: Sequence[str], today: str, done: Fetched) -> Iterator[PriceRow]:  # noqa: ANN401
+def _storage(pricing: Any, regions: Sequence[str], today: str, done: Fetched) -> Iterator[PriceRow]:  # noqa: ANN401
+    """Prices of volumes and of FSx for Lustre; says where a region has none of the latter."""
     for region in regions:
         for family in _VOLUME_FAMILIES:
             asked = {"productFamily": family}
-            for product in _products(pricing, region, asked, "prices of volumes", done):
-                try:
-                    found = list(volume_prices(product))
-                except ValueError as error:
-                    done.note("prices of volumes", str(error))
-                    continue
-                for each in found:
-                    done.storage += 1
-                    date = each.date or today
-                    yield PriceRow("aws", each.volume, each.component, region, each.usd, "Pricing API", date)
+            products = _products(pricing, region, asked, "prices of volumes", done)
+            yield from _listed(products, volume_prices, region, today, "prices of volumes", done)
+        asked = {"fileSystemType": "Lustre"}
+        products = _products(pricing, region, asked, "prices of FSx", done, service="AmazonFSx")
+        found = [*_unambiguous(_listed(products, lustre_prices, region, today, "prices of FSx", done), done)]
+        if not found:
+            done.missing.append(f"FSx for Lustre in {region}: the list has no price of it that is known here")
+        yield from found
+
+
+def _unambiguous(rows: Iterable[PriceRow], done: Fetched) -> Iterator[PriceRow]:
+    """Rows of components with one price; several are noted, since nobody knows which one is meant."""
+    by_component: dict[tuple[str, str], list[PriceRow]] = {}
+    for row in rows:
+        by_component.setdefault((row.item, row.component), []).append(row)
+    for (item, component), of in by_component.items():
+        if len({row.usd for row in of}) == 1:
+            yield of[0]
+        else:
+            done.storage -= len(of)
+            said = " and ".join(f"{row.usd:g}" for row in of)
+            done.note("prices of FSx", f"{item} {component} in {of[0].region} has several prices: {said}")
+
+
+def _listed(
+    products: Iterable[PriceProduct],
+    read: Callable[[PriceProduct], Iterator[StorageListPrice]],
+    region: str,
+    today: str,
+    source: str,
+    done: Fetched,
+) -> Iterator[PriceRow]:
+    """Rows of what `read` finds in products; what it refuses is noted under `source`."""
+    for product in products:
+        try:
+            found = list(read(product))
+        except ValueError as error:
+            done.note(source, str(error))
+            continue
+        for each in found:
+            done.storage += 1
+            date = each.date or today
+            yield PriceRow("aws", each.item, each.component, region, each.usd, "Pricing API", date)
 
 
 def _products(
@@ -178,11 +221,12 @@ def _products(
     filters: Mapping[str, str],
     source: str,
     done: Fetched,
+    service: str = "AmazonEC2",
 ) -> Iterator[PriceProduct]:
-    """Products of EC2 in one region that have these attributes."""
+    """Products of a service in one region that have these attributes."""
     asked = {"regionCode": region, **filters}
     pages = pricing.get_paginator("get_products").paginate(
-        ServiceCode="AmazonEC2",
+        ServiceCode=service,
         Filters=[{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in asked.items()],
     )
     for page in pages:
