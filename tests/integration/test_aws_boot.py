@@ -414,6 +414,9 @@ def test_what_failed_is_tried_again_when_its_time_has_come_and_given_up_at_last(
     signal, given_back = machines.listener.signalled
     assert signal["Status"] == ["FAILURE"]
     assert (given_back["Action"], given_back["HealthStatus"]) == (["SetInstanceHealth"], ["Unhealthy"])
+    (metric,) = machines.client("cloudwatch").list_metrics(Namespace="Gridwright")["Metrics"]
+    assert metric["MetricName"] == "SetUpFailures"
+    assert metric["Dimensions"] == [{"Name": "Grid", "Value": "fsx-grid"}], "as its alarm looks for it"
     machines.command("ansible-playbook", PLAYBOOK)
     machines.later(tries=5)
     assert machines.look().returncode == 0

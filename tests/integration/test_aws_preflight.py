@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from moto.sns.models import sns_backends
 
 from gridwright.providers.aws.preflight.key import SERVICE_ROLE
 from tests.support.aws_cloud import ACCOUNT, STORAGE_IMAGE, AwsCloud, aws_cloud
@@ -161,6 +162,23 @@ def test_a_key_that_auto_scaling_may_not_use(fsx: Grid, cloud: AwsCloud) -> None
     )
     kms.disable_key(KeyId=number)
     assert "is Disabled" in checked(fsx, 3)["key-not-enabled"]["text"]
+
+
+def test_a_topic_that_alarms_do_not_reach_anybody_by(fsx: Grid, cloud: AwsCloud) -> None:
+    sns = cloud.client("sns")
+    fsx.edit("owner: ann", f"alarms: {{topic: 'arn:aws:sns:us-east-1:{ACCOUNT}:calls'}}")
+    assert (
+        "aws sns create-topic --region us-east-1 --name calls" in checked(fsx, 3)["topic-unknown"]["remedy"]
+    )
+    topic = sns.create_topic(Name="calls", Attributes={"KmsMasterKeyId": "alias/aws/sns"})["TopicArn"]
+    assert "which CloudWatch cannot use" in checked(fsx, 3)["topic-closed"]["text"]
+    sns.set_topic_attributes(TopicArn=topic, AttributeName="KmsMasterKeyId", AttributeValue="")
+    with judged(cloud, fsx.spec.read_text()) as judge:
+        assert "nobody has confirmed a subscription" in fsx("up", "--check").out
+    assert "sns:GetTopicAttributes" in judge.used
+    # moto counts no subscriptions, and confirms none.
+    sns_backends[ACCOUNT]["us-east-1"].topics[topic].subscriptions_confimed = 1
+    assert "topic-unheard" not in fsx("up", "--check").out
 
 
 def test_of_a_lab_the_machine_is_looked_at(gridwright: Command, tmp_path: Path) -> None:

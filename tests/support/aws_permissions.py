@@ -28,6 +28,7 @@ BOOT = frozenset(
         "secretsmanager:GetSecretValue",
         "cloudformation:SignalResource",
         "autoscaling:SetInstanceHealth",
+        "cloudwatch:PutMetricData",
     }
 )
 """What the boot program calls, all of which one of its tests sees called."""
@@ -124,6 +125,9 @@ class RenderedGrid:
             yield self._arn("ec2", f"{path}/{given[f'{kind}Id']}"), _tag_context(tags)
         elif name.startswith("ec2:Describe"):
             yield "*", {}
+        elif name == "cloudwatch:PutMetricData":
+            space = given.get("Namespace", "")
+            yield "*", {"cloudwatch:namespace": [space[0] if isinstance(space, list) else space]}
         else:
             raise NotImplementedError(f"it is not known what {name} is about")
 
@@ -186,10 +190,10 @@ class RenderedGrid:
 
 
 def action_name(call: Call) -> str:
-    """The action by its name in IAM; S3 has a verb and a path only."""
+    """The action by its name in IAM; S3 has a verb and a path only, and CloudWatch signs as `monitoring`."""
     if call.action.startswith("s3:"):
         return {"s3:GET": "s3:GetObject", "s3:PUT": "s3:PutObject"}[call.action]
-    return call.action
+    return call.action.replace("monitoring:", "cloudwatch:")
 
 
 def unused(statements: Iterable[Mapping[str, Any]], calls: Iterable[Call]) -> set[str]:

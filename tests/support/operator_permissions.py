@@ -46,9 +46,9 @@ LEFT_OUT: tuple[tuple[str, str, str], ...] = (
     ("AutoScaling", r"vpc-lattice:.*", "no group has targets of VPC Lattice"),
     (
         "AutoScaling",
-        r"cloudwatch:PutMetricAlarm|autoscaling:.*(Metrics|Notification|LoadBalancer|TrafficSources|"
+        r"cloudwatch:PutMetricAlarm|autoscaling:.*(Notification|LoadBalancer|TrafficSources|"
         r"LifecycleHook|InstanceRefresh).*|elasticloadbalancing:Describe\*",
-        "no group has metrics, notifications, load balancers, hooks or refreshes",
+        "no group has scaling policies, notifications, load balancers, hooks or refreshes",
     ),
     ("AutoScaling", r"(ec2|ssm):Get\*", "templates name types, and images by IDs or by ssm:GetParameters"),
     ("VPCEndpoint", r"(vpc-lattice|vpce):.*", "the endpoints are gateways within the region"),
@@ -183,6 +183,8 @@ class Judge:
             yield f"arn:aws:ssm:{REGION}::parameter{given['Name']}", {}
         elif service == "kms":
             yield str(given["KeyId"]), {}
+        elif service == "sns":
+            yield str(given["TopicArn"]), {}
         elif service == "ec2" and (ids := [*_ids(given)]) and not name.startswith("Describe"):
             for each in ids:
                 yield _arn("ec2", f"x/{each}"), self._tags_of(each)

@@ -215,7 +215,8 @@ WRONG: dict[str, str | bytes] = {
     "aws_network_of_the_wrong_type": AWS
     + "  network: {a: b}\n  subnets: [10.20.0.0/20]\n  kms_key: [a:b:c:d:e]\n",
     "aws_key_of_another_region": AWS
-    + "  kms_key: arn:aws:kms:us-west-2:111122223333:key/11111111-2222-3333-4444-555555555555\n",
+    + "  kms_key: arn:aws:kms:us-west-2:111122223333:key/11111111-2222-3333-4444-555555555555\n"
+    + "  alarms: {topic: 'arn:aws:sns:eu-west-1:111122223333:alarms'}\n",
     "aws_egress_of_no_ports": AWS
     + "  egress:\n    - {to: 192.0.2.0/24, ports: 0}\n    - {to: 192.0.2.7/24, ports: 20-10}\n"
     + "    - {to: example.com, ports: https, protocol: icmp}\n",

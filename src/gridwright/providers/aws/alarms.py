@@ -1,7 +1,6 @@
-"""Alarms of FSx for Lustre: space that runs out, and throughput that is used up.
+"""Alarms of FSx for Lustre: space that runs out, and throughput that is used up; and what all alarms have.
 
-They have no action: whom to call is the site's. They stand in the console of CloudWatch, and an action can
-be added there or by EventBridge.
+Whom to call is the site's: without a topic they stand in the console of CloudWatch alone.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from gridwright.catalog.contents import Catalog
 from gridwright.providers.aws.fsx import GIB, bought_tier, stored_gib
 from gridwright.providers.aws.layout import fsx_file_systems
 from gridwright.providers.aws.names import logical_id, tags
+from gridwright.providers.aws.section import Aws
 from gridwright.spec.model import GridSpec
 
 TIB = 2**40
@@ -44,7 +44,8 @@ def fsx_alarms(spec: GridSpec, name: str, catalog: Catalog) -> Iterator[cloudwat
         ComparisonOperator="LessThanThreshold",
         Threshold=round(FREE_SHARE * capacity),
         TreatMissingData="missing",
-        **_lasting(spec),
+        **lasting(MINUTES),
+        **acting(spec),
         Period=PERIOD_S,
     )
     yield cloudwatch.Alarm(
@@ -63,16 +64,26 @@ def fsx_alarms(spec: GridSpec, name: str, catalog: Catalog) -> Iterator[cloudwat
         ComparisonOperator="GreaterThanThreshold",
         Threshold=round(BUSY_SHARE * bought),
         TreatMissingData="notBreaching",
-        **_lasting(spec),
+        **lasting(MINUTES),
+        **acting(spec),
     )
 
 
-def _lasting(spec: GridSpec) -> dict[str, object]:
-    return {
-        "EvaluationPeriods": MINUTES,
-        "DatapointsToAlarm": MINUTES,
-        "Tags": Tags(tags(spec, role="alarm")),
-    }
+def acting(spec: GridSpec, *, tells_end: bool = True) -> dict[str, object]:
+    """What every alarm has: whom it calls, when it is raised and (`tells_end`) when it ends; tags."""
+    aws = spec.section(Aws)
+    topic = aws.alarms.topic if aws and aws.alarms else None
+    found: dict[str, object] = {"Tags": Tags(tags(spec, role="alarm"))}
+    if topic is not None:
+        found["AlarmActions"] = [topic]
+    if topic is not None and tells_end:
+        found["OKActions"] = [topic]
+    return found
+
+
+def lasting(minutes: int) -> dict[str, int]:
+    """For how many minutes in a row something has to be, of metrics by the minute."""
+    return {"EvaluationPeriods": minutes, "DatapointsToAlarm": minutes}
 
 
 def _dimensions(name: str) -> list[cloudwatch.MetricDimension]:

@@ -18,6 +18,8 @@ SET_UP = "PT1H"
 BATCHES = 20
 """Nodes of a group are replaced in so many steps at most, so that an update of a thousand ends; servers of a
 Lustre one at a time."""
+METRICS = ("GroupDesiredCapacity", "GroupInServiceInstances")
+"""What an alarm holds against each other; groups tell nothing that they are not asked for, and it is free."""
 _HELD = ["AlarmNotification", "AZRebalance", "HealthCheck", "ReplaceUnhealthy", "ScheduledActions"]
 """What a group must not do while it is updated (CloudFormation, UpdatePolicy attribute)."""
 
@@ -48,6 +50,7 @@ def add_group(
             VPCZoneIdentifier=[subnet(building, first)],
             HealthCheckType="EC2",
             HealthCheckGracePeriod=600,
+            MetricsCollection=[autoscaling.MetricsCollection(Granularity="1Minute", Metrics=[*METRICS])],
             Tags=autoscaling.Tags(**{name: (value, True) for name, value in marks.items()}),
             UpdatePolicy=UpdatePolicy(
                 AutoScalingRollingUpdate=AutoScalingRollingUpdate(

@@ -13,6 +13,8 @@ from gridwright.spec.model import GridSpec
 
 BOOT = "boot#"
 """What the keys of these rows begin with; the ARN of the instance follows."""
+NAMESPACE, FAILURES, GRID = "Gridwright", "SetUpFailures", "Grid"
+"""The metric of boots that failed for good, and its dimension: boot/set_up.py counts them."""
 State = Literal["running", "done", "failed"]
 
 

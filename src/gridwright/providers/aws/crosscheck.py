@@ -35,7 +35,7 @@ def aws_problems(data: Mapping[str, Any]) -> _Problems:
 
 
 def _of_the_region(data: Mapping[str, Any], aws: Mapping[str, Any]) -> _Problems:
-    """Zone, key and certificate are in the region of the grid."""
+    """Zone, key, certificate and topic are in the region of the grid."""
     region, zone = data.get("region"), aws.get("zone")
     if not isinstance(region, str) or not region:
         return
@@ -44,12 +44,18 @@ def _of_the_region(data: Mapping[str, Any], aws: Mapping[str, Any]) -> _Problems
             ("aws", "zone"),
             FieldError(f"{show(zone)} is no zone of the region {region}", f"write {region}{zone[-1]}"),
         )
-    for name, what in (("kms_key", "key"), ("certificate", "certificate")):
-        value = aws.get(name)
+    alarms = aws.get("alarms")
+    topic = alarms.get("topic") if isinstance(alarms, Mapping) else None
+    # CloudWatch sends to topics of its own region alone (CloudWatch API Reference, PutMetricAlarm).
+    for path, value, what in (
+        (("kms_key",), aws.get("kms_key"), "key"),
+        (("certificate",), aws.get("certificate"), "certificate"),
+        (("alarms", "topic"), topic, "topic"),
+    ):
         parts = value.split(":") if isinstance(value, str) else []
         if len(parts) > 4 and parts[3] != region:
             yield (
-                ("aws", name),
+                ("aws", *path),
                 FieldError(
                     f"the {what} is in {parts[3] or 'no region'}, and the grid in {region}",
                     f"write the ARN of a {what} in {region}",

@@ -8,7 +8,7 @@ from typing import Any
 
 from troposphere import GetAtt, Ref, Sub, Tags, Template, iam
 
-from gridwright.providers.aws.boot_reports import BOOT
+from gridwright.providers.aws.boot_reports import BOOT, NAMESPACE
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role
 from gridwright.providers.aws.names import GRID_TAG, ROLE_TAG, SLOT_TAG, Export, logical_id, tags
 from gridwright.providers.aws.user_data import LOGS, PREFIX, exported, key_id, shared_key
@@ -33,7 +33,7 @@ def add_roles(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
     boundary = layout.aws.permissions_boundary
     for group in dict.fromkeys(role_group(machine.role) for machine in layout.machines):
         machines = [each for each in layout.machines if role_group(each.role) == group]
-        statements = [*_bundle(spec), _report(spec), *_session_manager()]
+        statements = [*_bundle(spec), _report(spec), _count(), *_session_manager()]
         if (key := shared_key(spec, machines[0].role)) is not None:
             secret = Ref(key_id(key))
             statements.append(_allow(key.name.capitalize(), ["secretsmanager:GetSecretValue"], secret))
@@ -89,6 +89,13 @@ def _report(spec: GridSpec) -> dict[str, Any]:
     """Telling how it got on, in the row of its own instance alone (IAM User Guide, ec2:SourceInstanceARN)."""
     own = {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": [f"{BOOT}${{ec2:SourceInstanceARN}}"]}}
     return _allow("Report", ["dynamodb:PutItem"], exported(spec, Export.CLAIMS_TABLE_ARN), own)
+
+
+def _count() -> dict[str, Any]:
+    """Counting boots that failed. PutMetricData is held to a namespace alone (CloudWatch User Guide)."""
+    return _allow(
+        "Count", ["cloudwatch:PutMetricData"], _ANY, {"StringEquals": {"cloudwatch:namespace": NAMESPACE}}
+    )
 
 
 def _session_manager() -> list[dict[str, Any]]:

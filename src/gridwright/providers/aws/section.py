@@ -147,6 +147,14 @@ Proxy = Annotated[
         "http://proxy.example.com:3128",
     ),
 ]
+Topic = Annotated[
+    str,
+    matching(
+        r"^arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}$",
+        "the ARN of an SNS topic",
+        "arn:aws:sns:us-east-1:111122223333:grid-alarms",
+    ),
+]
 KeyPair = Annotated[
     str,
     matching(
@@ -217,6 +225,15 @@ class CloudMachine(SpecModel):
 
     instance: Annotated[Instance, Update(Change.ROLLING, "the machine is replaced")] = Field(
         default="m6i.large", description="Its instance type; m6i.large by default."
+    )
+
+
+class Alarms(SpecModel):
+    """Who is told when an alarm of the grid is raised."""
+
+    topic: Annotated[Topic, Update(Change.LIVE, "alarms are changed in place")] = Field(
+        description="The SNS topic that alarms are sent to; who is subscribed to it gets them. It is the "
+        "site's, in the region of the grid."
     )
 
 
@@ -313,6 +330,10 @@ class Aws(SpecModel):
         default=None,
         description="The managed policy that bounds what every role of the grid may do. The policies of the "
         "operator, which render writes, allow roles with this boundary alone then.",
+    )
+    alarms: Annotated[Alarms | None, Update(Change.LIVE, "alarms are changed in place")] = Field(
+        default=None,
+        description="Whom alarms call. By default nobody: they stand in the console of CloudWatch.",
     )
     owner: Annotated[Owner | None, _TAG] = Field(
         default=None, description="Who answers for the grid: the tag owner on everything."

@@ -191,7 +191,7 @@ def test_images_are_looked_up_when_a_machine_starts_and_not_at_each_update() -> 
 def test_roles_can_do_what_their_machines_need_and_no_more() -> None:
     content = template(LUSTRE)
     login, node, server = (statements(content, f"{each}Role") for each in ("Login", "Compute", "Storage"))
-    assert set(login) == {"Bundle", "Log", "Report", "SessionManager", "Munge"}
+    assert set(login) == {"Bundle", "Log", "Report", "Count", "SessionManager", "Munge"}
     assert set(node) == set(login) | {
         *("Claims", "Look", "Interfaces", "InterfacesHere", "Signal", "GiveBack")
     }
@@ -213,7 +213,8 @@ def test_roles_can_do_what_their_machines_need_and_no_more() -> None:
         actions = [action for one in each.values() for action in one["Action"]]
         assert not [action for action in actions if "*" in action]
         everything = {sid for sid, one in each.items() if one["Resource"] == "*"}
-        assert everything <= {"SessionManager", "Look"}
+        assert everything <= {"SessionManager", "Look", "Count"}
+        assert each["Count"]["Condition"] == {"StringEquals": {"cloudwatch:namespace": "Gridwright"}}
 
 
 def test_no_role_can_take_a_machine_of_another_kind() -> None:

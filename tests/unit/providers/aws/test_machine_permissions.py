@@ -120,6 +120,8 @@ def test_what_has_no_slot_of_this_kind_is_attached_to_nothing(grid: RenderedGrid
 
 
 def test_a_permission_without_a_call_is_found(grid: RenderedGrid) -> None:
+    metric = Call("cloudwatch:PutMetricData", "/", {"Namespace": "AWS/EC2"})
+    assert len(grid.denied(Role.OSS, [metric], ME)) == 1, "a machine counts in the namespace of Gridwright"
     calls = [Call(each, "/", {}) for each in (BOOT | CLAIM) if not each.startswith("s3:")]
     objects = [Call("s3:GET", "/b/k", {}), Call("s3:PUT", "/b/k", {})]
     assert unused(grid.statements(Role.OSS), calls + objects) == set()

@@ -27,8 +27,9 @@ def changed(spec: str, old: str, new: str) -> dict[str, str]:
         ("203.0.113.0/24", "203.0.113.0/25"),
         (ZONE, f"{ZONE} permissions_boundary: 'arn:aws:iam::111122223333:policy/Boundary',"),
         (ZONE, f"{ZONE} egress: [{{to: 192.0.2.0/24, ports: 1433}}],"),
+        (ZONE, f"{ZONE} alarms: {{topic: 'arn:aws:sns:us-east-1:111122223333:alarms'}},"),
     ],
-    ids=["expires", "owner", "ssh_from", "permissions_boundary", "egress"],
+    ids=["expires", "owner", "ssh_from", "permissions_boundary", "egress", "alarms"],
 )
 def test_what_changes_live_touches_no_machine(spec: str, old: str, new: str) -> None:
     without_owner = spec.replace(", owner: ann", "")

@@ -29,7 +29,7 @@ ETC, LOG = ROOT / "etc/gridwright", ROOT / "var/log/gridwright-boot.log"
 BUNDLE = Path(__file__).resolve().parent.parent
 PAUSE_S = float(os.environ.get("GRIDWRIGHT_BOOT_PAUSE_S", "15"))
 TRIES = 8
-INSTALL_S, CLAIM_S, PLAYBOOK_S = 1200, 1800, 3000
+INSTALL_S, CLAIM_S, PLAYBOOK_S = 1200, 7 * 3600, 3000
 LONGEST_REASON = 900
 LONGEST_TAIL = 4000
 """Characters of the log's end that are told, and of a reason."""
@@ -272,6 +272,13 @@ class Teller:
             )
         )
 
+    def count_failure(self) -> None:
+        """Count it where the grid's alarm looks."""
+        dimension = {"Name": "Grid", "Value": self.settings["table"][len("gridwright-") : -len("-claims")]}
+        datum = {"MetricName": "SetUpFailures", "Dimensions": [dimension], "Value": 1.0, "Unit": "Count"}
+        metrics = client("cloudwatch", self.settings)
+        self._try(lambda: metrics.put_metric_data(Namespace="Gridwright", MetricData=[datum]))
+
     def give_up(self) -> None:
         """Have the group replace this machine, whose log is in the bucket."""
         self.signal("FAILURE")
@@ -326,6 +333,8 @@ def main(bundle: str, tries: int, first: bool) -> int:
     on_console(text[:LONGEST_REASON])
     teller.tell("failed", reason)
     teller.keep_log()
+    if tries % GIVE_UP == 0:
+        teller.count_failure()
     # A machine that did its work once has jobs or data on it: it only tries again.
     if settings["group"] and first and tries == GIVE_UP:
         teller.give_up()

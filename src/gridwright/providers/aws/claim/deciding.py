@@ -26,7 +26,10 @@ from gridwright.providers.aws.claim.steps import (
 from gridwright.providers.aws.claim.targets import next_of_targets
 
 SLOT_S = 900.0
-"""An instance that is shutting down takes minutes to be terminated; its successor may start before."""
+"""A successor may start before its predecessor's end is to be seen."""
+SHUTTING_DOWN_S = 6 * 3600.0
+"""An instance that is shutting down takes minutes to be terminated, and hours where its host has failed. It may
+write until then, and no other machine could take its place either."""
 ATTACH_S = 300.0
 LINK_S = 120.0
 ENDING = ("shutting-down", *GONE)
@@ -111,7 +114,7 @@ def _choice(configuration: Configuration, observation: Observation) -> Step:
             "a machine that runs or is stopped keeps its name: terminate the one that is to be replaced, or "
             "this one if it is one too many",
         ),
-        SLOT_S,
+        SHUTTING_DOWN_S if "shutting-down" in states.values() else SLOT_S,
     )
 
 

@@ -64,6 +64,8 @@ class Scope(StrEnum):
     """The spec's KMS key."""
     GRANT = "grant"
     """The spec's KMS key, for services of AWS alone."""
+    TOPIC = "topic"
+    """The spec's SNS topic."""
     PARAMETER = "parameter"
     """Parameters of Systems Manager that name images of the grid."""
 

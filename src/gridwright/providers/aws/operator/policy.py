@@ -134,6 +134,7 @@ class Operator:
             Scope.LINK_ROLE: [self._iam(f"role/aws-service-role/{_SERVICES[_LINK]}/*")],
             Scope.LINKED_BUCKET: [f"{arn}:s3:::{each}" for each in self._linked()],
             **dict.fromkeys((Scope.KEY, Scope.GRANT), key),
+            Scope.TOPIC: [aws.alarms.topic] if aws.alarms else [],
             Scope.PARAMETER: [f"{arn}:ssm:{self.spec.region}:*:parameter{each}" for each in self._images()],
         }
 

@@ -128,7 +128,7 @@ def test_an_interface_that_is_not_the_one_is_named(world: World, found: Interfac
 def test_an_owner_that_shuts_down_is_waited_for_and_an_end_to_that_is_told(world: World) -> None:
     world.table["shared-oss1"] = Record("shared-oss1", "i-old", 4)
     world.states["i-old"] = "shutting-down"
-    assert "no slot of role oss is free; shared-oss1: i-old (shutting-down); waited 900 s" in refused(world)
+    assert "no slot of role oss is free; shared-oss1: i-old (shutting-down); waited 21600 s" in refused(world)
     assert world.table["shared-oss1"].owner == "i-old"
     claimant = world.claimant("i-next")
     looks = []

@@ -1,0 +1,75 @@
+"""Alarms of the grid stack: what they watch is what machines and groups tell, and the topic is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gridwright.providers.aws import boot_reports
+from gridwright.providers.aws.auto_scaling import METRICS
+from gridwright.providers.aws.boot import set_up
+from gridwright.providers.aws.names import claims_table
+from gridwright.spec import parse_spec
+from tests.support.aws_grid import FSX, LUSTRE
+from tests.unit.providers.aws.test_grid_template import template
+
+TOPIC = "arn:aws:sns:us-east-1:111122223333:grid-alarms"
+ALARM = "AWS::CloudWatch::Alarm"
+
+
+def alarms(text: str) -> dict[str, dict[str, Any]]:
+    found = template(text)["Resources"]
+    return {name: each["Properties"] for name, each in found.items() if each["Type"] == ALARM}
+
+
+def with_topic(text: str) -> str:
+    return text.replace("aws: {", f"aws: {{alarms: {{topic: '{TOPIC}'}}, ")
+
+
+def test_each_group_and_each_machine_that_nothing_replaces_has_one() -> None:
+    resources = template(LUSTRE)["Resources"]
+    groups = [n for n, each in resources.items() if each["Type"] == "AWS::AutoScaling::AutoScalingGroup"]
+    machines = [n for n, each in resources.items() if each["Type"] == "AWS::EC2::Instance"]
+    expected = {"SetUpFails", *(f"{each}Missing" for each in groups), *(f"{each}Broken" for each in machines)}
+    assert set(alarms(LUSTRE)) == expected
+    for each in groups:
+        (collected,) = resources[each]["Properties"]["MetricsCollection"]
+        wanted, there, _ = alarms(LUSTRE)[f"{each}Missing"]["Metrics"]
+        watched = [one["MetricStat"]["Metric"] for one in (wanted, there)]
+        assert [one["MetricName"] for one in watched] == list(METRICS) == collected["Metrics"]
+        assert all(one["Dimensions"][0]["Value"] == {"Ref": each} for one in watched)
+
+
+@pytest.mark.parametrize("text", [FSX, LUSTRE])
+def test_the_topic_is_told_by_every_alarm_of_both_stacks(text: str) -> None:
+    from gridwright.providers.aws.layout import aws_layout
+    from gridwright.providers.aws.storage_template import storage_template
+
+    spec = parse_spec(with_topic(text))
+    storage = storage_template(spec, aws_layout(spec)).to_dict()["Resources"]
+    found = {
+        **alarms(with_topic(text)),
+        **{name: each["Properties"] for name, each in storage.items() if each["Type"] == ALARM},
+    }
+    assert all(each["AlarmActions"] == [TOPIC] for each in found.values())
+    quiet = [name for name, each in found.items() if "OKActions" not in each]
+    assert quiet == ["SetUpFails"], "its end tells nothing of the machine"
+    assert not [each for each in alarms(text).values() if "AlarmActions" in each or "OKActions" in each]
+
+
+def test_what_a_machine_counts_is_what_the_alarm_looks_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[dict[str, Any]] = []
+
+    class Metrics:
+        def put_metric_data(self, **given: Any) -> None:
+            told.append(given)
+
+    monkeypatch.setattr(set_up, "client", lambda *_: Metrics())
+    spec = parse_spec(FSX)
+    set_up.Teller({"name": "head1", "table": claims_table(spec)}, "bundle", 5).count_failure()
+    alarm = alarms(FSX)["SetUpFails"]
+    ((datum,),) = [each["MetricData"] for each in told]
+    assert told[0]["Namespace"] == alarm["Namespace"] == boot_reports.NAMESPACE
+    assert datum["MetricName"] == alarm["MetricName"]
+    assert datum["Dimensions"] == alarm["Dimensions"]
