@@ -28,7 +28,7 @@ from gridwright.providers.aws.claim.targets import next_of_targets
 SLOT_S = 900.0
 """A successor may start before its predecessor's end is to be seen."""
 SHUTTING_DOWN_S = 6 * 3600.0
-"""An instance that is shutting down takes minutes to be terminated, and hours where its host has failed. It may
+"""An instance that is shutting down takes minutes to be terminated, hours where its host has failed. It may
 write until then, and no other machine could take its place either."""
 ATTACH_S = 300.0
 LINK_S = 120.0
