@@ -178,7 +178,10 @@ def test_a_topic_that_alarms_do_not_reach_anybody_by(fsx: Grid, cloud: AwsCloud)
     assert "sns:GetTopicAttributes" in judge.used
     # moto counts no subscriptions, and confirms none.
     sns_backends[ACCOUNT]["us-east-1"].topics[topic].subscriptions_confimed = 1
-    assert "topic-unheard" not in fsx("up", "--check").out
+    fsx.edit(":calls'}", ":calls', budget: 3000 USD/month}")
+    found = fsx("up", "--check").out
+    assert "topic-unheard" not in found
+    assert "does not name budgets.amazonaws.com" in found
 
 
 def test_of_a_lab_the_machine_is_looked_at(gridwright: Command, tmp_path: Path) -> None:

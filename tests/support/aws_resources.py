@@ -169,8 +169,12 @@ class MetricAlarm(StandIn):
     name_property = "AlarmName"
     attributes = frozenset({"Arn"})
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, arn: str) -> None:
         self.physical_resource_id = name
+        self.arn = arn
+
+    def get_cfn_attribute(self, attribute_name: str) -> str:
+        return self.arn
 
     @classmethod
     def create_from_cloudformation_json(
@@ -182,7 +186,7 @@ class MetricAlarm(StandIn):
         **kwargs: Any,
     ) -> MetricAlarm:
         given = cloudformation_json["Properties"]
-        cloudwatch_backends[account_id][region_name].put_metric_alarm(
+        made = cloudwatch_backends[account_id][region_name].put_metric_alarm(
             name=resource_name,
             namespace=given.get("Namespace", "AWS/FSx"),
             metric_name=given.get("MetricName", ""),
@@ -196,7 +200,7 @@ class MetricAlarm(StandIn):
             alarm_actions=given.get("AlarmActions", []),
             tags=given.get("Tags"),
         )
-        return cls(resource_name)
+        return cls(resource_name, made.alarm_arn)
 
     def delete(self, account_id: str, region: str) -> None:
         cloudwatch_backends[account_id][region].delete_alarms([self.physical_resource_id])
@@ -288,6 +292,8 @@ class Record(StandIn):
 
 
 RECORDS = (
+    "AWS::Budgets::Budget",
+    "AWS::CloudWatch::Dashboard",
     "AWS::EC2::PlacementGroup",
     "AWS::EC2::SecurityGroupEgress",
     "AWS::FSx::DataRepositoryAssociation",

@@ -62,9 +62,10 @@ LEFT_OUT: tuple[tuple[str, str, str], ...] = (
     (
         "",
         r"dynamodb:ListTables|iam:List(Roles|InstanceProfiles)|s3:ListAllMyBuckets|cloudformation:ListStacks|"
-        r"secretsmanager:ListSecrets",
+        r"secretsmanager:ListSecrets|cloudwatch:ListDashboards",
         "the handler of lists, which stacks do not use",
     ),
+    ("Budget", r"billing:GetBillingViewData", "no budget is of a billing view of its own"),
     ("EC2::EIP", r"ec2:AcceptAddressTransfer", "no address comes from another account"),
     (
         "EC2::Instance",

@@ -55,8 +55,8 @@ OfferName = Annotated[
 """The name of a managed offer in the catalogue."""
 
 
-SERVICE_FIELDS = frozenset({"offer", "capacity", "throughput", "limits", "reads", "price", "storage_price"})
-"""The fields that ServiceFileSystem has beside those of every file system."""
+SERVICE_FIELDS = ("offer", "capacity", "throughput", "limits", "price", "storage_price")
+"""What says that somebody runs a file system as a service; `reads` has a value without being written."""
 
 
 class ServiceFileSystem(FileSystem):

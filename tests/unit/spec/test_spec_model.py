@@ -16,6 +16,8 @@ from gridwright.spec.fields import Update
 from gridwright.spec.structure import all_fields
 from gridwright.units import Bytes, Rate
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
+BUILT = sorted(each for each in EXAMPLES.rglob("*.yaml") if not each.name.startswith("requirements"))
 DISK = "filesystems:\n  disk: {type: local, path: /data}\n"
 
 
@@ -88,6 +90,14 @@ def test_a_grid_on_aws_can_be_written_out_in_full_and_read_again(deployment: str
     whole = spec.model_dump(mode="json", exclude_none=True)
     again = GridSpec.model_validate(whole, context={"base": Path("/")})
     assert again.model_dump(mode="json", exclude_none=True) == whole, "up keeps it so in the stack"
+
+
+@pytest.mark.parametrize("path", BUILT, ids=lambda path: path.name)
+def test_every_example_can_be_written_out_in_full_and_read_again(path: Path) -> None:
+    """A rule between fields must not refuse what is there by default: `up` could not compare."""
+    whole = parse_spec(path.read_bytes(), base=path.parent).model_dump(mode="json", exclude_none=True)
+    again = GridSpec.model_validate(whole, context={"base": path.parent})
+    assert again.model_dump(mode="json", exclude_none=True) == whole
 
 
 def test_a_spec_made_of_values_keeps_the_rules() -> None:

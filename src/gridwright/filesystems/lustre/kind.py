@@ -43,7 +43,7 @@ class LustreKind(LustreClientKind[LustreFileSystem]):
                 ),
             )
         if fields.get("oss") is not None:
-            for name in SERVICE_FIELDS & fields.keys():
+            for name in (each for each in SERVICE_FIELDS if fields.get(each) is not None):
                 yield (
                     (name,),
                     FieldError(

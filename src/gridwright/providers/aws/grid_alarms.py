@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from troposphere import Ref, cloudwatch
 
@@ -20,13 +20,13 @@ BROKEN_MINUTES = 5
 _PERIOD_S = 60
 
 
-def add_grid_alarms(building: Building, groups: list[str]) -> None:
-    """Add the alarms; `groups` are logical IDs of Auto Scaling groups."""
-    building.template.add_resource(_set_up_fails(building.spec))
-    for title in groups:
-        building.template.add_resource(_missing(building.spec, title))
-    for alarm in _broken(building):
+def add_grid_alarms(building: Building, groups: Sequence[str]) -> list[str]:
+    """Add the alarms and return their logical IDs; `groups` are those of Auto Scaling groups."""
+    spec = building.spec
+    alarms = [_set_up_fails(spec), *(_missing(spec, title) for title in groups), *_broken(building)]
+    for alarm in alarms:
         building.template.add_resource(alarm)
+    return [str(each.title) for each in alarms]
 
 
 def _set_up_fails(spec: GridSpec) -> cloudwatch.Alarm:

@@ -46,6 +46,11 @@ def grid_stack(spec: GridSpec) -> str:
     return f"gridwright-{spec.name}"
 
 
+def of_account(spec: GridSpec) -> str:
+    """What is named by the grid where names are of the account, and not of a region."""
+    return f"{grid_stack(spec)}-{spec.region}"
+
+
 def claims_table(spec: GridSpec) -> str:
     """The DynamoDB table that says which instance is which machine, and which volumes it owns."""
     return f"gridwright-{spec.name}-claims"

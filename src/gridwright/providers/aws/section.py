@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 
-from gridwright.spec.fields import Change, SpecModel, Update
+from gridwright.spec.fields import Budget, Change, SpecModel, Update
 from gridwright.yamltext.fields import FieldError, matching
 from gridwright.yamltext.source import show
 
@@ -235,6 +235,11 @@ class Alarms(SpecModel):
         description="The SNS topic that alarms are sent to; who is subscribed to it gets them. It is the "
         "site's, in the region of the grid."
     )
+    budget: Annotated[Budget | None, Update(Change.LIVE, "a budget of AWS is changed, or made anew")] = Field(
+        default=None,
+        description="What the grid may cost, such as 3000 USD/month: the topic is told when 80 and 100 % of "
+        "it are spent in a month, and when the forecast is above it.",
+    )
 
 
 class Images(SpecModel):
@@ -334,6 +339,10 @@ class Aws(SpecModel):
     alarms: Annotated[Alarms | None, Update(Change.LIVE, "alarms are changed in place")] = Field(
         default=None,
         description="Whom alarms call. By default nobody: they stand in the console of CloudWatch.",
+    )
+    dashboard: Annotated[bool, Update(Change.LIVE, "it is made or removed")] = Field(
+        default=True,
+        description="Whether the grid has a dashboard in CloudWatch; an account has three for nothing.",
     )
     owner: Annotated[Owner | None, _TAG] = Field(
         default=None, description="Who answers for the grid: the tag owner on everything."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import pytest
@@ -73,3 +75,60 @@ def test_what_a_machine_counts_is_what_the_alarm_looks_at(monkeypatch: pytest.Mo
     assert told[0]["Namespace"] == alarm["Namespace"] == boot_reports.NAMESPACE
     assert datum["MetricName"] == alarm["MetricName"]
     assert datum["Dimensions"] == alarm["Dimensions"]
+
+
+def body(text: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Graphs of the dashboard, and what CloudFormation puts into its text."""
+    (dashboard,) = [
+        each["Properties"]
+        for each in template(text)["Resources"].values()
+        if each["Type"] == "AWS::CloudWatch::Dashboard"
+    ]
+    written, values = dashboard["DashboardBody"]["Fn::Sub"]
+    assert set(re.findall(r"\$\{([^}]+)\}", written)) == {*values, "AWS::Region"}
+    return json.loads(written)["widgets"], values
+
+
+@pytest.mark.parametrize("text", [FSX, LUSTRE])
+def test_the_dashboard_shows_every_alarm_group_and_file_system_once(text: str) -> None:
+    widgets, values = body(text)
+    (shown,) = [each["properties"]["alarms"] for each in widgets if each["type"] == "alarm"]
+    assert sorted(shown) == sorted(f"${{{name}}}" for name in alarms(text))
+    places = {(each["x"], each["y"]) for each in widgets}
+    assert len(places) == len(widgets), "none lies upon another"
+    titles = [each["properties"]["title"] for each in widgets]
+    assert len(set(titles)) == len(titles)
+    assert ("shared: MB/s" in titles) is (text == FSX)
+    for name in values:
+        assert f"${{{name}}}" in json.dumps(widgets)
+
+
+def test_every_expression_uses_what_its_graph_has() -> None:
+    for widget in body(FSX)[0]:
+        options = [row[-1] for row in widget["properties"].get("metrics", [])]
+        names = {each["id"] for each in options if isinstance(each, dict) and "id" in each}
+        for each in options:
+            if isinstance(each, dict) and "expression" in each:
+                used = set(re.findall(r"[a-z_]+[a-z0-9_]*", each["expression"]))
+                assert used <= names, each
+
+
+def test_a_dashboard_that_is_not_wanted_is_not_made() -> None:
+    found = template(FSX.replace("aws: {", "aws: {dashboard: false, "))["Resources"]
+    assert "Dashboard" not in found
+
+
+def test_a_budget_is_of_the_grids_tag_and_told_to_the_topic() -> None:
+    text = FSX.replace("aws: {", f"aws: {{alarms: {{topic: '{TOPIC}', budget: 3650 USD/month}}, ")
+    budget = template(text)["Resources"]["Budget"]["Properties"]
+    assert budget["Budget"]["BudgetLimit"] == {"Amount": 3650, "Unit": "USD"}
+    assert budget["Budget"]["CostFilters"] == {"TagKeyValue": ["user:gridwright:grid$demo"]}
+    told = [
+        (each["Notification"]["NotificationType"], each["Notification"]["Threshold"])
+        for each in budget["NotificationsWithSubscribers"]
+    ]
+    assert told == [("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100)]
+    # Who is told cannot be changed in a budget: another topic makes another one, beside the first.
+    other = template(text.replace(":grid-alarms", ":others"))["Resources"]["Budget"]["Properties"]
+    assert other["Budget"]["BudgetName"] != budget["Budget"]["BudgetName"]
+    assert "Budget" not in template(with_topic(FSX))["Resources"]

@@ -28,8 +28,10 @@ LINKED = FSX.replace("capacity: 2400 GiB", "capacity: 2400 GiB, repository: {buc
 EFA = LUSTRE.replace(ZONE, f"{ZONE} certificate: '{CERTIFICATE}', kms_key: '{KEY}', efa: true,").replace(
     "compute: {instance: m6i.4xlarge", "compute: {instance: m5n.24xlarge"
 )
+TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:alarms"
+BUDGET = FSX.replace(ZONE, f"{ZONE} alarms: {{topic: '{TOPIC}', budget: 3000 USD/month}},")
 MANY = FSX.replace("count: 2", "count: 420")
-SPECS = {"fsx": FSX, "lustre": LUSTRE, "linked": LINKED, "efa": EFA, "many": MANY}
+SPECS = {"fsx": FSX, "lustre": LUSTRE, "linked": LINKED, "efa": EFA, "many": MANY, "budget": BUDGET}
 REFERENCE = json.loads((SCHEMAS.parent / "AdditionalSpecs" / "Policies.json").read_text())
 """Actions, their resources and the keys of these, of AWS's Service Authorization Reference (in cfn-lint)."""
 KNOW_NARROWER = {

@@ -18,7 +18,13 @@ from typing import Any
 from gridwright.catalog import Catalog
 from gridwright.providers.aws.launching import image_of
 from gridwright.providers.aws.layout import AwsLayout, fsx_file_systems
-from gridwright.providers.aws.names import GRID_TAG, claims_table, grid_stack, storage_stack
+from gridwright.providers.aws.names import (
+    GRID_TAG,
+    claims_table,
+    grid_stack,
+    of_account,
+    storage_stack,
+)
 from gridwright.providers.aws.operator.actions import Scope, needed
 from gridwright.spec.model import GridSpec
 
@@ -124,6 +130,8 @@ class Operator:
                 self._arn("cloudwatch", f"alarm:{each}")
                 for each in self._named("AWS::CloudWatch::Alarm", LONGEST)
             ],
+            Scope.DASHBOARD: [f"{arn}:cloudwatch::*:dashboard/{of_account(self.spec)}"],
+            Scope.BUDGET: [f"{arn}:budgets::*:budget/{of_account(self.spec)}-*"],
             Scope.TABLE: [self._arn("dynamodb", f"table/{claims_table(self.spec)}")],
             Scope.BUCKET: [f"{arn}:s3:::{each}" for each in buckets],
             Scope.OBJECTS: [f"{arn}:s3:::{each}/*" for each in buckets],

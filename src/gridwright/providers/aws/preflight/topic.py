@@ -16,9 +16,9 @@ _ABSENT = frozenset({"NotFound", "NotFoundException"})
 
 def topic_findings(cloud: Cloud, layout: AwsLayout, account: str) -> Iterator[Finding]:
     """What is wrong with the topic that the spec names. Raises CloudError."""
-    topic = layout.aws.alarms.topic if layout.aws.alarms else None
-    if topic is None:
+    if layout.aws.alarms is None:
         return
+    topic = layout.aws.alarms.topic
     try:
         known = cloud.call("sns", "get_topic_attributes", TopicArn=topic)["Attributes"]
     except CloudError as error:
@@ -48,6 +48,14 @@ def topic_findings(cloud: Cloud, layout: AwsLayout, account: str) -> Iterator[Fi
             f"nobody has confirmed a subscription to SNS topic {topic}: alarms reach nobody",
             f"aws sns subscribe --region {cloud.region} --topic-arn {topic} --protocol email "
             "--notification-endpoint ADDRESS, and confirm the message that comes",
+        )
+    if layout.aws.alarms.budget and "budgets.amazonaws.com" not in str(known.get("Policy", "")):
+        yield Finding(
+            "warning",
+            "topic-without-budgets",
+            f"the policy of SNS topic {topic} does not name budgets.amazonaws.com: nobody learns that the "
+            "budget is spent",
+            "allow that service sns:Publish in the topic's policy",
         )
     if topic.split(":")[4] != account and "cloudwatch.amazonaws.com" not in str(known.get("Policy", "")):
         yield Finding(
