@@ -1,0 +1,113 @@
+"""Specs of grids on AWS in which every two values of its fields meet at least once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from allpairspy import AllPairs
+
+REGION, ACCOUNT = "us-west-2", "111122223333"
+NUMBER = "11111111-2222-3333-4444-555555555555"
+TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:alarms"
+FSX = {"type": "fsx-lustre", "path": "/shared", "capacity": "2400 GiB"}
+LUSTRE = {
+    "type": "lustre",
+    "path": "/shared",
+    "oss": {
+        "instance": "c5n.9xlarge",
+        "count": 2,
+        "disks": {"type": "gp3", "count": 2, "size": "500 GiB"},
+    },
+    "mds": {"instance": "m5.4xlarge", "disks": {"type": "gp3", "size": "100 GiB"}},
+}
+FIELDS: dict[str, dict[str, Any]] = {
+    "filesystem": {
+        "scratch": {**FSX, "deployment": "scratch-2"},
+        "persistent": {**FSX, "deployment": "persistent-2", "throughput": "250 MB/s/TiB"},
+        "lustre": LUSTRE,
+        "managed-apart": {
+            **LUSTRE,
+            "mgs": {"instance": "m6i.large", "disks": {"type": "gp3", "size": "10 GiB"}},
+            "root_squash": "none",
+        },
+        "linked": {
+            **FSX,
+            "deployment": "persistent-2",
+            "throughput": "125 MB/s/TiB",
+            "repository": {"bucket": "s3://sources/sales"},
+        },
+        "nfs": {"type": "nfs", "path": "/shared", "server": "10.9.0.7", "export": "/vol"},
+    },
+    "nodes": {
+        "one": {"instance": "m6i.4xlarge", "count": 1},
+        "stores": {"instance": "i3en.2xlarge", "count": 3},
+        "arm": {"instance": "m7gd.4xlarge", "count": 2},
+        "four": {"instance": "r5n.8xlarge", "count": 4, "cores": 12},
+        "metal": {"instance": "c6i.metal", "count": 2},
+        "many": {"instance": "m5n.24xlarge", "count": 60},
+    },
+    "scheduler": {"slurm": {"type": "slurm"}, "none": None},
+    "network": {"usual": None, "own": "10.77.0.0/20", "proxy": "proxy"},
+    "ssh_from": {"one": ["203.0.113.0/24"], "two": ["203.0.113.0/24", "198.51.100.7/32"]},
+    "egress": {"usual": None, "more": [{"to": "192.0.2.0/24", "ports": "27000-27009"}]},
+    "key": {"none": None, "admins": "admins"},
+    "head": {"usual": None, "large": {"instance": "m6i.2xlarge"}},
+    "hyperthreads": {"usual": None, "off": False},
+    "efa": {"off": None, "on": True},
+    "replace_nodes": {"usual": None, "never": False},
+    "placement_group": {"usual": None, "none": False},
+    "kms_key": {"none": None, "own": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/{NUMBER}"},
+    "certificate": {"none": None, "own": f"arn:aws:acm:{REGION}:{ACCOUNT}:certificate/{NUMBER}"},
+    "permissions_boundary": {"none": None, "own": f"arn:aws:iam::{ACCOUNT}:policy/Boundary"},
+    "alarms": {
+        "none": None,
+        "topic": {"topic": TOPIC},
+        "budget": {"topic": TOPIC, "budget": "3000 USD/month"},
+    },
+    "dashboard": {"usual": None, "none": False},
+    "owner": {"none": None, "ann": "ann@example.com"},
+    "expires": {"none": None, "soon": "2027-01-31"},
+}
+"""Fields and their values by name; None leaves a field out."""
+_NAMES = tuple(FIELDS)
+
+
+def _can_be(row: Sequence[str]) -> bool:
+    """Whether values go together, of the first fields or of all: adapters are of one type here."""
+    known = dict(zip(_NAMES, row, strict=False))
+    if known.get("efa") == "on" and known.get("nodes") != "many":
+        return False
+    # Types of Graviton run one thread on each core, and the image of servers is for another processor.
+    return not (known.get("nodes") == "arm" and known.get("hyperthreads") == "off")
+
+
+@cache
+def matrix() -> dict[str, dict[str, Any]]:
+    """Specs as plain values, by a name that says what is not as usual."""
+    rows = AllPairs([list(values) for values in FIELDS.values()], filter_func=_can_be)
+    return dict(_spec(dict(zip(_NAMES, row, strict=True))) for row in rows)
+
+
+def _spec(chosen: dict[str, str]) -> tuple[str, dict[str, Any]]:
+    values = {field: FIELDS[field][name] for field, name in chosen.items()}
+    aws: dict[str, Any] = {"zone": f"{REGION}a", "images": {"storage": "ami-0123456789abcdef0"}}
+    aws |= {field: values[field] for field in _NAMES[4:] if values[field] is not None}
+    if chosen["network"] == "own":
+        aws["network"] = values["network"]
+    if chosen["network"] == "proxy":
+        aws["proxy"] = "http://proxy.example:3128"
+    spec: dict[str, Any] = {
+        "name": "matrix",
+        "provider": "aws",
+        "region": REGION,
+        "aws": aws,
+        "nodes": {"compute": values["nodes"]},
+        "filesystems": {"shared": values["filesystem"]},
+        "libraries": {name: {"filesystem": "shared", "path": name} for name in ("data", "work", "util")},
+    }
+    if values["scheduler"]:
+        spec["scheduler"] = values["scheduler"]
+    usual = ("usual", "none", "off", "one")
+    return "-".join(f"{f}={n}" for f, n in chosen.items() if n not in usual or f in _NAMES[:2]), spec

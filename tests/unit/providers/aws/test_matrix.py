@@ -1,0 +1,95 @@
+"""Grids on AWS in which every two values of fields meet: what each of them renders to holds together."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gridwright.catalog import load_catalog
+from gridwright.model.seller import seller_of
+from gridwright.providers.aws.files import GRID_TEMPLATE, STORAGE_TEMPLATE, aws_files
+from gridwright.providers.aws.grid_template import grid_template
+from gridwright.providers.aws.layout import aws_layout
+from gridwright.providers.aws.operator.policy import MOST_CHARACTERS, size
+from gridwright.providers.aws.storage_template import storage_template
+from gridwright.spec import parse_spec
+from gridwright.spec.model import GridSpec
+from tests.support.aws_matrix import FIELDS, matrix
+from tests.support.operator_permissions import documents, operator_of
+
+MATRIX = matrix()
+PSEUDO = "AWS::"
+MOST_USER_DATA = 16384
+"""Bytes of user data before they are in base64 (Amazon EC2 User Guide, user data)."""
+
+
+def references(content: object) -> Iterator[str]:
+    """What a template refers to within itself."""
+    if isinstance(content, dict):
+        for name, value in content.items():
+            if name == "Ref":
+                yield value
+            elif name == "Fn::GetAtt":
+                yield value[0] if isinstance(value, list) else value.partition(".")[0]
+            elif name == "DependsOn":
+                yield from value if isinstance(value, list) else [value]
+            else:
+                yield from references(value)
+    elif isinstance(content, list):
+        for each in content:
+            yield from references(each)
+
+
+def imports(content: object) -> Iterator[Any]:
+    if isinstance(content, dict):
+        for name, value in content.items():
+            yield from [value] if name == "Fn::ImportValue" else imports(value)
+    elif isinstance(content, list):
+        for each in content:
+            yield from imports(each)
+
+
+def test_every_two_values_meet_that_can() -> None:
+    assert len(MATRIX) >= 30
+    alone = {name: set(values) for name, values in FIELDS.items()}
+    assert sum(map(len, alone.values())) > 40
+    met = {
+        pair
+        for spec in MATRIX.values()
+        for pair in itertools.combinations(sorted(json.dumps(each) for each in spec["aws"].items()), 2)
+    }
+    assert len(met) > 150
+
+
+@pytest.mark.parametrize("name", MATRIX)
+def test_the_templates_hold_together(name: str) -> None:
+    spec = read(name)
+    layout = aws_layout(spec)
+    storage = json.loads(storage_template(spec, layout).to_json())
+    grid = json.loads(grid_template(spec, layout).to_json())
+    for template in (storage, grid):
+        known = {*template["Resources"], *template.get("Parameters", {})}
+        missing = {each for each in references(template) if not each.startswith(PSEUDO)} - known
+        assert missing == set()
+    exported = {each["Export"]["Name"] for each in storage["Outputs"].values() if "Export" in each}
+    assert set(imports(grid)) <= exported
+    for each in grid["Resources"].values():
+        data = each["Properties"].get("LaunchTemplateData", {}).get("UserData")
+        assert len(json.dumps(data)) < MOST_USER_DATA
+
+
+@pytest.mark.parametrize("name", MATRIX)
+def test_it_is_rendered_with_policies_and_costs(name: str) -> None:
+    spec = read(name)
+    files = aws_files(spec)[0]
+    assert {STORAGE_TEMPLATE, GRID_TEMPLATE} <= set(files)
+    assert all(size(each) <= MOST_CHARACTERS for each in documents(operator_of(json.dumps(MATRIX[name]))))
+    assert all(each.usd_per_hour is not None for each in seller_of(spec).costs_beside(spec, load_catalog()))
+
+
+def read(name: str) -> GridSpec:
+    return parse_spec(json.dumps(MATRIX[name]))
