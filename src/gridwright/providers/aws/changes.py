@@ -11,7 +11,7 @@ from typing import Any
 
 from gridwright.errors import Problem
 from gridwright.providers.aws.layout import AwsLayout, fsx_file_systems
-from gridwright.providers.aws.names import logical_id
+from gridwright.providers.aws.names import SLOT_TAG, TARGET_TAG, logical_id
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
@@ -101,6 +101,18 @@ def holders(spec: GridSpec, layout: AwsLayout) -> dict[str, str]:
     for machine in layout.machines:
         for target in machine.targets:
             found[logical_id(machine.name, target.name)] = target.filesystem
+    return found
+
+
+def holders_by_tags(template: Mapping[str, Any], grid: str) -> dict[str, str]:
+    """The same of a template alone, by the tags of its resources: of one whose spec cannot be read any more."""
+    found = {}
+    for name, each in template.get("Resources", {}).items():
+        tags = {tag["Key"]: tag["Value"] for tag in each.get("Properties", {}).get("Tags", ())}
+        if each.get("Type") == "AWS::FSx::FileSystem":
+            found[name] = str(tags.get("Name", name)).removeprefix(f"{grid} ")
+        elif each.get("Type") == "AWS::EC2::Volume" and TARGET_TAG in tags:
+            found[name] = str(tags[SLOT_TAG]).rpartition("-")[0]
     return found
 
 

@@ -178,7 +178,11 @@ class _Up:
     def _held(self, old: dict[str, Any]) -> dict[str, str]:
         """What holds data: of the spec that is deployed, and of the new one."""
         deployed = kept_spec.kept_spec(old)
-        before = changes.holders(deployed, aws_layout(deployed)) if deployed is not None else {}
+        before = (
+            changes.holders_by_tags(old, self.spec.name)
+            if deployed is None
+            else changes.holders(deployed, aws_layout(deployed))
+        )
         return {**self.wanted.held, **before}
 
     def bring_grid(self, grid: Stack | None, bucket: str) -> Stack:

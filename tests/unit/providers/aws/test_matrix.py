@@ -11,6 +11,7 @@ import pytest
 
 from gridwright.catalog import load_catalog
 from gridwright.model.seller import seller_of
+from gridwright.providers.aws import changes
 from gridwright.providers.aws.files import GRID_TEMPLATE, STORAGE_TEMPLATE, aws_files
 from gridwright.providers.aws.grid_template import grid_template
 from gridwright.providers.aws.layout import aws_layout
@@ -80,6 +81,15 @@ def test_the_templates_hold_together(name: str) -> None:
     for each in grid["Resources"].values():
         data = each["Properties"].get("LaunchTemplateData", {}).get("UserData")
         assert len(json.dumps(data)) < MOST_USER_DATA
+
+
+@pytest.mark.parametrize("name", MATRIX)
+def test_what_holds_data_is_known_without_the_spec_as_well(name: str) -> None:
+    """A release that cannot read the spec in the stack's metadata must not take data for nothing."""
+    spec = read(name)
+    layout = aws_layout(spec)
+    storage = json.loads(storage_template(spec, layout).to_json())
+    assert changes.holders_by_tags(storage, spec.name) == changes.holders(spec, layout)
 
 
 @pytest.mark.parametrize("name", MATRIX)
