@@ -105,7 +105,7 @@ def holders(spec: GridSpec, layout: AwsLayout) -> dict[str, str]:
 
 
 def holders_by_tags(template: Mapping[str, Any], grid: str) -> dict[str, str]:
-    """The same of a template alone, by the tags of its resources: of one whose spec cannot be read any more."""
+    """The same by the tags in a template alone: for one whose spec this release cannot read."""
     found = {}
     for name, each in template.get("Resources", {}).items():
         tags = {tag["Key"]: tag["Value"] for tag in each.get("Properties", {}).get("Tags", ())}
