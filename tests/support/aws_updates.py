@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import cfnlint  # type: ignore[import-untyped]
 
-from gridwright.providers.aws.deployment import deployment
+from gridwright.providers.aws.changes import create_only, differences
+from gridwright.providers.aws.deployment import Deployment, deployment
 from gridwright.spec import parse_spec
 
 SCHEMAS = Path(cfnlint.__file__).parent / "data" / "schemas"
@@ -28,9 +29,15 @@ def schema(kind: str) -> dict[str, Any]:
     return found
 
 
+@lru_cache(maxsize=16)
+def deployed(spec: str) -> Deployment:
+    """What a spec is deployed as; one that is changed field by field is deployed once."""
+    return deployment(parse_spec(spec))
+
+
 def effects(old: str, new: str) -> dict[str, str]:
     """Resources of a grid that are replaced, rolled or restarted between two specs, by logical ID."""
-    before, after = (deployment(parse_spec(text)) for text in (old, new))
+    before, after = deployed(old), deployed(new)
     found: dict[str, str] = {}
     for was, is_now in ((before.storage, after.storage), (before.grid, after.grid)):
         found |= _of_stack(was["Resources"], is_now["Resources"])
@@ -67,7 +74,9 @@ def _fixed(kind: str) -> set[str]:
     """Properties that only a new resource can have; what depends on values counts."""
     found = schema(kind)
     paths = [*found.get("createOnlyProperties", ()), *found.get("conditionalCreateOnlyProperties", ())]
-    return {each.removeprefix("/properties/").partition("/")[0] for each in paths}
+    names = {each.removeprefix("/properties/").partition("/")[0] for each in paths}
+    # What only the template reference says is in Gridwright's own list.
+    return names | create_only().get(kind, frozenset())
 
 
 def _new_version(old: Mapping[str, Any], new: Mapping[str, Any], moved: set[str]) -> bool:
@@ -79,6 +88,7 @@ def _differing(old: Mapping[str, Any], new: Mapping[str, Any], moved: set[str]) 
     """Properties of a resource that are not as they were, or are made from something that is not."""
     was, is_now = old.get("Properties", {}), new.get("Properties", {})
     changed = {name for name in was.keys() | is_now.keys() if was.get(name) != is_now.get(name)}
+    changed |= {*differences(was, is_now)}
     return changed | {name for name, value in is_now.items() if _refers(value, moved)}
 
 

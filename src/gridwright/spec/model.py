@@ -78,16 +78,14 @@ class NodeGroup(SpecModel):
         description="The instance type (aws) or shape (oci) of each node, such as m5n.8xlarge. "
         "Not with providers whose machines stand in no catalogue: local, lab, azure, google.",
     )
-    cores: Annotated[int | None, Update(Change.ROLLING, "nodes are drained and set up one at a time")] = (
-        Field(
-            default=None,
-            ge=1,
-            le=4096,
-            description="Physical cores of each node that jobs may use. By default those it has.",
-        )
+    cores: Annotated[int | None, Update(Change.LIVE, "the scheduler learns it; jobs go on")] = Field(
+        default=None,
+        ge=1,
+        le=4096,
+        description="Physical cores of each node that jobs may use. By default those it has.",
     )
-    memory: Annotated[Size | None, Update(Change.ROLLING, "nodes are drained and set up one at a time")] = (
-        Field(default=None, description="Memory of each node that jobs may use. By default what it has.")
+    memory: Annotated[Size | None, Update(Change.LIVE, "the scheduler learns it; jobs go on")] = Field(
+        default=None, description="Memory of each node that jobs may use. By default what it has."
     )
 
     def node_names(self, group: str) -> list[str]:

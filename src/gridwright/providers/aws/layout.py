@@ -11,6 +11,7 @@ from functools import cached_property
 from gridwright.errors import GridwrightError, Problem, input_error
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.provided import LustreServers, ManagedLustre
+from gridwright.providers.aws.address_ranges import first_offsets
 from gridwright.providers.aws.section import Aws, default_subnets
 from gridwright.providers.controller import CONTROLLER
 from gridwright.spec.locate import problem_at
@@ -22,6 +23,9 @@ FIRST_ADDRESS = 10
 """Offset of the first machine in a subnet: AWS keeps the first four addresses and the last one."""
 FIRST_COMPUTE = 16
 """Offset of the first node that runs jobs; the head node is below."""
+ROOM_OF_NODES = 16
+ROOM_OF_SERVERS = 8
+"""Addresses that a group has at least, where the subnet has room."""
 LONGEST_FSNAME = 8
 """Longest name of a Lustre (mkfs.lustre(8), --fsname)."""
 LOGIN = "login1"
@@ -198,40 +202,44 @@ def _grid_machines(
             address=subnets["compute"][FIRST_ADDRESS],
             replaced=False,
         )
-    offset = FIRST_COMPUTE
-    for group, nodes in spec.nodes.items():
-        for name in nodes.node_names(group):
+    network = subnets["compute"]
+    counts = [len(nodes.node_names(group)) for group, nodes in spec.nodes.items()]
+    offsets = first_offsets(counts, FIRST_COMPUTE, network.num_addresses, ROOM_OF_NODES)
+    for (group, nodes), offset in zip(spec.nodes.items(), offsets, strict=True):
+        for number, name in enumerate(nodes.node_names(group)):
             yield Machine(
                 name=name,
                 role=Role.COMPUTE,
                 group=group,
                 instance=nodes.instance or "",
                 subnet="compute",
-                address=subnets["compute"][offset],
+                address=network[offset + number],
                 replaced=aws.replace_nodes,
             )
-            offset += 1
 
 
 def _servers(spec: GridSpec, subnets: Mapping[str, ipaddress.IPv4Network]) -> Iterator[Machine]:
-    offset = FIRST_ADDRESS
-    for name, lustre in built_lustres(spec).items():
-        for role, servers in _roles(lustre):
-            index = 0
-            for number in range(1, servers.count + 1):
-                targets = tuple(_targets(name, role, servers, index, own_mgs=lustre.mgs is not None))
-                index += len(targets)
-                yield Machine(
-                    name=f"{name}-{role}{number}",
-                    role=role,
-                    group=name,
-                    instance=servers.instance,
-                    subnet="storage",
-                    address=subnets["storage"][offset],
-                    replaced=True,
-                    targets=targets,
-                )
-                offset += 1
+    network = subnets["storage"]
+    groups = [
+        (name, lustre, *each) for name, lustre in built_lustres(spec).items() for each in _roles(lustre)
+    ]
+    counts = [servers.count for *_, servers in groups]
+    offsets = first_offsets(counts, FIRST_ADDRESS, network.num_addresses, ROOM_OF_SERVERS)
+    for (name, lustre, role, servers), offset in zip(groups, offsets, strict=True):
+        index = 0
+        for number in range(1, servers.count + 1):
+            targets = tuple(_targets(name, role, servers, index, own_mgs=lustre.mgs is not None))
+            index += len(targets)
+            yield Machine(
+                name=f"{name}-{role}{number}",
+                role=role,
+                group=name,
+                instance=servers.instance,
+                subnet="storage",
+                address=network[offset + number - 1],
+                replaced=True,
+                targets=targets,
+            )
 
 
 def _roles(lustre: LustreServers) -> Iterator[tuple[Role, Servers]]:

@@ -15,6 +15,7 @@ from gridwright.providers.aws.deployment import Deployment, deployment, storage_
 from gridwright.providers.aws.instances import claims, instances, machines, rows
 from gridwright.providers.aws.layout import aws_layout
 from gridwright.providers.aws.machines_ready import MachinesReady
+from gridwright.providers.aws.moved_addresses import moved_addresses
 from gridwright.providers.aws.names import grid_stack, storage_stack, tags
 from gridwright.providers.aws.passing_tags import settle_passing_tags
 from gridwright.providers.aws.preflight.looking import preflight
@@ -143,6 +144,10 @@ class _Up:
         kept = kept_spec.kept_values(old)
         known = [*self.spec.filesystems, *(kept or {}).get("filesystems", {})]
         _check_names(self.spec, self.replace, known)
+        self._keep_addresses(old, self.stacks.template(grid) if grid is not None else {})
+        if kept is None:
+            say = self.stacks.caller.say
+            say(f"{storage.name}: this release cannot read the spec in it; fields that differ are not named")
         # An up that stopped in the middle of a replacement may have left some without its mark.
         retired.mark(self.cloud, self.spec, self.stacks.resources(storage).values())
         self.fields = list(changes.field_changes(kept, kept_spec.values(self.spec))) if kept else []
@@ -165,6 +170,15 @@ class _Up:
             self.stacks.caller.say(f"{grid.name}: its machines are made anew, since {_names(lost)} is")
             self.stacks.delete(grid)
         return None, self._replace(storage, old, lost)
+
+    def _keep_addresses(self, *templates: dict[str, Any]) -> None:
+        found = [
+            problem
+            for each in templates
+            for problem in moved_addresses(self.spec, self.wanted.layout, each, self.replace)
+        ]
+        if found:
+            raise GridwrightError(*found)
 
     def _replace(self, storage: Stack, old: dict[str, Any], lost: frozenset[str]) -> Stack:
         """Let go of what is lost, mark it as kept, and make it anew."""

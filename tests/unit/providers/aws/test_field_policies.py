@@ -1,0 +1,111 @@
+"""The update policy of every field, held against what CloudFormation would do to a grid that is up."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gridwright.providers.aws import kept_spec
+from gridwright.providers.aws.changes import field_changes
+from gridwright.spec import parse_spec
+from gridwright.spec.fields import Change, Update
+from gridwright.spec.structure import FieldPlace, all_fields
+from tests.support.aws_field_changes import CHANGES, FieldChange
+from tests.support.aws_updates import deployed, effects
+
+MACHINES = {"AWS::EC2::Instance", "AWS::AutoScaling::AutoScalingGroup"}
+ELSEWHERE = {
+    "gridwright.providers.azure.provider": "of another provider",
+    "gridwright.providers.google.provider": "of another provider",
+    "gridwright.providers.lab.section": "of another provider",
+    "gridwright.filesystems.managed.model": "of a service that grids on AWS mount as nfs or lustre",
+    "gridwright.filesystems.moosefs.model": "of labs",
+    "gridwright.filesystems.scale.model": "not made on AWS",
+    "gridwright.schedulers.local.kind": "of one machine",
+    "gridwright.schedulers.ssh.kind": "of a site's own nodes",
+    "gridwright.filesystems.service_limits": "only predictions read it, and no template has it",
+    "gridwright.spec.bounds": "only planning reads it, and no template has it",
+    "gridwright.spec.report_heading": "only reports print it",
+    "gridwright.spec.requirements": "only planning reads it, and no template has it",
+    "gridwright.spec.site_setup": "files of the site; test_bundle.py",
+    "gridwright.spec.workload": "only proofs read it",
+}
+"""Modules of fields that no template of a grid on AWS is made from, and why."""
+OTHER_GRIDS = {"name", "provider", "region", "type", "hosts", "silence"}
+"""Fields that make another grid of it, or none on AWS; what is silenced is read by checks alone."""
+NEVER_CHANGED = {
+    "filesystems.<name>.mgs.count",
+    "filesystems.<name>.mgs.disks.count",
+    *(f"filesystems.<name>.disks.{field}" for field in ("count", "size", "iops", "throughput")),
+}
+"""A Lustre has one management server and target; disks in nodes are those of the instance type."""
+SERVERS = ("oss", "mds", "mgs")
+SAID_WORSE = {
+    "nodes.compute.count": "nodes that stay are not touched",
+    "state": "in place; jobs that wait are lost",
+    "filesystems.shared.path": "in place; data stay where they are",
+    "filesystems.shared.format": "the scratch program makes its array anew",
+    "filesystems.shared.chunk": "the scratch program makes its array anew",
+    "filesystems.shared.offer": "the site's own service, which the spec only describes",
+    "filesystems.shared.oss.count": "servers and targets are added, and data are on the old ones",
+    "filesystems.shared.mds.count": "servers and targets are added, and data are on the old ones",
+    "libraries.data.filesystem": "in place; data stay where they are",
+    "filesystems.shared.mds.disks.count": "targets are added to the last server",
+    **{f"filesystems.shared.{role}.disks": "EBS changes the type of a volume in place" for role in SERVERS},
+}
+"""Fields whose policy is harder than what CloudFormation does, and what it stands for."""
+
+
+def fields_on_aws() -> list[FieldPlace]:
+    return [
+        place
+        for place in all_fields()
+        if place.owner.__module__ not in ELSEWHERE
+        and not place.path.startswith(("filesystems.<name>.nsd.", "lab", "azure", "google"))
+        and place.name not in OTHER_GRIDS
+    ]
+
+
+def policy(change: FieldChange) -> Change:
+    """What `up` says of the change: the hardest of the fields that differ."""
+    before, after = (kept_spec.values(parse_spec(text)) for text in (change.before, change.after))
+    found: list[Update] = [each.update for each in field_changes(before, after)]
+    assert found, "the change is none"
+    return max((each.change for each in found), key=list(Change).index)
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.name)
+def test_a_field_does_no_more_than_its_policy_says(change: FieldChange) -> None:
+    old, new = deployed(change.before), deployed(change.after)
+    before, after = ({**each.storage["Resources"], **each.grid["Resources"]} for each in (old, new))
+    gone = before.keys() - after.keys()
+    touched = effects(change.before, change.after).keys() | gone
+    machines = {name for name in touched if before[name]["Type"] in MACHINES}
+    data = touched & old.held.keys()
+    said = policy(change)
+    assert not data or said in (Change.REBUILD, Change.NEVER)
+    assert not machines or said not in (Change.LIVE, Change.REMOUNT)
+    if said in (Change.ROLLING, Change.REBUILD, Change.NEVER):
+        assert touched or change.path in SAID_WORSE
+
+
+def test_every_field_is_changed() -> None:
+    """A field that came since is missing here: add a change of it to tests/support/aws_field_changes.py."""
+    every = {_placeholders(place.path) for place in all_fields()}
+    sections = {path for path in every if any(other.startswith(f"{path}.") for other in every)}
+    wanted = {_placeholders(place.path) for place in fields_on_aws()}
+    assert wanted - sections - {_placeholders(path) for path in _paths()} == NEVER_CHANGED
+
+
+def _placeholders(path: str) -> str:
+    return re.sub(r"^(nodes|filesystems|libraries|scheduler\.queues)\.(?:\w+|<\w+>)\.", r"\1.<name>.", path)
+
+
+def _paths() -> set[str]:
+    """Paths of what differs, below the sections that a change sets whole."""
+    found = set()
+    for change in CHANGES:
+        before, after = (kept_spec.values(parse_spec(text)) for text in (change.before, change.after))
+        found |= {".".join(each.path) for each in field_changes(before, after)} | {change.path}
+    return found
