@@ -11,8 +11,9 @@ from troposphere import GetAtt, Ref, Sub, Tags, cloudwatch
 
 from gridwright.providers.aws.boot_reports import FAILURES, GRID, NAMESPACE
 from gridwright.providers.aws.launching import Building
-from gridwright.providers.aws.layout import fsx_file_systems
+from gridwright.providers.aws.layout import built_lustres, fsx_file_systems
 from gridwright.providers.aws.names import fsx_export, logical_id, of_account, tags
+from gridwright.providers.aws.target_alarms import DOWN, FILE_SYSTEM, FREE
 from gridwright.providers.aws.user_data import exported
 
 WIDTH, HEIGHT = 12, 6
@@ -80,6 +81,8 @@ def add_dashboard(building: Building, groups: Sequence[str], alarms: Sequence[st
     _machines(page, building, groups)
     for name in fsx_file_systems(building.spec):
         _file_system(page, building, name)
+    for name in built_lustres(building.spec):
+        _targets(page, building, name)
     if groups:
         _traffic(page, groups)
     body = json.dumps({"widgets": page.widgets}, separators=(",", ":"))
@@ -127,6 +130,14 @@ def _file_system(page: _Page, building: Building, name: str) -> None:
     page.graph(
         f"{name}: metadata operations per second", [*_rate(of("MetadataOperations"), "all", 1)], stat="Sum"
     )
+
+
+def _targets(page: _Page, building: Building, name: str) -> None:
+    """What servers of a Lustre of the grid's own tell of its targets."""
+    of = [GRID, building.spec.name, FILE_SYSTEM, name]
+    down = [NAMESPACE, DOWN, *of, {"label": "targets of one server"}]
+    page.graph(f"{name}: targets that are not served", [down], stat="Maximum")
+    page.graph(f"{name}: percent free of the fullest target", [[NAMESPACE, FREE, *of]], stat="Minimum")
 
 
 def _rate(metric: Metric, label: str, unit: float) -> Iterator[Metric]:

@@ -1,4 +1,4 @@
-"""Alarms of the grid stack: machines that cannot be set up, that are missing, or that do not run well."""
+"""Alarms of the grid stack: machines that cannot be set up, that are missing, or that do not serve."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from troposphere import Ref, cloudwatch
 from gridwright.providers.aws.alarms import acting, lasting
 from gridwright.providers.aws.boot_reports import FAILURES, GRID, NAMESPACE
 from gridwright.providers.aws.launching import Building, machine_id
-from gridwright.providers.aws.layout import Role
+from gridwright.providers.aws.layout import Role, built_lustres
+from gridwright.providers.aws.names import server_group
+from gridwright.providers.aws.target_alarms import target_alarms
 from gridwright.spec.model import GridSpec
 
 FAILURES_S = 900
@@ -23,7 +25,12 @@ _PERIOD_S = 60
 def add_grid_alarms(building: Building, groups: Sequence[str]) -> list[str]:
     """Add the alarms and return their logical IDs; `groups` are those of Auto Scaling groups."""
     spec = building.spec
-    alarms = [_set_up_fails(spec), *(_missing(spec, title) for title in groups), *_broken(building)]
+    alarms = [
+        _set_up_fails(spec),
+        *(_missing(spec, title) for title in groups),
+        *_broken(building),
+        *_targets(spec, groups),
+    ]
     for alarm in alarms:
         building.template.add_resource(alarm)
     return [str(each.title) for each in alarms]
@@ -67,6 +74,13 @@ def _missing(spec: GridSpec, title: str) -> cloudwatch.Alarm:
         **lasting(MISSING_MINUTES),
         **acting(spec),
     )
+
+
+def _targets(spec: GridSpec, groups: Sequence[str]) -> Iterator[cloudwatch.Alarm]:
+    """Those of each Lustre on servers of the grid's own."""
+    for name in built_lustres(spec):
+        servers = [server_group(name, role) for role in Role if role.serves_lustre]
+        yield from target_alarms(spec, name, [title for title in servers if title in groups])
 
 
 def _of_group(name: str, metric: str, title: str) -> cloudwatch.MetricDataQuery:

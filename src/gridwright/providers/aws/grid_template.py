@@ -23,7 +23,7 @@ from gridwright.providers.aws.launching import (
     machine_id,
 )
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role
-from gridwright.providers.aws.names import lasting_tags, logical_id, tags
+from gridwright.providers.aws.names import lasting_tags, logical_id, server_group, tags
 from gridwright.providers.aws.nat import add_way_out
 from gridwright.providers.aws.node_interfaces import NestedTemplate, add_node_interfaces, nested_templates
 from gridwright.providers.aws.running import add_parameter
@@ -81,7 +81,7 @@ def _alike(layout: AwsLayout) -> Iterator[tuple[str, tuple[Machine, ...]]]:
         if not machine.replaced:
             return machine_id(machine)
         if machine.role.serves_lustre:
-            return logical_id(machine.group, str(machine.role)) + "Servers"
+            return server_group(machine.group, machine.role)
         return logical_id(machine.group) + "Nodes"
 
     for name, machines in groupby(layout.machines, title):

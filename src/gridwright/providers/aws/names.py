@@ -70,6 +70,11 @@ def logical_id(*parts: str) -> str:
     return "".join(word[0].upper() + word[1:] for word in words)
 
 
+def server_group(filesystem: str, role: str) -> str:
+    """Logical ID of the Auto Scaling group of the servers of a Lustre that have one role."""
+    return logical_id(filesystem, role) + "Servers"
+
+
 def lasting_tags(spec: GridSpec, **more: str) -> dict[str, str]:
     """The tags that a resource has for good: the grid, and `more` by name, such as role."""
     return {GRID_TAG: spec.name, **{f"gridwright:{name}": value for name, value in more.items()}}

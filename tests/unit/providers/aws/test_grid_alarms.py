@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -34,7 +35,7 @@ def test_each_group_and_each_machine_that_nothing_replaces_has_one() -> None:
     groups = [n for n, each in resources.items() if each["Type"] == "AWS::AutoScaling::AutoScalingGroup"]
     machines = [n for n, each in resources.items() if each["Type"] == "AWS::EC2::Instance"]
     expected = {"SetUpFails", *(f"{each}Missing" for each in groups), *(f"{each}Broken" for each in machines)}
-    assert set(alarms(LUSTRE)) == expected
+    assert set(alarms(LUSTRE)) == {*expected, "SharedTargets", "SharedFreeSpace"}
     for each in groups:
         (collected,) = resources[each]["Properties"]["MetricsCollection"]
         wanted, there, _ = alarms(LUSTRE)[f"{each}Missing"]["Metrics"]
@@ -132,3 +133,24 @@ def test_a_budget_is_of_the_grids_tag_and_told_to_the_topic() -> None:
     other = template(text.replace(":grid-alarms", ":others"))["Resources"]["Budget"]["Properties"]
     assert other["Budget"]["BudgetName"] != budget["Budget"]["BudgetName"]
     assert "Budget" not in template(with_topic(FSX))["Resources"]
+
+
+def test_alarms_of_targets_watch_what_servers_tell() -> None:
+    """Where a name differs, an alarm waits for ever for figures that nobody tells."""
+    program = files("gridwright.providers.aws") / "roles/lustre_server/files/lustre_health.py"
+    said = program.read_text()
+    found = alarms(LUSTRE)
+    free = found["SharedFreeSpace"]
+    queries = {each["Id"]: each for each in found["SharedTargets"]["Metrics"]}
+    metrics = [free, *(queries[name]["MetricStat"]["Metric"] for name in ("down", "told"))]
+    for each in metrics:
+        assert f'Namespace="{each["Namespace"]}"' in said
+        assert f'"MetricName": "{each["MetricName"]}"' in said
+        assert [f'"Name": "{one["Name"]}"' in said for one in each["Dimensions"]] == [True, True]
+        assert [one["Value"] for one in each["Dimensions"]] == ["demo", "shared"]
+    watched = {
+        queries[name]["MetricStat"]["Metric"]["Dimensions"][0]["Value"]["Ref"]
+        for name in ("servers1", "servers2")
+    }
+    assert watched == {"SharedMdsServers", "SharedOssServers"}
+    assert queries["wrong"]["Expression"] == "IF(told < 3 * (servers1+servers2), 1, down)"

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import datetime
 import http.client
 import json
 import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import ANY
 
+import boto3
 import pytest
+from moto.server import ThreadedMotoServer
 
 from tests.support.command import wait_until
 
@@ -29,7 +34,9 @@ def root(tmp_path: Path) -> Path:
     (tmp_path / "run/gridwright/node.json").write_text(json.dumps(identity))
     targets = [{"name": name, "mount": f"/srv/gridwright/{name}"} for name in TARGETS]
     slots = [{"name": "shared-oss2", "targets": []}, {"name": "shared-oss1", "targets": targets}]
-    (tmp_path / "etc/gridwright/claim.json").write_text(json.dumps({"slots": slots}))
+    (tmp_path / "etc/gridwright/claim.json").write_text(
+        json.dumps({"grid": "demo", "region": "us-east-1", "slots": slots})
+    )
     mounted(tmp_path, *TARGETS)
     command(tmp_path, "lctl", "echo healthy")
     command(tmp_path, "df", "echo '       Used     Avail'; echo ' 1500000000 2500000000'")
@@ -63,6 +70,70 @@ def test_a_healthy_server_says_what_it_serves(root: Path) -> None:
     assert "Lustre server shared-oss1" in text
     for number, name in enumerate(TARGETS):
         assert f"<td>{name}<td>started from /dev/nvme{number}n1<td>1.5 GB<td>2.5 GB" in text
+
+
+def figures(root: Path) -> dict[str, object]:
+    assert run(root, "write").wait(60) == 0
+    found: dict[str, object] = json.loads((root / "var/lib/gridwright/health/figures.json").read_text())
+    return found
+
+
+def test_figures_are_of_the_worst_target(root: Path) -> None:
+    command(root, "df", "case $3 in *OST0001) echo 9 1;; *) echo 1 1;; esac")
+    assert figures(root) == {"server": "shared-oss1", "down": 0, "free": 10.0, "at": ANY}
+    mounted(root, TARGETS[0])
+    assert figures(root) == {"server": "shared-oss1", "down": 1, "free": 50.0, "at": ANY}
+    command(root, "lctl", "echo 'NOT HEALTHY'")
+    command(root, "df", "exit 1")
+    assert figures(root) == {"server": "shared-oss1", "down": 2, "free": None, "at": ANY}
+
+
+@pytest.fixture
+def cloud_watch() -> Iterator[str]:
+    """Address of a CloudWatch."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+def test_figures_are_told_while_they_are_new(root: Path, cloud_watch: str) -> None:
+    key = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
+    metrics = boto3.client(
+        "cloudwatch",
+        region_name="us-east-1",
+        endpoint_url=cloud_watch,
+        aws_access_key_id="testing",
+        aws_secret_access_key="testing",  # noqa: S106 - moto's
+    )
+
+    def told() -> list[tuple[str, float]]:
+        now = datetime.datetime.now(datetime.UTC)
+        of = [{"Name": "Grid", "Value": "demo"}, {"Name": "FileSystem", "Value": "shared"}]
+        hour = datetime.timedelta(hours=1)
+        return [
+            (name, point["Sum"])
+            for name in ("TargetsDown", "TargetFree")
+            for point in metrics.get_metric_statistics(
+                Namespace="Gridwright",
+                MetricName=name,
+                Dimensions=of,
+                StartTime=now - hour,
+                EndTime=now + hour,
+                Period=7200,
+                Statistics=["Sum"],
+            )["Datapoints"]
+        ]
+
+    mounted(root, TARGETS[0])
+    figures(root)
+    assert run(root, "tell", AWS_ENDPOINT_URL=cloud_watch, **key).wait(60) == 0
+    assert told() == [("TargetsDown", 1.0), ("TargetFree", 62.5)]
+    path = root / "var/lib/gridwright/health/figures.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "at": 0}))
+    assert run(root, "tell", AWS_ENDPOINT_URL=cloud_watch, **key).wait(60) == 0
+    assert told() == [("TargetsDown", 1.0), ("TargetFree", 62.5)], "what is old was told again"
 
 
 def test_what_is_wrong_is_on_the_page_and_it_is_not_healthy(root: Path) -> None:

@@ -1,6 +1,7 @@
-"""Looks at the health of this server of Lustre and serves what it saw as one page; Python 3.9, nothing else.
+"""Looks at the health of this server of Lustre, serves what it saw as one page, and tells it to CloudWatch.
 
-`lustre_health.py write` looks, with a limit of time for each command, and writes the page.
+`lustre_health.py write` looks, with a limit of time for each command, and writes the page and its figures.
+`lustre_health.py tell` puts the figures where the grid's alarms look, by boto3; all else is Python 3.9 alone.
 `lustre_health.py serve` serves it on port 8080 of the server's own address. It answers 503 where the page is
 old or says that something is wrong, so that a load balancer sees it, too.
 """
@@ -19,6 +20,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(os.environ.get("GRIDWRIGHT_ROOT") or "/")
+FIGURES = ROOT / "var/lib/gridwright/health/figures.json"
 PAGE = ROOT / "var/lib/gridwright/health/index.html"
 NODE = ROOT / "run/gridwright/node.json"
 CLAIM = ROOT / "etc/gridwright/claim.json"
@@ -73,40 +75,89 @@ def expected(name: str) -> list[tuple[str, str]]:
     return [(each["name"], each["mount"]) for slot in slots for each in slot.get("targets", [])]
 
 
-def row(target: str, mount: str, there: dict[str, str]) -> tuple[bool, str]:
-    """Whether a target is started, and its line."""
+class SeenTarget:
+    """A target as it is now."""
+
+    def __init__(self, name: str, device: str, space: list[int]) -> None:
+        self.name, self.device, self.space = name, device, space
+
+    @property
+    def free(self) -> float | None:
+        """Percent of its space; None where nobody can tell."""
+        return 100 * self.space[1] / sum(self.space) if self.space and sum(self.space) else None
+
+    def row(self) -> str:
+        """Its line on the page."""
+        if not self.device:
+            return f"<tr><td>{html.escape(self.name)}<td>not mounted<td><td></tr>"
+        used, free = (f"{each / 1e9:.1f} GB" for each in self.space) if self.space else ("unknown", "unknown")
+        started = f"started from {html.escape(self.device)}"
+        return f"<tr><td>{html.escape(self.name)}<td>{started}<td>{used}<td>{free}</tr>"
+
+
+def look(target: str, mount: str, there: dict[str, str]) -> SeenTarget:
+    """Look at one target; used and free bytes of one that is mounted."""
     if mount not in there:
-        return False, f"<tr><td>{html.escape(target)}<td>not mounted<td><td></tr>"
+        return SeenTarget(target, "", [])
     space = re.findall(r"(\d+)\s+(\d+)\s*$", asked("df", "-B1", "--output=used,avail", mount))
-    used, free = (f"{int(each) / 1e9:.1f} GB" for each in space[0]) if space else ("unknown", "unknown")
-    device = html.escape(there[mount])
-    return True, f"<tr><td>{html.escape(target)}<td>started from {device}<td>{used}<td>{free}</tr>"
+    return SeenTarget(target, there[mount], [int(each) for each in space[0]] if space else [])
 
 
-def page() -> str:
-    """The whole page."""
+def seen() -> tuple[str, dict]:  # type: ignore[type-arg] # Python 3.9
+    """The whole page, and its figures."""
     name = str(read(NODE).get("name", ""))
     said = asked("lctl", "get_param", "-n", "health_check")
     there = mounted()
-    rows = [row(target, mount, there) for target, mount in expected(name)]
-    well = bool(name) and said == "healthy" and bool(rows) and all(started for started, _ in rows)
+    targets = [look(target, mount, there) for target, mount in expected(name)]
+    down = len(targets) if said != "healthy" else sum(not each.device for each in targets)
+    well = bool(name) and bool(targets) and not down
+    free = [each.free for each in targets if each.free is not None]
+    figures = {"server": name, "down": down, "free": min(free, default=None), "at": time.time()}
+    return page(name, said, targets, well), figures
+
+
+def page(name: str, said: str, targets: list[SeenTarget], well: bool) -> str:
+    """The page."""
     now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")  # noqa: UP017 - 3.9
     return _PLACE.format(
         mark=HEALTHY if well else "",
         title=html.escape(f"Lustre server {name or '(has no name yet)'}"),
         at=now,
         said=html.escape(f"lctl health_check says: {said}"),
-        rows="\n".join(line for _, line in rows),
+        rows="\n".join(each.row() for each in targets),
     )
 
 
 def write() -> None:
-    """Put the page in its place, whole."""
+    """Put the page and its figures in their places, whole."""
     PAGE.parent.mkdir(parents=True, exist_ok=True)
-    new = PAGE.with_name(".index.html")
-    new.write_text(page(), encoding="utf-8")
-    new.chmod(0o644)
-    new.replace(PAGE)
+    text, figures = seen()
+    for path, content in ((PAGE, text), (FIGURES, json.dumps(figures))):
+        new = path.with_name(f".{path.name}")
+        new.write_text(content, encoding="utf-8")
+        new.chmod(0o644)
+        new.replace(path)
+
+
+def tell() -> None:
+    """Put what was seen last where the grid's alarms look; what is old says nothing."""
+    figures, claim = read(FIGURES), read(CLAIM)
+    if not figures.get("server") or time.time() - figures["at"] > OLD_S:
+        return
+    import boto3
+    from botocore.config import Config
+
+    # shared-oss1 serves the file system shared: names of servers are made so.
+    filesystem = figures["server"].rpartition("-")[0]
+    dimensions = [{"Name": "Grid", "Value": claim["grid"]}, {"Name": "FileSystem", "Value": filesystem}]
+    data = [{"MetricName": "TargetsDown", "Value": figures["down"], "Unit": "Count"}]
+    if figures["free"] is not None:
+        data.append({"MetricName": "TargetFree", "Value": round(figures["free"], 2), "Unit": "Percent"})
+    config = Config(connect_timeout=10, read_timeout=20, retries={"max_attempts": 3, "mode": "standard"})
+    metrics = boto3.client("cloudwatch", region_name=claim["region"], config=config)
+    metrics.put_metric_data(
+        Namespace="Gridwright", MetricData=[{**each, "Dimensions": dimensions} for each in data]
+    )
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -145,4 +196,4 @@ def serve() -> None:
 
 
 if __name__ == "__main__":
-    {"write": write, "serve": serve}.get(sys.argv[1] if len(sys.argv) > 1 else "write", write)()
+    {"write": write, "serve": serve, "tell": tell}.get(sys.argv[1] if len(sys.argv) > 1 else "write", write)()
