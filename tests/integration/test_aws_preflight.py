@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,24 @@ def test_a_grid_that_can_be_made_is_said_so_and_nothing_is_made(fsx: Grid, cloud
     assert changes == {*tried, "AllocateAddress"}, "each of them a dry run"
     assert networks(cloud) == before
     assert cloud.stack_states() == {}
+
+
+SMALL_ACCOUNT = {
+    **{STANDARD: 32.0, "L-0263D0A3": 5.0, "L-7A658B76": 50.0, "L-F678F1CE": 5.0, "L-FE5A380F": 5.0},
+    **{"L-8F1B9C74": 100_800.0, "L-FD6F2F22": 100.0},
+}
+"""Quotas by their codes, much as an account has them that asked for nothing."""
+REPOSITORY = Path(__file__).parents[2]
+
+
+def test_the_transcript_in_the_documents_is_what_it_prints(gridwright: Command, cloud: AwsCloud) -> None:
+    page = (REPOSITORY / "docs" / "aws.md").read_text()
+    shown = page.partition("    $ gridwright up examples/aws-fsx.yaml --check\n")[2].partition("\n\nWhat")[0]
+    cloud.quotas |= SMALL_ACCOUNT
+    start_foreign(cloud, {})
+    ended = Grid(gridwright, cloud, REPOSITORY / "examples" / "aws-fsx.yaml")("up", "--check")
+    assert ended.status == 3
+    assert textwrap.dedent(shown).split("\n") == [each.rstrip() for each in ended.out.rstrip().split("\n")]
 
 
 def test_what_the_account_is_too_small_for_is_refused_before_anything_is_made(
