@@ -11,10 +11,12 @@ from functools import cached_property
 from gridwright.errors import GridwrightError, Problem, input_error
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.provided import LustreServers, ManagedLustre
+from gridwright.providers.aws.machine_addresses import address_problems, machine_addresses
 from gridwright.providers.aws.section import Aws, default_subnets
 from gridwright.providers.controller import CONTROLLER
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
+from gridwright.spec.site_setup import MACHINES
 from gridwright.spec.storage import INSTANCE_STORE, Disks, Servers
 from gridwright.units import Bytes
 
@@ -22,6 +24,8 @@ FIRST_ADDRESS = 10
 """Offset of the first machine in a subnet: AWS keeps the first four addresses and the last one."""
 FIRST_COMPUTE = 16
 """Offset of the first node that runs jobs; the head node is below."""
+FIRST_OF_SITE = 4
+"""Offset of the first machine in a range of a subnet that is there, where every address counts."""
 LONGEST_FSNAME = 8
 """Longest name of a Lustre (mkfs.lustre(8), --fsname)."""
 LOGIN = "login1"
@@ -38,6 +42,8 @@ class Role(StrEnum):
     MGS = "mgs"
     MDS = "mds"
     OSS = "oss"
+    MACHINE = "machine"
+    """Beside the nodes, without the scheduler."""
 
     @property
     def serves_lustre(self) -> bool:
@@ -47,6 +53,8 @@ class Role(StrEnum):
     @property
     def group(self) -> str:
         """Its group in the inventory of the playbook."""
+        if self is Role.MACHINE:
+            return MACHINES
         return "storage" if self.serves_lustre else "compute" if self is Role.COMPUTE else "head"
 
 
@@ -78,7 +86,7 @@ class Machine:
     name: str
     role: Role
     group: str
-    """Name of the node group or the file system in the spec; the role where it belongs to neither."""
+    """Name of the group or the file system in the spec; the role where it belongs to neither."""
     instance: str
     subnet: str
     address: ipaddress.IPv4Address
@@ -93,9 +101,15 @@ class AwsLayout:
 
     grid: str
     aws: Aws
-    network: ipaddress.IPv4Network
     subnets: Mapping[str, ipaddress.IPv4Network]
+    """Ranges that machines have their addresses from, by the name of the subnet. In a VPC that is there they
+    may be parts of subnets, and there is no storage where the grid has none."""
     machines: tuple[Machine, ...]
+
+    @property
+    def networks(self) -> tuple[ipaddress.IPv4Network, ...]:
+        """Ranges of the VPC."""
+        return self.aws.networks
 
     def of_role(self, *roles: Role) -> tuple[Machine, ...]:
         """Machines of these roles, in order."""
@@ -137,7 +151,12 @@ def aws_section(spec: GridSpec) -> Aws:
 
 
 def aws_subnets(aws: Aws) -> dict[str, ipaddress.IPv4Network]:
-    """Subnets by name; those that the spec does not name are quarters and the upper half of the network."""
+    """Ranges by the name of their subnet: of a VPC that is there, what the grid has of them.
+
+    Those of its own that the spec does not name are quarters and the upper half of the network.
+    """
+    if aws.vpc is not None:
+        return {name: ipaddress.IPv4Network(each.addresses) for name, each in aws.vpc.subnets().items()}
     defaults = default_subnets(ipaddress.IPv4Network(aws.network))
     return defaults | {name: ipaddress.IPv4Network(value) for name, value in aws.subnets.given().items()}
 
@@ -164,11 +183,18 @@ def aws_layout(spec: GridSpec) -> AwsLayout:
     """Lay the grid out. Raises GridwrightError (INPUT) with all that cannot be built as it is written."""
     aws = aws_section(spec)
     subnets = aws_subnets(aws)
-    problems = list(_problems(spec, subnets))
+    problems = list(_problems(spec, aws, subnets))
     if problems:
         raise GridwrightError(*problems)
-    machines = [*_grid_machines(spec, aws, subnets), *_servers(spec, subnets)]
-    return AwsLayout(spec.name, aws, ipaddress.IPv4Network(aws.network), subnets, tuple(machines))
+    machines = [
+        *_grid_machines(spec, aws, subnets),
+        *_beside(spec, subnets["compute"]),
+        *_servers(spec, aws, subnets),
+    ]
+    taken = [each.address for each in machines if each.role is not Role.MACHINE]
+    if beside := list(address_problems(spec, subnets["compute"], taken)):
+        raise GridwrightError(*beside)
+    return AwsLayout(spec.name, aws, subnets, tuple(machines))
 
 
 def fsname(filesystem: str) -> str:
@@ -185,7 +211,7 @@ def _grid_machines(
         group=Role.LOGIN,
         instance=aws.login.instance,
         subnet="public",
-        address=subnets["public"][FIRST_ADDRESS],
+        address=subnets["public"][first_address(aws)],
         replaced=False,
     )
     if spec.scheduler.needs_head_node:
@@ -195,10 +221,10 @@ def _grid_machines(
             group=Role.HEAD,
             instance=aws.head.instance,
             subnet="compute",
-            address=subnets["compute"][FIRST_ADDRESS],
+            address=subnets["compute"][first_address(aws)],
             replaced=False,
         )
-    offset = FIRST_COMPUTE
+    offset = first_compute(aws)
     for group, nodes in spec.nodes.items():
         for name in nodes.node_names(group):
             yield Machine(
@@ -213,8 +239,33 @@ def _grid_machines(
             offset += 1
 
 
-def _servers(spec: GridSpec, subnets: Mapping[str, ipaddress.IPv4Network]) -> Iterator[Machine]:
-    offset = FIRST_ADDRESS
+def _beside(spec: GridSpec, compute: ipaddress.IPv4Network) -> Iterator[Machine]:
+    addresses = machine_addresses(spec, compute)
+    for group, machines in spec.machines.items():
+        for name in machines.machine_names(group):
+            yield Machine(
+                name=name,
+                role=Role.MACHINE,
+                group=group,
+                instance=machines.instance or "",
+                subnet="compute",
+                address=addresses[name],
+                replaced=machines.replace,
+            )
+
+
+def first_address(aws: Aws) -> int:
+    """Offset of the first machine in a range."""
+    return FIRST_ADDRESS if aws.vpc is None else FIRST_OF_SITE
+
+
+def first_compute(aws: Aws) -> int:
+    """Offset of the first node that runs jobs, with or without a head node below."""
+    return FIRST_COMPUTE if aws.vpc is None else FIRST_OF_SITE + 1
+
+
+def _servers(spec: GridSpec, aws: Aws, subnets: Mapping[str, ipaddress.IPv4Network]) -> Iterator[Machine]:
+    offset = first_address(aws)
     for name, lustre in built_lustres(spec).items():
         for role, servers in _roles(lustre):
             index = 0
@@ -256,21 +307,18 @@ def _targets(name: str, role: Role, servers: Servers, first: int, *, own_mgs: bo
         )
 
 
-def _problems(spec: GridSpec, subnets: Mapping[str, ipaddress.IPv4Network]) -> Iterator[Problem]:
-    machines = sum(group.count for group in spec.nodes.values())
+def _problems(spec: GridSpec, aws: Aws, subnets: Mapping[str, ipaddress.IPv4Network]) -> Iterator[Problem]:
     servers = sum(each.count for one in built_lustres(spec).values() for _, each in _roles(one))
-    for subnet, needed in (
-        ("compute", machines + FIRST_COMPUTE + 1),
-        ("storage", servers + FIRST_ADDRESS + 1),
-    ):
-        if needed > subnets[subnet].num_addresses:
-            yield problem_at(
-                spec,
-                ("aws", "network"),
-                f"subnet {subnet}, {subnets[subnet]}, has {subnets[subnet].num_addresses} addresses, and "
-                f"{needed} are needed",
-                "write a larger network, such as 10.20.0.0/16, or larger subnets",
-            )
+    yield from _too_small(
+        spec,
+        aws,
+        subnets,
+        {
+            "public": first_address(aws) + 2,
+            "compute": first_compute(aws) + spec.node_count() + 1,
+            "storage": first_address(aws) + servers + 1 if servers else 0,
+        },
+    )
     for name, lustre in built_lustres(spec).items():
         yield from _lustre_problems(spec, name, lustre)
     seen: dict[str, str] = {}
@@ -283,6 +331,33 @@ def _problems(spec: GridSpec, subnets: Mapping[str, ipaddress.IPv4Network]) -> I
                 f"as a Lustre it would be called {fsname(name)}, like {other}",
                 f"give it a name that differs in its first {LONGEST_FSNAME} letters",
             )
+
+
+def _too_small(
+    spec: GridSpec, aws: Aws, subnets: Mapping[str, ipaddress.IPv4Network], needed: Mapping[str, int]
+) -> Iterator[Problem]:
+    """Ranges with fewer addresses than machines take, and a subnet that a VPC of the site's has to have."""
+    if aws.vpc is not None and "storage" not in subnets and (built_lustres(spec) or fsx_file_systems(spec)):
+        yield problem_at(
+            spec,
+            ("aws", "vpc"),
+            "the grid has a Lustre, and no subnet of the VPC is named for it",
+            "add storage: {subnet: subnet-..., addresses: 10.8.8.0/26} to aws.vpc",
+        )
+    for name, subnet in subnets.items():
+        if needed[name] <= subnet.num_addresses:
+            continue
+        place: tuple[str, ...] = ("aws", "network")
+        remedy = "write a larger network, such as 10.20.0.0/16, or larger subnets"
+        if aws.vpc is not None:
+            place = ("aws", "vpc", "login" if name == "public" else name, "addresses")
+            remedy = f"write a range of at least /{32 - (needed[name] - 1).bit_length()}"
+        yield problem_at(
+            spec,
+            place,
+            f"subnet {name}, {subnet}, has {subnet.num_addresses} addresses, and {needed[name]} are needed",
+            remedy,
+        )
 
 
 def _lustre_problems(spec: GridSpec, name: str, lustre: LustreServers) -> Iterator[Problem]:
