@@ -104,7 +104,7 @@ def _groups(vpc: Mapping[str, Any], roles: list[str]) -> _Problems:
             yield (
                 path,
                 FieldError(
-                    f"{len(groups)} security groups, and {MOST_GROUPS} fit on an interface beside the grid's own",
+                    f"{len(groups)} security groups, and {MOST_GROUPS} fit beside the grid's own",
                     "name fewer, or put their rules together",
                 ),
             )

@@ -138,7 +138,7 @@ EndpointId = Annotated[
     str, matching(_ID.format("vpce"), "the ID of an endpoint", "one, such as vpce-0123456789abcdef0")
 ]
 HostedZone = Annotated[
-    str, matching(r"^Z[A-Z0-9]{5,31}$", "the ID of a hosted zone", "one, such as Z0123456789ABCDEFGHIJ")
+    str, matching(r"^[A-Z0-9]{6,32}$", "the ID of a hosted zone", "one, such as Z0123456789ABCDEFGHIJ")
 ]
 Domain = Annotated[
     str,

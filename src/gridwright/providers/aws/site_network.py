@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from troposphere import AWSObject, Tags, Template, ec2, route53
+from troposphere import AWSObject, Template, ec2, route53
 
 from gridwright.providers.aws.layout import AwsLayout
-from gridwright.providers.aws.names import lasting_tags
 from gridwright.spec.model import GridSpec
 
 NAMES_AT_ONCE = 100
@@ -27,9 +26,16 @@ def reservations(spec: GridSpec, layout: AwsLayout) -> Iterator[AWSObject]:
             SubnetId=each.subnet,
             Cidr=each.addresses,
             ReservationType="explicit",
-            Description=f"Grid {spec.name}",
-            Tags=Tags(lasting_tags(spec, role="network")),
+            Description=reserved_for(spec.name),
         )
+
+
+def reserved_for(grid: str) -> str:
+    """What reservations of a grid are known by.
+
+    CloudFormation tags them in a call after that which makes them: no permission could be held to the grid.
+    """
+    return f"Grid {grid}"
 
 
 def add_names(template: Template, layout: AwsLayout) -> None:
