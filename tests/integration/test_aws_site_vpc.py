@@ -56,6 +56,7 @@ def test_a_grid_in_a_network_of_the_site_from_nothing_to_nothing(
         assert down["was_up"] is True
     assert judge.without_use() == set()
     assert cloud.stack_states() == {}
+    site.release_what_is_gone()
     assert site.state() == before, "the site's network is exactly as it was"
 
 

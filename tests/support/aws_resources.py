@@ -384,11 +384,8 @@ def _in_its_groups(original: Any) -> Any:
 
 def _delete_names(self: RecordSetGroup, account_id: str, region: str) -> None:
     zone = route53_backends[account_id]["aws"].get_hosted_zone(self.hosted_zone_id)
-    zone.rrsets = [each for each in zone.rrsets if not any(_is(each, one) for one in self.record_sets)]
-
-
-def _is(record: Any, given: Any) -> bool:
-    return bool(record.name == given["Name"] and record.type_ == given["Type"])
+    for each in self.record_sets:
+        zone.delete_rrset(each)  # type: ignore[arg-type] # moto says text, and they are mappings
 
 
 def register(patch: pytest.MonkeyPatch) -> None:

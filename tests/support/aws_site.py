@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.aws_cloud import REGION, AwsCloud
+from moto.ec2.models import ec2_backends
+
+from tests.support.aws_cloud import ACCOUNT, REGION, AwsCloud
 from tests.support.aws_grid import FSX
 
 ZONE = f"{REGION}a"
@@ -106,6 +108,14 @@ machines:
         old = "aws: {zone: us-east-1a, ssh_from: [203.0.113.0/24], owner: ann}\n"
         assert old in FSX
         return FSX.replace(old, aws)
+
+    def release_what_is_gone(self) -> None:
+        """Take away the first interfaces of instances that were terminated: moto leaves them, AWS does not."""
+        backend = ec2_backends[ACCOUNT][REGION]
+        for number, each in list(backend.enis.items()):
+            if each.instance is not None and each.instance.state == "terminated":
+                each.subnet.del_subnet_ip(each.private_ip_address)
+                del backend.enis[number]
 
     def state(self) -> dict[str, Any]:
         """All that is in the account's network, as AWS describes it."""
