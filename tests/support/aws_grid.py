@@ -33,6 +33,12 @@ filesystems:
 libraries: {data: {}, work: {}, util: {}}
 scheduler: {type: slurm}
 """
+SITE_VPC = """{id: vpc-0123456789abcdef0, networks: [10.8.0.0/16], reserve: true,
+  login: {subnet: subnet-0123456789abcdef0, addresses: 10.8.4.64/28},
+  compute: {subnet: subnet-0123456789abcdef1, addresses: 10.8.16.64/26},
+  storage: {subnet: subnet-0123456789abcdef2, addresses: 10.8.8.64/28},
+  dns: {id: Z0123456789ABC, name: grid.example.com}}"""
+"""A VPC of the site's, as a spec names it."""
 STACKS = {"gridwright-demo", "gridwright-demo-storage"}
 
 

@@ -10,9 +10,9 @@ from typing import Any
 from urllib.parse import unquote
 
 from gridwright.providers.aws.grid_template import grid_template
-from gridwright.providers.aws.iam import profile_id
+from gridwright.providers.aws.iam import STORAGE
 from gridwright.providers.aws.layout import Role, aws_layout
-from gridwright.providers.aws.names import GRID_TAG, ROLE_TAG, SLOT_TAG, claims_table, grid_stack
+from gridwright.providers.aws.names import GRID_TAG, ROLE_TAG, SLOT_TAG, claims_table, grid_stack, logical_id
 from gridwright.providers.aws.storage_template import storage_template
 from gridwright.spec import load_spec
 from tests.support.aws_faults import Call
@@ -80,7 +80,9 @@ class RenderedGrid:
 
     def statements(self, role: Role) -> list[dict[str, Any]]:
         """What machines of a role may do: the policies of the role of their profile."""
-        (reference,) = self.grid[profile_id(role)]["Properties"]["Roles"]
+        (reference,) = self.grid[logical_id(STORAGE if role.serves_lustre else str(role), "Profile")][
+            "Properties"
+        ]["Roles"]
         policies = self.grid[reference["Ref"]]["Properties"]["Policies"]
         documents = [self._filled(each["PolicyDocument"]) for each in policies]
         return [statement for each in documents for statement in each["Statement"]]

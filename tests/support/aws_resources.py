@@ -21,6 +21,7 @@ from moto.ec2.models.internet_gateways import InternetGateway
 from moto.ec2.models.nat_gateways import NatGateway
 from moto.ec2.models.route_tables import Route, RouteTable
 from moto.fsx.models import fsx_backends
+from moto.route53.models import RecordSetGroup, route53_backends
 from moto.secretsmanager.models import secretsmanager_backends
 
 UPDATED_BY_REPLACEMENT = frozenset({"AWS::S3::Bucket", "AWS::EC2::SecurityGroup"})
@@ -337,11 +338,61 @@ def _delete_gateway(self: Any, account_id: str, region: str) -> None:
     ec2_backends[account_id][region].delete_nat_gateway(self.id)
 
 
+class Reservation(StandIn):
+    """AWS::EC2::SubnetCidrReservation, through moto's subnets."""
+
+    kind = "AWS::EC2::SubnetCidrReservation"
+    attributes = frozenset()
+
+    def __init__(self, made: Any) -> None:
+        self.made = made
+
+    @property
+    def physical_resource_id(self) -> str:
+        return str(self.made.id)
+
+    @classmethod
+    def create_from_cloudformation_json(
+        cls,
+        resource_name: str,
+        cloudformation_json: dict[str, Any],
+        account_id: str,
+        region_name: str,
+        **kwargs: Any,
+    ) -> Reservation:
+        given = cloudformation_json["Properties"]
+        made = ec2_backends[account_id][region_name].create_subnet_cidr_reservation(
+            given["SubnetId"], given["ReservationType"], given["Cidr"]
+        )
+        setattr(made, "description", given["Description"])  # noqa: B010
+        return cls(made)
+
+    def delete(self, account_id: str, region: str) -> None:
+        ec2_backends[account_id][region].delete_subnet_cidr_reservation(self.made.id)
+
+
+def _in_its_groups(original: Any) -> Any:
+    """An interface is in the groups of its property GroupSet, which moto does not know."""
+
+    def create(name: str, content: dict[str, Any], account: str, region: str, **more: Any) -> Any:
+        properties = content["Properties"]
+        given = {**properties, "SecurityGroups": properties.get("GroupSet", [])}
+        return original(name, {**content, "Properties": given}, account, region, **more)
+
+    return staticmethod(create)
+
+
+def _delete_names(self: RecordSetGroup, account_id: str, region: str) -> None:
+    zone = route53_backends[account_id]["aws"].get_hosted_zone(self.hosted_zone_id)
+    for each in self.record_sets:
+        zone.delete_rrset(each)  # type: ignore[arg-type] # moto says text, and they are mappings
+
+
 def register(patch: pytest.MonkeyPatch) -> None:
     """Have moto's CloudFormation know them."""
     added: dict[str, Any] = {
         kind.cloudformation_type(): kind
-        for kind in (FileSystem, Secret, MetricAlarm, Machine, AddressOfInterface)
+        for kind in (FileSystem, Secret, MetricAlarm, Machine, AddressOfInterface, Reservation)
     }
     for name in RECORDS:
         added[name] = type(
@@ -353,7 +404,10 @@ def register(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(InternetGateway, "delete", _delete_internet_gateway, raising=False)
     patch.setattr(Volume, "delete", _delete_volume, raising=False)
     patch.setattr(NatGateway, "delete", _delete_gateway, raising=False)
+    made = NetworkInterface.create_from_cloudformation_json
+    patch.setattr(NetworkInterface, "create_from_cloudformation_json", _in_its_groups(made))
     patch.setattr(NetworkInterface, "delete", _delete_interface, raising=False)
+    patch.setattr(RecordSetGroup, "delete", _delete_names, raising=False)
     patch.setattr(Route, "delete", _delete_route, raising=False)
     patch.setattr(RouteTable, "delete", _delete_routes, raising=False)
     models = {**parsing.get_model_map(), **added}

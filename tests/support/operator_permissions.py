@@ -79,6 +79,7 @@ LEFT_OUT: tuple[tuple[str, str, str], ...] = (
         r"ec2:(ModifyPublicIpDnsNameOptions|(Una|A)ssignIpv6Addresses|(Una|A)ssignPrivateIpAddresses)",
         "interfaces have one address each",
     ),
+    ("SubnetCidrReservation", r"ec2:(Create|Delete)Tags", "reservations have no tags"),
     ("EC2::Subnet", r"ec2:(Disa|A)ssociateSubnetCidrBlock", "no second range"),
     ("EC2::VPC", r"ec2:(CreateVpcEncryptionControl|ModifyVpcTenancy)", "properties that it does not have"),
     ("VPCGatewayAttachment", r"ec2:.*Vpn.*", "no gateway of a VPN"),
@@ -112,6 +113,10 @@ LEFT_OUT: tuple[tuple[str, str, str], ...] = (
 )
 """What the schema of a type lists and no policy has, by type and action, and why not."""
 
+_NAMED = {"kms": "KeyId", "sns": "TopicArn"}
+"""Services whose calls name one resource, and how."""
+_BY_METHOD = {"route53:GET": "GetHostedZone"}
+"""Calls that are known by their method and path alone: those that Gridwright makes."""
 _SERVICES = {"tagging": "tag", "monitoring": "cloudwatch"}
 
 
@@ -153,7 +158,7 @@ class Judge:
         own = {
             each.action
             for each in operator_actions()
-            if each.source.startswith("call") and GRIDWRIGHT in each.callers
+            if each.source.startswith("call") and any(by.startswith(GRIDWRIGHT) for by in each.callers)
         }
         return (own & actions_of(self.statements)) - self.used - set(RARE)
 
@@ -182,10 +187,10 @@ class Judge:
             yield f"arn:aws:iam::{ACCOUNT}:role/{given['RoleName']}", {}
         elif service == "ssm":
             yield f"arn:aws:ssm:{REGION}::parameter{given['Name']}", {}
-        elif service == "kms":
-            yield str(given["KeyId"]), {}
-        elif service == "sns":
-            yield str(given["TopicArn"]), {}
+        elif service == "route53":
+            yield f"arn:aws:route53:::hostedzone/{call.path.rpartition('/')[2]}", {}
+        elif service in _NAMED:
+            yield str(given[_NAMED[service]]), {}
         elif service == "ec2" and (ids := [*_ids(given)]) and not name.startswith("Describe"):
             for each in ids:
                 yield _arn("ec2", f"x/{each}"), self._tags_of(each)
@@ -227,7 +232,8 @@ def _actions(call: Call) -> list[str]:
     """The actions that a call is, by their names in IAM (Service Authorization Reference)."""
     service, _, name = call.action.partition(":")
     if service != "s3":
-        found = [f"{_SERVICES.get(service, service)}:{name}"]
+        named = _BY_METHOD.get(call.action, name)
+        found = [f"{_SERVICES.get(service, service)}:{named}"]
         return [*found, "cloudformation:TagResource"] if name in ("CreateStack", "CreateChangeSet") else found
     url = urlsplit(call.path)
     asked = parse_qs(url.query, keep_blank_values=True)

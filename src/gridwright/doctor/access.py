@@ -42,7 +42,8 @@ def access_to(grid: Grid, chosen: str | None = None) -> NodeAccess | None:
     if grid.is_this_machine:
         return None
     known = grid.known()
-    names = list(known.names) if chosen is None else names_in_set(known.names, chosen, "--nodes")
+    every = [*known.names, *grid.spec.machine_names()]
+    names = every if chosen is None else names_in_set(every, chosen, "--nodes")
     return NodeAccess(
         partial(_reach, grid, names),
         grid.head.run,

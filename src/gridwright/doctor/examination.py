@@ -90,12 +90,24 @@ def observation_of(
             silent[node] = "no answer in time"
             continue
         try:
-            facts[node] = decode(answer.stdout, NodeFacts)
+            facts[node] = _of_machine(spec, node, decode(answer.stdout, NodeFacts))
         except MessageError as error:
             wrong = f"exit status {answer.status} and no facts ({error})"
             silent[node] = _last_line(answer.stderr) or wrong
     offsets = {node: _outside(each.time, before, after) for node, each in facts.items()}
     return Observation(spec, facts, silent, offsets)
+
+
+def _of_machine(spec: GridSpec, node: str, facts: NodeFacts) -> NodeFacts:
+    """What counts of a machine beside the nodes: it has no disks of nodes, and maybe none of the mounts."""
+    group = next((each for name, each in spec.machines.items() if node in each.machine_names(name)), None)
+    if group is None:
+        return facts
+    mounted = {name for name, each in spec.filesystems.items() if group.mounts and not each.is_node_local}
+    there = {str(name) for name, each in spec.libraries.items() if each.filesystem in mounted}
+    libraries = {name: each for name, each in facts.libraries.items() if name in there}
+    health = {name: each for name, each in facts.health.items() if name in mounted}
+    return replace(facts, libraries=libraries, health=health)
 
 
 def _outside(moment: float, before: float, after: float) -> float:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def instance_of(observation: Observation, node: str) -> InstanceType | None:
     """The instance type that the spec has for a node; None where it names none, or one that is not known."""
-    group = observation.group_of(node)
+    group = observation.group_of(node) or observation.machine_group_of(node)
     if observation.spec is None or group is None or group.instance is None:
         return None
     from gridwright.catalog import load_catalog

@@ -9,6 +9,7 @@ from gridwright.doctor.facts.node_facts import NodeFacts
 from gridwright.doctor.probes.findings import PairFindings
 from gridwright.errors import Finding
 from gridwright.grid.nodes import Promised
+from gridwright.spec.machines import MachineGroup
 from gridwright.spec.model import GridSpec, NodeGroup
 
 
@@ -42,11 +43,18 @@ class Observation:
         """Whether nodes are no machines of their own: kernel, clock and disks are those of this machine."""
         return self.spec is not None and not self.spec.provider_kind.has_own_kernels
 
+    def machine_group_of(self, node: str) -> MachineGroup | None:
+        """The group of a machine beside the nodes, which runs no jobs; None for nodes."""
+        groups = self.spec.machines.items() if self.spec is not None else ()
+        return next((group for name, group in groups if node in group.machine_names(name)), None)
+
     def group_of(self, node: str) -> NodeGroup | None:
         """The group of the spec that a node is of, by the names that the spec gives, or by its own."""
         if self.spec is None:
             return None
         if self.spec.is_one_machine and len(self.spec.nodes) == 1:
             return next(iter(self.spec.nodes.values()))
+        if self.machine_group_of(node) is not None:
+            return None
         # A site's Slurm may know more nodes of a group than the grid has.
         return self.spec.group_of(node) or self.spec.nodes.get(node.rstrip("0123456789"))

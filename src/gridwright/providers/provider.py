@@ -115,7 +115,7 @@ class Provider(ProviderKind):
 
         return Hosts.named(
             compute=[node for name, group in spec.nodes.items() for node in group.node_names(name)]
-        )
+        ).with_machines(spec)
 
     def machines(self, spec: GridSpec, machine: HostMachine) -> GridMachines:
         """The machines that its scheduler is set up for. Raises GridwrightError (INPUT)."""

@@ -18,8 +18,9 @@ from gridwright.setup.health_spec import health_configuration
 from gridwright.setup.scratch_spec import scratch_configuration
 from gridwright.setup.site_roles import SiteRoles, read_site_roles
 from gridwright.setup.tuning import refuse_broken_tables, tuning_rows, tuning_text
+from gridwright.spec.machines import inventory_group
 from gridwright.spec.model import GridSpec
-from gridwright.spec.site_setup import GROUPS
+from gridwright.spec.site_setup import GROUPS, MACHINES
 
 LOCAL: Mapping[str, str] = {
     "ansible_connection": "local",
@@ -43,6 +44,17 @@ class Hosts:
     def this_machine(cls, name: str) -> Hosts:
         """The machine that the playbook runs on, as a node that runs jobs."""
         return cls(groups={"compute": {name: LOCAL}})
+
+    def with_machines(self, spec: GridSpec, reach: Mapping[str, Mapping[str, str]] | None = None) -> Hosts:
+        """The same with the machines beside the nodes, each in its own group, too, and in `machines`."""
+        own = {
+            inventory_group(name): {each: (reach or {}).get(each, {}) for each in group.machine_names(name)}
+            for name, group in spec.machines.items()
+        }
+        if not own:
+            return self
+        every = {name: each for group in own.values() for name, each in group.items()}
+        return Hosts(groups={**self.groups, MACHINES: every, **own})
 
     @property
     def is_this_machine(self) -> bool:
@@ -101,6 +113,7 @@ def playbook_files(
     files: dict[str, str | bytes] = {
         "inventory.yml": inventory(hosts),
         "group_vars/all.yml": variables(spec, scheduler, provided),
+        **_without_mounts(spec),
         "tuning.yaml": tuning_text(),
         "roles/scratch/files/scratch.pyz": build_zipapp(),
         "roles/scratch/files/gridwright-scratch.service": unit_file(),
@@ -112,7 +125,9 @@ def playbook_files(
             files.update(tree(role.directory, f"roles/{role.name}/"))
         tasks = "\n".join(role.as_task() for role in roles)
         site = site.replace(mark, tasks) if tasks else site.replace(mark + "\n", "")
-    own = site_roles(spec, provided).on(groups)
+    # A role that is for one group of machines runs where all of them do.
+    named = [*groups, *(spec.machines if MACHINES in groups else ())]
+    own = site_roles(spec, provided).on(named)
     site = site.replace(_FIRST + "\n", "".join(f"{role.as_task()}\n" for role in own.before))
     site += "".join(f"\n{role.as_task()}" for role in own.after)
     files |= {"site.yml": site, **provided.files, **own.files()}
@@ -137,7 +152,7 @@ def inventory(hosts: Hosts) -> str:
     """inventory.yml: the groups, each with its nodes."""
     groups = {
         group: {"hosts": {name: dict(reach) or None for name, reach in hosts.groups.get(group, {}).items()}}
-        for group in GROUPS
+        for group in dict.fromkeys((*GROUPS, *hosts.groups))
     }
     return _INVENTORY + _yaml(groups)
 
@@ -160,11 +175,22 @@ def variables(spec: GridSpec, scheduler: SchedulerSetup | None, provided: Provid
     )
 
 
-def _of_kinds(spec: GridSpec) -> dict[str, object]:
-    """What roles of kinds of file systems have to know."""
+def _without_mounts(spec: GridSpec) -> dict[str, str]:
+    """group_vars of machines that mount nothing: for roles of file systems there is none then."""
+    nothing = _SOME_VARIABLES + _yaml({"gridwright_mounts": [], **_of_kinds(spec, present=False)})
+    return {
+        f"group_vars/{inventory_group(name)}.yml": nothing
+        for name, group in spec.machines.items()
+        if not group.mounts
+    }
+
+
+def _of_kinds(spec: GridSpec, *, present: bool = True) -> dict[str, object]:
+    """What roles of kinds of file systems have to know; else what they know where there is none."""
     found: dict[str, object] = {}
     for name, kind in all_kinds():
-        found |= kind.playbook_variables([each for each in spec.filesystems.values() if each.type == name])
+        own = [each for each in spec.filesystems.values() if present and each.type == name]
+        found |= kind.playbook_variables(own)
     return found
 
 
@@ -232,9 +258,14 @@ def _yaml(content: object) -> str:
 
 
 _INVENTORY = """\
-# Nodes by what they are there for: compute runs jobs, storage serves file systems, head schedules. A node
-# may be in several groups. To reach one otherwise than by its name, write ansible_host, ansible_port and
-# ansible_user beside it, in an inventory of your own (ansible-playbook -i, gridwright setup --inventory).
+# Nodes by what they are there for: compute runs jobs, storage serves file systems, head schedules, machines
+# are beside them. A node may be in several groups. To reach one otherwise than by its name, write
+# ansible_host, ansible_port and ansible_user beside it, in an inventory of your own (ansible-playbook -i,
+# gridwright setup --inventory).
+---
+"""
+_SOME_VARIABLES = """\
+# These machines mount none of the grid's file systems.
 ---
 """
 _VARIABLES = """\

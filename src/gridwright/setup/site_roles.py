@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gridwright.errors import GridwrightError, Problem
 from gridwright.spec.locate import problem_at
+from gridwright.spec.machines import inventory_group
 from gridwright.spec.model import GridSpec
 from gridwright.spec.site_setup import DEFAULT_GROUPS
 
@@ -32,7 +33,7 @@ class SiteRole:
 
     def as_task(self) -> str:
         """The task of a play that includes it."""
-        groups = ", ".join(f"'{group}'" for group in self.groups)
+        groups = ", ".join(f"'{inventory_group(group)}'" for group in self.groups)
         return (
             f"    - name: Run the site's role {self.name}\n"
             "      ansible.builtin.include_role:\n"

@@ -15,6 +15,8 @@ from gridwright.spec.bounds import bound_problems
 from gridwright.spec.filesystem import filesystem_kind_in
 from gridwright.spec.findings import KNOWN, known_findings
 from gridwright.spec.hosts import MOST_HOSTS, expand_hosts
+from gridwright.spec.machines import counted as counted_machines
+from gridwright.spec.machines import machine_problems, only_on_problems
 from gridwright.spec.provider import PROVIDERS, ProviderKind, provider_in
 from gridwright.spec.scheduler import queue_problems, scheduler_kind_in
 from gridwright.spec.site_setup import setup_problems
@@ -36,6 +38,8 @@ def fill_defaults(data: Any) -> Any:  # noqa: ANN401 - whatever YAML or a caller
     if not isinstance(data, Mapping):
         return data
     data = _counted(data)
+    if "machines" in data:
+        data = {**data, "machines": counted_machines(data["machines"])}
     only = _only_filesystem(data)
     libraries = data.get("libraries", {role: {} for role in ROLES} if only else None)
     if not isinstance(libraries, Mapping):
@@ -115,6 +119,8 @@ def cross_problems(data: Any) -> Iterator[Refused]:  # noqa: ANN401
     yield from _of_kinds(data)
     yield from queue_problems(data)
     yield from setup_problems(data)
+    yield from machine_problems(data, provider)
+    yield from only_on_problems(data)
     for name in _mapping(data, "silence"):
         if name not in KNOWN and name not in (known := known_findings()):
             near = nearest(name, known)

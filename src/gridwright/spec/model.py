@@ -29,6 +29,7 @@ from gridwright.spec.fields import Change, CoreRate, Directory, Name, Reason, Sp
 from gridwright.spec.filesystem import AnyFileSystem, FileSystem
 from gridwright.spec.findings import known_findings
 from gridwright.spec.hosts import HostSet, expand_hosts
+from gridwright.spec.machines import MachineGroup
 from gridwright.spec.provider import PROVIDERS, ProviderKind
 from gridwright.spec.report_heading import ReportHeading
 from gridwright.spec.requirements import Requirements
@@ -165,6 +166,14 @@ class GridSpec(SpecModel):
         min_length=1,
         description="Groups of nodes that run jobs, by name. By default one node, in a group named compute.",
     )
+    machines: Annotated[
+        Mapping[Name, MachineGroup], Update(Change.ROLLING, "machines are made or removed")
+    ] = Field(
+        default_factory=dict,
+        description="Groups of machines beside the nodes, by name, such as {meta: {instance: r6i.2xlarge}}: "
+        "in the same network, with the same mounts and settings, and without the scheduler. They count as no "
+        "cores of the grid, and predictions leave out what they read and write.",
+    )
     filesystems: Annotated[
         Mapping[Name, AnyFileSystem], Update(Change.REBUILD, "data live on them and have to be copied")
     ] = Field(
@@ -282,6 +291,10 @@ class GridSpec(SpecModel):
     def node_count(self) -> int:
         """Nodes of all groups."""
         return sum(group.count for group in self.nodes.values())
+
+    def machine_names(self) -> list[str]:
+        """Machines beside the nodes, by name."""
+        return [each for name, group in self.machines.items() for each in group.machine_names(name)]
 
     def group_of(self, node: str) -> NodeGroup | None:
         """The group that a node belongs to by its name; None for names that the spec does not give."""

@@ -52,6 +52,8 @@ class ProviderKind:
     """Whether a grid that names no hosts is the machine that Gridwright runs on."""
     makes_grids: ClassVar[bool] = True
     """Whether there is anything for up, status and down to do."""
+    has_machines: ClassVar[bool] = False
+    """Whether its grids can have machines beside the nodes, without the scheduler."""
     names_its_nodes: ClassVar[bool] = True
     """Whether it names nodes by their group and a number; a site names them under hosts otherwise."""
     has_own_kernels: ClassVar[bool] = True

@@ -13,9 +13,11 @@ from gridwright.spec.fields import Change, Directory, SpecModel, Update
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.source import show
 
-GROUPS = ("compute", "storage", "head")
-"""Groups of the playbook's inventory: what a machine is there for."""
-DEFAULT_GROUPS = ("compute", "head")
+MACHINES = "machines"
+GROUPS = ("compute", "storage", "head", MACHINES)
+"""Groups of the playbook's inventory: what a machine is there for. `machines` has all beside the nodes; each
+group of these is one of its own, too."""
+DEFAULT_GROUPS = ("compute", "head", MACHINES)
 """Servers of file systems are left alone unless a site asks for them."""
 
 _IN_PLACE = Update(
@@ -66,8 +68,9 @@ def setup_problems(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], F
 
 
 def _group(value: object) -> str:
-    if value in GROUPS:
-        return str(value)
+    """A name of a group; whether the grid has it is looked at with the groups of machines."""
+    if isinstance(value, str):
+        return value
     raise FieldError(
         f"{show(value)} is no group of machines", f"write {', '.join(GROUPS[:-1])} or {GROUPS[-1]}"
     )
@@ -89,7 +92,9 @@ def _secrets(value: object, name: str) -> Iterator[str]:
             yield name
 
 
-SetupGroup = Annotated[str, PlainValidator(_group), WithJsonSchema({"type": "string", "enum": list(GROUPS)})]
+SetupGroup = Annotated[
+    str, PlainValidator(_group), WithJsonSchema({"type": "string", "examples": list(GROUPS)})
+]
 """A group of machines that a role runs on."""
 
 Variables = Annotated[
@@ -115,7 +120,8 @@ class SiteSetup(SpecModel):
     only_on: Annotated[Mapping[str, list[SetupGroup]], _IN_PLACE] = Field(
         default_factory=dict,
         description="Where a role runs, by its name, such as {sas: [compute]}: the groups compute, head "
-        "(login machines, too) and storage (servers of file systems). By default compute and head.",
+        "(login machines, too), machines (those beside the nodes, or one group of them by its name) and "
+        "storage (servers of file systems). By default all but storage.",
     )
     variables: Annotated[Variables, _IN_PLACE] = Field(
         default_factory=dict,

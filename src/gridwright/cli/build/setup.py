@@ -166,7 +166,7 @@ def _playbook(spec: GridSpec, flags: SetupFlags) -> tuple[Hosts, Mapping[str, st
         return rendering.hosts, rendering.files
     from gridwright.setup.playbook import Hosts, inventory
 
-    hosts = Hosts.named(compute=known)
+    hosts = Hosts.named(compute=known).with_machines(spec)
     return hosts, {**rendering.files, "inventory.yml": inventory(hosts)}
 
 

@@ -41,6 +41,9 @@ def _memory_per_core(observation: Observation) -> Iterator[NodeJudgement]:
         )
         each = facts.memory_bytes / cores
         found = f"{format_bytes(int(each))} for each of {cores} cores"
+        if observation.machine_group_of(node):
+            yield NodeJudgement((node,), idle(f"{found}; it runs no jobs"))
+            continue
         if lab:
             yield NodeJudgement((node,), idle(f"{found}; nodes of a lab share this machine's memory"))
             continue

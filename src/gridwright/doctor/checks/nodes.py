@@ -54,7 +54,10 @@ def _down(observation: Observation) -> Iterator[NodeJudgement]:
         return
     for node, word in observation.down.items():
         yield NodeJudgement((node,), judged(False, f"its scheduler says {word}", expected))
-    up = tuple(node for node in observation.facts if node not in observation.down)
+    beside = tuple(node for node in observation.facts if observation.machine_group_of(node))
+    if beside:
+        yield NodeJudgement(beside, idle("a machine beside the nodes runs no jobs", expected))
+    up = tuple(node for node in observation.facts if node not in (*observation.down, *beside))
     yield NodeJudgement(up, judged(True, "its scheduler gives it jobs", expected))
 
 
@@ -118,7 +121,7 @@ def odd_ones(observation: Observation, value: Callable[[NodeFacts], str | None])
     """Nodes that differ from most others of their group in a value; where few nodes are known, none does."""
     groups: dict[int, dict[str, str]] = {}
     for node, facts in observation.facts.items():
-        group = observation.group_of(node)
+        group = observation.group_of(node) or observation.machine_group_of(node)
         if (found := value(facts)) is not None:
             groups.setdefault(id(group), {})[node] = found
         else:

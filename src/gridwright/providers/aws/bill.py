@@ -35,7 +35,8 @@ def kept_bill(spec: GridSpec, name: str) -> tuple[CostLine, ...]:
 def stopped_bill(spec: GridSpec, layout: AwsLayout) -> tuple[CostLine, ...]:
     """The bill of a grid that is stopped: file systems, disks of machines that are kept, and the network."""
     catalog = load_catalog(spec.file.parent if spec.file else None)
-    kept_machines = [each for each in layout.machines if not each.replaced]
+    # Machines beside the nodes have lines of their own.
+    kept_machines = [each for each in layout.machines if not each.replaced and each.role is not Role.MACHINE]
     plain_nodes = [each for each in kept_machines if each.role is Role.COMPUTE]
     nodes = (
         CostLine(each.what, each.usd_per_hour)

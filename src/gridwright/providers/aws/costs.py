@@ -40,7 +40,11 @@ def costs_while_stopped(spec: GridSpec, catalog: Catalog, kept_machines: int) ->
         return ()
     has_lustre = any(each.is_built for each in spec.filesystems.values())
     network = _network(aws, catalog, spec.region or "", has_lustre=has_lustre)
-    return (_root_volumes(catalog, spec.region or "", kept_machines), *network)
+    return (
+        _root_volumes(catalog, spec.region or "", kept_machines),
+        *_disks_beside(spec, catalog, stopped=True),
+        *network,
+    )
 
 
 def _lines(spec: GridSpec, aws: Aws, catalog: Catalog, machines: int, *, has_lustre: bool) -> Iterator[Cost]:
@@ -50,7 +54,12 @@ def _lines(spec: GridSpec, aws: Aws, catalog: Catalog, machines: int, *, has_lus
         beside["head node"] = aws.head.instance
     for what, instance in beside.items():
         yield Cost(f"{what} {instance}", _instance(catalog, instance, region), instance)
+    for name, group in spec.machines.items():
+        usd = _instance(catalog, group.instance or "", region)
+        what = f"{group.count} x {group.instance} of machines {name}"
+        yield Cost(what, None if usd is None else usd * group.count, group.instance or "")
     yield _root_volumes(catalog, region, machines + len(beside))
+    yield from _disks_beside(spec, catalog)
     yield from _network(aws, catalog, region, has_lustre=has_lustre)
 
 
@@ -60,14 +69,27 @@ def _root_volumes(catalog: Catalog, region: str, machines: int) -> Cost:
     return Cost(f"root volumes of {machines} machines, {size}", None if root is None else root * machines)
 
 
+def _disks_beside(spec: GridSpec, catalog: Catalog, *, stopped: bool = False) -> Iterator[Cost]:
+    """Disks of machines beside the nodes; a machine that is replaced has none while the grid is stopped."""
+    for name, group in spec.machines.items():
+        if stopped and group.replace:
+            continue
+        size = group.disk or ROOT_VOLUME_SIZE
+        usd = _root_volume(catalog, spec.region or "", size)
+        what = f"disks of {group.count} machines {name}, {ROOT_VOLUME} of {size}"
+        yield Cost(what, None if usd is None else usd * group.count)
+
+
 def _network(aws: Aws, catalog: Catalog, region: str, *, has_lustre: bool) -> Iterator[Cost]:
     hourly = catalog.services.usd
-    if aws.proxy is None:
-        address = hourly("public-address", region)
+    address = hourly("public-address", region)
+    if aws.makes_way_out:
         yield Cost("NAT gateway", hourly("nat-gateway", region))
         yield Cost(
             "2 public addresses, of login node and NAT gateway", None if address is None else 2 * address
         )
+    elif aws.has_public_login:
+        yield Cost("public address of the login node", address)
     if aws.certificate is not None and has_lustre:
         yield Cost("load balancer of the health page", hourly("load-balancer", region))
 
@@ -80,8 +102,8 @@ def _instance(catalog: Catalog, name: str, region: str) -> float | None:
         return None
 
 
-def _root_volume(catalog: Catalog, region: str) -> float | None:
+def _root_volume(catalog: Catalog, region: str, size: Bytes = ROOT_VOLUME_SIZE) -> float | None:
     try:
-        return catalog.volume(ROOT_VOLUME).usd_per_hour(int(ROOT_VOLUME_SIZE), region)
+        return catalog.volume(ROOT_VOLUME).usd_per_hour(int(size), region)
     except GridwrightError:
         return None

@@ -9,14 +9,14 @@ import ipaddress
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gridwright.providers.aws.network_crosscheck import network_problems
 from gridwright.providers.aws.section import NETWORK, SUBNETS, default_subnets
+from gridwright.providers.aws.section_network import SMALLEST_SUBNET
 from gridwright.providers.controller import CONTROLLER
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.source import show
 from gridwright.yamltext.together import KEY, Refused
 
-SMALLEST_SUBNET = 28
-"""Longest prefix of a subnet of a VPC (Amazon VPC user guide)."""
 LOGIN_GROUP = "login"
 """The login node is called login1, as the first node of a group of this name would be."""
 
@@ -30,7 +30,9 @@ def aws_problems(data: Mapping[str, Any]) -> _Problems:
     if not isinstance(aws, Mapping):
         return
     yield from _of_the_region(data, aws)
-    yield from _subnets(aws)
+    yield from network_problems(data, aws)
+    if "vpc" not in aws:
+        yield from _subnets(aws)
     yield from _names(data)
 
 
@@ -129,16 +131,18 @@ def _parsed(value: Any) -> _Network | None:  # noqa: ANN401
 
 def _names(data: Mapping[str, Any]) -> _Problems:
     """Groups of nodes whose nodes would be called as other machines are."""
-    groups, filesystems = data.get("nodes"), data.get("filesystems")
+    filesystems = data.get("filesystems")
     taken = {CONTROLLER, LOGIN_GROUP}
     if isinstance(filesystems, Mapping):
         taken |= {f"{name}-{role}" for name in filesystems for role in ("oss", "mds", "mgs")}
-    for name in groups if isinstance(groups, Mapping) else ():
-        if name in taken:
-            yield (
-                ("nodes", name, KEY),
-                FieldError(
-                    f"nodes of a group {name} would be called as other machines of the grid",
-                    "give the group another name, such as compute",
-                ),
-            )
+    for section, example in (("nodes", "compute"), ("machines", "meta")):
+        groups = data.get(section)
+        for name in groups if isinstance(groups, Mapping) else ():
+            if name in taken:
+                yield (
+                    (section, name, KEY),
+                    FieldError(
+                        f"{section} of a group {name} would be called as other machines of the grid",
+                        f"give the group another name, such as {example}",
+                    ),
+                )

@@ -115,7 +115,8 @@ def plan(found: Going) -> DownPlan:
     goes += [f"file system {name}, WITH ALL ITS DATA" for name in sorted(found.holding & found.named)]
     goes += [f"{each.text}, WITH ALL ITS DATA" for each in found.retired if each.filesystem in found.named]
     if found.storage is not None and not found.staying:
-        goes.append(f"stack {found.storage.name}: network, bucket of bundles, table of claims")
+        network = "network" if found.layout.aws.vpc is None else "security groups"
+        goes.append(f"stack {found.storage.name}: {network}, bucket of bundles, table of claims")
     there = bool(found.grid or found.storage or found.retired)
     return DownPlan(found.spec.name, there, tuple(goes), found.kept, found.kept_usd_per_hour)
 

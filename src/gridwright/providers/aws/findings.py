@@ -98,8 +98,9 @@ def _proxy_outside(spec: GridSpec) -> Iterator[Finding]:
     except ValueError:
         inside = False
     else:
-        inside = host in ipaddress.IPv4Network(aws.network)
-    if not inside:
+        inside = any(host in each for each in aws.networks)
+    # A VPC of the site's has the site's own ways.
+    if not inside and aws.vpc is None:
         yield _warning(
             "proxy-outside",
             f"machines reach the outside through {aws.proxy} alone, and Gridwright does not connect "

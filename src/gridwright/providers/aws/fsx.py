@@ -22,7 +22,7 @@ from gridwright.filesystems.provided import ManagedLustre
 from gridwright.providers.aws.exports import exported
 from gridwright.providers.aws.layout import AwsLayout, fsx_file_systems
 from gridwright.providers.aws.names import fsx_export, logical_id, tags
-from gridwright.providers.aws.network import SUBNETS
+from gridwright.providers.aws.network import subnet_of
 from gridwright.providers.aws.retention import kept
 from gridwright.providers.aws.security_groups import Group
 from gridwright.spec.locate import problem_at
@@ -60,7 +60,7 @@ def fsx_resources(
         FileSystemTypeVersion=LUSTRE_VERSION,
         StorageType="SSD",
         StorageCapacity=stored_gib(filesystem, deployment),
-        SubnetIds=[Ref(SUBNETS["storage"])],
+        SubnetIds=[subnet_of(layout, "storage")],
         SecurityGroupIds=[Ref(Group.FSX)],
         LustreConfiguration=_configuration(filesystem, deployment),
         Tags=Tags(tags(spec, role="fsx") | {"Name": f"{spec.name} {name}"}),

@@ -94,8 +94,10 @@ def _of_group(name: str, metric: str, title: str) -> cloudwatch.MetricDataQuery:
 
 
 def _broken(building: Building) -> Iterator[cloudwatch.Alarm]:
-    """Head and login node, which nothing replaces: the checks of EC2 fail."""
-    for machine in building.layout.of_role(Role.LOGIN, Role.HEAD):
+    """Head, login node and other machines that nothing replaces: the checks of EC2 fail."""
+    for machine in building.layout.of_role(Role.LOGIN, Role.HEAD, Role.MACHINE):
+        if machine.replaced:
+            continue
         title = machine_id(machine)
         yield cloudwatch.Alarm(
             f"{title}Broken",

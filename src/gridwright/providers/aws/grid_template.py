@@ -27,6 +27,7 @@ from gridwright.providers.aws.names import lasting_tags, logical_id, server_grou
 from gridwright.providers.aws.nat import add_way_out
 from gridwright.providers.aws.node_interfaces import NestedTemplate, add_node_interfaces, nested_templates
 from gridwright.providers.aws.running import add_parameter
+from gridwright.providers.aws.site_network import add_names
 from gridwright.providers.aws.template_limits import CountedTemplate
 from gridwright.providers.aws.user_data import UserData, key_id, user_data
 from gridwright.schedulers import kind_of
@@ -69,6 +70,7 @@ def grid_template(spec: GridSpec, layout: AwsLayout) -> GridTemplate:
     add_dashboard(building, scaled, add_grid_alarms(building, scaled))
     add_budget(template, spec, layout.aws.alarms)
     add_health_page(template, spec, layout)
+    add_names(template, layout)
     _add_outputs(template, layout)
     template.check(str(spec.file) if spec.file else None)
     return template
@@ -82,6 +84,8 @@ def _alike(layout: AwsLayout) -> Iterator[tuple[str, tuple[Machine, ...]]]:
             return machine_id(machine)
         if machine.role.serves_lustre:
             return server_group(machine.group, machine.role)
+        if machine.role is Role.MACHINE:
+            return logical_id(machine.group) + "Machines"
         return logical_id(machine.group) + "Nodes"
 
     for name, machines in groupby(layout.machines, title):
@@ -127,7 +131,7 @@ def _add_key(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
 
 
 def _add_outputs(template: Template, layout: AwsLayout) -> None:
-    if layout.aws.proxy is None:
+    if layout.aws.has_public_login:
         template.add_output(
             Output("LoginPublicAddress", Description="Where users log in by ssh", Value=Ref("LoginAddress"))
         )

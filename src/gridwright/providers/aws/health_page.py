@@ -95,9 +95,10 @@ def _firewall(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
                     IpProtocol="tcp",
                     FromPort=HTTPS,
                     ToPort=HTTPS,
-                    CidrIp=str(layout.network),
+                    CidrIp=str(network),
                     Description="Readers of the page within the network",
                 )
+                for network in layout.networks
             ],
             SecurityGroupEgress=[
                 ec2.SecurityGroupRule(

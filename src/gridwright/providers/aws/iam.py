@@ -18,21 +18,23 @@ STORAGE = "storage"
 _ANY = "*"
 
 
-def role_group(role: Role) -> str:
-    """Servers of Lustre are alike in what they may do."""
-    return STORAGE if role.serves_lustre else str(role)
+def role_group(machine: Machine) -> str:
+    """Servers of Lustre are alike in what they may do; each group of machines is for itself."""
+    if machine.role is Role.MACHINE:
+        return f"{machine.group}-machines"
+    return STORAGE if machine.role.serves_lustre else str(machine.role)
 
 
-def profile_id(role: Role) -> str:
-    """Logical ID of the instance profile of machines of a role."""
-    return logical_id(role_group(role), "Profile")
+def profile_id(machine: Machine) -> str:
+    """Logical ID of the instance profile of machines like this one."""
+    return logical_id(role_group(machine), "Profile")
 
 
 def add_roles(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
     """A role and a profile for each group that has machines; none has a name, so that CAPABILITY_IAM does."""
     boundary = layout.aws.permissions_boundary
-    for group in dict.fromkeys(role_group(machine.role) for machine in layout.machines):
-        machines = [each for each in layout.machines if role_group(each.role) == group]
+    for group in dict.fromkeys(role_group(machine) for machine in layout.machines):
+        machines = [each for each in layout.machines if role_group(each) == group]
         statements = [*_bundle(spec), _report(spec), _count(), *_session_manager()]
         if (key := shared_key(spec, machines[0].role)) is not None:
             secret = Ref(key_id(key))
@@ -187,6 +189,6 @@ def _slots(machines: list[Machine]) -> list[str]:
     return sorted(names)
 
 
-def profile_arn(role: Role) -> GetAtt:
+def profile_arn(machine: Machine) -> GetAtt:
     """The profile, as a launch template names it."""
-    return GetAtt(profile_id(role), "Arn")
+    return GetAtt(profile_id(machine), "Arn")

@@ -14,9 +14,11 @@ from gridwright.providers.aws.costs import ROOT_VOLUME, ROOT_VOLUME_SIZE
 from gridwright.providers.aws.iam import profile_arn
 from gridwright.providers.aws.layout import DEFAULT_VOLUME, AwsLayout, Machine, Role
 from gridwright.providers.aws.names import SLOT_TAG, Export, lasting_tags, logical_id, tags
+from gridwright.providers.aws.security_groups import groups_of_site, machines_group
 from gridwright.providers.aws.user_data import UserData, exported
 from gridwright.spec.model import GridSpec
 from gridwright.spec.storage import INSTANCE_STORE, Disks
+from gridwright.units import Bytes
 
 ROOT_DEVICE = "/dev/sda1"
 """Of images of Ubuntu, Red Hat and Rocky Linux."""
@@ -52,14 +54,34 @@ class Building:
         return self.catalog.instance(machine.instance, "aws")
 
 
-def security_group(building: Building, role: Role) -> Any:  # noqa: ANN401 - a function of CloudFormation
-    """The security group of machines of a role."""
-    return exported(building.spec, _SECURITY_GROUPS.get(role, Export.STORAGE_GROUP))
+def security_groups(building: Building, machine: Machine) -> list[Any]:
+    """The security group of machines like this one, then those of the site."""
+    role = machine.role
+    own: str = _SECURITY_GROUPS.get(role, Export.STORAGE_GROUP)
+    if role is Role.MACHINE:
+        own = machines_group(machine.group)
+    return [exported(building.spec, own), *groups_of_site(building.layout, machine)]
 
 
 def subnet(building: Building, machine: Machine) -> Any:  # noqa: ANN401 - a function of CloudFormation
     """The subnet that a machine is in."""
     return exported(building.spec, _SUBNETS[machine.subnet])
+
+
+def _type(machine: Machine) -> dict[str, Any]:
+    """The type in the template; a machine that keeps its disk has it itself: another one comes in place."""
+    return {} if keeps_its_disk(machine) else {"InstanceType": machine.instance}
+
+
+def _by_itself(building: Building, machine: Machine) -> dict[str, Any]:
+    """What follows from the type, where the template has none."""
+    ebs = building.type_of(machine).ebs
+    return {"EbsOptimized": True} if keeps_its_disk(machine) and ebs is not None and ebs.dedicated else {}
+
+
+def keeps_its_disk(machine: Machine) -> bool:
+    """Whether it is a machine beside the nodes that stays what it is."""
+    return machine.role is Role.MACHINE and not machine.replaced
 
 
 def launch_template(building: Building, machine: Machine, name: str, data: UserData | None) -> str:
@@ -75,19 +97,19 @@ def launch_template(building: Building, machine: Machine, name: str, data: UserD
     tagged = [ec2.TagSpecifications(ResourceType=each, Tags=Tags(**marks)) for each in made]
     content: dict[str, Any] = {
         "ImageId": image_of(aws.images.storage if machine.role.serves_lustre else aws.images.compute, kind),
-        "InstanceType": machine.instance,
-        "IamInstanceProfile": ec2.IamInstanceProfile(Arn=profile_arn(machine.role)),
+        **_type(machine),
+        "IamInstanceProfile": ec2.IamInstanceProfile(Arn=profile_arn(machine)),
         "MetadataOptions": ec2.MetadataOptions(
             HttpEndpoint="enabled", HttpTokens="required", HttpPutResponseHopLimit=1
         ),
         # Five-minute figures of CloudWatch cost nothing; Gridwright measures nodes itself.
         "Monitoring": ec2.Monitoring(Enabled=False),
-        "BlockDeviceMappings": [_root(building), *_devices(building, machine, kind)],
+        "BlockDeviceMappings": [_root(building, machine), *_devices(building, machine, kind)],
         "TagSpecifications": tagged,
     }
     if aws.key is not None:
         content["KeyName"] = aws.key
-    if kind.ebs is not None and kind.ebs.dedicated:
+    if kind.ebs is not None and kind.ebs.dedicated and not keeps_its_disk(machine):
         content["EbsOptimized"] = True
     if machine.role is Role.COMPUTE and not aws.hyperthreads and _has_threads(kind):
         content["CpuOptions"] = ec2.CpuOptions(CoreCount=kind.cores, ThreadsPerCore=1)
@@ -120,16 +142,19 @@ def add_machine(building: Building, machine: Machine, data: UserData) -> str:
     template = launch_template(building, machine, title, None)
     interface = _network_interface(building, machine)
     after = list(building.after)
-    if machine.role is Role.LOGIN and building.layout.aws.proxy is None:
+    if machine.role is Role.LOGIN and building.layout.aws.has_public_login:
         after.append(_public_address(building, interface))
     building.template.add_resource(
         ec2.Instance(
             title,
             DependsOn=after,
+            # One that keeps its disk is of the first version for good: another image would make it anew.
             LaunchTemplate=ec2.LaunchTemplateSpecification(
-                LaunchTemplateId=Ref(template), Version=GetAtt(template, "LatestVersionNumber")
+                LaunchTemplateId=Ref(template),
+                Version="1" if keeps_its_disk(machine) else GetAtt(template, "LatestVersionNumber"),
             ),
             InstanceType=machine.instance,
+            **_by_itself(building, machine),
             NetworkInterfaces=[
                 ec2.NetworkInterfaceProperty(DeviceIndex="0", NetworkInterfaceId=Ref(interface))
             ],
@@ -147,7 +172,7 @@ def _network_interface(building: Building, machine: Machine) -> str:
         ec2.NetworkInterface(
             title,
             Description=f"{machine.name} of grid {building.spec.name}",
-            GroupSet=[security_group(building, machine.role)],
+            GroupSet=security_groups(building, machine),
             PrivateIpAddress=str(machine.address),
             SubnetId=subnet(building, machine),
             Tags=Tags(**marks, Name=machine.name),
@@ -178,7 +203,7 @@ def _public_address(building: Building, interface: str) -> str:
 
 def is_placed(building: Building, machine: Machine) -> bool:
     """Whether it is in the placement group, which takes no burstable types (EC2 User Guide)."""
-    if not building.layout.aws.placement_group or machine.role in (Role.LOGIN, Role.HEAD):
+    if not building.layout.aws.placement_group or machine.role in (Role.LOGIN, Role.HEAD, Role.MACHINE):
         return False
     return not building.type_of(machine).burstable_cpu
 
@@ -199,7 +224,7 @@ def _interface(building: Building, machine: Machine) -> ec2.NetworkInterfaces:
         DeviceIndex=0,
         AssociatePublicIpAddress=False,
         DeleteOnTermination=True,
-        Groups=[security_group(building, machine.role)],
+        Groups=security_groups(building, machine),
         **({"InterfaceType": "efa"} if adapter else {}),
     )
 
@@ -208,8 +233,15 @@ def _has_threads(kind: InstanceType) -> bool:
     return kind.vcpus == 2 * kind.cores and not kind.bare_metal
 
 
-def _root(building: Building) -> ec2.LaunchTemplateBlockDeviceMapping:
-    return _volume(building, ROOT_DEVICE, Disks(type=ROOT_VOLUME, size=ROOT_VOLUME_SIZE))
+def _root(building: Building, machine: Machine) -> ec2.LaunchTemplateBlockDeviceMapping:
+    disks = Disks(type=ROOT_VOLUME, size=root_size(building.spec, machine))
+    return _volume(building, ROOT_DEVICE, disks)
+
+
+def root_size(spec: GridSpec, machine: Machine) -> Bytes:
+    """Of the volume that a machine starts from."""
+    group = spec.machines.get(machine.group) if machine.role is Role.MACHINE else None
+    return (group.disk if group else None) or ROOT_VOLUME_SIZE
 
 
 def _devices(

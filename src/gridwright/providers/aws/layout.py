@@ -12,10 +12,17 @@ from gridwright.errors import GridwrightError, Problem, input_error
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.provided import LustreServers, ManagedLustre
 from gridwright.providers.aws.address_ranges import first_offsets
+from gridwright.providers.aws.machine_addresses import (
+    address_problems,
+    machine_addresses,
+    reserved_addresses,
+)
 from gridwright.providers.aws.section import Aws, default_subnets
+from gridwright.providers.aws.subnet_sizes import too_small
 from gridwright.providers.controller import CONTROLLER
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
+from gridwright.spec.site_setup import MACHINES
 from gridwright.spec.storage import INSTANCE_STORE, Disks, Servers
 from gridwright.units import Bytes
 
@@ -26,6 +33,8 @@ FIRST_COMPUTE = 16
 ROOM_OF_NODES = 16
 ROOM_OF_SERVERS = 8
 """Addresses that a group has at least, where the subnet has room."""
+FIRST_OF_SITE = 4
+"""Offset of the first machine in a range of a subnet that is there, where every address counts."""
 LONGEST_FSNAME = 8
 """Longest name of a Lustre (mkfs.lustre(8), --fsname)."""
 LOGIN = "login1"
@@ -42,6 +51,8 @@ class Role(StrEnum):
     MGS = "mgs"
     MDS = "mds"
     OSS = "oss"
+    MACHINE = "machine"
+    """Beside the nodes, without the scheduler."""
 
     @property
     def serves_lustre(self) -> bool:
@@ -51,6 +62,8 @@ class Role(StrEnum):
     @property
     def group(self) -> str:
         """Its group in the inventory of the playbook."""
+        if self is Role.MACHINE:
+            return MACHINES
         return "storage" if self.serves_lustre else "compute" if self is Role.COMPUTE else "head"
 
 
@@ -82,7 +95,7 @@ class Machine:
     name: str
     role: Role
     group: str
-    """Name of the node group or the file system in the spec; the role where it belongs to neither."""
+    """Name of the group or the file system in the spec; the role where it belongs to neither."""
     instance: str
     subnet: str
     address: ipaddress.IPv4Address
@@ -97,9 +110,15 @@ class AwsLayout:
 
     grid: str
     aws: Aws
-    network: ipaddress.IPv4Network
     subnets: Mapping[str, ipaddress.IPv4Network]
+    """Ranges that machines have their addresses from, by the name of the subnet. In a VPC that is there they
+    may be parts of subnets, and there is no storage where the grid has none."""
     machines: tuple[Machine, ...]
+
+    @property
+    def networks(self) -> tuple[ipaddress.IPv4Network, ...]:
+        """Ranges of the VPC."""
+        return self.aws.networks
 
     def of_role(self, *roles: Role) -> tuple[Machine, ...]:
         """Machines of these roles, in order."""
@@ -141,7 +160,12 @@ def aws_section(spec: GridSpec) -> Aws:
 
 
 def aws_subnets(aws: Aws) -> dict[str, ipaddress.IPv4Network]:
-    """Subnets by name; those that the spec does not name are quarters and the upper half of the network."""
+    """Ranges by the name of their subnet: of a VPC that is there, what the grid has of them.
+
+    Those of its own that the spec does not name are quarters and the upper half of the network.
+    """
+    if aws.vpc is not None:
+        return {name: ipaddress.IPv4Network(each.addresses) for name, each in aws.vpc.subnets().items()}
     defaults = default_subnets(ipaddress.IPv4Network(aws.network))
     return defaults | {name: ipaddress.IPv4Network(value) for name, value in aws.subnets.given().items()}
 
@@ -168,11 +192,18 @@ def aws_layout(spec: GridSpec) -> AwsLayout:
     """Lay the grid out. Raises GridwrightError (INPUT) with all that cannot be built as it is written."""
     aws = aws_section(spec)
     subnets = aws_subnets(aws)
-    problems = list(_problems(spec, subnets))
+    problems = list(_problems(spec, aws, subnets))
     if problems:
         raise GridwrightError(*problems)
-    machines = [*_grid_machines(spec, aws, subnets), *_servers(spec, subnets)]
-    return AwsLayout(spec.name, aws, ipaddress.IPv4Network(aws.network), subnets, tuple(machines))
+    machines = [
+        *_grid_machines(spec, aws, subnets),
+        *_beside(spec, subnets["compute"]),
+        *_servers(spec, aws, subnets),
+    ]
+    taken = [each.address for each in machines if each.role is not Role.MACHINE]
+    if beside := list(address_problems(spec, subnets["compute"], taken)):
+        raise GridwrightError(*beside)
+    return AwsLayout(spec.name, aws, subnets, tuple(machines))
 
 
 def fsname(filesystem: str) -> str:
@@ -189,7 +220,7 @@ def _grid_machines(
         group=Role.LOGIN,
         instance=aws.login.instance,
         subnet="public",
-        address=subnets["public"][FIRST_ADDRESS],
+        address=subnets["public"][first_address(aws)],
         replaced=False,
     )
     if spec.scheduler.needs_head_node:
@@ -199,12 +230,14 @@ def _grid_machines(
             group=Role.HEAD,
             instance=aws.head.instance,
             subnet="compute",
-            address=subnets["compute"][FIRST_ADDRESS],
+            address=subnets["compute"][first_address(aws)],
             replaced=False,
         )
     network = subnets["compute"]
+    # Machines beside the nodes have the upper end.
+    size = network.num_addresses - reserved_addresses(spec)
     counts = [len(nodes.node_names(group)) for group, nodes in spec.nodes.items()]
-    offsets = first_offsets(counts, FIRST_COMPUTE, network.num_addresses, ROOM_OF_NODES)
+    offsets = first_offsets(counts, first_compute(aws), size, ROOM_OF_NODES)
     for (group, nodes), offset in zip(spec.nodes.items(), offsets, strict=True):
         for number, name in enumerate(nodes.node_names(group)):
             yield Machine(
@@ -218,13 +251,40 @@ def _grid_machines(
             )
 
 
-def _servers(spec: GridSpec, subnets: Mapping[str, ipaddress.IPv4Network]) -> Iterator[Machine]:
-    network = subnets["storage"]
+def _beside(spec: GridSpec, compute: ipaddress.IPv4Network) -> Iterator[Machine]:
+    addresses = machine_addresses(spec, compute)
+    for group, machines in spec.machines.items():
+        for name in machines.machine_names(group):
+            yield Machine(
+                name=name,
+                role=Role.MACHINE,
+                group=group,
+                instance=machines.instance or "",
+                subnet="compute",
+                address=addresses[name],
+                replaced=machines.replace,
+            )
+
+
+def first_address(aws: Aws) -> int:
+    """Offset of the first machine in a range."""
+    return FIRST_ADDRESS if aws.vpc is None else FIRST_OF_SITE
+
+
+def first_compute(aws: Aws) -> int:
+    """Offset of the first node that runs jobs, with or without a head node below."""
+    return FIRST_COMPUTE if aws.vpc is None else FIRST_OF_SITE + 1
+
+
+def _servers(spec: GridSpec, aws: Aws, subnets: Mapping[str, ipaddress.IPv4Network]) -> Iterator[Machine]:
     groups = [
         (name, lustre, *each) for name, lustre in built_lustres(spec).items() for each in _roles(lustre)
     ]
+    if not groups:
+        return
+    network = subnets["storage"]
     counts = [servers.count for *_, servers in groups]
-    offsets = first_offsets(counts, FIRST_ADDRESS, network.num_addresses, ROOM_OF_SERVERS)
+    offsets = first_offsets(counts, first_address(aws), network.num_addresses, ROOM_OF_SERVERS)
     for (name, lustre, role, servers), offset in zip(groups, offsets, strict=True):
         index = 0
         for number in range(1, servers.count + 1):
@@ -264,21 +324,19 @@ def _targets(name: str, role: Role, servers: Servers, first: int, *, own_mgs: bo
         )
 
 
-def _problems(spec: GridSpec, subnets: Mapping[str, ipaddress.IPv4Network]) -> Iterator[Problem]:
-    machines = sum(group.count for group in spec.nodes.values())
+def _problems(spec: GridSpec, aws: Aws, subnets: Mapping[str, ipaddress.IPv4Network]) -> Iterator[Problem]:
     servers = sum(each.count for one in built_lustres(spec).values() for _, each in _roles(one))
-    for subnet, needed in (
-        ("compute", machines + FIRST_COMPUTE + 1),
-        ("storage", servers + FIRST_ADDRESS + 1),
-    ):
-        if needed > subnets[subnet].num_addresses:
-            yield problem_at(
-                spec,
-                ("aws", "network"),
-                f"subnet {subnet}, {subnets[subnet]}, has {subnets[subnet].num_addresses} addresses, and "
-                f"{needed} are needed",
-                "write a larger network, such as 10.20.0.0/16, or larger subnets",
-            )
+    yield from too_small(
+        spec,
+        aws,
+        subnets,
+        {
+            "public": first_address(aws) + 2,
+            "compute": first_compute(aws) + spec.node_count() + 1,
+            "storage": first_address(aws) + servers + 1 if servers else 0,
+        },
+        has_lustre=bool(built_lustres(spec) or fsx_file_systems(spec)),
+    )
     for name, lustre in built_lustres(spec).items():
         yield from _lustre_problems(spec, name, lustre)
     seen: dict[str, str] = {}

@@ -65,7 +65,8 @@ def _addresses(cloud: Cloud, grid: str) -> Iterator[Left]:
 
 def _nat_gateways(cloud: Cloud, grid: str) -> Iterator[Left]:
     for each in cloud.listed("ec2", "describe_nat_gateways", "NatGateways", Filters=of_grid(grid)):
-        if each["State"] not in _GONE:
+        # One of the site's, in its own network, must never be taken for the grid's.
+        if each["State"] not in _GONE and _is_of(each, grid):
             yield Left("NAT gateway", each["NatGatewayId"])
 
 

@@ -15,9 +15,9 @@ from gridwright.catalog.contents import Catalog
 from gridwright.errors import GridwrightError, Problem
 from gridwright.providers.aws.layout import DEFAULT_VOLUME, AwsLayout, Machine, Target
 from gridwright.providers.aws.names import SLOT_TAG, TARGET_TAG, logical_id, tags
-from gridwright.providers.aws.network import SUBNETS
+from gridwright.providers.aws.network import subnet_of
 from gridwright.providers.aws.retention import kept
-from gridwright.providers.aws.security_groups import Group
+from gridwright.providers.aws.security_groups import Group, groups_of_site
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 
@@ -35,7 +35,7 @@ def lustre_resources(
 ) -> Iterator[AWSObject]:
     """Interfaces and volumes of all servers of one Lustre."""
     for machine in layout.servers_of(filesystem):
-        yield _interface(spec, machine)
+        yield _interface(spec, layout, machine)
         for target in machine.targets:
             yield _volume(spec, layout, machine, target, deletable=deletable)
 
@@ -60,13 +60,13 @@ def volume_problems(
                     yield problem_at(spec, place, problem.what, problem.remedy or "choose another volume")
 
 
-def _interface(spec: GridSpec, machine: Machine) -> ec2.NetworkInterface:
+def _interface(spec: GridSpec, layout: AwsLayout, machine: Machine) -> ec2.NetworkInterface:
     return ec2.NetworkInterface(
         interface_id(machine),
         Description=f"Fixed address of {machine.name}, whichever instance it is",
-        SubnetId=Ref(SUBNETS[machine.subnet]),
+        SubnetId=subnet_of(layout, machine.subnet),
         PrivateIpAddress=str(machine.address),
-        GroupSet=[Ref(Group.STORAGE)],
+        GroupSet=[Ref(Group.STORAGE), *groups_of_site(layout, machine)],
         Tags=Tags(
             tags(spec, role=machine.role) | {SLOT_TAG: machine.name, "Name": f"{spec.name} {machine.name}"}
         ),

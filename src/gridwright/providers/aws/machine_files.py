@@ -17,15 +17,16 @@ from gridwright.schedulers import kind_of
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.setup.playbook import Hosts, Provided, playbook_files
+from gridwright.spec.machines import inventory_group
 from gridwright.spec.model import GridSpec
-from gridwright.spec.site_setup import GROUPS
+from gridwright.spec.site_setup import GROUPS, MACHINES
 
 MOUNTED_BELOW = "/srv/gridwright"
 """Where servers mount their targets."""
 METADATA = ("169.254.169.254", "fd00:ec2::254")
 """Addresses of the metadata service (EC2 User Guide, instance metadata)."""
 
-NODES, SERVERS = ("compute", "head"), ("storage",)
+NODES, SERVERS = ("compute", "head", MACHINES), ("storage",)
 """Groups of the machines of each part: a role of the site is in the bundle of those that run it."""
 
 _PACKAGE = "gridwright.providers.aws"
@@ -59,7 +60,7 @@ def machine_files(spec: GridSpec, layout: AwsLayout, release: str | None) -> Mac
     """Make them; the same arguments give the same bytes. Raises GridwrightError (INPUT)."""
     threads = aws_section(spec).hyperthreads
     scheduler = kind_of(spec.scheduler).setup(spec, lambda: machines_of_types(spec, threads=threads), release)
-    hosts = aws_hosts(layout)
+    hosts = aws_hosts(spec, layout)
     known = _provided(spec, layout)
     playbook = playbook_files(spec, hosts, scheduler, known)
     first = {claim_name(each): each for each in reversed(layout.machines) if each.replaced}
@@ -89,7 +90,8 @@ def _boot(spec: GridSpec, layout: AwsLayout, part: Part) -> dict[str, str]:
 
 def _provided(spec: GridSpec, layout: AwsLayout) -> Provided:
     """What machines on AWS have beside those elsewhere: claims of what they are, and servers of Lustre."""
-    groups = {each.role.group for each in layout.machines if each.replaced}
+    beside = [inventory_group(name) for name, group in spec.machines.items() if group.replace]
+    groups = [*{each.role.group for each in layout.machines if each.replaced} - {MACHINES}, *beside]
     serves = bool(built_lustres(spec))
     return Provided(
         sources=mount_sources(spec, layout),
@@ -102,14 +104,14 @@ def _provided(spec: GridSpec, layout: AwsLayout) -> Provided:
         if groups
         else {},
         variables={
-            "gridwright_claims": [group for group in GROUPS if group in groups],
+            "gridwright_claims": [group for group in (*GROUPS, *beside) if group in groups],
             "gridwright_lustre_servers": serves,
             "gridwright_metadata": {"addresses": list(METADATA)},
         },
     )
 
 
-def aws_hosts(layout: AwsLayout) -> Hosts:
+def aws_hosts(spec: GridSpec, layout: AwsLayout) -> Hosts:
     """All machines, each with the address that it is reached at whatever the name service knows."""
     return Hosts(
         groups={
@@ -119,8 +121,9 @@ def aws_hosts(layout: AwsLayout) -> Hosts:
                 if each.role.group == group
             }
             for group in GROUPS
+            if group != MACHINES
         }
-    )
+    ).with_machines(spec, {name: {"ansible_host": each} for name, each in layout.addresses.items()})
 
 
 def mount_sources(spec: GridSpec, layout: AwsLayout) -> dict[str, str]:

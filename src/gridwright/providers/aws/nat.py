@@ -10,12 +10,12 @@ from gridwright.providers.aws.user_data import exported
 from gridwright.spec.model import GridSpec
 
 WAY_OUT = "NatRoute"
-"""Logical ID of the route that machines need before they start; there is none where the site has a proxy."""
+"""Logical ID of the route that machines need before they start; none where it is the site's."""
 
 
 def add_way_out(template: Template, spec: GridSpec, layout: AwsLayout) -> list[str]:
     """The gateway with its public address and the route to it; returns what machines have to wait for."""
-    if layout.aws.proxy is not None:
+    if not layout.aws.makes_way_out:
         return []
     address = template.add_resource(
         ec2.EIP("NatAddress", Domain="vpc", Tags=Tags(**tags(spec), Name=f"{spec.name}-nat"))

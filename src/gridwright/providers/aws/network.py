@@ -1,4 +1,4 @@
-"""The grid's own network: a VPC of one zone, its subnets, routes and ways to S3 and DynamoDB.
+"""The grid's network: a VPC of one zone, its subnets, routes and ways to S3 and DynamoDB.
 
 Subnet `public` holds the login node and the NAT gateway of the grid stack; `compute` the nodes and the head
 node; `storage` the servers of file systems. Nothing in the last two can be reached from outside.
@@ -13,6 +13,9 @@ There are no network ACLs of its own: they know no state and no roles, and the s
 There are no flow logs: they are billed by the gigabyte, and a grid moves many. A site that must have them
 turns them on for the exported VPC.
 
+With `aws.vpc` the VPC is the site's, and nothing of this module is made: not even a tag. What the grid adds
+to such a network of its own is in `site_network`.
+
 The default security group of a VPC cannot be emptied by CloudFormation. Nothing is in it.
 """
 
@@ -26,6 +29,7 @@ from gridwright.providers.aws.claims_table import CLAIMS_TABLE
 from gridwright.providers.aws.exports import exported
 from gridwright.providers.aws.layout import AwsLayout
 from gridwright.providers.aws.names import Export, tags
+from gridwright.providers.aws.site_network import reservations
 from gridwright.spec.model import GridSpec
 
 VPC = "Vpc"
@@ -71,11 +75,25 @@ _OF_THE_TABLE = (
 )
 
 
+def vpc_of(layout: AwsLayout) -> str | Ref:
+    """The VPC, within the storage stack."""
+    return Ref(VPC) if layout.aws.vpc is None else layout.aws.vpc.id
+
+
+def subnet_of(layout: AwsLayout, name: str) -> str | Ref:
+    """A subnet, within the storage stack: public, storage or compute."""
+    vpc = layout.aws.vpc
+    return Ref(SUBNETS[name]) if vpc is None else vpc.subnets()[name].subnet
+
+
 def network_resources(spec: GridSpec, layout: AwsLayout) -> Iterator[AWSObject]:
-    """VPC, subnets, routes and endpoints."""
+    """VPC, subnets, routes and endpoints; of a VPC that is there, reservations of addresses alone."""
+    if layout.aws.vpc is not None:
+        yield from reservations(spec, layout)
+        return
     yield ec2.VPC(
         VPC,
-        CidrBlock=str(layout.network),
+        CidrBlock=str(layout.networks[0]),
         EnableDnsHostnames=True,
         EnableDnsSupport=True,
         Tags=_tags(spec, spec.name),
@@ -90,7 +108,7 @@ def network_resources(spec: GridSpec, layout: AwsLayout) -> Iterator[AWSObject]:
             Tags=_tags(spec, f"{spec.name} {name}"),
         )
     yield ec2.RouteTable(PRIVATE_ROUTES, VpcId=Ref(VPC), Tags=_tags(spec, f"{spec.name} private"))
-    outside = layout.aws.proxy is None
+    outside = layout.aws.makes_way_out
     if outside:
         yield from _way_outside(spec)
     for name, logical in SUBNETS.items():
@@ -101,14 +119,16 @@ def network_resources(spec: GridSpec, layout: AwsLayout) -> Iterator[AWSObject]:
     yield from _endpoints(spec, [PRIVATE_ROUTES, *([PUBLIC_ROUTES] if outside else [])])
 
 
-def network_outputs(spec: GridSpec) -> Iterator[Output]:
+def network_outputs(spec: GridSpec, layout: AwsLayout) -> Iterator[Output]:
     """What the grid stack reads of the network."""
-    yield exported(spec, Export.VPC, Ref(VPC), "The grid's own network.")
+    yield exported(spec, Export.VPC, vpc_of(layout), "The grid's network.")
     for name, logical in SUBNETS.items():
-        yield exported(spec, Export(logical), Ref(logical), f"Subnet {name}.")
-    yield exported(
-        spec, Export.PRIVATE_ROUTES, Ref(PRIVATE_ROUTES), "Routes of the compute and storage subnets."
-    )
+        if name in layout.subnets:
+            yield exported(spec, Export(logical), subnet_of(layout, name), f"Subnet {name}.")
+    if layout.aws.vpc is None:
+        yield exported(
+            spec, Export.PRIVATE_ROUTES, Ref(PRIVATE_ROUTES), "Routes of the compute and storage subnets."
+        )
 
 
 def _tags(spec: GridSpec, name: str) -> Tags:

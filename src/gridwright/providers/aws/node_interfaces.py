@@ -45,8 +45,8 @@ class NestedTemplate:
 
 
 def claiming_nodes(layout: AwsLayout) -> tuple[Machine, ...]:
-    """Nodes that are replaced, and so claim their interfaces."""
-    return tuple(each for each in layout.of_role(Role.COMPUTE) if each.replaced)
+    """Nodes, and machines beside them, that are replaced, and so claim their interfaces."""
+    return tuple(each for each in layout.of_role(Role.COMPUTE, Role.MACHINE) if each.replaced)
 
 
 def nested_templates(building: Building) -> tuple[NestedTemplate, ...]:

@@ -36,6 +36,9 @@ def named_types(site: Site) -> Iterator[Named]:
             yield Named(
                 ("filesystems", name, role, "instance"), f"{role.upper()} of {name}", servers.instance
             )
+    for name, machines in spec.machines.items():
+        if machines.instance is not None:
+            yield Named(("machines", name, "instance"), f"machines {name}", machines.instance)
     aws = spec.section(Aws)
     if aws is not None:
         yield Named(("aws", "login", "instance"), "the login node", aws.login.instance)
@@ -112,7 +115,7 @@ def nearest_types(
 
 def _known(site: Site, named: Named) -> InstanceType | None:
     """The type in the catalogue; that it is not there is noted for what only section aws names."""
-    if named.path[0] == "aws":
+    if named.path[0] in ("aws", "machines"):
         return site.instance(named.name, *named.path)
     try:
         return site.catalog.instance(named.name, site.spec.provider)

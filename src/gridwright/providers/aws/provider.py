@@ -37,6 +37,7 @@ class AwsProvider(Provider):
         Update(Change.REBUILD, "network and machines are made anew"),
     )
     is_cloud = True
+    has_machines = True
     needs_region = True
     planned_volumes = ("gp3", "gp2", "st1")
     """io2 is left out: at the sizes that plans try, gp3 has the same throughput for less."""

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-import re
-from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 
+from gridwright.providers.aws.section_network import (
+    Egress,
+    ExistingVpc,
+    Ingress,
+    SshRange,
+    Subnets,
+    private_network,
+)
 from gridwright.spec.fields import Budget, Change, SpecModel, Update
 from gridwright.yamltext.fields import FieldError, matching
 from gridwright.yamltext.source import show
@@ -17,9 +23,6 @@ from gridwright.yamltext.source import show
 NETWORK = "10.20.0.0/16"
 """Of a grid that names none."""
 SUBNETS = ("public", "storage", "compute")
-LAST_PORT = 65535
-WIDEST_SSH = 8
-"""Shortest prefix of a range that ssh is let in from: a site's own addresses are never more."""
 _ARN = r"^arn:aws[a-z-]*:{}:[a-z0-9-]+:[0-9]{{12}}:{}/[A-Za-z0-9/_-]+$"
 _PORT = r"(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 
@@ -31,53 +34,6 @@ def default_subnets(network: ipaddress.IPv4Network) -> dict[str, ipaddress.IPv4N
     return dict(zip(SUBNETS, (public, storage, high), strict=True))
 
 
-def _network(value: str) -> str:
-    example = "write a private range from /16 to /24, such as 10.20.0.0/16"
-    network = _range(value, example)
-    if not network.is_private or network.is_loopback or network.is_link_local:
-        raise FieldError(f"{value} is not a private range of addresses", example)
-    if not 16 <= network.prefixlen <= 24:
-        near = 16 if network.prefixlen < 16 else 24
-        raise FieldError(
-            f"{value} is not of a size that fits: AWS has networks up to /16, and three subnets need a /24",
-            f"write {ipaddress.IPv4Network((network.network_address, near), strict=False)}",
-        )
-    return str(network)
-
-
-def _subnet(value: str) -> str:
-    return str(_range(value, "write a part of aws.network, such as 10.20.0.0/18"))
-
-
-def _reached(value: str) -> str:
-    return str(_range(value, "write one, such as 10.9.0.7/32 or 192.0.2.0/24"))
-
-
-def _range(value: str, example: str, *, widest: int = 0) -> ipaddress.IPv4Network:
-    try:
-        return ipaddress.IPv4Network(value)
-    except ValueError:
-        pass
-    try:
-        near = ipaddress.IPv4Network(value, strict=False)
-    except ValueError:
-        raise FieldError(f"{show(value)} is no range of IPv4 addresses", example) from None
-    if near.prefixlen < widest:
-        near = ipaddress.IPv4Network((value.partition("/")[0], widest), strict=False)
-    raise FieldError(f"{value} has bits of an address behind its prefix", f"write {near}")
-
-
-def _ssh_range(value: str) -> str:
-    example = "write the addresses that your users come from, such as 203.0.113.0/24"
-    network = _range(value, example, widest=WIDEST_SSH)
-    if network.prefixlen == 0:
-        raise FieldError(f"{value} lets everybody on the Internet try to log in", example)
-    if network.prefixlen < WIDEST_SSH:
-        near = ipaddress.IPv4Network((network.network_address, WIDEST_SSH))
-        raise FieldError(f"{value} is a large part of the Internet", f"write {near}, or a narrower range")
-    return str(network)
-
-
 def _day(value: object) -> str:
     """A day as YYYY-MM-DD; YAML has read an unquoted one already."""
     text = value.isoformat() if isinstance(value, datetime.date) else str(value)
@@ -87,28 +43,6 @@ def _day(value: object) -> str:
         raise FieldError(f"{show(value)} is not a day", "write one, such as 2027-01-31") from None
 
 
-def _ports(value: object) -> str:
-    """One port, or the first and the last of a range, as text."""
-    found = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", str(value))
-    if found is None or isinstance(value, bool):
-        raise FieldError(
-            f"{show(value)} is neither a port nor a range of ports", "write 1433, or 27000-27009"
-        )
-    first, last = int(found[1]), int(found[2] or found[1])
-    if not 1 <= first <= last <= LAST_PORT:
-        raise FieldError(
-            f"{value} is no range of ports", f"write numbers from 1 to {LAST_PORT}, the lower one first"
-        )
-    return str(first) if first == last else f"{first}-{last}"
-
-
-Range = Annotated[str, AfterValidator(_subnet), WithJsonSchema({"type": "string", "format": "ipv4-network"})]
-Reached = Annotated[
-    str, AfterValidator(_reached), WithJsonSchema({"type": "string", "format": "ipv4-network"})
-]
-SshRange = Annotated[
-    str, AfterValidator(_ssh_range), WithJsonSchema({"type": "string", "format": "ipv4-network"})
-]
 Zone = Annotated[
     str,
     matching(
@@ -171,53 +105,8 @@ Owner = Annotated[
 ]
 
 _MADE_ANEW = Update(Change.NEVER, "everything lies in it; make another grid")
-_EGRESS = Update(Change.LIVE, "the firewall of login node, head node and nodes is changed")
+_EGRESS = Update(Change.LIVE, "the firewalls of login node, head node, nodes and other machines are changed")
 _TAG = Update(Change.LIVE, "tags change while the grid runs")
-
-
-class Subnets(SpecModel):
-    """Parts of the network, all in the one availability zone."""
-
-    public: Annotated[Range | None, _MADE_ANEW] = Field(
-        default=None,
-        description="For the login node and the NAT gateway. By default the first quarter of the network.",
-    )
-    storage: Annotated[Range | None, _MADE_ANEW] = Field(
-        default=None, description="For servers of file systems. By default the second quarter."
-    )
-    compute: Annotated[Range | None, _MADE_ANEW] = Field(
-        default=None, description="For nodes that run jobs, and the head node. By default the upper half."
-    )
-
-    def given(self) -> Mapping[str, str]:
-        """Those that the spec names."""
-        named = {"public": self.public, "storage": self.storage, "compute": self.compute}
-        return {name: value for name, value in named.items() if value is not None}
-
-
-class Egress(SpecModel):
-    """What login node, head node and nodes reach beyond the network, besides the web and file servers."""
-
-    to: Annotated[Reached, _EGRESS] = Field(
-        description="Addresses, such as 10.9.0.7/32 for a licence server or a database."
-    )
-    ports: Annotated[
-        Annotated[
-            str,
-            PlainValidator(_ports),
-            WithJsonSchema({"type": ["integer", "string"], "examples": [1433, "27000-27009"]}),
-        ],
-        _EGRESS,
-    ] = Field(description="A port, or the first and the last of several: 1433, or 27000-27009.")
-    protocol: Annotated[Literal["tcp", "udp"], _EGRESS] = Field(
-        default="tcp", description="Of these ports: tcp or udp."
-    )
-
-    @property
-    def bounds(self) -> tuple[int, int]:
-        """The first and the last port."""
-        first, _, last = self.ports.partition("-")
-        return int(first), int(last or first)
 
 
 class CloudMachine(SpecModel):
@@ -268,14 +157,24 @@ class Aws(SpecModel):
     )
     egress: Annotated[list[Egress], _EGRESS] = Field(
         default_factory=list,
-        description="What else login node, head node and nodes reach beyond the network. By default HTTPS, "
-        "HTTP and NTP alone, or the proxy, and the file servers that the spec names.",
+        description="What else login node, head node, nodes and other machines reach beyond the network. By "
+        "default HTTPS, HTTP and NTP alone, or the proxy, and the file servers that the spec names.",
+    )
+    ingress: Annotated[list[Ingress], Update(Change.LIVE, "rules of firewalls are added or removed")] = Field(
+        default_factory=list,
+        description="Ports of machines that others may reach beside those that the grid needs, such as "
+        "[{role: login, source: 10.0.0.0/8, ports: 443}].",
     )
     network: Annotated[
-        Annotated[str, AfterValidator(_network), WithJsonSchema({"type": "string"})], _MADE_ANEW
+        Annotated[str, AfterValidator(private_network), WithJsonSchema({"type": "string"})], _MADE_ANEW
     ] = Field(default=NETWORK, description="The private range of the grid's own VPC.")
     subnets: Annotated[Subnets, _MADE_ANEW] = Field(
         default_factory=Subnets, description="Parts of the network."
+    )
+    vpc: Annotated[ExistingVpc | None, _MADE_ANEW] = Field(
+        default=None,
+        description="A VPC of the site's that the grid is put into, instead of network and subnets. It is "
+        "not changed: the grid makes no subnet, route, gateway or endpoint then.",
     )
     proxy: Annotated[
         Proxy | None,
@@ -354,3 +253,19 @@ class Aws(SpecModel):
         default=None,
         description="The day it is no longer needed, such as 2027-01-31: the tag expires on everything.",
     )
+
+    @property
+    def networks(self) -> tuple[ipaddress.IPv4Network, ...]:
+        """Ranges of the VPC that the grid is in."""
+        given = [self.network] if self.vpc is None else self.vpc.networks
+        return tuple(ipaddress.IPv4Network(each) for each in given)
+
+    @property
+    def makes_way_out(self) -> bool:
+        """Whether the grid has an internet gateway and a NAT gateway of its own."""
+        return self.vpc is None and self.proxy is None
+
+    @property
+    def has_public_login(self) -> bool:
+        """Whether the login node has an address on the Internet."""
+        return self.proxy is None if self.vpc is None else self.vpc.public_address

@@ -28,9 +28,9 @@ from troposphere import AWSObject, Output, Ref, Tags, ec2
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.ports import LNET
 from gridwright.providers.aws.exports import exported
-from gridwright.providers.aws.layout import AwsLayout, built_lustres
-from gridwright.providers.aws.names import Export, tags
-from gridwright.providers.aws.network import VPC
+from gridwright.providers.aws.layout import AwsLayout, Machine, Role, built_lustres
+from gridwright.providers.aws.names import Export, logical_id, tags
+from gridwright.providers.aws.network import vpc_of
 from gridwright.schedulers import kind_of as kind_of_scheduler
 from gridwright.schedulers.network import GridPart
 from gridwright.services.ports import EPHEMERAL, Ports
@@ -57,7 +57,7 @@ class Group(StrEnum):
 
 
 CLIENTS = (Group.LOGIN, Group.HEAD, Group.COMPUTE)
-"""Who mounts file systems."""
+"""Who mounts file systems, beside machines that do."""
 
 
 SSH = Ports("Ssh", 22, 22)
@@ -69,15 +69,16 @@ ALL = Ports("All", -1, -1, "-1")
 class Allowed:
     """One rule inwards: who may reach whom on which ports, and why."""
 
-    group: Group
-    source: Group | ipaddress.IPv4Network
+    group: str
+    """Logical ID of a security group, as of each of Group."""
+    source: str | ipaddress.IPv4Network
     ports: Ports
     why: str
 
     @property
     def logical_id(self) -> str:
         """Made of what cannot change without another rule, so that an order of rules means nothing."""
-        if isinstance(self.source, Group):
+        if isinstance(self.source, str):
             source = self.source.removesuffix("Group")
         else:
             source = re.sub(r"\.", "x", f"{self.source.network_address}") + f"p{self.source.prefixlen}"
@@ -88,15 +89,15 @@ def security_groups(spec: GridSpec, layout: AwsLayout, filesystems: Iterable[str
     """Groups and rules, for these file systems of the spec."""
     present = [spec.filesystems[name] for name in filesystems]
     fsx = any(kind_of(each).managed_lustre(each) is not None for each in present)
-    for group in Group:
-        if group is not Group.FSX or fsx:
-            yield ec2.SecurityGroup(
-                group,
-                GroupDescription=f"{group.role} of grid {spec.name}",
-                VpcId=Ref(VPC),
-                SecurityGroupEgress=_outwards(spec, layout, group),
-                Tags=Tags(tags(spec, role=group.role) | {"Name": f"{spec.name} {group.role}"}),
-            )
+    roles = {str(group): group.role for group in Group if group is not Group.FSX or fsx}
+    for group, role in {**roles, **{machines_group(name): name for name in spec.machines}}.items():
+        yield ec2.SecurityGroup(
+            group,
+            GroupDescription=f"{role} of grid {spec.name}",
+            VpcId=vpc_of(layout),
+            SecurityGroupEgress=_outwards(spec, layout, group),
+            Tags=Tags(tags(spec, role=role) | {"Name": f"{spec.name} {role}"}),
+        )
     for rule in rules(spec, layout, fsx=fsx):
         yield _ingress(rule)
     if layout.aws.efa:
@@ -114,6 +115,29 @@ def group_outputs(spec: GridSpec) -> Iterator[Output]:
     for group in Group:
         if group is not Group.FSX:
             yield exported(spec, group, Ref(group), f"Security group of role {group.role}.")
+    for name in spec.machines:
+        own = machines_group(name)
+        yield exported(spec, own, Ref(own), f"Security group of machines {name}.")
+
+
+def groups_of_site(layout: AwsLayout, machine: Machine) -> list[str]:
+    """Security groups of the site that a machine is in beside the grid's own."""
+    vpc = layout.aws.vpc
+    if machine.role.serves_lustre:
+        name = "storage"
+    else:
+        name = machine.group if machine.role is Role.MACHINE else str(machine.role)
+    return list(vpc.security_groups.get(name, ())) if vpc is not None else []
+
+
+def machines_group(name: str) -> str:
+    """Logical ID of the security group of a group of machines beside the nodes; it is exported alike."""
+    return logical_id(name) + "MachinesGroup"
+
+
+def group_of(name: str, spec: GridSpec) -> str:
+    """Logical ID of the security group by the name that `aws.ingress` has for it, a role or a group."""
+    return machines_group(name) if name in spec.machines else f"{name.capitalize()}Group"
 
 
 _EFA = "Elastic Fabric Adapter: all traffic among nodes"
@@ -123,24 +147,26 @@ def rules(spec: GridSpec, layout: AwsLayout, *, fsx: bool) -> Iterator[Allowed]:
     """All rules inwards; `fsx` where there is an FSx for Lustre."""
     for each in dict.fromkeys(layout.aws.ssh_from):
         yield Allowed(Group.LOGIN, ipaddress.IPv4Network(each), SSH, "ssh of users to the login node")
-    yield from _administration(layout)
+    yield from _administration(spec)
     yield from _scheduler(spec)
+    yield from _as_ingress_says(spec, layout)
     if layout.aws.efa:
         yield Allowed(Group.COMPUTE, Group.COMPUTE, ALL, _EFA)
     if built_lustres(spec):
-        yield from _lustre(Group.STORAGE)
+        yield from _lustre(spec, Group.STORAGE)
         if layout.aws.certificate is not None:
-            yield Allowed(
-                Group.STORAGE, layout.network, HEALTH_PAGE, "page of health, through the load balancer"
-            )
+            why = "page of health, through the load balancer"
+            for network in layout.networks:
+                yield Allowed(Group.STORAGE, network, HEALTH_PAGE, why)
     if fsx:
-        yield from _lustre(Group.FSX)
+        yield from _lustre(spec, Group.FSX)
 
 
-def _administration(layout: AwsLayout) -> Iterator[Allowed]:
-    for group in (Group.HEAD, Group.COMPUTE, Group.STORAGE):
+def _administration(spec: GridSpec) -> Iterator[Allowed]:
+    machines = [machines_group(name) for name in spec.machines]
+    for group in (Group.HEAD, Group.COMPUTE, Group.STORAGE, *machines):
         yield Allowed(group, Group.LOGIN, SSH, "ssh from the login node")
-    for group in (Group.COMPUTE, Group.STORAGE):
+    for group in (Group.COMPUTE, Group.STORAGE, *machines):
         yield Allowed(group, Group.HEAD, SSH, "ssh from the head node: setup, doctor and tests")
     why = "answers to commands that work across nodes"
     for group in (Group.LOGIN, Group.HEAD):
@@ -153,17 +179,27 @@ def _scheduler(spec: GridSpec) -> Iterator[Allowed]:
         yield Allowed(groups[rule.target], groups[rule.source], rule.ports, rule.why)
 
 
-def _lustre(servers: Group) -> Iterator[Allowed]:
+def _as_ingress_says(spec: GridSpec, layout: AwsLayout) -> Iterator[Allowed]:
+    for each in layout.aws.ingress:
+        first, last = each.bounds
+        named = "/" not in each.source
+        source = group_of(each.source, spec) if named else ipaddress.IPv4Network(each.source)
+        ports = Ports(f"Site{each.protocol.capitalize()}{first}to{last}", first, last, each.protocol)
+        yield Allowed(group_of(each.role, spec), source, ports, "as aws.ingress of the grid spec says")
+
+
+def _lustre(spec: GridSpec, servers: Group) -> Iterator[Allowed]:
+    mounting = [machines_group(name) for name, group in spec.machines.items() if group.mounts]
     for ports in LNET:
         yield Allowed(servers, servers, ports, "Lustre servers among themselves")
-        for client in CLIENTS:
+        for client in (*CLIENTS, *mounting):
             yield Allowed(servers, client, ports, "Lustre clients to servers")
             yield Allowed(client, servers, ports, "Lustre servers to clients: locks are called back")
 
 
 def _ingress(rule: Allowed) -> ec2.SecurityGroupIngress:
     source: dict[str, object]
-    if isinstance(rule.source, Group):
+    if isinstance(rule.source, str):
         source = {"SourceSecurityGroupId": Ref(rule.source)}
     else:
         source = {"CidrIp": str(rule.source)}
@@ -184,17 +220,20 @@ def _proxy(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _outwards(spec: GridSpec, layout: AwsLayout, group: Group) -> list[ec2.SecurityGroupRule]:
-    beyond = [] if group is Group.FSX else [*_web(layout)]
-    if group in CLIENTS:
+def _outwards(spec: GridSpec, layout: AwsLayout, group: str) -> list[ec2.SecurityGroupRule]:
+    beyond = [] if group == Group.FSX else [*_web(layout)]
+    if group not in (Group.FSX, Group.STORAGE):
         beyond += [*_servers_elsewhere(spec), *_as_the_site_says(layout)]
     # AWS refuses the same rule twice, as of two NFS servers that are given by name.
     once = {
         (each.ports.protocol, each.ports.first, each.ports.last, each.to): each for each in reversed(beyond)
     }
     return [
-        ec2.SecurityGroupRule(
-            IpProtocol="-1", CidrIp=str(layout.network), Description="within the network, as others let in"
+        *(
+            ec2.SecurityGroupRule(
+                IpProtocol="-1", CidrIp=str(each), Description="within the network, as others let in"
+            )
+            for each in layout.networks
         ),
         *(
             ec2.SecurityGroupRule(

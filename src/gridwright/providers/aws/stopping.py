@@ -104,7 +104,7 @@ def stop(spec: GridSpec, caller: Caller) -> AwsStopped:
     _stop_fixed(found)
     if found.running == ALL and any(machine.role.serves_lustre for machine in found.layout.machines):
         found.set_running(SERVERS)
-        _until_gone(found, {str(Role.COMPUTE)})
+        _until_gone(found, {str(Role.COMPUTE), str(Role.MACHINE)})
     found.set_running(NONE)
     _until_gone(found, {str(role) for role in Role})
     return AwsStopped(
@@ -239,6 +239,9 @@ def refuse_lost_targets(spec: GridSpec) -> None:
 def emptied(spec: GridSpec, layout: AwsLayout) -> Iterator[str]:
     """File systems on disks of nodes, which are empty after the next start."""
     replaced = any(each.replaced for each in layout.of_role(Role.COMPUTE))
+    for name, group in spec.machines.items():
+        if group.replace:
+            yield f"machines {name}"
     for name, filesystem in spec.filesystems.items():
         disks = filesystem.node_disks
         if disks is not None and (replaced or disks.type == INSTANCE_STORE):

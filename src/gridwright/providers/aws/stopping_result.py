@@ -22,7 +22,7 @@ class AwsStopped:
     costs: tuple[CostLine, ...]
     """Of what stays, and is billed."""
     emptied: tuple[str, ...]
-    """File systems on disks of nodes, which are empty after the next start."""
+    """File systems on disks of nodes, and machines that are replaced: they are empty after the next start."""
     file: str = ""
 
     @property
@@ -56,7 +56,8 @@ class AwsStopped:
         if self.saved_usd_per_hour is not None:
             yield f"Each hour saves {self.saved_usd_per_hour:.2f} USD"
         if self.emptied:
-            yield f"Empty after the next start, as their disks went with the nodes: {', '.join(self.emptied)}"
+            names = ", ".join(self.emptied)
+            yield f"Empty after the next start, as their disks went with their machines: {names}"
         spec = f" {self.file}" if self.file else ""
         yield f"Next:\n  gridwright start{spec}\n  gridwright status{spec}"
 

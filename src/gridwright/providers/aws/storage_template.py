@@ -58,7 +58,7 @@ def storage_template(
     if problems:
         raise GridwrightError(*problems)
     resources = [*_resources(spec, layout, catalog, fsx, lustres, deletable)]
-    outputs = [*_outputs(spec, fsx)]
+    outputs = [*_outputs(spec, layout, fsx)]
     where = str(spec.file) if spec.file else None
     if beyond := [*count_problems(len(resources), len(outputs), where)]:
         raise GridwrightError(*beyond)
@@ -93,8 +93,8 @@ def _resources(
         yield from fsx_alarms(spec, name, catalog)
 
 
-def _outputs(spec: GridSpec, fsx: list[str]) -> Iterator[Output]:
-    yield from network_outputs(spec)
+def _outputs(spec: GridSpec, layout: AwsLayout, fsx: list[str]) -> Iterator[Output]:
+    yield from network_outputs(spec, layout)
     yield from group_outputs(spec)
     yield exported(
         spec, Export.CLAIMS_TABLE_ARN, GetAtt(CLAIMS_TABLE, "Arn"), "Which instance is which machine."

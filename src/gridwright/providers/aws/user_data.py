@@ -84,7 +84,7 @@ def user_data(
             values |= {dns: exported(spec, dns), mount: exported(spec, mount)}
     parts = [_file("preamble.sh")]
     if aws.proxy is not None:
-        parts.append(_proxy(aws.proxy, str(layout.network), spec.region or ""))
+        parts.append(_proxy(aws.proxy, ",".join(map(str, layout.networks)), spec.region or ""))
     parts += [
         _here("etc/gridwright/boot.json", json.dumps(settings, indent=1)),
         _here("var/lib/gridwright/fetch.py", _literal(_file("fetch.py"))),
@@ -140,7 +140,7 @@ def claim_name(machine: Machine) -> str:
 
 def shared_key(spec: GridSpec, role: Role) -> SharedKey | None:
     """The key that machines of a role share for their scheduler; None where they have no part in it."""
-    return None if role.serves_lustre else kind_of(spec.scheduler).shared_key
+    return None if role.serves_lustre or role is Role.MACHINE else kind_of(spec.scheduler).shared_key
 
 
 def key_id(key: SharedKey) -> str:
@@ -175,9 +175,9 @@ def _here(path: str, content: str) -> str:
     return f"(umask 077; cat > \"$root/{path}\") << 'END-OF-FILE'\n{content.rstrip()}\nEND-OF-FILE"
 
 
-def _proxy(proxy: str, network: str, region: str) -> str:
+def _proxy(proxy: str, networks: str, region: str) -> str:
     """What the environment says to most programs; S3 and DynamoDB have gateways in the network itself."""
-    local = f"localhost,127.0.0.1,169.254.169.254,{network}"
+    local = f"localhost,127.0.0.1,169.254.169.254,{networks}"
     gateways = [f"s3.{region}.amazonaws.com", "s3.amazonaws.com", f"dynamodb.{region}.amazonaws.com"]
     direct = ",".join([local, *gateways, *(f".{each}" for each in gateways[:2])])
     lines = [f"export {name}={proxy}" for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")]

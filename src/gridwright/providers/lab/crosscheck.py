@@ -29,10 +29,10 @@ def lab_problems(data: Mapping[str, Any]) -> Iterator[Refused]:
                     f"write {', or '.join(reversed(can))}",
                 ),
             )
-    for name in _mapping(data, "nodes"):
+    for section, name in ((each, name) for each in ("nodes", "machines") for name in _mapping(data, each)):
         if name in (CONTROLLER, STORAGE):
             yield (
-                ("nodes", name, KEY),
+                (section, name, KEY),
                 FieldError(
                     f"{name} is the name of a node that every lab has",
                     "give the group another name, such as compute",

@@ -23,6 +23,7 @@ class LabRole(StrEnum):
     CONTROLLER = "controller"
     COMPUTE = "compute"
     STORAGE = "storage"
+    MACHINE = "machine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +34,14 @@ class PlannedNode:
     """Its host name, too."""
     role: LabRole
     group: str
-    """The group of nodes of a compute node, the file system of a storage node, else `controller`."""
+    """The group of nodes of a compute node, the file system of a storage node, the group of a machine, else
+    `controller`."""
     address: str
 
 
 @dataclass(frozen=True, slots=True)
 class LabLayout:
-    """All nodes of a lab: the controller, then compute nodes, then storage nodes."""
+    """All nodes of a lab: the controller, then compute nodes, storage nodes, and machines beside them."""
 
     lab: str
     network: str
@@ -123,6 +125,10 @@ def _wanted(spec: GridSpec) -> Iterator[tuple[str, LabRole, str]]:
         for _ in range(kind_of(filesystem).lab_nodes(filesystem)):
             number += 1
             yield f"{STORAGE}{number}", LabRole.STORAGE, name
+    # Last, so that no other node gets another address.
+    for group, machines in spec.machines.items():
+        for name in machines.machine_names(group):
+            yield name, LabRole.MACHINE, group
 
 
 def _long_names(wanted: list[tuple[str, LabRole, str]]) -> Iterator[Problem]:

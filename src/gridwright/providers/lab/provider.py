@@ -37,6 +37,7 @@ class LabProvider(Provider):
         Lab, "What only provider lab has.", Update(Change.REBUILD, "its nodes are made anew")
     )
     has_own_kernels = False
+    has_machines = True
 
     def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:
         """See ProviderKind."""
@@ -65,7 +66,7 @@ class LabProvider(Provider):
         of = {role: [node.name for node in layout.of_role(role)] for role in LabRole}
         return Hosts.named(
             compute=of[LabRole.COMPUTE], storage=of[LabRole.STORAGE], head=of[LabRole.CONTROLLER]
-        )
+        ).with_machines(spec)
 
     def machines(self, spec: GridSpec, machine: HostMachine) -> GridMachines:
         """Nodes as the spec wants them, whatever this machine has."""

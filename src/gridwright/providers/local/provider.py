@@ -25,6 +25,7 @@ class LocalProvider(Provider):
     name = "local"
     is_this_machine = True
     makes_grids = False
+    has_machines = True
     names_its_nodes = False
 
     def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:

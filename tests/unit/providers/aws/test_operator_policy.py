@@ -16,7 +16,7 @@ from gridwright.providers.aws.operator.actions import (
 )
 from gridwright.providers.aws.operator.policy import MOST_CHARACTERS, size
 from tests.support.aws_cloud import ACCOUNT, REGION
-from tests.support.aws_grid import FSX, LUSTRE
+from tests.support.aws_grid import FSX, LUSTRE, SITE_VPC
 from tests.support.aws_updates import SCHEMAS, schema
 from tests.support.iam_judge import Asked, is_allowed
 from tests.support.operator_permissions import LEFT_OUT, RARE, documents, operator_of, statements_of
@@ -31,7 +31,16 @@ EFA = LUSTRE.replace(ZONE, f"{ZONE} certificate: '{CERTIFICATE}', kms_key: '{KEY
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:alarms"
 BUDGET = FSX.replace(ZONE, f"{ZONE} alarms: {{topic: '{TOPIC}', budget: 3000 USD/month}},")
 MANY = FSX.replace("count: 2", "count: 420")
-SPECS = {"fsx": FSX, "lustre": LUSTRE, "linked": LINKED, "efa": EFA, "many": MANY, "budget": BUDGET}
+VPC = FSX.replace(ZONE, f"{ZONE} vpc: {SITE_VPC},")
+SPECS = {
+    "vpc": VPC,
+    "fsx": FSX,
+    "lustre": LUSTRE,
+    "linked": LINKED,
+    "efa": EFA,
+    "many": MANY,
+    "budget": BUDGET,
+}
 REFERENCE = json.loads((SCHEMAS.parent / "AdditionalSpecs" / "Policies.json").read_text())
 """Actions, their resources and the keys of these, of AWS's Service Authorization Reference (in cfn-lint)."""
 KNOW_NARROWER = {
@@ -45,6 +54,10 @@ KNOW_NARROWER = {
     "servicequotas:GetServiceQuota": "quotas are of the account",
 }
 """Reading that is not held to resources though it could be, and why."""
+
+
+UNTAGGED = ("AWS::EC2::VPCEndpoint", "AWS::EC2::SubnetCidrReservation")
+"""Without tags of their own: found by their VPC, and by their description."""
 
 
 def types() -> list[str]:
@@ -72,8 +85,9 @@ def left_out(kind: str) -> dict[str, str]:
 
 
 def test_every_type_of_the_templates_is_known() -> None:
-    known = {each for row in operator_actions() for each in row.callers} - {GRIDWRIGHT}
-    assert {each.removeprefix("AWS::") for each in types()} == known
+    known = {each for row in operator_actions() for each in row.callers}
+    named = {each for each in known if not each.startswith(GRIDWRIGHT)}
+    assert {each.removeprefix("AWS::") for each in types()} == named
 
 
 @pytest.mark.parametrize("kind", types())
@@ -130,7 +144,7 @@ def test_what_may_be_changed_by_its_tag_has_the_tag(name: str) -> None:
             if "Tags" in schema(each["Type"])["properties"] and each["Type"].startswith("AWS::EC2::"):
                 given = each["Properties"].get("Tags")
                 assert given is None or mark in given, title
-                assert given is not None or each["Type"] == "AWS::EC2::VPCEndpoint", title
+                assert given is not None or each["Type"] in UNTAGGED, title
 
 
 def asked(action: str, resource: str = "*", tag: str | None = "demo", **context: str) -> Asked:
@@ -247,3 +261,15 @@ def test_other_parts_of_aws_have_other_names() -> None:
     assert all(each.startswith("arn:aws-cn:") for each in resources)
     (passing,) = (each for each in statements if each["Sid"] == "Pass")
     assert passing["Condition"] == {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com.cn"}}
+
+
+def test_in_a_network_of_the_site_nothing_of_it_may_be_changed() -> None:
+    """Rights to make, change or remove networks are gone, and those to look at this one are there."""
+    actions = {each for statement in statements_of(operator_of(VPC)) for each in statement["Action"]}
+    changes = {each for each in actions if not re.match(r"[a-z0-9]+:(Describe|Get|List)", each)}
+    touched = r"ec2:.*(Vpc|Subnet|SubnetAttribute|Route|RouteTable|Gateway|VpcEndpoints?|Address)$"
+    assert {each for each in changes if re.fullmatch(touched, each)} == set()
+    own = {each for statement in statements_of(operator_of(FSX)) for each in statement["Action"]}
+    assert {"ec2:CreateVpc", "ec2:CreateNatGateway", "ec2:AllocateAddress"} <= own
+    assert not {each for each in own if each.startswith("route53:")}
+    assert "ec2:GetSubnetCidrReservations" in actions - own

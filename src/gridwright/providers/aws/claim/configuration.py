@@ -21,9 +21,9 @@
 }
 ```
 
-`role` is compute, mgs, mds or oss; slots of compute have no targets. `mgs` is the management server of the
-targets; null where no target has one elsewhere. `directories` may say where `run`, `dev`, `sys`, `modprobe`,
-`networkd` and `mounts` (a file) are, where they are not where Linux has them.
+`role` is compute, machine, mgs, mds or oss; slots of the first two have no targets. `mgs` is the management
+server of the targets; null where no target has one elsewhere. `directories` may say where `run`, `dev`,
+`sys`, `modprobe`, `networkd` and `mounts` (a file) are, where they are not where Linux has them.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ from gridwright.providers.aws.claim.problems import ClaimError
 
 CONFIGURATION = Path("/etc/gridwright/claim.json")
 SCHEMA = 1
-COMPUTE = "compute"
-ROLES = (COMPUTE, "mgs", "mds", "oss")
+WITHOUT_TARGETS = ("compute", "machine")
+"""Roles of machines that have a name and an address, and no volumes of their own."""
+ROLES = (*WITHOUT_TARGETS, "mgs", "mds", "oss")
 KINDS = ("mgt", "mdt", "ost")
 """In the order in which they are mounted: who registers needs the management server."""
 _NAME = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"

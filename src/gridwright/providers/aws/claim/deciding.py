@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gridwright.node_programs.scratch.problems import Trouble
 from gridwright.providers.aws.claim.cloud import GONE, Interface
-from gridwright.providers.aws.claim.configuration import COMPUTE, Configuration, Slot
+from gridwright.providers.aws.claim.configuration import WITHOUT_TARGETS, Configuration, Slot
 from gridwright.providers.aws.claim.machine import Identity
 from gridwright.providers.aws.claim.observation import Observation
 from gridwright.providers.aws.claim.problems import ClaimError, LostError
@@ -56,7 +56,7 @@ def next_step(
     identity = Identity(slot.name, slot.address, record.token)
     if named != identity:
         return Name(identity)
-    if name_only or configuration.role == COMPUTE:
+    if name_only or configuration.role in WITHOUT_TARGETS:
         return Done(slot.name)
     step = next_of_targets(
         configuration, observation, slot, record, before_mounts=lambda: _network(observation, slot, link)

@@ -17,6 +17,7 @@ from functools import cache
 from importlib.resources import files
 
 GRIDWRIGHT = "gridwright"
+"""Calls it by itself, of every grid; with a word behind it, of grids that have what the word says."""
 
 
 class Scope(StrEnum):
@@ -70,6 +71,10 @@ class Scope(StrEnum):
     """The spec's KMS key, for services of AWS alone."""
     TOPIC = "topic"
     """The spec's SNS topic."""
+    HOSTED_ZONE = "hosted-zone"
+    """The spec's hosted zone."""
+    DNS_CHANGE = "dns-change"
+    """Changes of hosted zones, to be waited for."""
     PARAMETER = "parameter"
     """Parameters of Systems Manager that name images of the grid."""
 
@@ -95,9 +100,14 @@ def operator_actions() -> tuple[OperatorAction, ...]:
     )
 
 
-def needed(types: Collection[str]) -> dict[Scope, list[str]]:
-    """Actions by scope for templates with resources of these types; one that a pattern covers is left out."""
-    callers = {GRIDWRIGHT, *(each.removeprefix("AWS::") for each in types)}
+def needed(types: Collection[str], has: Collection[str] = ()) -> dict[Scope, list[str]]:
+    """Actions by scope for templates with resources of these types; one that a pattern covers is left out.
+
+    `has` are words for what the grid has that Gridwright looks at by itself: network, gateway, address of its
+    own, or vpc, reservation and dns of the site's.
+    """
+    own = (f"{GRIDWRIGHT}:{each}" for each in has)
+    callers = {GRIDWRIGHT, *own, *(each.removeprefix("AWS::") for each in types)}
     found: dict[Scope, dict[str, None]] = {}
     for each in operator_actions():
         if each.callers & callers:

@@ -83,7 +83,7 @@ class Operator:
                 "Resource": resources[scope],
                 **({"Condition": held} if (held := conditions.get(scope)) else {}),
             }
-            for scope, actions in needed(self.types).items()
+            for scope, actions in needed(self.types, self._has).items()
             if resources[scope]
         ]
 
@@ -92,6 +92,20 @@ class Operator:
         """Types of the resources of all stacks, nested ones among them: these hold interfaces alone."""
         found = {each["Type"] for template in self.templates.values() for each in template.values()}
         return frozenset(found | ({"AWS::EC2::NetworkInterface"} if _NESTED in found else set()))
+
+    @property
+    def _has(self) -> list[str]:
+        """What Gridwright looks at by itself of this grid's network."""
+        aws, vpc = self.layout.aws, self.layout.aws.vpc
+        words = {
+            "network": vpc is None,
+            "gateway": aws.makes_way_out,
+            "address": aws.makes_way_out or aws.has_public_login,
+            "vpc": vpc is not None,
+            "reservation": vpc is not None and vpc.reserve,
+            "dns": vpc is not None and vpc.dns is not None,
+        }
+        return [word for word, is_there in words.items() if is_there]
 
     def _conditions(self) -> dict[Scope, dict[str, Mapping[str, Any]]]:
         region = {"aws:RequestedRegion": self.spec.region}
@@ -122,6 +136,7 @@ class Operator:
         profiles = self._named("AWS::IAM::InstanceProfile", LONGEST_ROLE)
         roles = [self._iam(f"role/{each}") for each in self._named("AWS::IAM::Role", LONGEST_ROLE)]
         key = [aws.kms_key] if aws.kms_key else []
+        zone = [f"{arn}:route53:::hostedzone/{aws.vpc.dns.id}"] if aws.vpc and aws.vpc.dns else []
         return {
             **{each: [_ANY] for each in anything},
             Scope.STACK: [self._arn("cloudformation", f"stack/{each}/*") for each in self._stacks()],
@@ -142,6 +157,8 @@ class Operator:
             Scope.LINK_ROLE: [self._iam(f"role/aws-service-role/{_SERVICES[_LINK]}/*")],
             Scope.LINKED_BUCKET: [f"{arn}:s3:::{each}" for each in self._linked()],
             **dict.fromkeys((Scope.KEY, Scope.GRANT), key),
+            Scope.HOSTED_ZONE: zone,
+            Scope.DNS_CHANGE: [f"{arn}:route53:::change/*"] if zone else [],
             Scope.TOPIC: [aws.alarms.topic] if aws.alarms else [],
             Scope.PARAMETER: [f"{arn}:ssm:{self.spec.region}:*:parameter{each}" for each in self._images()],
         }
@@ -158,7 +175,7 @@ class Operator:
         return [*paths, self._iam("role/AWSServiceRoleFor*")] if services else []
 
     def _actions(self, scope: Scope) -> list[str]:
-        return needed(self.types).get(scope, [])
+        return needed(self.types, self._has).get(scope, [])
 
     def _stacks(self) -> Iterator[str]:
         yield grid_stack(self.spec)

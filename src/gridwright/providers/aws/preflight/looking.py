@@ -14,6 +14,10 @@ from gridwright.providers.aws.preflight.linked_roles import linked_role_findings
 from gridwright.providers.aws.preflight.needs import needs
 from gridwright.providers.aws.preflight.quotas import Quota, all_quotas, too_small
 from gridwright.providers.aws.preflight.rights import rights_findings
+from gridwright.providers.aws.preflight.site_names import group_findings
+from gridwright.providers.aws.preflight.site_names import zone_findings as hosted_zone_findings
+from gridwright.providers.aws.preflight.site_vpc import subnet_findings, vpc_findings
+from gridwright.providers.aws.preflight.site_ways import way_findings
 from gridwright.providers.aws.preflight.topic import topic_findings
 from gridwright.providers.aws.preflight.usage import AccountUsage
 from gridwright.providers.aws.preflight.zone import zone_findings
@@ -42,6 +46,11 @@ def preflight(spec: GridSpec, layout: AwsLayout, cloud: Cloud) -> Preflight:
         "permissions": lambda: rights_findings(cloud, layout, catalog),
         "the KMS key": lambda: key_findings(cloud, layout, account),
         "the topic of alarms": lambda: topic_findings(cloud, layout, account),
+        "the VPC": lambda: vpc_findings(cloud, layout, account),
+        "subnets and addresses": lambda: subnet_findings(cloud, spec, layout),
+        "routes and endpoints": lambda: way_findings(cloud, spec, layout),
+        "security groups": lambda: group_findings(cloud, layout),
+        "the hosted zone": lambda: hosted_zone_findings(cloud, layout),
         "service-linked roles": lambda: linked_role_findings(cloud, spec, layout),
     }
     for what, look in looks.items():

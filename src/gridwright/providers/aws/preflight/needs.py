@@ -6,16 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from gridwright.catalog import Catalog
-from gridwright.providers.aws.costs import ROOT_VOLUME, ROOT_VOLUME_SIZE
+from gridwright.providers.aws.costs import ROOT_VOLUME
 from gridwright.providers.aws.fsx import stored_gib
+from gridwright.providers.aws.launching import root_size
 from gridwright.providers.aws.layout import DEFAULT_VOLUME, AwsLayout, Machine, Role, fsx_file_systems
 from gridwright.providers.aws.preflight.quotas import Amounts, family
 from gridwright.spec.model import GridSpec
 from gridwright.spec.storage import INSTANCE_STORE, Disks
 
 TIB = 2**40
-ADDRESSES = 2
-"""Of the login node and of the NAT gateway."""
 
 
 def needs(spec: GridSpec, layout: AwsLayout, catalog: Catalog) -> Amounts:
@@ -23,17 +22,17 @@ def needs(spec: GridSpec, layout: AwsLayout, catalog: Catalog) -> Amounts:
     found: dict[tuple[str, str], float] = defaultdict(float)
     for machine in layout.machines:
         found["vcpus", family(machine.instance)] += catalog.instance(machine.instance, "aws").vcpus
-        found["volumes", ROOT_VOLUME] += int(ROOT_VOLUME_SIZE) / TIB
+        found["volumes", ROOT_VOLUME] += int(root_size(spec, machine)) / TIB
         for disks, count in _volumes(spec, machine):
             found["volumes", disks.type] += count * int(disks.size or DEFAULT_VOLUME) / TIB
     for managed in fsx_file_systems(spec).values():
         deployment = managed.deployment.upper().replace("-", "_")
         found["fsx-capacity", deployment] += stored_gib(managed, catalog.deployment(managed.deployment))
         found["fsx-count", deployment] += 1
-    found["networks", ""] += 1
-    if layout.aws.proxy is None:
-        found["addresses", ""] += ADDRESSES
-        found["gateways", ""] += 1
+    aws = layout.aws
+    found["networks", ""] += aws.vpc is None
+    found["gateways", ""] += aws.makes_way_out
+    found["addresses", ""] += aws.makes_way_out + aws.has_public_login
     return dict(found)
 
 

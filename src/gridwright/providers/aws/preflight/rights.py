@@ -18,8 +18,7 @@ def rights_findings(cloud: Cloud, layout: AwsLayout, catalog: Catalog) -> Iterat
     """Each call that would be refused for want of a permission. Raises CloudError for want of an answer."""
     name = f"gridwright-{layout.grid}-check"
     calls: list[tuple[str, dict[str, object]]] = [
-        ("create_vpc", {"CidrBlock": str(layout.network)}),
-        ("create_internet_gateway", {}),
+        *_of_network(layout, name),
         ("create_volume", {"AvailabilityZone": layout.aws.zone, "Size": 1, "VolumeType": "gp3"}),
         (
             "create_launch_template",
@@ -36,7 +35,7 @@ def rights_findings(cloud: Cloud, layout: AwsLayout, catalog: Catalog) -> Iterat
             for each in images(layout, catalog)
         ),
     ]
-    if layout.aws.proxy is None:
+    if layout.aws.has_public_login or layout.aws.makes_way_out:
         calls.append(("allocate_address", {"Domain": "vpc"}))
     denied = dict.fromkeys(operation for operation, given in calls if _is_denied(cloud, operation, given))
     for operation in denied:
@@ -47,6 +46,25 @@ def rights_findings(cloud: Cloud, layout: AwsLayout, catalog: Catalog) -> Iterat
             f"have an administrator of the account allow ec2:{action_of(operation)}, or choose another "
             "AWS_PROFILE; gridwright render writes policies with all that it takes, into operator/",
         )
+
+
+def _of_network(layout: AwsLayout, name: str) -> Iterator[tuple[str, dict[str, object]]]:
+    """The grid's own network, or what it has in one that is there."""
+    vpc = layout.aws.vpc
+    if vpc is None:
+        yield "create_vpc", {"CidrBlock": str(layout.networks[0])}
+        if layout.aws.makes_way_out:
+            yield "create_internet_gateway", {}
+        return
+    yield "create_security_group", {"GroupName": name, "Description": name, "VpcId": vpc.id}
+    for each in {each.subnet: each for each in vpc.subnets().values()}:
+        yield "create_network_interface", {"SubnetId": each}
+    if vpc.reserve:
+        for place in vpc.subnets().values():
+            yield (
+                "create_subnet_cidr_reservation",
+                {"SubnetId": place.subnet, "Cidr": place.addresses, "ReservationType": "explicit"},
+            )
 
 
 def _is_denied(cloud: Cloud, operation: str, given: dict[str, object]) -> bool:

@@ -17,12 +17,13 @@ def services_for(spec: GridSpec, layout: LabLayout) -> list[LabService]:
     """The services of a spec in the order that they start in: each needs only those before it."""
     controller = layout.controller.name
     workers = [node.name for node in layout.of_role(LabRole.COMPUTE)]
+    machines = [node.name for node in layout.of_role(LabRole.MACHINE) if spec.machines[node.group].mounts]
     lab = spec.section(Lab)
     services: list[LabService] = [Ssh([node.name for node in layout.nodes])]
     for name, filesystem in spec.filesystems.items():
         storage = StorageNodes(
             servers=[node.name for node in layout.storage_of(name)],
-            clients=[controller, *workers],
+            clients=[controller, *workers, *machines],
             directory=MOUNT_POINT,
             # MooseFS' own default, less on a small disk of its own.
             keep_free="64MiB" if lab and lab.disk else "256MiB",

@@ -45,6 +45,9 @@ def tuning_rows(table: str, groups: Iterable[str], found: str) -> dict[str, list
     `table` is the text of tuning.yaml, `found` has what the node has in /proc/meminfo and /proc/cpuinfo.
     """
     known, size = set(groups), _size(str(found))
+    if "machines" in known:
+        # Machines beside the nodes are clients of the same file systems, and work on the same data.
+        known.add("compute")
     rows = _rows(table)
     chosen: dict[str, list[dict[str, Any]]] = {row["kind"]: [] for row in rows}
     for row in rows:
