@@ -37,6 +37,7 @@ class LabProvider(Provider):
         Lab, "What only provider lab has.", Update(Change.REBUILD, "its nodes are made anew")
     )
     has_own_kernels = False
+    powers_nodes = True
 
     def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:
         """See ProviderKind."""
