@@ -94,12 +94,12 @@ class NodeGroup(SpecModel):
     min: Annotated[int | None, POWERED] = Field(
         default=None,
         ge=0,
-        description="How many of its nodes are always on, the first ones, such as 2. The others, up to count, are "
-        "powered on when jobs wait for them, and off when they are idle. By default all are always on.",
+        description="How many of its nodes are always on, the first ones, such as 2. The others, up to "
+        "count, are powered on when jobs wait, and off when they are idle. By default all are always on.",
     )
-    idle: Annotated[Duration, POWERED] = Field(
-        default=IDLE_S,
-        description="How long a node that is not always on stays on without a job, such as 10 min.",
+    idle: Annotated[Duration | None, POWERED] = Field(
+        default=None,
+        description="How long a node that is not always on stays on without a job: 10 min by default.",
     )
     spot: Annotated[bool | MaxPrice, BOUGHT] = Field(
         default=False,
@@ -116,6 +116,11 @@ class NodeGroup(SpecModel):
     def always_on(self) -> int:
         """How many of its nodes are always on."""
         return self.count if self.min is None else min(self.min, self.count)
+
+    @property
+    def idle_s(self) -> float:
+        """How long a node that is not always on stays on without a job."""
+        return IDLE_S if self.idle is None else self.idle
 
     def powered_names(self, group: str) -> list[str]:
         """The names of nodes that are powered on when jobs need them, and off again."""

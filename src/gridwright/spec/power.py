@@ -23,7 +23,7 @@ def power_problems(data: Mapping[str, Any], provider: ProviderKind) -> Iterator[
     groups = {name: each for name, each in _mapping(data, "nodes").items() if isinstance(each, Mapping)}
     for name, group in groups.items():
         yield from _group_problems(name, group, provider)
-    powered = [name for name, group in groups.items() if "min" in group]
+    powered = [name for name, group in groups.items() if group.get("min") is not None]
     if not powered or not provider.powers_nodes:
         return
     scheduler = scheduler_kind_in(data)
@@ -48,8 +48,8 @@ def power_problems(data: Mapping[str, Any], provider: ProviderKind) -> Iterator[
 
 def _group_problems(name: str, group: Mapping[str, Any], provider: ProviderKind) -> Iterator[Refused]:
     path = ("nodes", name)
-    if "min" not in group:
-        if "idle" in group:
+    if group.get("min") is None:
+        if group.get("idle") is not None:
             yield (
                 (*path, "idle"),
                 FieldError("all nodes of this group are always on", "add min: 0, or remove idle"),
@@ -89,7 +89,7 @@ def _queues_of_one_idle(
         idles = {
             group: _seconds(groups[group].get("idle")) or IDLE_S
             for group in wanted
-            if group in groups and "min" in groups[group]
+            if group in groups and groups[group].get("min") is not None
         }
         if len(set(idles.values())) > 1:
             told = ", ".join(f"{group}: {idle:.0f} s" for group, idle in idles.items())

@@ -11,7 +11,7 @@ LONGEST_REASON = 200
 
 
 @dataclass(frozen=True)
-class Order:
+class NodeOrder:
     """A state that Slurm is to give a node."""
 
     node: str
@@ -29,24 +29,24 @@ def orders(
     failed: Mapping[str, str],
     now: float,
     again_s: float,
-) -> Iterator[Order]:
+) -> Iterator[NodeOrder]:
     """What to tell Slurm, in order: `failed` has nodes that cannot be had now, and why.
 
     A node that was given up can be had again `again_s` seconds later; until then jobs start elsewhere.
     """
     for name, node in nodes.items():
         if name in failed and name not in always_on and node.is_wanted:
-            yield Order(name, "DOWN", reason_of(failed[name]))
+            yield NodeOrder(name, "DOWN", reason_of(failed[name]))
             # Else Slurm would write its own "ResumeTimeout reached" over the reason, some minutes later.
-            yield Order(name, "POWER_DOWN")
+            yield NodeOrder(name, "POWER_DOWN")
         elif node.is_given_up:
             waited = node.since is None or now - node.since >= again_s or now < node.since
             if not node.is_off:
-                yield Order(name, "POWER_DOWN")
+                yield NodeOrder(name, "POWER_DOWN")
             elif waited and "POWERED_DOWN" in node.flags:
-                yield Order(name, "RESUME")
+                yield NodeOrder(name, "RESUME")
         elif name in always_on and "POWERED_DOWN" in node.flags and "DRAIN" not in node.flags:
-            yield Order(name, "POWER_UP")
+            yield NodeOrder(name, "POWER_UP")
 
 
 def reason_of(why: str) -> str:

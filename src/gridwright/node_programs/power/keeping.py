@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gridwright.node_programs.power.deciding import orders
-from gridwright.node_programs.power.nodes import SlurmNodes
+from gridwright.node_programs.power.nodes import PowerStates
 from gridwright.node_programs.power.supply import Supply, SupplyError
 
 LOOK_S = 1.0
@@ -19,7 +19,7 @@ LOOK_S = 1.0
 class PowerKeeper:
     """Keeps the nodes of a grid as its Slurm wants them."""
 
-    slurm: SlurmNodes
+    slurm: PowerStates
     supply: Supply
     nodes: Sequence[str]
     """All nodes of groups that are powered."""

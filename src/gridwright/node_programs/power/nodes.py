@@ -57,7 +57,7 @@ class PowerNode:
         return not self.is_off and not self.is_given_up
 
 
-class SlurmNodes:
+class PowerStates:
     """Asks Slurm for nodes, and tells it their states."""
 
     def __init__(self, runner: Runner) -> None:

@@ -85,6 +85,8 @@ class Machine:
     replaced: bool
     """Whether an Auto Scaling group replaces it, so that it claims its name, interface and volumes."""
     targets: tuple[Target, ...] = ()
+    powered: bool = False
+    """Whether it is there only while the scheduler wants it on."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,11 @@ class AwsLayout:
     def of_role(self, *roles: Role) -> tuple[Machine, ...]:
         """Machines of these roles, in order."""
         return tuple(each for each in self.machines if each.role in roles)
+
+    @property
+    def always_on(self) -> tuple[Machine, ...]:
+        """Machines that are there as long as the grid is not stopped."""
+        return tuple(each for each in self.machines if not each.powered)
 
     def servers_of(self, filesystem: str) -> tuple[Machine, ...]:
         """The servers of a Lustre that is built."""
@@ -199,6 +206,7 @@ def _grid_machines(
             replaced=False,
         )
     offset = FIRST_COMPUTE
+    powered = spec.powered_nodes()
     for group, nodes in spec.nodes.items():
         for name in nodes.node_names(group):
             yield Machine(
@@ -209,6 +217,7 @@ def _grid_machines(
                 subnet="compute",
                 address=subnets["compute"][offset],
                 replaced=aws.replace_nodes,
+                powered=name in powered,
             )
             offset += 1
 

@@ -61,7 +61,7 @@ def power_off(lab: str, name: str) -> bool:
 def power_on(lab: str, name: str, *, wait: bool = True) -> bool:
     """Boot a node and start its services; False where it was on. Raises GridwrightError.
 
-    With `wait` they have to serve: Slurm says that of a node only where it wanted it on.
+    With `wait` they have to serve. For a node that its scheduler powers, the scheduler waits.
     """
     with _changing(lab) as record:
         if record.node(name).up:
@@ -69,7 +69,12 @@ def power_on(lab: str, name: str, *, wait: bool = True) -> bool:
         spec = kept_spec(record)
         try:
             running = running_lab(boot_nodes(record, spec, [name]), spec)
-            serve(running, services_of(spec, record.layout), [name], wait=wait)
+            serve(
+                running,
+                services_of(spec, record.layout),
+                [name],
+                wait=wait and name not in spec.powered_nodes(),
+            )
         except OSError as error:
             raise environment_error(
                 f"node {name} cannot be powered on: {error}", remedy="mend that, and power it on again"

@@ -1,4 +1,4 @@
-"""Powers nodes of a lab on and off as its Slurm wants them: a process of this machine, as long as the lab is up.
+"""Powers nodes of a lab on and off as its Slurm wants them: a process of this machine while the lab is up.
 
 A lab is made of namespaces of this machine, so what powers its nodes runs here and not on its controller.
 """
@@ -17,7 +17,7 @@ from gridwright.commands import CommandNotStarted
 from gridwright.errors import GridwrightError
 from gridwright.node_programs.power.asking import ASKED
 from gridwright.node_programs.power.keeping import AskedFile, PowerKeeper, keep
-from gridwright.node_programs.power.nodes import SlurmNodes
+from gridwright.node_programs.power.nodes import PowerStates
 from gridwright.node_programs.power.supply import Settled, SupplyError
 from gridwright.node_programs.scratch.commands import Ended
 from gridwright.providers.lab.faults import power_off, power_on, record_of
@@ -72,7 +72,7 @@ def keeper_of(lab: str, say: Callable[[str], None]) -> PowerKeeper:
     names = [each for name, group in groups.items() for each in group.node_names(name)]
     powered = spec.powered_nodes()
     return PowerKeeper(
-        SlurmNodes(lambda argv, limit_s: _on_controller(lab, argv, limit_s)),
+        PowerStates(lambda argv, limit_s: _on_controller(lab, argv, limit_s)),
         LabSupply(lab, powered),
         names,
         frozenset(names) - powered,

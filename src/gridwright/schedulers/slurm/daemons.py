@@ -96,7 +96,6 @@ class SlurmNodes:
 
     def start(self, lab: SchedulerNodes, nodes: Sequence[str]) -> None:
         """Start slurmd."""
-
         powered = lab.spec.powered_nodes()
 
         def start(node: ServiceNode) -> None:

@@ -56,5 +56,5 @@ def power_section(spec: GridSpec, parameters: SlurmParameters) -> Iterator[Confi
 def suspend_time(spec: GridSpec, queue: Queue) -> str | None:
     """SuspendTime of a partition; None where all of its nodes are always on. The spec has one for a queue."""
     groups = queue.nodes if queue.nodes is not None else list(spec.nodes)
-    idle = [spec.nodes[name].idle for name in groups if spec.nodes[name].powered_names(name)]
+    idle = [spec.nodes[name].idle_s for name in groups if spec.nodes[name].powered_names(name)]
     return str(math.ceil(max(idle))) if idle else None
