@@ -17,11 +17,13 @@ from typing import Any
 
 import boto3
 import pytest
+from moto.autoscaling.models import FakeAutoScalingGroup
+from moto.autoscaling.responses import AutoScalingResponse
 from moto.cloudformation import models as stack_models
 from moto.cloudformation import parsing
 from moto.cloudformation.exceptions import ValidationError
 from moto.cloudformation.responses import CloudFormationResponse
-from moto.core.responses import EmptyResult
+from moto.core.responses import ActionResult, EmptyResult
 from moto.ec2.models import ec2_backends
 from moto.ec2.models.amis import Ami
 from moto.ec2.models.core import TaggedEC2Resource
@@ -61,6 +63,8 @@ class AwsCloud:
     failing: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     quotas: dict[str, float] = field(default_factory=dict)
     """Those that are not as large as nobody needs, by their codes."""
+    activities: list[dict[str, Any]] = field(default_factory=list)
+    """What Auto Scaling groups tell of their tries to start machines, the newest first."""
     _clients: dict[str, Any] = field(default_factory=dict)
     machines: AwsMachines = field(init=False)
 
@@ -180,6 +184,8 @@ def aws_cloud() -> Iterator[AwsCloud]:
                 cloud = AwsCloud(faults.url, direct, faults)
                 backend = stack_models.CloudFormationBackend
                 patch.setattr(backend, "create_stack", _failing(backend.create_stack, cloud))
+                told = _activities(cloud)
+                patch.setattr(AutoScalingResponse, "describe_scaling_activities", told, raising=False)
                 patch.setattr(ServiceQuotasBackend, "get_service_quota", _quota(cloud))
                 _publish_images()
                 try:
@@ -189,6 +195,11 @@ def aws_cloud() -> Iterator[AwsCloud]:
                     _reset(direct)
         finally:
             server.stop()
+
+
+def _activities(cloud: AwsCloud) -> Callable[[Any], Any]:
+    """What groups tried; moto knows no such call, as its machines start at once."""
+    return lambda _: ActionResult({"Activities": cloud.activities})
 
 
 def _quota(cloud: AwsCloud) -> Callable[..., dict[str, Any]]:
@@ -259,6 +270,8 @@ def _mend(patch: pytest.MonkeyPatch) -> None:
     aws_resources.register(patch)
     patch.setattr(parsing, "parse_and_create_resource", _tagged(parsing.parse_and_create_resource))
     patch.setattr(parsing, "parse_and_update_resource", _updated(parsing.parse_and_update_resource))
+    in_place = classmethod(_resized(FakeAutoScalingGroup.update_from_cloudformation_json))
+    patch.setattr(FakeAutoScalingGroup, "update_from_cloudformation_json", in_place)
     patch.setattr(parsing.ResourceMap, "_delete_resource", _deleted(parsing.ResourceMap._delete_resource))
     patch.setattr(stack_models.Stack, "parse_template", staticmethod(_parsed))
     patch.setattr(stack_models.ChangeSet, "_parse_template", _parse_change_set)
@@ -323,6 +336,28 @@ def _updated(original: Callable[..., Any]) -> Callable[..., Any]:
         if not defined or kind.cloudformation_type() in aws_resources.UPDATED_BY_REPLACEMENT:
             return kept
         return original(logical_id, resource_json, resources_map, **more) or kept
+
+    return update
+
+
+def _resized(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A group of which the template says no size has other bounds, and keeps its machines within them.
+
+    moto deletes a group and makes another one, which also stands for a group that is rolled.
+    """
+
+    def update(cls: Any, original_resource: Any, cloudformation_json: dict[str, Any], **more: Any) -> Any:
+        group, wanted = original_resource, cloudformation_json["Properties"]
+        template = (group.ec2_launch_template.id, str(group.launch_template_version))
+        named = wanted["LaunchTemplate"]
+        rolled = template != (named["LaunchTemplateId"], str(named["Version"]))
+        if "DesiredCapacity" in wanted or rolled:
+            return original(
+                original_resource=original_resource, cloudformation_json=cloudformation_json, **more
+            )
+        group.min_size, group.max_size = int(wanted["MinSize"]), int(wanted["MaxSize"])
+        group.set_desired_capacity(min(max(group.desired_capacity, group.min_size), group.max_size))
+        return group
 
     return update
 

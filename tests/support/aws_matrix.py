@@ -47,8 +47,11 @@ FIELDS: dict[str, dict[str, Any]] = {
         "four": {"instance": "r5n.8xlarge", "count": 4, "cores": 12},
         "metal": {"instance": "c6i.metal", "count": 2},
         "many": {"instance": "m5n.24xlarge", "count": 60},
+        "powered": {"instance": "m6i.4xlarge", "count": 12, "min": 2, "idle": "20m"},
+        "spot": {"instance": "m6i.4xlarge", "count": 3, "min": 0, "spot": {"max_price": 0.4}},
+        "reserved": {"instance": "m6i.4xlarge", "count": 2, "reservation": "cr-0123456789abcdef0"},
     },
-    "scheduler": {"slurm": {"type": "slurm"}, "none": None},
+    "scheduler": {"slurm": {"type": "slurm", "queues": {"cheap": {"spot": True}}}, "none": None},
     "network": {"usual": None, "own": "10.77.0.0/20", "proxy": "proxy"},
     "ssh_from": {"one": ["203.0.113.0/24"], "two": ["203.0.113.0/24", "198.51.100.7/32"]},
     "egress": {"usual": None, "more": [{"to": "192.0.2.0/24", "ports": "27000-27009"}]},
@@ -78,6 +81,10 @@ def _can_be(row: Sequence[str]) -> bool:
     """Whether values go together, of the first fields or of all: adapters are of one type here."""
     known = dict(zip(_NAMES, row, strict=False))
     if known.get("efa") == "on" and known.get("nodes") != "many":
+        return False
+    # Slurm alone powers nodes, and those are replaced.
+    powered = known.get("nodes") in ("powered", "spot")
+    if powered and (known.get("scheduler") == "none" or known.get("replace_nodes") == "never"):
         return False
     # Types of Graviton run one thread on each core, and the image of servers is for another processor.
     return not (known.get("nodes") == "arm" and known.get("hyperthreads") == "off")

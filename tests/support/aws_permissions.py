@@ -44,6 +44,18 @@ CLAIM = frozenset(
     }
 )
 """What a claim calls, all of which one of its tests sees called."""
+POWER = frozenset(
+    {
+        "autoscaling:DescribeAutoScalingGroups",
+        "autoscaling:DescribeScalingActivities",
+        "autoscaling:SetDesiredCapacity",
+        "autoscaling:TerminateInstanceInAutoScalingGroup",
+        "dynamodb:BatchGetItem",
+        "dynamodb:PutItem",
+        "dynamodb:DeleteItem",
+    }
+)
+"""What the program calls that has nodes powered on and off, all of which one of its tests sees called."""
 BY_OTHERS: Mapping[str, str] = {
     "ssm:UpdateInstanceInformation": "Session Manager's agent, a part of the image",
     "ssmmessages:CreateControlChannel": "Session Manager's agent",
@@ -108,6 +120,10 @@ class RenderedGrid:
         service = name.partition(":")[0]
         if service == "s3":
             yield f"arn:aws:s3:::{unquote(call.path.partition('?')[0].lstrip('/'))}", {}
+        elif name == "dynamodb:BatchGetItem":
+            for table, wanted in given["RequestItems"].items():
+                keys = [each["slot"]["S"] for each in wanted["Keys"]]
+                yield self._arn("dynamodb", f"table/{table}"), {"dynamodb:LeadingKeys": keys}
         elif service == "dynamodb":
             slot = (given.get("Key") or given["Item"])["slot"]["S"]
             yield self._arn("dynamodb", f"table/{given['TableName']}"), {"dynamodb:LeadingKeys": [slot]}
@@ -115,7 +131,11 @@ class RenderedGrid:
             yield given["SecretId"], {}
         elif service == "cloudformation":
             yield self._arn("cloudformation", f"stack/{given['StackName']}/0"), {}
+        elif name.startswith("autoscaling:Describe"):
+            yield "*", {}
         elif service == "autoscaling":
+            # Of the head's calls, which are about groups of nodes.
+            role = Role.COMPUTE if role is Role.HEAD else role
             group = self._arn("autoscaling", "autoScalingGroup:0:autoScalingGroupName/group")
             yield group, _tag_context(self._group_tags(role))
         elif name in ("ec2:AttachVolume", "ec2:AttachNetworkInterface"):

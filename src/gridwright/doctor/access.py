@@ -31,6 +31,8 @@ class NodeAccess:
     """What the scheduler takes each node for."""
     scheduler_silent: str | None = None
     """Why it says nothing, where it does not answer."""
+    asleep: Sequence[str] = ()
+    """Nodes that are off until a job waits for them: these are named, and not asked."""
 
 
 def access_to(grid: Grid, chosen: str | None = None) -> NodeAccess | None:
@@ -44,6 +46,8 @@ def access_to(grid: Grid, chosen: str | None = None) -> NodeAccess | None:
     known = grid.known()
     every = [*known.names, *grid.spec.machine_names()]
     names = every if chosen is None else names_in_set(every, chosen, "--nodes")
+    asleep = [name for name in names if name in set(known.asleep)]
+    names = [name for name in names if name not in asleep]
     return NodeAccess(
         partial(_reach, grid, names),
         grid.head.run,
@@ -51,6 +55,7 @@ def access_to(grid: Grid, chosen: str | None = None) -> NodeAccess | None:
         grid.attach,
         known.promised,
         known.scheduler_silent,
+        asleep,
     )
 
 

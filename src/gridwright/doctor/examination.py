@@ -66,6 +66,7 @@ def see(spec: GridSpec | None, access: NodeAccess | None, *, pairs: bool) -> Obs
     return replace(
         observation,
         down=access.down,
+        asleep=tuple(access.asleep),
         promised=access.promised,
         scheduler_silent=access.scheduler_silent,
         pairs=tried,

@@ -25,6 +25,8 @@ class Observation:
     """How far the clock of a node is from that of the machine which asked, as far as is certain."""
     down: Mapping[str, str] = field(default_factory=dict)
     """Nodes that the scheduler gives no jobs, and its word for why."""
+    asleep: Sequence[str] = ()
+    """Nodes that are off until a job waits for them."""
     promised: Mapping[str, Promised] = field(default_factory=dict)
     scheduler_silent: str | None = None
     """Why the scheduler says nothing of nodes, where it does not answer."""

@@ -39,6 +39,8 @@ class KnownNodes:
     promised: Mapping[str, Promised] = field(default_factory=dict)
     scheduler_silent: str | None = None
     """Why the scheduler says nothing of nodes, where it does not answer."""
+    asleep: Sequence[str] = ()
+    """Nodes that are off until a job waits for them; they cannot be asked."""
 
 
 def nodes_of_spec(spec: GridSpec) -> list[GridNode]:
@@ -60,12 +62,14 @@ def known_nodes(spec: GridSpec, states: Sequence[NodeState]) -> KnownNodes:
         if names_its_nodes(spec)
         else [node.name for node in states]
     )
-    down = {node.name: node.standing for node in states if not node.up}
+    asleep = [node.name for node in states if node.asleep]
+    down = {node.name: node.standing for node in states if not node.up and not node.asleep}
     strange = set(names) - {node.name for node in states}
     return KnownNodes(
         names,
         down | dict.fromkeys(strange, "that it does not know it"),
         {node.name: Promised(node.cores, node.memory_bytes) for node in states if node.cores},
+        asleep=asleep,
     )
 
 
@@ -77,10 +81,11 @@ def nodes_up(spec: GridSpec, states: Sequence[NodeState]) -> list[NodeState]:
     up = [node for node in states if node.up]
     if not up:
         why = "; ".join(f"{node.name} is {node.state}" for node in states[:4]) or "it knows none"
+        asleep = any(node.asleep for node in states)
         raise environment_error(
             f"the scheduler of grid {spec.name} has no node that is up ({why})",
             where=str(spec.file) if spec.file else None,
-            remedy="see why: gridwright status, or sinfo -R",
+            remedy=_WAKE if asleep else "see why: gridwright status, or sinfo -R",
         )
     return up
 
@@ -91,6 +96,8 @@ def nodes_for_test(spec: GridSpec, states: Sequence[NodeState]) -> list[GridNode
     Raises GridwrightError (status ENVIRONMENT) where none of them is up.
     """
     nodes_up(spec, states)
+    # What is off costs nothing now; it is neither lost nor tested.
+    states = [node for node in states if not node.asleep]
     ranked = sorted(states, key=lambda node: (not node.up, node.free_cores < node.cores))
     chosen = {node.name for node in ranked[: spec.node_count()]}
     return [
@@ -98,6 +105,12 @@ def nodes_for_test(spec: GridSpec, states: Sequence[NodeState]) -> list[GridNode
         for node in states
         if node.name in chosen
     ]
+
+
+_WAKE = (
+    "its nodes are off until a job waits for them: hand one in (gridwright submit -- sleep 600), or have the "
+    "administrator write min: 1"
+)
 
 
 def _absence(node: NodeState) -> str:

@@ -139,6 +139,8 @@ class NodeState:
     free_memory_bytes: int
     reason: str | None = None
     """Why it is not up."""
+    asleep: bool = False
+    """Whether it is off, or on its way, and its scheduler powers it on when a job waits for it."""
 
     @property
     def standing(self) -> str:

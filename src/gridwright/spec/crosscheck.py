@@ -12,11 +12,13 @@ from typing import Any
 
 from gridwright.errors import nearest
 from gridwright.spec.bounds import bound_problems
+from gridwright.spec.buying import buying_problems
 from gridwright.spec.filesystem import filesystem_kind_in
 from gridwright.spec.findings import KNOWN, known_findings
 from gridwright.spec.hosts import MOST_HOSTS, expand_hosts
 from gridwright.spec.machines import counted as counted_machines
 from gridwright.spec.machines import machine_problems, only_on_problems
+from gridwright.spec.power import power_problems
 from gridwright.spec.provider import PROVIDERS, ProviderKind, provider_in
 from gridwright.spec.scheduler import queue_problems, scheduler_kind_in
 from gridwright.spec.site_setup import setup_problems
@@ -116,6 +118,8 @@ def cross_problems(data: Any) -> Iterator[Refused]:  # noqa: ANN401
         yield from _nodes_by_type(data, provider)
         yield from _other_sections(data, provider)
         yield from provider.problems(data)
+        yield from power_problems(data, provider)
+        yield from buying_problems(data, provider)
     yield from _of_kinds(data)
     yield from queue_problems(data)
     yield from setup_problems(data)

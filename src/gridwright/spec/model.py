@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+from gridwright.spec.buying import BOUGHT, MaxPrice, Reservation
 from gridwright.spec.crosscheck import (
     MAX_NODES,
     cross_problems,
@@ -30,6 +31,7 @@ from gridwright.spec.filesystem import AnyFileSystem, FileSystem
 from gridwright.spec.findings import known_findings
 from gridwright.spec.hosts import HostSet, expand_hosts
 from gridwright.spec.machines import MachineGroup
+from gridwright.spec.power import IDLE_S, POWERED
 from gridwright.spec.provider import PROVIDERS, ProviderKind
 from gridwright.spec.report_heading import ReportHeading
 from gridwright.spec.requirements import Requirements
@@ -37,7 +39,7 @@ from gridwright.spec.scheduler import AnyScheduler, default_scheduler
 from gridwright.spec.sections import with_sections
 from gridwright.spec.site_setup import SiteSetup
 from gridwright.spec.workload import Workload
-from gridwright.yamltext.fields import Size
+from gridwright.yamltext.fields import Duration, Size
 from gridwright.yamltext.structure import Model
 from gridwright.yamltext.together import validated_with
 
@@ -88,6 +90,40 @@ class NodeGroup(SpecModel):
     memory: Annotated[Size | None, Update(Change.LIVE, "the scheduler learns it; jobs go on")] = Field(
         default=None, description="Memory of each node that jobs may use. By default what it has."
     )
+    min: Annotated[int | None, POWERED] = Field(
+        default=None,
+        ge=0,
+        description="How many of its nodes are always on, the first ones, such as 2. The others, up to "
+        "count, are powered on when jobs wait, and off when they are idle. By default all are always on.",
+    )
+    idle: Annotated[Duration | None, POWERED] = Field(
+        default=None,
+        description="How long a node that is not always on stays on without a job: 10 min by default.",
+    )
+    spot: Annotated[bool | MaxPrice, BOUGHT] = Field(
+        default=False,
+        description="Whether its nodes are spot instances, which cost less and may be taken back at two "
+        "minutes' notice; max_price names the most that is paid. Queues on them have to say spot: true.",
+    )
+    reservation: Annotated[Reservation | None, BOUGHT] = Field(
+        default=None,
+        description="The capacity that its nodes run in: the ID of a capacity reservation (cr-...), the ARN "
+        "of a resource group of such, open (any that fits) or none. By default as open.",
+    )
+
+    @property
+    def always_on(self) -> int:
+        """How many of its nodes are always on."""
+        return self.count if self.min is None else min(self.min, self.count)
+
+    @property
+    def idle_s(self) -> float:
+        """How long a node that is not always on stays on without a job."""
+        return IDLE_S if self.idle is None else self.idle
+
+    def powered_names(self, group: str) -> list[str]:
+        """The names of nodes that are powered on when jobs need them, and off again."""
+        return self.node_names(group)[self.always_on :]
 
     def node_names(self, group: str) -> list[str]:
         """The names of its nodes: hosts as they are given, else the group's name and a number."""
@@ -295,6 +331,10 @@ class GridSpec(SpecModel):
     def machine_names(self) -> list[str]:
         """Machines beside the nodes, by name."""
         return [each for name, group in self.machines.items() for each in group.machine_names(name)]
+
+    def powered_nodes(self) -> frozenset[str]:
+        """Nodes that are powered on when jobs need them, of all groups."""
+        return frozenset(each for name, group in self.nodes.items() for each in group.powered_names(name))
 
     def group_of(self, node: str) -> NodeGroup | None:
         """The group that a node belongs to by its name; None for names that the spec does not give."""

@@ -62,6 +62,10 @@ class ProviderKind:
     """Whether its spec must name a region."""
     one_price_everywhere: ClassVar[bool] = False
     """Whether all its regions have the same prices, so that a plan need not name one."""
+    powers_nodes: ClassVar[bool] = False
+    """Whether a scheduler can have its nodes powered on and off."""
+    buys_capacity: ClassVar[bool] = False
+    """Whether its nodes can be spot instances, and run in capacity that was reserved."""
     planned_volumes: ClassVar[tuple[str, ...]] = ()
     """The types of block volumes that plans choose from, as the catalogue names them."""
 

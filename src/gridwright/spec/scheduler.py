@@ -50,6 +50,11 @@ class Queue(SpecModel):
         min_length=1,
         description="The groups of nodes that its jobs run on, such as [wide]. By default all.",
     )
+    spot: Annotated[bool, LATER_JOBS] = Field(
+        default=False,
+        description="Whether its jobs may run on spot instances: their machines can be taken away, and they "
+        "start again elsewhere.",
+    )
 
 
 class SchedulerSection(KindSection):
@@ -64,6 +69,8 @@ class SchedulerSection(KindSection):
     """Whether users can hand in jobs."""
     knows_nodes: ClassVar[bool] = False
     """Whether it can tell which nodes there are, so that a site need not name them in the spec."""
+    powers_nodes: ClassVar[bool] = False
+    """Whether it has nodes powered on when jobs wait for them, and off when they are idle."""
     needs_head_node: ClassVar[bool] = False
     """Whether a service of its own runs on a machine beside the nodes."""
 

@@ -54,6 +54,8 @@ def _down(observation: Observation) -> Iterator[NodeJudgement]:
         return
     for node, word in observation.down.items():
         yield NodeJudgement((node,), judged(False, f"its scheduler says {word}", expected))
+    for node in observation.asleep:
+        yield NodeJudgement((node,), idle("it is off until a job waits for it", expected))
     beside = tuple(node for node in observation.facts if observation.machine_group_of(node))
     if beside:
         yield NodeJudgement(beside, idle("a machine beside the nodes runs no jobs", expected))

@@ -34,6 +34,7 @@ def aws_problems(data: Mapping[str, Any]) -> _Problems:
     if "vpc" not in aws:
         yield from _subnets(aws)
     yield from _names(data)
+    yield from _powered(data, aws)
 
 
 def _of_the_region(data: Mapping[str, Any], aws: Mapping[str, Any]) -> _Problems:
@@ -127,6 +128,30 @@ def _parsed(value: Any) -> _Network | None:  # noqa: ANN401
         return ipaddress.IPv4Network(value) if isinstance(value, str) else None
     except ValueError:
         return None
+
+
+def _powered(data: Mapping[str, Any], aws: Mapping[str, Any]) -> _Problems:
+    """What nodes that are powered, or bought as spot instances, go with."""
+    groups = data.get("nodes")
+    for name, group in groups.items() if isinstance(groups, Mapping) else ():
+        if not isinstance(group, Mapping):
+            continue
+        if group.get("min") is not None and aws.get("replace_nodes") is False:
+            yield (
+                ("nodes", name, "min"),
+                FieldError(
+                    "plain instances, which nothing replaces, are always on",
+                    "remove aws.replace_nodes: false, or min",
+                ),
+            )
+        if group.get("spot") not in (None, False) and group.get("min") != 0:
+            yield (
+                ("nodes", name, "spot"),
+                FieldError(
+                    "a spot instance that is taken away cannot be always on",
+                    "add min: 0: nodes start when jobs wait, and jobs of one that goes start again elsewhere",
+                ),
+            )
 
 
 def _names(data: Mapping[str, Any]) -> _Problems:

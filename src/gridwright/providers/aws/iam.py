@@ -9,8 +9,9 @@ from typing import Any
 from troposphere import GetAtt, Ref, Sub, Tags, Template, iam
 
 from gridwright.providers.aws.boot_reports import BOOT, NAMESPACE
+from gridwright.providers.aws.claim.aws import WANTED
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role
-from gridwright.providers.aws.names import GRID_TAG, ROLE_TAG, SLOT_TAG, Export, logical_id, tags
+from gridwright.providers.aws.names import GRID_TAG, GROUP_TAG, ROLE_TAG, SLOT_TAG, Export, logical_id, tags
 from gridwright.providers.aws.user_data import LOGS, PREFIX, exported, key_id, shared_key
 from gridwright.spec.model import GridSpec
 
@@ -41,6 +42,8 @@ def add_roles(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
             statements.append(_allow(key.name.capitalize(), ["secretsmanager:GetSecretValue"], secret))
         if any(each.replaced for each in machines):
             statements += _claims(spec, machines)
+        if group == Role.HEAD and (powered := [each for each in layout.machines if each.powered]):
+            statements += _power(spec, layout, powered)
         if group == STORAGE:
             statements += _attach("Volumes", "ec2:AttachVolume", "volume", spec, machines)
         if layout.aws.kms_key is not None:
@@ -116,25 +119,70 @@ def _claims(spec: GridSpec, machines: list[Machine]) -> list[dict[str, Any]]:
     Only of machines of the same kind: a node that runs jobs cannot become a server.
     """
     table = ["dynamodb:GetItem", "dynamodb:UpdateItem"]
+    wanted = [f"{WANTED}{each}" for each in _slots([each for each in machines if each.powered])]
     look = ["ec2:DescribeInstances", "ec2:DescribeNetworkInterfaces", "ec2:DescribeVolumes"]
     stack = Sub(
         "arn:${AWS::Partition}:cloudformation:${AWS::Region}:${AWS::AccountId}:stack/${AWS::StackName}/*"
     )
     return [
         _allow("Claims", table, exported(spec, Export.CLAIMS_TABLE_ARN), _of_slots(machines)),
+        *(
+            [_allow("Wanted", ["dynamodb:GetItem"], exported(spec, Export.CLAIMS_TABLE_ARN), _keys(wanted))]
+            if wanted
+            else []
+        ),
         _allow("Look", look, _ANY),  # descriptions know no resources (Service Authorization Reference, EC2)
         *_attach("Interfaces", "ec2:AttachNetworkInterface", "network-interface", spec, machines),
         _allow("Signal", ["cloudformation:SignalResource"], stack),
         _allow(
             "GiveBack",
             ["autoscaling:SetInstanceHealth"],
-            Sub(
-                "arn:${AWS::Partition}:autoscaling:${AWS::Region}:${AWS::AccountId}:autoScalingGroup:*:"
-                "autoScalingGroupName/*"
-            ),
+            _any_group(),
             {"StringEquals": {f"aws:ResourceTag/{GRID_TAG}": spec.name}},
         ),
     ]
+
+
+def _power(spec: GridSpec, layout: AwsLayout, powered: list[Machine]) -> list[dict[str, Any]]:
+    """Setting the size of groups with nodes that the scheduler powers, and telling machines what is wanted.
+
+    Descriptions know no resources (Service Authorization Reference, EC2 Auto Scaling). The items that it may
+    write are those of wishes: who owns a node is decided between machines.
+    """
+    wishes = [f"{WANTED}{each}" for each in _slots(powered)]
+    groups = {each.group for each in powered}
+    owners = _slots([each for each in layout.of_role(Role.COMPUTE) if each.group in groups])
+    table = exported(spec, Export.CLAIMS_TABLE_ARN)
+    of_groups = {
+        f"aws:ResourceTag/{GRID_TAG}": spec.name,
+        f"aws:ResourceTag/{GROUP_TAG}": sorted(groups),
+    }
+    return [
+        _allow(
+            "Groups",
+            ["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeScalingActivities"],
+            _ANY,
+        ),
+        _allow(
+            "Size",
+            ["autoscaling:SetDesiredCapacity", "autoscaling:TerminateInstanceInAutoScalingGroup"],
+            _any_group(),
+            {"StringEquals": of_groups},
+        ),
+        _allow("Owners", ["dynamodb:BatchGetItem"], table, _keys([*owners, *wishes])),
+        _allow("Wishes", ["dynamodb:PutItem", "dynamodb:DeleteItem"], table, _keys(wishes)),
+    ]
+
+
+def _keys(keys: list[str]) -> dict[str, Any]:
+    return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": sorted(keys)}}
+
+
+def _any_group() -> Sub:
+    return Sub(
+        "arn:${AWS::Partition}:autoscaling:${AWS::Region}:${AWS::AccountId}:autoScalingGroup:*:"
+        "autoScalingGroupName/*"
+    )
 
 
 def _attach(
@@ -180,7 +228,7 @@ def _of_slots(machines: list[Machine]) -> dict[str, Any]:
     Who takes a slot that is free, or whose owner is gone, is decided between machines by the one item that
     they all may write: IAM sees its key, and neither what it held nor what it is to hold.
     """
-    return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": _slots(machines)}}
+    return _keys(_slots(machines))
 
 
 def _slots(machines: list[Machine]) -> list[str]:

@@ -9,7 +9,7 @@ from gridwright.providers.aws.boot_reports import BOOT, BootReport
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role
 from gridwright.providers.aws.names import ROLE_TAG, claims_table, logical_id
 from gridwright.providers.aws.session import Cloud, CloudError
-from gridwright.providers.aws.status_result import Claim, MachineStatus
+from gridwright.providers.aws.status_result import OFF, Claim, MachineStatus
 from gridwright.providers.aws.tagged import of_grid, tags_of
 from gridwright.spec.model import GridSpec
 
@@ -60,7 +60,11 @@ def machines(
 ) -> tuple[MachineStatus, ...]:
     """Every machine of a grid in the order of the layout, then instances that are none of them yet."""
     owners = {each.name: _instance_of(each, resources, claimed) for each in layout.machines}
-    return (*_of_layout(layout, found, owners, boots), *_unclaimed(found, set(owners.values()), boots))
+    powers = any(each.powered for each in layout.machines)
+    return (
+        *_of_layout(layout, found, owners, boots),
+        *_unclaimed(found, set(owners.values()), boots, powers=powers),
+    )
 
 
 def _of_layout(
@@ -78,14 +82,19 @@ def _of_layout(
             type=str(instance["InstanceType"]) if instance else machine.instance,
             address=str(machine.address),
             instance=owner if instance else None,
-            state=str(instance["State"]["Name"]) if instance else "missing",
+            state=str(instance["State"]["Name"]) if instance else OFF if machine.powered else "missing",
             public_address=instance.get("PublicIpAddress") if instance else None,
             set_up=_set_up(boots.get(owner or "")) if instance else "",
+            powered=machine.powered,
         )
 
 
 def _unclaimed(
-    found: Mapping[str, Mapping[str, Any]], known: set[str | None], boots: Mapping[str, BootReport]
+    found: Mapping[str, Mapping[str, Any]],
+    known: set[str | None],
+    boots: Mapping[str, BootReport],
+    *,
+    powers: bool,
 ) -> Iterator[MachineStatus]:
     for name, instance in found.items():
         if name not in known:
@@ -98,6 +107,7 @@ def _unclaimed(
                 instance=name,
                 state="booting" if state == "running" else state,
                 set_up=_set_up(boots.get(name)),
+                powered=powers and tags_of(instance).get(ROLE_TAG) == Role.COMPUTE,
             )
 
 

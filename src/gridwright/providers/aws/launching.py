@@ -16,7 +16,8 @@ from gridwright.providers.aws.layout import DEFAULT_VOLUME, AwsLayout, Machine, 
 from gridwright.providers.aws.names import SLOT_TAG, Export, lasting_tags, logical_id, tags
 from gridwright.providers.aws.security_groups import groups_of_site, machines_group
 from gridwright.providers.aws.user_data import UserData, exported
-from gridwright.spec.model import GridSpec
+from gridwright.spec.buying import MaxPrice
+from gridwright.spec.model import GridSpec, NodeGroup
 from gridwright.spec.storage import INSTANCE_STORE, Disks
 from gridwright.units import Bytes
 
@@ -115,6 +116,7 @@ def launch_template(building: Building, machine: Machine, name: str, data: UserD
         content["CpuOptions"] = ec2.CpuOptions(CoreCount=kind.cores, ThreadsPerCore=1)
     if is_placed(building, machine):
         content["Placement"] = ec2.Placement(GroupName=Ref(PLACEMENT))
+    content |= _bought(spec.nodes.get(machine.group) if machine.role is Role.COMPUTE else None)
     if data is not None:
         content["UserData"] = data.property()
         content["NetworkInterfaces"] = [_interface(building, machine)]
@@ -129,6 +131,30 @@ def launch_template(building: Building, machine: Machine, name: str, data: UserD
         )
     )
     return title
+
+
+def _bought(group: NodeGroup | None) -> dict[str, Any]:
+    """How machines of a group of nodes are bought, where that is not on demand in any capacity that is open.
+
+    Auto Scaling takes spot requests of one time only (Amazon EC2 Auto Scaling User Guide, launch templates).
+    """
+    found: dict[str, Any] = {}
+    if group is not None and group.spot:
+        most = {"MaxPrice": f"{group.spot.max_price:g}"} if isinstance(group.spot, MaxPrice) else {}
+        found["InstanceMarketOptions"] = ec2.InstanceMarketOptions(
+            MarketType="spot", SpotOptions=ec2.SpotOptions(SpotInstanceType="one-time", **most)
+        )
+    wanted = group.reservation if group is not None else None
+    if wanted in ("open", "none"):
+        found["CapacityReservationSpecification"] = ec2.CapacityReservationSpecification(
+            CapacityReservationPreference=wanted
+        )
+    elif wanted is not None:
+        key = "CapacityReservationId" if wanted.startswith("cr-") else "CapacityReservationResourceGroupArn"
+        found["CapacityReservationSpecification"] = ec2.CapacityReservationSpecification(
+            CapacityReservationTarget=ec2.CapacityReservationTarget(**{key: wanted})
+        )
+    return found
 
 
 def machine_id(machine: Machine) -> str:

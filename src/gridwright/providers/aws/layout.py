@@ -102,6 +102,8 @@ class Machine:
     replaced: bool
     """Whether an Auto Scaling group replaces it, so that it claims its name, interface and volumes."""
     targets: tuple[Target, ...] = ()
+    powered: bool = False
+    """Whether it is there only while the scheduler wants it on."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,11 @@ class AwsLayout:
     def of_role(self, *roles: Role) -> tuple[Machine, ...]:
         """Machines of these roles, in order."""
         return tuple(each for each in self.machines if each.role in roles)
+
+    @property
+    def always_on(self) -> tuple[Machine, ...]:
+        """Machines that are there as long as the grid is not stopped."""
+        return tuple(each for each in self.machines if not each.powered)
 
     def servers_of(self, filesystem: str) -> tuple[Machine, ...]:
         """The servers of a Lustre that is built."""
@@ -236,6 +243,7 @@ def _grid_machines(
     network = subnets["compute"]
     # Machines beside the nodes have the upper end.
     size = network.num_addresses - reserved_addresses(spec)
+    powered = spec.powered_nodes()
     counts = [len(nodes.node_names(group)) for group, nodes in spec.nodes.items()]
     offsets = first_offsets(counts, first_compute(aws), size, ROOM_OF_NODES)
     for (group, nodes), offset in zip(spec.nodes.items(), offsets, strict=True):
@@ -248,6 +256,7 @@ def _grid_machines(
                 subnet="compute",
                 address=network[offset + number],
                 replaced=aws.replace_nodes,
+                powered=name in powered,
             )
 
 

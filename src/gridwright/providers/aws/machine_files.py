@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
+from gridwright.providers.aws import power_program
 from gridwright.providers.aws.claim_program import UNIT, build_zipapp, unit_file
 from gridwright.providers.aws.layout import AwsLayout, Machine, aws_section, built_lustres, fsx_file_systems
 from gridwright.providers.aws.names import claims_table
@@ -35,6 +36,12 @@ _CLAIM = PlaybookRole(
     task="Claim name, address and volumes",
     when="gridwright_claims | default([]) | intersect(group_names) | length > 0 "
     "and not gridwright_serves_lustre",
+    package=_PACKAGE,
+)
+_POWER = PlaybookRole(
+    name="power",
+    task="Power nodes on and off for the scheduler",
+    when="gridwright_power | default({}) | length > 0 and 'head' in group_names",
     package=_PACKAGE,
 )
 _SERVER = PlaybookRole(
@@ -93,22 +100,31 @@ def _provided(spec: GridSpec, layout: AwsLayout) -> Provided:
     beside = [inventory_group(name) for name, group in spec.machines.items() if group.replace]
     groups = [*{each.role.group for each in layout.machines if each.replaced} - {MACHINES}, *beside]
     serves = bool(built_lustres(spec))
+    powers = bool(spec.powered_nodes())
+    needed = ((_CLAIM, bool(groups)), (_SERVER, serves), (_POWER, powers))
     return Provided(
         sources=mount_sources(spec, layout),
         addresses=layout.addresses,
-        roles=[role for role, is_needed in ((_CLAIM, groups), (_SERVER, serves)) if is_needed],
-        files={
-            "roles/claim/files/claim.pyz": build_zipapp(),
-            f"roles/claim/files/{UNIT}": unit_file(),
-        }
-        if groups
-        else {},
+        roles=[role for role, is_needed in needed if is_needed],
+        files=_programs(claim=bool(groups), power=powers),
         variables={
             "gridwright_claims": [group for group in (*GROUPS, *beside) if group in groups],
             "gridwright_lustre_servers": serves,
             "gridwright_metadata": {"addresses": list(METADATA)},
+            "gridwright_power": power_program.power_configuration(spec) if powers else {},
         },
     )
+
+
+def _programs(*, claim: bool, power: bool) -> dict[str, str | bytes]:
+    """Programs of these roles, and the units that run them."""
+    files: dict[str, str | bytes] = {}
+    if claim:
+        files |= {"roles/claim/files/claim.pyz": build_zipapp(), f"roles/claim/files/{UNIT}": unit_file()}
+    if power:
+        files["roles/power/files/power.pyz"] = power_program.build_zipapp()
+        files[f"roles/power/files/{power_program.UNIT}"] = power_program.unit_file()
+    return files
 
 
 def aws_hosts(spec: GridSpec, layout: AwsLayout) -> Hosts:
@@ -147,11 +163,14 @@ def claim_file(spec: GridSpec, layout: AwsLayout, like: Machine) -> str:
         "table": claims_table(spec),
         "role": str(like.role),
         "mgs": mgs,
-        "slots": [
-            {"name": each.name, "address": str(each.address), "targets": _targets(each)} for each in group
-        ],
+        "slots": [_slot(each) for each in group],
     }
     return json.dumps(content, indent=2) + "\n"
+
+
+def _slot(machine: Machine) -> dict[str, Any]:
+    known = {"name": machine.name, "address": str(machine.address), "targets": _targets(machine)}
+    return {**known, "powered": True} if machine.powered else known
 
 
 def _targets(machine: Machine) -> list[dict[str, Any]]:

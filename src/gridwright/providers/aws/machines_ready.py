@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.providers.aws.boot_reports import BootReport, boot_reports, forget_gone
-from gridwright.providers.aws.instances import instances, rows
+from gridwright.providers.aws.instances import claims, instances, rows
 from gridwright.providers.aws.layout import AwsLayout, Role
 from gridwright.providers.aws.names import ROLE_TAG
 from gridwright.providers.aws.session import Cloud, CloudError
@@ -47,8 +47,8 @@ class MachinesReady:
         """
         heard, pause = time.monotonic(), FIRST_POLL_S
         while True:
-            there = instances(self.cloud, self.spec)
-            reports = boot_reports(rows(self.cloud, self.spec))
+            there, told = instances(self.cloud, self.spec), rows(self.cloud, self.spec)
+            reports = boot_reports(told)
             current = {name: self._current(each, reports.get(name)) for name, each in there.items()}
             if self._tell(current.values()):
                 heard, pause = time.monotonic(), FIRST_POLL_S
@@ -59,7 +59,7 @@ class MachinesReady:
                 if (each is None or each.state != "done") and there[name]["State"]["Name"] not in _STOPPED
             }
             waiting = [name for name, each in open_.items() if not _has_failed(each)]
-            lacking = len(self.layout.machines) - len(there)
+            lacking = len(self.layout.always_on) - len(there.keys() - self._powered(told))
             quiet = time.monotonic() - heard > QUIET_S
             if quiet or (not waiting and lacking <= 0):
                 forget_gone(self.cloud, self.spec, reports, there)
@@ -68,6 +68,12 @@ class MachinesReady:
                 return
             self._pause(pause, len(waiting) + max(lacking, 0))
             pause = min(2 * pause, POLL_S)
+
+    def _powered(self, told: Iterable[Mapping[str, Any]]) -> set[str | None]:
+        """Instances that are nodes which the scheduler has on just now: more than are waited for."""
+        claimed = claims(told)
+        names = (each.name for each in self.layout.machines if each.powered)
+        return {claimed[name].owner for name in names if name in claimed}
 
     def _current(self, instance: Mapping[str, Any], report: BootReport | None) -> BootReport | None:
         """What it told since it started of the bundle that is there for it now; nothing else counts."""

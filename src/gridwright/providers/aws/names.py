@@ -11,6 +11,8 @@ from gridwright.spec.model import GridSpec
 GRID_TAG = "gridwright:grid"
 """The tag that says which grid a resource belongs to; `down` finds what is left by it."""
 ROLE_TAG = "gridwright:role"
+GROUP_TAG = "gridwright:group"
+"""The tag that says of which group of nodes of the spec an Auto Scaling group has the machines."""
 SLOT_TAG = "gridwright:slot"
 """The tag that says which node a volume or a network interface is for."""
 TARGET_TAG = "gridwright:target"

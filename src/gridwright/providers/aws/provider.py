@@ -39,6 +39,8 @@ class AwsProvider(Provider):
     is_cloud = True
     has_machines = True
     needs_region = True
+    powers_nodes = True
+    buys_capacity = True
     planned_volumes = ("gp3", "gp2", "st1")
     """io2 is left out: at the sizes that plans try, gp3 has the same throughput for less."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from troposphere import FindInMap, Output, Parameter, Ref, Template
@@ -13,6 +13,7 @@ PARAMETER = "Running"
 """Which machines of groups there are: all, only the servers of Lustre, or none."""
 ALL, SERVERS, NONE = "all", "servers", "none"
 _SIZES = "Sizes"
+_MOST = "Most"
 
 
 def add_parameter(template: Template, groups: Mapping[str, tuple[Machine, ...]]) -> None:
@@ -30,19 +31,23 @@ def add_parameter(template: Template, groups: Mapping[str, tuple[Machine, ...]])
     template.add_output(Output(PARAMETER, Description=what, Value=Ref(PARAMETER)))
     if groups:
         template.add_mapping(
-            _SIZES,
-            {
-                running: {title: str(_size(machines, running)) for title, machines in groups.items()}
-                for running in (ALL, SERVERS, NONE)
-            },
+            _SIZES, {running: dict(_sizes(groups, running)) for running in (ALL, SERVERS, NONE)}
         )
 
 
-def _size(machines: tuple[Machine, ...], running: str) -> int:
-    there = running == ALL or (running == SERVERS and machines[0].role.serves_lustre)
-    return len(machines) if there else 0
+def _sizes(groups: Mapping[str, tuple[Machine, ...]], running: str) -> Iterator[tuple[str, str]]:
+    for title, machines in groups.items():
+        there = running == ALL or (running == SERVERS and machines[0].role.serves_lustre)
+        yield title, str(sum(not each.powered for each in machines) if there else 0)
+        if any(each.powered for each in machines):
+            yield f"{title}{_MOST}", str(len(machines) if there else 0)
+
+
+def most_of(title: str) -> Any:  # noqa: ANN401 - a function of CloudFormation
+    """The most machines of a group whose nodes are powered on and off: none while the grid is stopped."""
+    return FindInMap(_SIZES, Ref(PARAMETER), f"{title}{_MOST}")
 
 
 def size_of(title: str) -> Any:  # noqa: ANN401 - a function of CloudFormation
-    """The size of a group: all of it, or nothing while the grid is stopped."""
+    """The size of a group: all that is always on, or nothing while the grid is stopped."""
     return FindInMap(_SIZES, Ref(PARAMETER), title)

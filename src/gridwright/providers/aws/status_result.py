@@ -16,6 +16,10 @@ Standing = Literal["up", "not-up", "stopped", "storage-only", "half-made"]
 half-made: a stack is not whole."""
 
 
+OFF = "powered-down"
+"""State of a node that is off until its scheduler wants it on."""
+
+
 @dataclass(frozen=True, slots=True)
 class MachineStatus:
     """A machine of the layout, and the instance that is it."""
@@ -26,10 +30,12 @@ class MachineStatus:
     address: str
     instance: str | None
     state: str
-    """EC2's state, or missing."""
+    """EC2's state, or missing, or powered-down."""
     public_address: str | None = None
     set_up: str = ""
     """How far it has set itself up, in words; empty where it is not there."""
+    powered: bool = False
+    """Whether its scheduler has it on and off, or may have it, so that it is often just coming or going."""
 
     @property
     def running(self) -> bool:
@@ -119,7 +125,9 @@ class AwsStatus:
 def _machine_lacks(status: AwsStatus, machine: MachineStatus) -> bool:
     """Whether a machine is not as it should be: set up, or away where the grid is stopped."""
     if status.state == "stopped":
-        return machine.state not in ("stopped", "missing")
+        return machine.state not in ("stopped", "missing", OFF)
+    if machine.powered:
+        return machine.set_up.startswith("failed")
     return not machine.running or machine.set_up != "done"
 
 

@@ -36,7 +36,10 @@ def boot_lab(record: LabRecord, spec: GridSpec, caller: Caller) -> LabRecord:
     anchor.wait_for_exec()
     network.make_bridge(anchor.process.pid)
     caller.go_on()
-    return boot_nodes(record, spec, [node.plan.name for node in record.nodes])
+    powered = spec.powered_nodes()
+    return boot_nodes(
+        record, spec, [node.plan.name for node in record.nodes if node.plan.name not in powered]
+    )
 
 
 def boot_nodes(record: LabRecord, spec: GridSpec, names: Collection[str]) -> LabRecord:

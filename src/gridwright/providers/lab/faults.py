@@ -58,15 +58,23 @@ def power_off(lab: str, name: str) -> bool:
     return True
 
 
-def power_on(lab: str, name: str) -> bool:
-    """Boot a node, and wait until its services serve; False where it was on. Raises GridwrightError."""
+def power_on(lab: str, name: str, *, wait: bool = True) -> bool:
+    """Boot a node and start its services; False where it was on. Raises GridwrightError.
+
+    With `wait` they have to serve. For a node that its scheduler powers, the scheduler waits.
+    """
     with _changing(lab) as record:
         if record.node(name).up:
             return False
         spec = kept_spec(record)
         try:
             running = running_lab(boot_nodes(record, spec, [name]), spec)
-            serve(running, services_of(spec, record.layout), [name])
+            serve(
+                running,
+                services_of(spec, record.layout),
+                [name],
+                wait=wait and name not in spec.powered_nodes(),
+            )
         except OSError as error:
             raise environment_error(
                 f"node {name} cannot be powered on: {error}", remedy="mend that, and power it on again"

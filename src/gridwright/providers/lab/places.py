@@ -45,6 +45,11 @@ class Places:
         return self.home / "nodes" / name
 
     @property
+    def power_log(self) -> Path:
+        """What was done to power nodes on and off for the scheduler."""
+        return self.home / "power.log"
+
+    @property
     def disks(self) -> Path:
         """Where storage nodes have their disks, as images."""
         return self.home / "disks"

@@ -38,6 +38,7 @@ class LabProvider(Provider):
     )
     has_own_kernels = False
     has_machines = True
+    powers_nodes = True
 
     def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:
         """See ProviderKind."""

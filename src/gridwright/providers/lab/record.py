@@ -65,6 +65,8 @@ class LabRecord:
     """Directories of control groups that hold all others of the lab."""
     cgroups: tuple[str, tuple[str, ...]] = ("none", ())
     """Kind and controllers that its nodes have."""
+    power: ProcessId | None = None
+    """What powers nodes on and off for the scheduler; None where all are always on."""
 
     @property
     def layout(self) -> LabLayout:
@@ -149,6 +151,7 @@ def _record(data: dict[str, Any]) -> LabRecord:
         | {
             "nodes": tuple(_node(node) for node in data["nodes"]),
             "anchor": _process(data["anchor"]),
+            "power": _process(data.get("power")),
             "anchor_groups": _groups(data["anchor_groups"]),
             "group_tops": tuple(data["group_tops"]),
             "cgroups": (kind, tuple(controllers)),

@@ -50,9 +50,14 @@ def services_of(spec: GridSpec, layout: LabLayout) -> list[LabService]:
 
 
 def serve(
-    lab: RunningLab, services: Collection[LabService], nodes: Collection[str], caller: Caller | None = None
+    lab: RunningLab,
+    services: Collection[LabService],
+    nodes: Collection[str],
+    caller: Caller | None = None,
+    *,
+    wait: bool = True,
 ) -> None:
-    """Start services on nodes, and wait until they serve there. Raises GridwrightError."""
+    """Start services on nodes, and with `wait` wait until they serve there. Raises GridwrightError."""
     caller = caller or Caller()
     here = [(service, [node for node in service.nodes if node in nodes]) for service in services]
     here = [(service, on) for service, on in here if on]
@@ -63,7 +68,7 @@ def serve(
         caller.go_on()
         service.start(lab, on)
     started = time.monotonic()
-    for service, on in here:
+    for service, on in here if wait else ():
         for node in on:
             _wait_for(lab, service, node, started + service.patience_s, caller)
 

@@ -12,14 +12,15 @@ from gridwright.errors import GridwrightError
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.health import Condition, Health
 from gridwright.providers.lab.layout import LabLayout
-from gridwright.providers.lab.record import NodeRecord, read
+from gridwright.providers.lab.record import LabRecord, NodeRecord, read
 from gridwright.providers.lab.serving import ServiceState, running_lab, services_of, states
 from gridwright.providers.lab.spec_copy import kept_spec
 from gridwright.report.terminal.frame import framed_table, text_of
 from gridwright.services.service import ServiceNode
 from gridwright.spec.filesystem import FileSystem
 
-NodeStanding = Literal["up", "partitioned", "powered-off"]
+NodeStanding = Literal["up", "partitioned", "powered-off", "powered-down"]
+"""powered-down: off until a job waits for it, which is as it should be."""
 LabStanding = Literal["up", "not-up", "half-made"]
 """half-made: a command that made it, or took it down, did not finish; or its processes died."""
 _ANSWER_S = 5.0
@@ -38,6 +39,8 @@ class NodeStatus:
     @property
     def serves(self) -> bool:
         """Whether it is up, and nothing is lacking on it."""
+        if self.state == "powered-down":
+            return True
         return self.state == "up" and all(each.lacking is None for each in self.services)
 
 
@@ -72,12 +75,15 @@ class LabStatus:
     network: str | None = None
     nodes: tuple[NodeStatus, ...] = ()
     filesystems: tuple[LabFileSystemStatus, ...] = ()
+    power: str | None = None
+    """What is lacking of what powers nodes on and off; None where nothing is, or no node is powered."""
 
     @property
     def whole(self) -> bool:
         """Whether everything is up and serves."""
         healthy = all(each.condition == Condition.HEALTHY for each in self.filesystems)
-        return self.state == "up" and healthy and all(node.serves for node in self.nodes)
+        serve = self.power is None and all(node.serves for node in self.nodes)
+        return self.state == "up" and healthy and serve
 
     def document(self) -> dict[str, Any]:
         """See Result."""
@@ -118,6 +124,8 @@ def _sizes(filesystem: LabFileSystemStatus) -> list[str]:
 
 
 def _lacking(status: LabStatus) -> Iterable[str]:
+    if status.power is not None:
+        yield status.power
     for node in status.nodes:
         for each in node.services:
             if each.lacking is not None:
@@ -140,19 +148,31 @@ def status(lab: str) -> LabStatus:
     spec = kept_spec(record)
     running = running_lab(record, spec)
     services = states(running, services_of(spec, record.layout))
+    powered = spec.powered_nodes()
     nodes = tuple(
-        _node(node, tuple(each for each in services if each.node == node.plan.name)) for node in record.nodes
+        _node(node, tuple(each for each in services if each.node == node.plan.name), powered)
+        for node in record.nodes
     )
+    power = _power(record, powered)
     controller = running.nodes.get(record.layout.controller.name)
     filesystems = tuple(
         _filesystem(name, filesystem, controller, record.layout)
         for name, filesystem in spec.filesystems.items()
     )
-    return LabStatus(lab, "up", record.network, nodes, filesystems)
+    return LabStatus(lab, "up", record.network, nodes, filesystems, power)
 
 
-def _node(node: NodeRecord, services: tuple[ServiceState, ...]) -> NodeStatus:
-    state: NodeStanding = "powered-off" if not node.up else "partitioned" if node.partitioned else "up"
+def _power(record: LabRecord, powered: frozenset[str]) -> str | None:
+    if not powered or (record.power is not None and record.power.alive):
+        return None
+    return "what powers nodes on and off does not run: gridwright up starts it"
+
+
+def _node(
+    node: NodeRecord, services: tuple[ServiceState, ...], powered: frozenset[str] = frozenset()
+) -> NodeStatus:
+    off: NodeStanding = "powered-down" if node.plan.name in powered else "powered-off"
+    state: NodeStanding = off if not node.up else "partitioned" if node.partitioned else "up"
     return NodeStatus(node.plan.name, node.plan.role.value, node.plan.address, state, services)
 
 

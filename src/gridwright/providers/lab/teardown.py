@@ -14,6 +14,7 @@ from gridwright.providers.lab import cgroups
 from gridwright.providers.lab.disk import detach_all
 from gridwright.providers.lab.network import hardware_address
 from gridwright.providers.lab.places import LABS, Places
+from gridwright.providers.lab.power_process import end_power
 from gridwright.providers.lab.processes import ProcessId, end_all
 from gridwright.providers.lab.record import LabRecord, write
 
@@ -30,6 +31,7 @@ def take_down(record: LabRecord) -> list[str]:
     record, and it can be called again.
     """
     write(replace(record, phase="stopping"))
+    end_power(record)
     home = Places(record.lab).home
     tops = [Path(top) for top in record.group_tops]
     left = _end_processes(record.processes(), tops) if record.boot == boot_id() else []

@@ -16,6 +16,7 @@ from gridwright.providers.lab.host_python import check_python
 from gridwright.providers.lab.image import ensure_image
 from gridwright.providers.lab.layout import layout_of
 from gridwright.providers.lab.owner import record_for
+from gridwright.providers.lab.power_process import start_power
 from gridwright.providers.lab.preflight import check_machine
 from gridwright.providers.lab.record import LabRecord, NodeRecord, locked, read, write
 from gridwright.providers.lab.serving import make_libraries, running_lab, serve, services_of, states
@@ -109,6 +110,7 @@ def _make(record: LabRecord, spec: GridSpec, caller: Caller) -> LabRecord:
         caller.go_on()
         record = replace(record, phase="up")
         write(record)
+        record = start_power(record, spec)
     except BaseException as error:
         ignore_signals()
         caller.say("removing what was made so far")
@@ -145,7 +147,8 @@ def _mend(record: LabRecord, spec: GridSpec, caller: Caller) -> tuple[LabRecord,
             record = record.with_node(replace(node, partitioned=False))
             mended.append(f"{node.plan.name} was cut off from the others")
         write(record)
-    off = [node.plan.name for node in record.nodes if not node.up]
+    powered = spec.powered_nodes()
+    off = [node.plan.name for node in record.nodes if not node.up and node.plan.name not in powered]
     if off:
         caller.say(f"powering on {', '.join(off)}")
         record = boot_nodes(record, spec, off)
@@ -158,6 +161,9 @@ def _mend(record: LabRecord, spec: GridSpec, caller: Caller) -> tuple[LabRecord,
             mended.append(f"{state.service} did not serve on {state.node}: {state.lacking}")
             serve(lab, [each for each in services if each.name == state.service], [state.node], caller)
     make_libraries(lab)
+    if powered and (record.power is None or not record.power.alive):
+        record = start_power(record, spec)
+        mended.append("what powers nodes on and off did not run")
     return record, tuple(mended)
 
 

@@ -42,6 +42,12 @@ _DOWN = frozenset(
 )
 
 
+_POWER = frozenset({"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"})
+"""Of nodes that Slurm powers on when a job waits for them, where nothing else is wrong with them."""
+_QUIET = frozenset({"NOT_RESPONDING"})
+"""Nobody who is off, or starting, answers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Partition:
     """A queue."""
@@ -221,6 +227,7 @@ def _node(line: Mapping[str, str]) -> SlurmNode:
             memory_bytes=memory * MIB,
             free_cores=max(0, cpus - number("CPUAlloc")) // threads,
             free_memory_bytes=max(0, memory - number("AllocMem")) * MIB,
+            asleep=bool(_POWER & words) and not words & _DOWN - _POWER - _QUIET,
             reason=None if up else (reason.partition(" [")[0] or ("it does not respond" if silent else None)),
         ),
         threads=threads,

@@ -17,7 +17,9 @@ from gridwright.schedulers.machines import CgroupVersion, NodeHardware
 from gridwright.schedulers.slurm.node_lines import node_line
 from gridwright.schedulers.slurm.parameters import SlurmParameters
 from gridwright.schedulers.slurm.partitions import default_memory_mib, partition_lines, queue_findings
+from gridwright.schedulers.slurm.power_saving import POWERED_STATE, power_section
 from gridwright.schedulers.slurm.section import section_of
+from gridwright.schedulers.slurm.setting import ConfigurationSection, Setting
 from gridwright.spec.model import GridSpec
 
 DIRECTORY = PurePosixPath("/etc/slurm")
@@ -31,23 +33,6 @@ USER = "slurm"
 """The account of slurmctld and slurmdbd."""
 MOST_JOBS = 200_000
 MOST_ELEMENTS = 100_001
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A line `name=value`, and above it why."""
-
-    name: str
-    value: object
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigurationSection:
-    """Settings under a heading."""
-
-    heading: str
-    settings: Sequence[Setting]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +88,7 @@ def _sections(spec: GridSpec, parameters: SlurmParameters) -> list[Configuration
         _files(spec, parameters),
         _time_outs(spec, parameters),
         _health(parameters),
+        *power_section(spec, parameters),
         _scheduling(parameters),
         _processes(parameters),
         _accounting(spec, parameters),
@@ -314,11 +300,13 @@ def _accounting(spec: GridSpec, parameters: SlurmParameters) -> ConfigurationSec
 def _node_lines(spec: GridSpec, parameters: SlurmParameters) -> Iterator[str]:
     yield ""
     yield "# Nodes: CPUs are physical cores, RealMemory is what jobs may use, in MiB."
-    alike: dict[NodeHardware, list[str]] = {}
+    powered = spec.powered_nodes()
+    alike: dict[tuple[NodeHardware, str], list[str]] = {}
     for node in parameters.nodes:
-        alike.setdefault(replace(node, name=""), []).append(node.name)
-    for facts, names in alike.items():
-        yield node_line(facts, names, parameters.share_one_machine)
+        state = POWERED_STATE if node.name in powered else "UNKNOWN"
+        alike.setdefault((replace(node, name=""), state), []).append(node.name)
+    for (facts, state), names in alike.items():
+        yield node_line(facts, names, parameters.share_one_machine, state)
     yield ""
     yield "# Queues: jobs of the one with the higher PriorityTier start first. MaxTime in minutes."
     yield from partition_lines(spec, parameters.nodes)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from gridwright.node_programs.health.configuration import CONFIGURATION
 from gridwright.node_programs.health_program import PROGRAM, STARTER, build_zipapp, starter
+from gridwright.node_programs.power.asking import PROGRAMS, program
 from gridwright.schedulers.in_lab import SchedulerNodes
 from gridwright.schedulers.machines import CgroupVersion, GridMachines, NodeHardware, hardware_of_nodes
 from gridwright.schedulers.slurm.configuration import (
@@ -50,6 +51,8 @@ class SlurmController:
         def put(node: ServiceNode) -> None:
             _write(node, files)
             make_directory(node, LOGS, state, owner=USER)
+            for path in PROGRAMS if lab.spec.powered_nodes() else ():
+                node.write(str(path), program(), mode=0o755)
 
         on_each(lab, nodes, put)
 
@@ -93,10 +96,13 @@ class SlurmNodes:
 
     def start(self, lab: SchedulerNodes, nodes: Sequence[str]) -> None:
         """Start slurmd."""
+        powered = lab.spec.powered_nodes()
 
         def start(node: ServiceNode) -> None:
+            # Slurm takes a node for powered on when it has booted since; the kernel of a lab has not.
+            booted = ["-b"] if node.name in powered else []
             if not runs(node, "slurmd"):
-                start_daemon(node, ["/usr/sbin/slurmd"])
+                start_daemon(node, ["/usr/sbin/slurmd", *booted])
 
         on_each(lab, nodes, start)
 

@@ -96,14 +96,21 @@ def _queue(
     return PlacementCheck(place=place, requirements=requirements)
 
 
+def _standing(node: SlurmNode) -> str:
+    state = node.state
+    if state.asleep:
+        return f"{state.state} (powered on for a job that waits for it)"
+    return state.state + (f" ({state.reason})" if state.reason else "")
+
+
 def _node(request: JobRequest, memory_bytes: int | None, node: SlurmNode) -> PlacementCheck:
     state = node.state
     requirements = [
         Requirement(
             name="state",
             required="up",
-            provided=state.state + (f" ({state.reason})" if state.reason else ""),
-            fits=state.up,
+            provided=_standing(node),
+            fits=state.up or state.asleep,
         ),
         Requirement(
             name="cores",

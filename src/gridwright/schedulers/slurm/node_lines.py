@@ -34,7 +34,7 @@ def parse_slurmd_hardware(text: str) -> NodeHardware:
     return facts
 
 
-def node_line(node: NodeHardware, names: Iterable[str], declared: bool) -> str:
+def node_line(node: NodeHardware, names: Iterable[str], declared: bool, state: str = "UNKNOWN") -> str:
     """The line of `slurm.conf` for nodes that are like `node`.
 
     CPUs is the number of cores where a core has several threads, too: Slurm then gives out cores, never
@@ -51,4 +51,4 @@ def node_line(node: NodeHardware, names: Iterable[str], declared: bool) -> str:
     ]
     if not declared and node.usable_cores < node.all_cores:
         parts.append(f"CoreSpecCount={node.all_cores - node.usable_cores}")
-    return " ".join([*parts, "State=UNKNOWN"])
+    return " ".join([*parts, f"State={state}"])

@@ -40,11 +40,36 @@ class Timing:
     """KillWait: between SIGTERM and SIGKILL for a job over its time, to leave its directories clean."""
     health: int
     """HealthCheckInterval: a node that has lost its mounts takes jobs for no longer."""
+    resume: int
+    """ResumeTimeout: how long a node that is powered on may take to register."""
+    suspend: int
+    """SuspendTimeout: how long it takes at most until one that is powered off is gone."""
 
 
-GRID = Timing(node_down=60, message=10, credential=60, controller=30, inactive=300, kill=30, health=60)
-"""For real networks: a switch that restarts or a swapping node must not cost jobs."""
-LAB = Timing(node_down=8, message=5, credential=10, controller=10, inactive=30, kill=5, health=10)
+GRID = Timing(
+    node_down=60,
+    message=10,
+    credential=60,
+    controller=30,
+    inactive=300,
+    kill=30,
+    health=60,
+    resume=2400,
+    suspend=120,
+)
+"""For real networks: a switch that restarts or a swapping node must not cost jobs. A machine of a cloud that
+installs all that it needs has 40 minutes: its boot is tried three times in that."""
+LAB = Timing(
+    node_down=8,
+    message=5,
+    credential=10,
+    controller=10,
+    inactive=30,
+    kill=5,
+    health=10,
+    resume=90,
+    suspend=5,
+)
 """For nodes that share one machine: measured to find a node that is powered off in 17 s, and to run its
 jobs again in 30 s."""
 

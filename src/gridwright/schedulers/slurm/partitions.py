@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from gridwright.errors import Finding
 from gridwright.schedulers.machines import NodeHardware
 from gridwright.schedulers.slurm.node_lines import MIB
+from gridwright.schedulers.slurm.power_saving import suspend_time
 from gridwright.spec.hosts import fold_hosts
 from gridwright.spec.model import GridSpec
 from gridwright.spec.scheduler import Queue
@@ -76,6 +77,8 @@ def partition_lines(spec: GridSpec, nodes: Sequence[NodeHardware]) -> Iterable[s
             parts.append(f"MaxCPUsPerNode={per_node}")
         if default_memory_mib(own) > default_memory_mib(nodes):
             parts.append(f"DefMemPerCPU={default_memory_mib(own)}")
+        if (idle := suspend_time(spec, queue)) is not None:
+            parts.append(f"SuspendTime={idle}")
         yield " ".join([*parts, "State=UP"])
 
 

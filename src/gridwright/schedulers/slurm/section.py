@@ -17,6 +17,7 @@ class SlurmSection(SchedulerSection):
     """Slurm, set up by Gridwright or there already."""
 
     knows_nodes: ClassVar[bool] = True
+    powers_nodes: ClassVar[bool] = True
     needs_head_node: ClassVar[bool] = True
 
     type: Annotated[Literal["slurm"], REPLACED] = Field(

@@ -6,6 +6,8 @@ import shlex
 from collections.abc import Iterator
 
 from gridwright.node_programs.health_program import PROGRAM, STARTER, build_zipapp, starter
+from gridwright.node_programs.power.asking import DIRECTORY as PROGRAM_DIRECTORY
+from gridwright.node_programs.power.asking import PROGRAMS, program
 from gridwright.schedulers.machines import GridMachines
 from gridwright.schedulers.set_up import SchedulerSetup, SetupStep
 from gridwright.schedulers.slurm.configuration import (
@@ -25,6 +27,9 @@ _MEANING = {
     "slurm/slurm.conf": "of all nodes",
     "slurm/cgroup.conf": "of all nodes: how jobs are kept to their memory",
     "slurm/slurmdbd.conf": "of the controller only: the database of ended jobs",
+    "slurm/power": "of the controller, as "
+    + ", ".join(each.name for each in PROGRAMS)
+    + f" in {PROGRAM_DIRECTORY}",
     "slurm/health": f"of nodes that run jobs, as {STARTER}: Slurm runs it now and then",
     "slurm/health.pyz": f"the same, as {PROGRAM}: a node without its mounts drains itself",
 }
@@ -37,6 +42,9 @@ def slurm_setup(spec: GridSpec, machines: GridMachines, release: str | None) -> 
     configuration = slurm_configuration(spec, parameters)
     files: dict[str, str | bytes] = {f"slurm/{name}": text for name, text in configuration.files.items()}
     files |= {"slurm/health": starter(), "slurm/health.pyz": build_zipapp()}
+    powers = bool(spec.powered_nodes())
+    if powers:
+        files["slurm/power"] = program()
     names = fold_hosts(node.name for node in parameters.nodes)
     return SchedulerSetup(
         files=files,
@@ -48,6 +56,7 @@ def slurm_setup(spec: GridSpec, machines: GridMachines, release: str | None) -> 
             "state": str(state_location(spec, parameters)),
             "spool": str(SPOOL),
             "logs": str(LOGS),
+            **({"power_programs": [str(each) for each in PROGRAMS]} if powers else {}),
         },
         findings=configuration.findings,
         key_note="No secret is among them: the key of munge, by which nodes trust each other, is made below.",

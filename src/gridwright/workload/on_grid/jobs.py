@@ -199,7 +199,10 @@ class GridJobs:
         still = waiting and time.monotonic() - self._moved > _WAITING_S
         if still and time.monotonic() - self._looked_for_nodes > _WAITING_S:
             self._looked_for_nodes = time.monotonic()
-            self._calls.ask(lambda scheduler: any(node.up for node in scheduler.nodes()), self._hear_of_nodes)
+            self._calls.ask(
+                lambda scheduler: any(node.up or node.asleep for node in scheduler.nodes()),
+                self._hear_of_nodes,
+            )
             return
         late = [job for job in self.live if self._hangs(job)]
         if late:

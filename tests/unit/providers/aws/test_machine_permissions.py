@@ -9,7 +9,7 @@ import pytest
 from gridwright.providers.aws.layout import Role
 from tests.support.aws_faults import Call
 from tests.support.aws_grid import FSX, LUSTRE
-from tests.support.aws_permissions import BOOT, BY_OTHERS, CLAIM, RenderedGrid, unused
+from tests.support.aws_permissions import BOOT, BY_OTHERS, CLAIM, POWER, RenderedGrid, unused
 from tests.support.iam_judge import Asked, actions_of, is_allowed
 
 KEY = "kms_key: arn:aws:kms:us-east-1:111122223333:key/11111111-2222-3333-4444-555555555555"
@@ -43,6 +43,20 @@ def test_a_role_has_the_permissions_that_calls_use_and_no_other(
     grid: RenderedGrid, role: Role, calls: frozenset[str]
 ) -> None:
     assert actions_of(grid.statements(role)) - set(BY_OTHERS) == calls
+
+
+def test_the_head_has_more_where_nodes_are_powered_and_nodes_read_what_is_wanted(tmp_path: Path) -> None:
+    powered = rendered(tmp_path, FSX.replace("count: 2}", "count: 12, min: 1}"))
+    assert actions_of(powered.statements(Role.HEAD)) - set(BY_OTHERS) == (BOOT - GROUPS) | POWER
+    nodes = (BOOT | CLAIM) - {"ec2:AttachVolume"}
+    assert actions_of(powered.statements(Role.COMPUTE)) - set(BY_OTHERS) == nodes
+
+    def get(key: str, action: str = "GetItem") -> Call:
+        return Call(f"dynamodb:{action}", "/", {"TableName": powered.table, "Key": {"slot": {"S": key}}})
+
+    assert powered.denied(Role.COMPUTE, [get("wanted#compute12"), get("wanted#compute2")], ME) == []
+    writes = [get("wanted#compute12", "UpdateItem"), get("wanted#compute12", "DeleteItem")]
+    assert len(powered.denied(Role.COMPUTE, writes, ME)) == 2
 
 
 def test_every_permission_of_others_is_one_that_a_role_has(grid: RenderedGrid) -> None:

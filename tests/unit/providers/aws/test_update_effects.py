@@ -58,6 +58,34 @@ def test_a_queue_sets_nothing_up_again_on_servers() -> None:
     assert before["servers"].key == after["servers"].key
 
 
+POWERED = FSX.replace("count: 2}", "count: 4, min: 1}")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("min: 1", "min: 3"), ("min: 1", "min: 1, idle: 1h"), (", min: 1", ""), ("count: 4", "count: 5")],
+)
+def test_how_many_nodes_are_always_on_touches_no_machine(old: str, new: str) -> None:
+    assert changed(POWERED, old, new) == {}
+    assert effects(POWERED.replace(old, new), POWERED) == {}
+
+
+def test_how_nodes_are_bought_rolls_them() -> None:
+    spot = "count: 2, min: 0, spot: true}"
+    allowed = FSX.replace("{type: slurm}", "{type: slurm, queues: {cheap: {spot: true}}}")
+    for new in (spot, "count: 2, reservation: cr-0123456789abcdef0}", "count: 2, reservation: none}"):
+        assert changed(allowed, "count: 2}", new) == {"ComputeNodes": "roll"}
+    limited = allowed.replace("count: 2}", spot.replace("spot: true", "spot: {max_price: 0.3}"))
+    assert changed(limited, "0.3", "0.4") == {"ComputeNodes": "roll"}
+
+
+def test_no_template_says_how_many_nodes_are_on() -> None:
+    """CloudFormation would set that at the next update, and end nodes with jobs or start idle ones."""
+    group = deployment(parse_spec(POWERED)).grid["Resources"]["ComputeNodes"]["Properties"]
+    assert "DesiredCapacity" not in group
+    assert group["TerminationPolicies"] == ["NewestInstance"]
+
+
 def test_one_node_more_touches_no_other() -> None:
     found = changed(FSX, "count: 2}}", "count: 3}}")
     assert found == {}

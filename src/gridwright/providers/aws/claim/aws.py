@@ -16,6 +16,8 @@ from gridwright.providers.aws.claim.records import NEW, Kept, Record
 GRID_TAG = "gridwright:grid"
 SLOT_TAG = "gridwright:slot"
 TARGET_TAG = "gridwright:target"
+WANTED = "wanted#"
+"""How keys of items begin by which the scheduler wants a slot on; the name of the slot follows."""
 _NAMES = {"#owner": "owner", "#token": "token", "#volumes": "volumes", "#interface": "interface"}
 """Some of them are reserved words of DynamoDB."""
 _OURS = "#owner = :owner AND #token = :token"
@@ -53,6 +55,15 @@ class Aws:
             lambda: self._tables.get_item(TableName=self._table, Key=_key(slot), ConsistentRead=True),
         )
         return _record(found["Item"]) if found.get("Item") else None
+
+    def is_wanted(self, slot: str) -> bool:
+        """Whether the item is there by which the scheduler wants a slot on."""
+        key = _key(f"{WANTED}{slot}")
+        found = self._asked(
+            f"whether {slot} is wanted",
+            lambda: self._tables.get_item(TableName=self._table, Key=key, ConsistentRead=True),
+        )
+        return bool(found.get("Item"))
 
     def take(self, slot: str, over: Record | None, instance: str) -> Record | None:
         """Become the owner; None where somebody was faster."""

@@ -21,6 +21,8 @@
 }
 ```
 
+A slot with `"powered": true` is to be taken only while the table has an item `wanted#NAME`.
+
 `role` is compute, machine, mgs, mds or oss; slots of the first two have no targets. `mgs` is the management
 server of the targets; null where no target has one elsewhere. `directories` may say where `run`, `dev`,
 `sys`, `modprobe`, `networkd` and `mounts` (a file) are, where they are not where Linux has them.
@@ -81,6 +83,8 @@ class Slot:
     name: str
     address: str
     targets: tuple[DesiredTarget, ...] = ()
+    powered: bool = False
+    """Whether it is to be taken only while the scheduler wants it on."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +175,7 @@ class _Reader(JsonReader):
         )
 
     def slot(self, data: Any, where: str) -> Slot:  # noqa: ANN401
-        given = self.mapping(data, where, {"name", "address", "targets"})
+        given = self.mapping(data, where, {"name", "address", "targets", "powered"})
         targets = [
             self.target(each, f"{where}.targets[{index}]")
             for index, each in enumerate(self.list(given.get("targets", []), f"{where}.targets"))
@@ -183,7 +187,10 @@ class _Reader(JsonReader):
         except ValueError:
             self.wrong(f"{where}.address", address, "an IPv4 address")
         name = self.text(given, "name", _NAME, "the name of a machine", where)
-        return Slot(name, str(address), tuple(targets))
+        powered = given.get("powered", False)
+        if not isinstance(powered, bool):
+            self.wrong(f"{where}.powered", powered, "true or false")
+        return Slot(name, str(address), tuple(targets), powered is True)
 
     def target(self, data: Any, where: str) -> DesiredTarget:  # noqa: ANN401
         given = self.mapping(data, where, {"name", "kind", "index", "fsname", "with_mgt", "mount"})

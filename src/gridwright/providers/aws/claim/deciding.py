@@ -92,7 +92,11 @@ def _found(configuration: Configuration, observation: Observation) -> tuple[Slot
 def _choice(configuration: Configuration, observation: Observation) -> Step:
     """A free slot, else one whose owner is gone. Each instance begins elsewhere, so that they seldom meet."""
     first = zlib.crc32(observation.instance.encode()) % len(configuration.slots)
-    order = [*configuration.slots[first:], *configuration.slots[:first]]
+    order = [
+        slot
+        for slot in (*configuration.slots[first:], *configuration.slots[:first])
+        if not slot.powered or observation.is_wanted(slot.name)
+    ]
     records = {slot.name: observation.record(slot.name) for slot in order}
     for slot in order:
         if records[slot.name] is None:
@@ -110,7 +114,9 @@ def _choice(configuration: Configuration, observation: Observation) -> Step:
     return Wait(
         "slot",
         Trouble(
-            f"no slot of role {configuration.role} is free; {taken}",
+            f"no slot of role {configuration.role} is free"
+            + (" and wanted on" if len(order) < len(configuration.slots) else "")
+            + f"; {taken or 'the others are off'}",
             "a machine that runs or is stopped keeps its name: terminate the one that is to be replaced, or "
             "this one if it is one too many",
         ),

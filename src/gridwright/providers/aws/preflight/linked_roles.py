@@ -34,6 +34,8 @@ def _wanted(spec: GridSpec, layout: AwsLayout) -> Iterator[tuple[str, str]]:
     """Services, and the names of their roles (IAM User Guide, services that work with IAM)."""
     if any(each.replaced for each in layout.machines):
         yield "autoscaling.amazonaws.com", "AWSServiceRoleForAutoScaling"
+    if any(each.spot for each in spec.nodes.values()):
+        yield "spot.amazonaws.com", "AWSServiceRoleForEC2Spot"
     if fsx_file_systems(spec):
         yield "fsx.amazonaws.com", "AWSServiceRoleForAmazonFSx"
     if layout.aws.certificate is not None:

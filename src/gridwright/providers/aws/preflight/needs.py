@@ -21,7 +21,10 @@ def needs(spec: GridSpec, layout: AwsLayout, catalog: Catalog) -> Amounts:
     """All of a grid: vCPUs, TiB of volumes, GiB and number of FSx, networks, gateways, addresses."""
     found: dict[tuple[str, str], float] = defaultdict(float)
     for machine in layout.machines:
-        found["vcpus", family(machine.instance)] += catalog.instance(machine.instance, "aws").vcpus
+        group = spec.nodes.get(machine.group) if machine.role is Role.COMPUTE else None
+        # Spot instances count against quotas of their own, which are looked at for their family's kind.
+        kind = "spot-vcpus" if group is not None and group.spot else "vcpus"
+        found[kind, family(machine.instance)] += catalog.instance(machine.instance, "aws").vcpus
         found["volumes", ROOT_VOLUME] += int(root_size(spec, machine)) / TIB
         for disks, count in _volumes(spec, machine):
             found["volumes", disks.type] += count * int(disks.size or DEFAULT_VOLUME) / TIB

@@ -1,0 +1,120 @@
+"""Groups of nodes that are powered on when jobs need them: what their fields do, and what they go with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gridwright.spec.fields import Change, Update
+from gridwright.spec.provider import ProviderKind
+from gridwright.spec.scheduler import scheduler_kind_in
+from gridwright.units import UnitError, parse_duration
+from gridwright.yamltext.fields import FieldError
+from gridwright.yamltext.together import Refused
+
+POWERED = Update(Change.LIVE, "the scheduler starts anew with it, jobs and machines go on")
+IDLE_S = 600.0
+"""Longer than a machine of a cloud takes to start: shorter pauses of a workload do not pay a start each."""
+SHORTEST_IDLE_S = 5.0
+
+
+def power_problems(data: Mapping[str, Any], provider: ProviderKind) -> Iterator[Refused]:
+    """What groups with `min` and `idle` have wrong; `data` is the plain data of a spec."""
+    groups = {name: each for name, each in _mapping(data, "nodes").items() if isinstance(each, Mapping)}
+    for name, group in groups.items():
+        yield from _group_problems(name, group, provider)
+    powered = [name for name, group in groups.items() if group.get("min") is not None]
+    if not powered or not provider.powers_nodes:
+        return
+    scheduler = scheduler_kind_in(data)
+    if scheduler is not None and not scheduler.spec_model.powers_nodes:
+        yield (
+            ("nodes", powered[0], "min"),
+            FieldError(
+                "this scheduler has no nodes powered on and off",
+                "write scheduler: {type: slurm}, or remove min",
+            ),
+        )
+    if _mapping(data, "scheduler").get("backup_controller") is True:
+        yield (
+            ("scheduler", "backup_controller"),
+            FieldError(
+                "only the controller can have nodes powered on, and none would be while its backup serves",
+                f"remove it, or min of {', '.join(powered)}",
+            ),
+        )
+    yield from _queues_of_one_idle(data, groups)
+
+
+def _group_problems(name: str, group: Mapping[str, Any], provider: ProviderKind) -> Iterator[Refused]:
+    path = ("nodes", name)
+    if group.get("min") is None:
+        if group.get("idle") is not None:
+            yield (
+                (*path, "idle"),
+                FieldError("all nodes of this group are always on", "add min: 0, or remove idle"),
+            )
+        return
+    if not provider.powers_nodes:
+        yield (
+            (*path, "min"),
+            FieldError(
+                f"nodes of provider {provider.name} are powered on and off by nobody",
+                "remove the line; providers aws and lab have such nodes",
+            ),
+        )
+        return
+    least, count = group["min"], group.get("count", 1)
+    if isinstance(least, int) and isinstance(count, int) and least > count:
+        yield (
+            (*path, "min"),
+            FieldError(f"{least} nodes cannot be always on of {count}", f"write a number from 0 to {count}"),
+        )
+    idle = _seconds(group.get("idle"))
+    if idle is not None and 0 < idle < SHORTEST_IDLE_S:
+        yield (
+            (*path, "idle"),
+            FieldError("nodes would go between two jobs", f"write {SHORTEST_IDLE_S:.0f}s or more"),
+        )
+
+
+def _queues_of_one_idle(
+    data: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Refused]:
+    """Slurm has one SuspendTime for each partition, and of several that a node is in the longest."""
+    queues = _mapping(_mapping(data, "scheduler"), "queues") or {"batch": {}}
+    for name, queue in queues.items():
+        chosen = queue.get("nodes") if isinstance(queue, Mapping) else None
+        wanted = chosen if isinstance(chosen, list) else [*groups]
+        idles = {
+            group: _seconds(groups[group].get("idle")) or IDLE_S
+            for group in wanted
+            if group in groups and groups[group].get("min") is not None
+        }
+        if len(set(idles.values())) > 1:
+            told = ", ".join(f"{group}: {idle:.0f} s" for group, idle in idles.items())
+            yield (
+                ("scheduler", "queues", name)
+                if name in _mapping(_mapping(data, "scheduler"), "queues")
+                else (
+                    "nodes",
+                    next(reversed(idles)),
+                    "idle",
+                ),
+                FieldError(
+                    f"queue {name} has groups with several times until idle nodes go ({told})",
+                    "write the same idle for these groups, or give each a queue of its own by nodes: [GROUP]",
+                ),
+            )
+
+
+def _seconds(written: object) -> float | None:
+    try:
+        return None if written is None else parse_duration(written)
+    except UnitError:
+        return None
+
+
+def _mapping(data: Any, key: str) -> Mapping[str, Any]:  # noqa: ANN401
+    value = data.get(key) if isinstance(data, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
