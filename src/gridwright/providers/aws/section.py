@@ -250,8 +250,8 @@ class Images(SpecModel):
 
     compute: Annotated[Image | None, Update(Change.ROLLING, "nodes are replaced one at a time")] = Field(
         default=None,
-        description="Of nodes, head and login node: an AMI, or the SSM parameter that names one, which is kept as "
-        "the first up finds it. By default Ubuntu 24.04, as Canonical names it in SSM.",
+        description="Of nodes, head and login node: an AMI, or the SSM parameter that names one, kept as the "
+        "first up finds it. By default Ubuntu 24.04, as Canonical names it in SSM.",
     )
     storage: Annotated[Image | None, Update(Change.ROLLING, "servers are replaced one at a time")] = Field(
         default=None,
