@@ -14,8 +14,8 @@ ROLE = Path(lustre_client.__file__).parent / "roles" / "lustre_client"
 MENU = (Path(__file__).parents[2] / "fixtures" / "lustre" / "grub.cfg").read_text()
 """As grub-mkconfig of GRUB 2.06 wrote it for three kernels."""
 UUID = "0f4c6d12-1b1f-4f8e-9d3a-3f6a2b7c9e10"
-# As apt-cache search prints it where the archive of AWS for Ubuntu 24.04 has modules up to 6.17, the image began with
-# 7.0, and that of Ubuntu has let go of most kernels.
+# As apt-cache search prints it: AWS has modules for kernels of Ubuntu 24.04 up to 6.17, the image has 7.0,
+# and the archive of Ubuntu has let go of most kernels.
 LISTED = """\
 linux-image-6.17.0-1019-aws - Signed kernel image AWS
 linux-image-6.8.0-1057-aws - Signed kernel image AWS
