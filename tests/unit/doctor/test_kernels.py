@@ -270,7 +270,7 @@ def test_what_each_kernel_has_needs_no_hold(disk: Disk, module: str) -> None:
 
 def test_the_newest_kernel_is_that_with_the_highest_numbers() -> None:
     in_order = ["6.8.0-999-aws", "6.8.0-1057-aws", "6.17.0-rc1", "6.17.0-3-aws", "6.17.10-1-aws"]
-    assert sorted(in_order[::-1], key=version_key) == in_order
+    assert sorted(set(in_order), key=version_key) == in_order
 
 
 def test_a_machine_without_kernels_of_its_own_is_not_judged(tmp_path: Path) -> None:
