@@ -425,6 +425,77 @@ def test_what_failed_is_tried_again_when_its_time_has_come_and_given_up_at_last(
     assert {action_name(each) for each in machines.calls} == BOOT
 
 
+RESTARTING = """#!/bin/sh
+if ! grep -q '"gridwright_restart": "asked"' "$GRIDWRIGHT_ROOT/etc/gridwright/sources.json"; then
+  echo 'fatal: [compute2]: the restart is pending'
+  exit 2
+fi
+mkdir -p "$GRIDWRIGHT_ROOT/run/gridwright"
+echo '{"kernel": "6.8.0-1057-aws"}' > "$GRIDWRIGHT_ROOT/run/gridwright/restart.json"
+echo 'fatal: [compute2]: FAILED! => {"msg": "the machine is about to restart"}'
+exit 2
+"""
+
+
+def restarted(machines: Machines) -> int:
+    """How often the machine was restarted; the next look is that after the last one."""
+    asked = (machines.root / "systemd").read_text().splitlines().count("reboot")
+    path = machines.root / "var/lib/gridwright/boot-state.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "boot": "another one"}))
+    return asked
+
+
+def test_a_machine_restarts_for_a_kernel_and_goes_on_as_if_nothing_had_been(machines: Machines) -> None:
+    machines.upload(files())
+    machines.command("ansible-playbook", RESTARTING)
+    done = machines.start(machine_of(Role.COMPUTE))
+    assert done.returncode == 0, machines.log
+    told = machines.told
+    assert (told["state"], told["reason"], told["tries"]) == (
+        *("running", "restarting for kernel 6.8.0-1057-aws"),
+        "1",
+    )
+    assert restarted(machines) == 1
+    assert machines.listener.signalled == []
+    machines.command("ansible-playbook", PLAYBOOK)
+    assert machines.look().returncode == 0
+    assert (machines.told["state"], machines.told["tries"], machines.told["reason"]) == ("done", "1", "")
+    assert restarted(machines) == 1
+    (signal,) = machines.listener.signalled
+    assert signal["Status"] == ["SUCCESS"], "its group has waited for it"
+    assert "boot-logs" not in str(machines.client("s3").list_objects_v2(Bucket=BUCKET))
+
+
+def test_a_machine_restarts_once_for_a_kernel_that_does_not_start(machines: Machines) -> None:
+    machines.upload(files())
+    machines.command("ansible-playbook", RESTARTING)
+    machines.start(machine_of(Role.COMPUTE))
+    for _ in range(3):
+        assert restarted(machines) == 1
+        assert machines.look().returncode == 1
+        assert machines.told["state"] == "failed"
+    assert "it was restarted for kernel 6.8.0-1057-aws, and started " in machines.told["reason"]
+    # One that needs still another kernel may.
+    machines.command("ansible-playbook", RESTARTING.replace("1057", "1063"))
+    assert restarted(machines) == 1
+    assert machines.look().returncode == 0
+    assert restarted(machines) == 2
+
+
+def test_a_machine_that_was_set_up_is_never_restarted(machines: Machines) -> None:
+    machines.upload(files())
+    assert machines.start(machine_of(Role.COMPUTE)).returncode == 0
+    machines.command("ansible-playbook", RESTARTING)
+    machines.upload(files(new="file"))
+    assert machines.look().returncode == 1
+    assert "the restart is pending" in machines.told["reason"]
+    assert restarted(machines) == 0
+    # Neither by what the role of an earlier try has left, nor when it starts by itself.
+    (machines.root / "run/gridwright/restart.json").write_text('{"kernel": "6.8.0-1057-aws"}')
+    assert machines.look().returncode == 1
+    assert restarted(machines) == 0
+
+
 def test_a_machine_that_worked_is_never_given_back(machines: Machines) -> None:
     machines.upload(files())
     assert machines.start(machine_of(Role.COMPUTE)).returncode == 0

@@ -140,6 +140,19 @@ class AwsCloud:
         """moto's own record of an image."""
         return ec2_backends[ACCOUNT][REGION].amis[number]
 
+    def publish(self, number: str, name: str = UBUNTU.format("amd64")) -> None:
+        """Have a name, by default Canonical's, stand for another image."""
+        _publish(name, number)
+
+    def withdraw(self, number: str) -> None:
+        """Have an image be gone."""
+        del ec2_backends[ACCOUNT][REGION].amis[number]
+
+    def images_of_machines(self, grid: str) -> dict[str, str]:
+        """Image of each instance of a grid."""
+        found = self.client("ec2").describe_instances(InstanceIds=self.running(grid))["Reservations"]
+        return {each["InstanceId"]: each["ImageId"] for one in found for each in one["Instances"]}
+
     def stack(self, name: str) -> Any:
         """moto's own record of a stack, to set its state."""
         backend = stack_models.cloudformation_backends[ACCOUNT][REGION]
@@ -214,15 +227,23 @@ def _quota(cloud: AwsCloud) -> Callable[..., dict[str, Any]]:
 
 def _publish_images() -> None:
     """The images that specs of tests name, and Canonical's name for one; moto starts machines from none."""
-    ec2, ssm = ec2_backends[ACCOUNT][REGION], ssm_backends[ACCOUNT][REGION]
-    for number in (UBUNTU_IMAGE, STORAGE_IMAGE):
-        ec2.amis[number] = Ami(ec2, number, architecture="x86_64", public=True, root_device_type="ebs")
-    name = UBUNTU.format("amd64")
+    _add_image(STORAGE_IMAGE)
+    _publish(UBUNTU.format("amd64"), UBUNTU_IMAGE)
+
+
+def _add_image(number: str) -> None:
+    ec2 = ec2_backends[ACCOUNT][REGION]
+    ec2.amis[number] = Ami(ec2, number, architecture="x86_64", public=True, root_device_type="ebs")
+
+
+def _publish(name: str, number: str) -> None:
+    """Have a parameter, also one of AWS's own names, stand for an image that is made for it."""
+    _add_image(number)
     now = datetime.datetime.now(datetime.UTC)
     parameter = Parameter(  # type: ignore[abstract] # moto makes them like this itself
-        ACCOUNT, name, UBUNTU_IMAGE, "String", None, None, None, now, 1, "text"
+        ACCOUNT, name, number, "String", None, None, None, now, 1, "text"
     )
-    ssm._parameters[name] = [parameter]
+    ssm_backends[ACCOUNT][REGION]._parameters[name] = [parameter]
 
 
 def _failing(original: Callable[..., Any], cloud: AwsCloud) -> Callable[..., Any]:

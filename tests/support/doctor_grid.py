@@ -109,6 +109,12 @@ def machine(name: str, **changes: Any) -> NodeFacts:
         "kernel_log": {},
         "services": {"failed": []},
         "scratch": {"mounted": {"/scratch": True}},
+        "kernels": {
+            "installed": [{"release": "6.1.0", "modules": {"lustre": "updates/lustre.ko"}}],
+            "default": "6.1.0",
+            "types": ["lustre"],
+            "free": [],
+        },
         "settings": {},
     }
     return typed(plain(usual | changes), NodeFacts)

@@ -136,6 +136,17 @@ class Provider(ProviderKind):
         """
         self.refuse(spec, "up")
 
+    def renew(self, spec: GridSpec, caller: Caller, *, replace: frozenset[str] = frozenset()) -> Result:
+        """`up`, which also starts machines from what names of images stand for by now.
+
+        Raises GridwrightError, also where a grid keeps no images.
+        """
+        raise input_error(
+            f"provider {self.name} starts no machines from images",
+            where="--new-images",
+            remedy="leave it out",
+        )
+
     def preflight(self, spec: GridSpec) -> Preflight:
         """What `up` would fail of, looked at before anything is made. Raises GridwrightError."""
         self.refuse(spec, "up --check")

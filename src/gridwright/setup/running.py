@@ -54,6 +54,8 @@ class SetupRequest:
     """The command line that runs ssh where the nodes can be reached from."""
     local: bool = False
     """Whether the only node is this machine."""
+    restart: bool = False
+    """Whether nodes may be restarted that need another kernel; those with jobs are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +110,14 @@ def command_line(request: SetupRequest, place: Path) -> list[str]:
         *(["--user", request.user] if request.user else []),
         *(["--private-key", str(request.private_key.absolute())] if request.private_key else []),
         *["--inventory", str(request.inventory.absolute()) if request.inventory else "inventory.yml"],
-        *["--extra-vars", json.dumps({"gridwright_become": request.become})],
+        *["--extra-vars", json.dumps({"gridwright_become": request.become, **_restart(request)})],
         *(["--extra-vars", f"@{request.variables.absolute()}"] if request.variables else []),
     ]
     return [sys.executable, "-m", "ansible", "playbook", *options, "site.yml"]
+
+
+def _restart(request: SetupRequest) -> dict[str, str]:
+    return {"gridwright_restart": "now"} if request.restart else {}
 
 
 def environment(request: SetupRequest, place: Path) -> dict[str, str]:

@@ -84,6 +84,16 @@ def swapped() -> Observation:
     )
 
 
+def kernels(**changes: object) -> Observation:
+    usual = {
+        "installed": [{"release": "6.1.0", "modules": {"lustre": "updates/lustre.ko"}}],
+        "default": "6.1.0",
+        "types": ["lustre"],
+        "free": [],
+    }
+    return two(kernels=usual | changes)
+
+
 def array(**changes: object) -> Observation:
     usual = {"name": "md0", "level": "raid1", "state": "clean", "wanted": 2, "missing": 0, "action": "idle"}
     return two(arrays=[usual | changes])
@@ -156,6 +166,8 @@ FAILING: Mapping[str, Callable[[], Observation]] = {
     "servers-lost": lambda: logged("server-silent"),
     "services-failed": lambda: two(services={"failed": ["munge.service"]}),
     "selinux-enforcing": lambda: system(selinux="enforcing"),
+    "client-lost-at-restart": lambda: kernels(installed=[{"release": "6.1.0"}]),
+    "kernel-not-held": lambda: kernels(free=["linux-image-aws"]),
     "clock-apart": lambda: replace(two(), clock_offsets_s={"compute1": 0.0, "compute2": -7.0}),
     "clock-wrong": lambda: replace(two(), clock_offsets_s={"compute1": 0.0, "compute2": 300.0}),
     "clock-unsynchronised": lambda: two(clock={"synchronised": False, "keepers": ["chronyd"]}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,9 @@ def test_ansible_is_the_one_of_this_python_and_asks_nothing(tmp_path: Path) -> N
     assert command[command.index("--limit") + 1] == "node1,node2"
     assert command[command.index("--user") + 1] == "admin"
     assert f"@{tmp_path / 'site.yml'}" in command
-    assert '{"gridwright_become": false}' in command
+    assert '{"gridwright_become": false}' in command, "and no node is restarted unless that is asked for"
+    asked = command_line(replace(request, restart=True), tmp_path)
+    assert '{"gridwright_become": false, "gridwright_restart": "now"}' in asked
     set_up = environment(request, tmp_path)
     assert "BatchMode=yes" in set_up["ANSIBLE_SSH_ARGS"]
     assert set_up["ANSIBLE_SSH_EXECUTABLE"] == str(tmp_path / "ssh")

@@ -69,6 +69,13 @@ class SetupFlags:
             metavar="FILE", parser=read_path, help="What the site chooses: variables of the roles, in YAML."
         ),
     ] = None
+    restart: Annotated[
+        bool,
+        typer.Option(
+            "--restart",
+            help="Restart nodes that need another kernel for their file systems, unless jobs run there.",
+        ),
+    ] = False
     slurm: Slurm = "22.05"
     json: Json = False
 
@@ -78,6 +85,8 @@ def run_setup(flags: SetupFlags) -> ExitStatus:
 
     Runs, over ssh, the playbook that `gridwright render` writes. Exit status: 0 all nodes are as they should
     be, 1 with --check when something differs, 3 when a node failed or could not be reached.
+
+    No node is restarted, unless --restart says so. A node that needs another kernel is named until then.
 
     \b
     Examples:
@@ -134,6 +143,7 @@ def _check_flags(flags: SetupFlags) -> None:
             ("--user", flags.user),
             ("--private-key", flags.private_key),
             ("--inventory", flags.inventory),
+            ("--restart", flags.restart or None),
         ):
             if given is not None:
                 reader.problem("--local is this machine alone, without ssh", flag, "leave one of them out")
@@ -194,6 +204,7 @@ def _request(
         private_key=flags.private_key,
         inventory=flags.inventory,
         variables=flags.variables,
+        restart=flags.restart,
         become=not local and account != "root",
         ssh=("ssh",) if local else _ssh(spec),
         local=local,

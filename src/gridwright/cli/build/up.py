@@ -9,18 +9,28 @@ import typer
 from gridwright.cli.arguments import Json, SpecFile
 from gridwright.cli.verbosity import say
 
+Replace = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--replace",
+        metavar="NAME",
+        help="A file system that may be made anew, empty, where the spec asks for what cannot be changed "
+        "in place. What it was is kept, and billed. May be given several times.",
+    ),
+]
+NewImages = Annotated[
+    bool,
+    typer.Option(
+        "--new-images",
+        help="Replace machines by those that start from what names of images stand for today. Without it a "
+        "grid on AWS keeps the images that it was made with, until the spec names others.",
+    ),
+]
+
 
 def up(
     file: SpecFile = None,
-    replace: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--replace",
-            metavar="NAME",
-            help="A file system that may be made anew, empty, where the spec asks for what cannot be changed "
-            "in place. What it was is kept, and billed. May be given several times.",
-        ),
-    ] = None,
+    replace: Replace = None,
     check: Annotated[
         bool,
         typer.Option(
@@ -29,6 +39,7 @@ def up(
             "account, its rights and quotas, the zone, images and the key.",
         ),
     ] = False,
+    new_images: NewImages = False,
     json: Json = False,
 ) -> None:
     """Make the nodes of a grid, and wait until all their services serve.
@@ -39,6 +50,7 @@ def up(
     On AWS, make the grid's two stacks, or change them to what the spec says: what would change is shown
     first, and what holds data is not replaced unless --replace names it. A command that was interrupted is
     continued by the next one; what is left of a stack that could not be made, down removes.
+    Machines start from the images that were found when the grid was made; --new-images takes today's.
     gridwright help aws has more.
 
     An up that makes a grid looks first at what it would fail of, and makes nothing where it would; --check
@@ -58,12 +70,15 @@ def up(
 
     spec = load_placed(file)
     if check:
-        if replace:
-            raise typer.BadParameter("--check makes nothing, and replaces nothing", param_hint="--replace")
+        for flag, given in (("--replace", replace), ("--new-images", new_images)):
+            if given:
+                raise typer.BadParameter("--check makes nothing, and replaces nothing", param_hint=flag)
         found = provider_of(spec).preflight(spec)
         Output("up", json).show(found)
         raise typer.Exit(int(ExitStatus.DONE if found.is_fit else ExitStatus.ENVIRONMENT))
     with stop_on_signals() as stop:
         caller = Caller(say, stop, str(file or ""))
-        result = provider_of(spec).up(spec, caller, replace=frozenset(replace or ()))
+        provider = provider_of(spec)
+        bring = provider.renew if new_images else provider.up
+        result = bring(spec, caller, replace=frozenset(replace or ()))
     Output("up", json).show(result)

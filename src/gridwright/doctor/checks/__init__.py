@@ -7,6 +7,7 @@ from functools import cache
 
 from gridwright.doctor.check import Check
 from gridwright.doctor.checks.disks import DISKS
+from gridwright.doctor.checks.kernels import KERNELS
 from gridwright.doctor.checks.libraries import LIBRARIES
 from gridwright.doctor.checks.machine import MACHINE
 from gridwright.doctor.checks.network import NETWORK
@@ -20,7 +21,7 @@ from gridwright.doctor.checks.tuning import tuning_topic
 @cache
 def all_checks() -> tuple[Check, ...]:
     """Every check, in the order in which they are shown."""
-    topics = (NODES, LIBRARIES, PLACEMENT, SHARED, DISKS, MACHINE, TIME, NETWORK, tuning_topic())
+    topics = (NODES, LIBRARIES, PLACEMENT, SHARED, DISKS, MACHINE, KERNELS, TIME, NETWORK, tuning_topic())
     return tuple(check for topic in topics for check in topic.checks)
 
 

@@ -26,6 +26,7 @@ from gridwright.doctor.facts import (
     disks,
     health,
     kernel_log,
+    kernels,
     libraries,
     machine,
     mounted,
@@ -56,6 +57,7 @@ _SECTIONS: Mapping[str, Looker] = {
     "kernel_log": kernel_log.kernel_log,
     "services": services.services,
     "scratch": scratch.scratch,
+    "kernels": kernels.kernels,
 }
 _SETTINGS = {
     "sysctl": settings.sysctl,

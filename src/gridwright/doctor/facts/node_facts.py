@@ -163,6 +163,29 @@ class ScratchFacts(Extensible):
 
 
 @dataclass(frozen=True, slots=True)
+class KernelFacts(Extensible):
+    """An installed kernel: where its modules of file systems are, by their names."""
+
+    release: str
+    modules: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelsFacts(Extensible):
+    """Kernels that the node can start, the newest first."""
+
+    installed: list[KernelFacts]
+    default: str | None = None
+    """The one that starts next; None where that is not known, and `unknown_default` says why."""
+    unknown_default: str | None = None
+    types: list[str] = field(default_factory=list)
+    """File systems that the running kernel has by modules."""
+    restart_asked: bool = False
+    free: list[str] | None = None
+    """Packages that may bring another kernel, as nobody holds them; None where that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeFacts(Extensible):
     """What a node tells of itself; None for what it could not tell, and `unknown` says why."""
 
@@ -185,6 +208,7 @@ class NodeFacts(Extensible):
     kernel_log: dict[str, Trouble] | None = None
     services: ServiceFacts | None = None
     scratch: ScratchFacts | None = None
+    kernels: KernelsFacts | None = None
     health: dict[str, list[Finding]] = field(default_factory=dict)
     """By file system of the spec: what this node, as its client, finds wrong with it."""
     tuned: str | None = None

@@ -31,6 +31,7 @@ class BootReport:
     bundle: str
     tries: int
     reason: str
+    """Why it failed, or what it is at: restarting for a kernel."""
     log: str
     """The last lines of the log of a try that failed."""
     at: str
@@ -49,6 +50,8 @@ class BootReport:
         """In a few words."""
         if self.state == "done":
             return "done"
+        if self.state == "running" and self.reason:
+            return self.reason
         if self.state == "running":
             return "running" if self.tries == 1 else f"running, try {self.tries}"
         return f"failed, try {self.tries}"

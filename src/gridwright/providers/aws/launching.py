@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from troposphere import GetAtt, Ref, Tags, Template, ec2
+from troposphere import GetAtt, Parameter, Ref, Tags, Template, ec2
 
 from gridwright.catalog import Catalog, InstanceType
 from gridwright.providers.aws.costs import ROOT_VOLUME, ROOT_VOLUME_SIZE
@@ -25,6 +26,8 @@ ROOT_DEVICE = "/dev/sda1"
 """Of images of Ubuntu, Red Hat and Rocky Linux."""
 UBUNTU = "/aws/service/canonical/ubuntu/server/24.04/stable/current/{}/hvm/ebs-gp3/ami-id"
 """The name by which Canonical publishes its image; its documentation, Ubuntu on AWS, find images by SSM."""
+BY_NAME = "resolve:ssm:"
+"""What EC2 takes before the name of a parameter that has an image (EC2 User Guide, launch templates)."""
 PLACEMENT = "Placement"
 _FIRST_LETTER = ord("b")
 _SECURITY_GROUPS = {
@@ -97,7 +100,7 @@ def launch_template(building: Building, machine: Machine, name: str, data: UserD
     made = ("instance", "volume") if data is None else ("instance", "volume", "network-interface")
     tagged = [ec2.TagSpecifications(ResourceType=each, Tags=Tags(**marks)) for each in made]
     content: dict[str, Any] = {
-        "ImageId": image_of(aws.images.storage if machine.role.serves_lustre else aws.images.compute, kind),
+        "ImageId": _image(building, machine, kind),
         **_type(machine),
         "IamInstanceProfile": ec2.IamInstanceProfile(Arn=profile_arn(machine)),
         "MetadataOptions": ec2.MetadataOptions(
@@ -239,9 +242,40 @@ def image_of(chosen: str | None, kind: InstanceType) -> str:
 
     CloudFormation would look it up at each update, and replace machines whenever a new image is published.
     """
-    architecture = "arm64" if kind.architecture == "arm64" else "amd64"
-    named = chosen or UBUNTU.format(architecture)
-    return named if named.startswith("ami-") else f"resolve:ssm:{named}"
+    named = chosen or UBUNTU.format(_architecture(kind))
+    return named if named.startswith("ami-") else f"{BY_NAME}{named}"
+
+
+def image_parameter(role: Role, kind: InstanceType) -> str:
+    """The parameter of the grid stack that has the image of such machines, where it has a name."""
+    return f"{'Storage' if role.serves_lustre else 'Compute'}Image{_architecture(kind).capitalize()}"
+
+
+def _architecture(kind: InstanceType) -> str:
+    return "arm64" if kind.architecture == "arm64" else "amd64"
+
+
+def _image(building: Building, machine: Machine, kind: InstanceType) -> Any:  # noqa: ANN401 - a function
+    """The image: a parameter where it is known by a name, so that `up` can keep what the name stood for.
+
+    Who deploys the template by hand and gives none has EC2 look the name up for each machine.
+    """
+    images = building.layout.aws.images
+    named = image_of(images.storage if machine.role.serves_lustre else images.compute, kind)
+    if not named.startswith(BY_NAME):
+        return named
+    title = image_parameter(machine.role, kind)
+    if title not in building.template.parameters:
+        building.template.add_parameter(
+            Parameter(
+                title,
+                Type="String",
+                Default=named,
+                AllowedPattern=f"ami-[0-9a-f]{{8,17}}|{re.escape(BY_NAME)}/.+",
+                Description="Image that machines start from; gridwright up keeps the one of the first up",
+            )
+        )
+    return Ref(title)
 
 
 def _interface(building: Building, machine: Machine) -> ec2.NetworkInterfaces:

@@ -38,7 +38,7 @@ class MachinesReady:
     bundles: Mapping[Part, str]
     """Key of the bundle of each part."""
     bucket: str
-    _said: set[tuple[str, str, int]] = field(default_factory=set)
+    _said: set[tuple[str, str, int, str]] = field(default_factory=set)
 
     def wait(self) -> None:
         """Return when all are; tell of each as it goes on. Raises GridwrightError where some are not.
@@ -86,12 +86,14 @@ class MachinesReady:
         """Say what is new; whether anything was."""
         new = False
         for each in reports:
-            if each is None or (each.instance, each.state, each.tries) in self._said:
+            if each is None or (told := (each.instance, each.state, each.tries, each.reason)) in self._said:
                 continue
-            self._said.add((each.instance, each.state, each.tries))
+            self._said.add(told)
             new = True
             if each.state == "done":
                 self.caller.say(f"{each.name}: is set up")
+            elif each.state == "running" and each.reason:
+                self.caller.say(f"{each.name or each.instance}: {each.reason}")
             elif each.state == "failed":
                 self.caller.say(f"{each.name or each.instance}: try {each.tries} failed: {each.reason}")
         return new

@@ -101,6 +101,12 @@ class AwsProvider(Provider):
 
         return up(spec, caller, replace)
 
+    def renew(self, spec: GridSpec, caller: Caller, *, replace: frozenset[str] = frozenset()) -> AwsUp:
+        """The same, with what names of images stand for today."""
+        from gridwright.providers.aws.up import up
+
+        return up(spec, caller, replace, new_images=True)
+
     def stop(self, spec: GridSpec, caller: Caller) -> AwsStopped:
         """Stop every machine; what holds data stays."""
         from gridwright.providers.aws.stopping import stop

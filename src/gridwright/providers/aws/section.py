@@ -132,11 +132,15 @@ class Alarms(SpecModel):
 
 
 class Images(SpecModel):
-    """Machine images: an AMI's ID, or the name of an SSM parameter that holds one."""
+    """Machine images: an AMI's ID, or the name of an SSM parameter that holds one.
+
+    What a name stands for is looked up by the first `up`, and kept until the spec has another one.
+    """
 
     compute: Annotated[Image | None, Update(Change.ROLLING, "nodes are replaced one at a time")] = Field(
         default=None,
-        description="Of nodes, head and login node. By default Ubuntu 24.04, as Canonical names it in SSM.",
+        description="Of nodes, head and login node: an AMI, or the SSM parameter that names one, kept as the "
+        "first up finds it. By default Ubuntu 24.04, as Canonical names it in SSM.",
     )
     storage: Annotated[Image | None, Update(Change.ROLLING, "servers are replaced one at a time")] = Field(
         default=None,

@@ -10,6 +10,7 @@ from gridwright.providers.aws.bill import bill, stopped_bill
 from gridwright.providers.aws.boot_reports import boot_reports
 from gridwright.providers.aws.cost_lines import total
 from gridwright.providers.aws.instances import claims, instances, machines, rows
+from gridwright.providers.aws.kept_images import deployed_images
 from gridwright.providers.aws.kept_spec import kept_spec
 from gridwright.providers.aws.layout import AwsLayout, aws_layout, fsx_file_systems
 from gridwright.providers.aws.names import grid_stack, logical_id, storage_stack
@@ -74,6 +75,7 @@ def status(spec: GridSpec) -> AwsStatus:
         hours=hours,
         # What it cost before it was stopped is not known here.
         usd_so_far=None if hourly is None or stopped else hourly * hours,
+        images=() if grid is None else deployed_images(cloud, deployed, layout, grid.parameters),
         expires=aws.expires if (aws := deployed.section(Aws)) else None,
         expired=_expired(deployed),
         kept=kept,

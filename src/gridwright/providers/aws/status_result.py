@@ -9,6 +9,7 @@ from typing import Any, Literal
 from rich.table import Table
 
 from gridwright.providers.aws.cost_lines import CostLine, bill_lines, bill_values, total
+from gridwright.providers.aws.kept_images import GridImage
 from gridwright.report.terminal.frame import framed_table, text_of
 
 Standing = Literal["up", "not-up", "stopped", "storage-only", "half-made"]
@@ -94,6 +95,8 @@ class AwsStatus:
     usd_so_far: float | None = None
     expires: str | None = None
     expired: bool = False
+    images: tuple[GridImage, ...] = ()
+    """Those that the spec knows by a name."""
     kept: tuple[str, ...] = ()
     """What was replaced and is kept, and billed."""
 
@@ -151,6 +154,7 @@ def _status_parts(status: AwsStatus) -> Iterator[str | Table]:
     yield stacks
     if status.machines:
         yield _machines(status)
+    yield from (f"image of {each.text}" for each in status.images)
     if status.filesystems:
         table = framed_table("File systems", ["name", "type", "id", "state", "servers"], [])
         for each in status.filesystems:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,11 +13,13 @@ from gridwright.providers.aws.boot_reports import boot_reports
 from gridwright.providers.aws.changes import FieldChange, ResourceChange
 from gridwright.providers.aws.deployment import Deployment, deployment, storage_body
 from gridwright.providers.aws.instances import claims, instances, machines, rows
+from gridwright.providers.aws.kept_images import GridImage, chosen_images
 from gridwright.providers.aws.layout import aws_layout
 from gridwright.providers.aws.machines_ready import MachinesReady
 from gridwright.providers.aws.moved_addresses import moved_addresses
 from gridwright.providers.aws.names import grid_stack, storage_stack, tags
 from gridwright.providers.aws.passing_tags import settle_passing_tags
+from gridwright.providers.aws.preflight.images import refuse_unfit_images
 from gridwright.providers.aws.preflight.looking import preflight
 from gridwright.providers.aws.root_squash import settle_root_squash
 from gridwright.providers.aws.running import ALL, PARAMETER
@@ -41,18 +43,22 @@ from gridwright.providers.caller import Caller
 from gridwright.spec.model import GridSpec
 
 
-def up(spec: GridSpec, caller: Caller, replace: frozenset[str] = frozenset()) -> AwsUp:
+def up(
+    spec: GridSpec, caller: Caller, replace: frozenset[str] = frozenset(), *, new_images: bool = False
+) -> AwsUp:
     """Make the grid, or bring what is there to what the spec says. Raises GridwrightError.
 
     `replace` names file systems that may be made anew, empty; what was stays, outside of the stacks.
+    `new_images`: machines start from what names of images stand for today.
     """
     started = time.monotonic()
     wanted = deployment(spec)
     cloud = Cloud(str(spec.region))
-    work = _Up(wanted, Stacks(cloud, caller), replace)
+    work = _Up(wanted, Stacks(cloud, caller), replace, new_images)
     storage = work.ready(storage_stack(spec))
     grid = work.ready(grid_stack(spec))
     made = grid is None
+    work.note_deployed(grid)
     if storage is None or made:
         preflight(spec, wanted.layout, cloud).refuse()
     if storage is None:
@@ -79,6 +85,7 @@ def up(spec: GridSpec, caller: Caller, replace: frozenset[str] = frozenset()) ->
         machines=machines(wanted.layout, instances(cloud, spec), resources, claims(told), boot_reports(told)),
         set_up_again=() if made else tuple(work.brought),
         costs=wanted.costs,
+        images=work.images,
         kept=tuple(each.text for each in retired.retired(cloud, spec, stored.values())),
         user=_user(spec),
         seconds=time.monotonic() - started,
@@ -92,6 +99,11 @@ class _Up:
     wanted: Deployment
     stacks: Stacks
     replace: frozenset[str]
+    new_images: bool = False
+    images: tuple[GridImage, ...] = ()
+    deployed: Mapping[str, str] = field(default_factory=dict)
+    """Parameters of the grid stack as it was found, and its template below."""
+    old: Mapping[str, Any] = field(default_factory=dict)
     fields: list[FieldChange] = field(default_factory=list)
     resources: list[ResourceChange] = field(default_factory=list)
     brought: list[Part] = field(default_factory=list)
@@ -120,6 +132,11 @@ class _Up:
             return None
         failure = self.stacks.failure(stack)
         raise failure_of(name, stack.state, failure or stack.reason, self.cloud.region)
+
+    def note_deployed(self, grid: Stack | None) -> None:
+        """Remember how the grid stack is, since it goes where storage that machines use is made anew."""
+        if grid is not None:
+            self.deployed, self.old = grid.parameters, self.stacks.template(grid)
 
     def make_storage(self) -> Stack:
         """The storage stack, where there is none."""
@@ -213,23 +230,40 @@ class _Up:
         for key, text in wanted.nested.items():
             put_once(self.cloud, bucket, key, text.encode())
         body = body_of(self.cloud, bucket, wanted.grid)
+        parameters = {PARAMETER: ALL, **self._choose_images(grid)}
         if grid is None:
-            return self._create(name, body, {PARAMETER: ALL}, protected=False)
+            return self._create(name, body, parameters, protected=False)
         if is_stopped(grid):
             self.stacks.caller.say(f"{name}: the grid was stopped, and is started again")
             start_fixed(self.stacks, self.spec, wanted.layout, grid)
-        proposed = self.stacks.propose(grid, body, parameters={PARAMETER: ALL}, tags=tags(self.spec))
+        proposed = self.stacks.propose(grid, body, parameters=parameters, tags=tags(self.spec))
         if proposed is None:
             return grid
-        found = self._resources(name, self.stacks.template(grid), wanted.grid, proposed, {})
+        found = self._resources(name, self.old, wanted.grid, proposed, {})
         self._tell(name, found)
         self.resources += found
         return self.stacks.execute(proposed)
 
+    def _choose_images(self, grid: Stack | None) -> dict[str, str]:
+        """Values of the parameters of images; what is not as it should be of them is said.
+
+        Raises GridwrightError where machines would be replaced by those that cannot start.
+        """
+        old = self.old if grid is not None else {**self.old, "Resources": {}}
+        spec, layout = self.spec, self.wanted.layout
+        self.images = chosen_images(
+            self.cloud, spec, layout, self.deployed, old, self.wanted.grid, renew=self.new_images
+        )
+        found = {each.parameter: each.value for each in self.images}
+        if found and grid is not None:
+            is_new = any(self.deployed.get(name) != value for name, value in found.items())
+            refuse_unfit_images(self.stacks, spec, layout, found, raising=is_new)
+        return found
+
     def _resources(
         self,
         stack: str,
-        old: dict[str, Any],
+        old: Mapping[str, Any],
         new: Any,  # noqa: ANN401
         proposed: ChangeSet | None,
         held: dict[str, str],

@@ -8,6 +8,7 @@ from typing import Any
 
 from gridwright.providers.aws.changes import FieldChange, ResourceChange
 from gridwright.providers.aws.cost_lines import CostLine, bill_lines, bill_values
+from gridwright.providers.aws.kept_images import GridImage
 from gridwright.providers.aws.status_result import MachineStatus
 from gridwright.spec.hosts import fold_hosts
 
@@ -29,6 +30,8 @@ class AwsUp:
     user: str | None
     """Who logs in by ssh, where a key pair lets administrators in."""
     seconds: float
+    images: tuple[GridImage, ...] = ()
+    """Those that the spec knows by a name."""
     set_up_again: tuple[str, ...] = ()
     """Parts of the grid, nodes or servers, whose machines were set up anew in place."""
     file: str = ""
@@ -51,6 +54,7 @@ class AwsUp:
             "set_up_again": list(self.set_up_again),
             "machines": [asdict(each) for each in self.machines],
             "costs": bill_values(self.costs),
+            "images": [asdict(each) for each in self.images],
             "kept": list(self.kept),
             "seconds": self.seconds,
         }
@@ -95,6 +99,7 @@ def _lines(result: AwsUp) -> Iterator[str]:
     missing = [each.name for each in result.machines if each.state == "missing"]
     if missing:
         yield f"not there yet: {fold_hosts(missing)}"
+    yield from (f"image of {each.text}" for each in result.images)
     for each in result.kept:
         yield f"kept, and billed: {each}"
     yield from bill_lines(result.costs)

@@ -65,7 +65,7 @@ def user_data(
     aws, first = layout.aws, machines[0]
     values: dict[str, AWSHelperFn] = {"Bucket": exported(spec, Export.SITE_BUCKET)}
     settings: dict[str, Any] = {
-        "schema": 2,
+        "schema": 3,
         "stack": "${AWS::StackName}",
         "region": "${AWS::Region}",
         "bucket": "${Bucket}",

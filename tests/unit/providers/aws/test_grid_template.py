@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -179,11 +180,19 @@ def test_one_thread_a_core_is_asked_for_where_there_are_two() -> None:
     single = single.replace("architecture: x86_64", "architecture: arm64").replace("[i3en]", "[m7g]")
     data = launch(template(single, hyperthreads=False), "ComputeNodesTemplate")
     assert "CpuOptions" not in data
-    assert "/arm64/" in data["ImageId"]
+    assert data["ImageId"] == {"Ref": "ComputeImageArm64"}
+    image = template(single, hyperthreads=False)["Parameters"]["ComputeImageArm64"]["Default"]
+    assert "/arm64/" in image
 
 
 def test_images_are_looked_up_when_a_machine_starts_and_not_at_each_update() -> None:
-    assert launch(template(FSX), "HeadTemplate")["ImageId"].startswith("resolve:ssm:/aws/service/canonical/")
+    made = template(FSX)
+    assert launch(made, "HeadTemplate")["ImageId"] == {"Ref": "ComputeImageAmd64"}
+    named = made["Parameters"]["ComputeImageAmd64"]
+    assert named["Default"].startswith("resolve:ssm:/aws/service/canonical/")
+    for value in (named["Default"], "ami-0123456789abcdef0"):
+        assert re.fullmatch(named["AllowedPattern"], value)
+    assert not re.fullmatch(named["AllowedPattern"], "/aws/service/canonical/ubuntu")
     assert launch(template(LUSTRE), "SharedOssServersTemplate")["ImageId"] == "ami-0123456789abcdef0"
     assert "{{resolve" not in json.dumps(template(LUSTRE))
 
@@ -281,7 +290,7 @@ def test_nothing_secret_is_in_the_template() -> None:
     content = template(FSX)
     assert content["Resources"]["MungeKey"]["Properties"]["GenerateSecretString"]["PasswordLength"] >= 32
     assert "SecretString" not in content["Resources"]["MungeKey"]["Properties"]
-    assert set(content["Parameters"]) == {"Running"}
+    assert set(content["Parameters"]) == {"Running", "ComputeImageAmd64"}
 
 
 def test_the_bill_is_the_one_of_predictions(tmp_path: Path) -> None:

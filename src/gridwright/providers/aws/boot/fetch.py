@@ -30,6 +30,8 @@ INSTALL_S, SET_UP_S = 1200, 7200
 FIRST_RETRY_S, LONGEST_RETRY_S = 60, 1800
 ITEMS_S = 60
 """Of one request to AWS."""
+RESTARTS = 75
+"""Exit status of a program that goes on when the machine was restarted: no failure, and no try more."""
 
 
 class NotFetched(Exception):
@@ -161,8 +163,14 @@ def set_up(s3: Any, settings: dict[str, Any], text: str) -> int:  # noqa: ANN401
     program = unpack(content(s3, settings["bucket"], key), key) / "boot/set_up.py"
     command = [sys.executable, str(program), key, str(tries), "again" if ever else "first"]
     status = subprocess.run(command, timeout=SET_UP_S, check=False).returncode
+    restarts = status == RESTARTS
+    state["tries"] = tries - 1 if restarts else tries
     # The pause begins when the try has ended.
     write_state({**state, "at": time.time(), "ever": ever or status == 0, "done": status == 0})
+    if restarts:
+        say("restarting")
+        subprocess.run(["systemctl", "reboot"], stdin=subprocess.DEVNULL, timeout=60, check=False)
+        return 0
     return status
 
 

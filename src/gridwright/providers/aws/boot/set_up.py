@@ -1,9 +1,10 @@
 """Sets a machine of a grid up from the bundle that it is part of, and tells the grid how that ended.
 
 The program that looks for bundles (fetch.py, of the machine's user data) runs it with the bundle's key, the
-number of this try, and `first` where the machine was never set up before. Settings are in
-/etc/gridwright/boot.json. It needs Python 3.9 and boto3; Ansible is a package that it installs. A second run
-changes nothing that is as it should be. Secrets go into files of root alone, never into the log.
+number of this try, and `first` where the machine was never set up before: such a one alone is restarted, by
+fetch.py, where the exit status says so. Settings are in /etc/gridwright/boot.json. It needs Python 3.9 and
+boto3; Ansible is a package that it installs. A second run changes nothing that is as it should be. Secrets go
+into files of root alone, never into the log.
 """
 
 from __future__ import annotations
@@ -40,8 +41,20 @@ LAST: collections.deque[str] = collections.deque(maxlen=40)
 """The end of the log."""
 
 
+RESTARTS = 75
+"""The exit status that fetch.py restarts the machine for; from schema 3 of its settings on."""
+ASKED = ROOT / "run/gridwright/restart.json"
+"""Where a role asks for a restart, with the kernel that is to start."""
+RESTARTED = ROOT / "var/lib/gridwright/restarted.json"
+"""The kernels that the machine was restarted for."""
+
+
 class Failed(Exception):
     """A step that did not succeed, in words for who reads them at `gridwright up`."""
+
+
+class Restart(Exception):
+    """The machine is to start another kernel, which is in the message, and then goes on."""
 
 
 def log(line: str) -> None:
@@ -160,10 +173,15 @@ def set_name(name: str) -> None:
         raise Failed("its host name cannot be set: " + reason_of(lines))
 
 
-def variables(settings: Settings) -> Path:
-    """What the playbook needs beside the bundle; the key of the scheduler in a file of its own."""
+def variables(settings: Settings, first: bool) -> Path:
+    """What the playbook needs beside the bundle; the key of the scheduler in a file of its own.
+
+    A machine that was set up once has users and jobs on it, and is never restarted from here.
+    """
     known = json.loads((BUNDLE / "boot/variables.json").read_text())
     content = {"gridwright_sources": settings["sources"], "gridwright_become": False, **known}
+    content["gridwright_restart"] = "asked" if first and settings["schema"] >= 3 else "never"
+    content["gridwright_restart_file"] = str(ASKED)
     if settings["key"]:
         name, secret = settings["key"]["name"], settings["key"]["secret"]
         secrets = client("secretsmanager", settings)
@@ -186,13 +204,24 @@ def write(path: Path, text: str) -> None:
 
 
 def play(name: str, extra: Path) -> None:
-    """Run the playbook on this machine alone."""
+    """Run the playbook on this machine alone. Raises Restart where a role asks for one."""
     os.chdir(BUNDLE)
+    ASKED.unlink(missing_ok=True)
     more = ["--limit", name, "--extra-vars", f"@{extra}"]
     command = ["ansible-playbook", "-i", "inventory.yml", "--connection", "local", *more, "site.yml"]
     status, lines = run(command, PLAYBOOK_S, ANSIBLE_NOCOLOR="1", PYTHONUNBUFFERED="1", HOME="/root")
+    if ASKED.exists():
+        raise Restart(json.loads(ASKED.read_text())["kernel"])
     if status:
         raise Failed("the playbook failed: " + reason_of(lines))
+
+
+def note_restart(kernel: str) -> None:
+    """Remember that the machine is restarted for a kernel. Raises Failed where it was before."""
+    known = json.loads(RESTARTED.read_text()) if RESTARTED.exists() else []
+    if kernel in known:
+        raise Failed(f"it was restarted for kernel {kernel}, and started {os.uname().release}")
+    write(RESTARTED, json.dumps([*known, kernel]) + "\n")
 
 
 def instance_arn() -> str:
@@ -301,15 +330,20 @@ def on_console(text: str) -> None:
         pass
 
 
-def carry_out(settings: Settings, teller: Teller) -> None:
-    """All steps in order. Raises Failed."""
+def carry_out(settings: Settings, teller: Teller, first: bool) -> None:
+    """All steps in order. Raises Failed, and Restart."""
     teller.arn = instance_arn()
     teller.tell("running")
     install()
     if settings["claim"]:
         teller.name = claim(settings)
     set_name(teller.name)
-    play(teller.name, variables(settings))
+    extra = variables(settings, first)
+    try:
+        play(teller.name, extra)
+    except Restart as restart:
+        note_restart(str(restart))
+        raise
 
 
 def main(bundle: str, tries: int, first: bool) -> int:
@@ -317,7 +351,11 @@ def main(bundle: str, tries: int, first: bool) -> int:
     settings: Settings = json.loads((ETC / "boot.json").read_text())
     teller = Teller(settings, bundle, tries)
     try:
-        carry_out(settings, teller)
+        carry_out(settings, teller, first)
+    except Restart as restart:
+        say(f"{teller.name} restarts, for kernel {restart}")
+        teller.tell("running", f"restarting for kernel {restart}")
+        return RESTARTS
     except Failed as failed:
         reason = str(failed)
     except Exception as error:  # whatever it is, the grid must learn of it

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gridwright.catalog import Catalog
-from gridwright.providers.aws.launching import image_of
+from gridwright.providers.aws.kept_images import named_images
 from gridwright.providers.aws.layout import AwsLayout, fsx_file_systems
 from gridwright.providers.aws.names import (
     GRID_TAG,
@@ -193,10 +193,7 @@ class Operator:
         return list(found)
 
     def _images(self) -> list[str]:
-        kinds = {m.role.serves_lustre: self.catalog.instance(m.instance, "aws") for m in self.layout.machines}
-        chosen = self.layout.aws.images
-        named = [image_of(chosen.storage if storage else chosen.compute, k) for storage, k in kinds.items()]
-        return sorted({each.removeprefix("resolve:ssm:") for each in named if not each.startswith("ami-")})
+        return sorted({each.name for each in named_images(self.spec, self.layout)})
 
     @property
     def _partition(self) -> str:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import datetime
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
-from gridwright.catalog import Catalog
-from gridwright.errors import Finding
-from gridwright.providers.aws.launching import ROOT_DEVICE, image_of
+from gridwright.catalog import Catalog, load_catalog
+from gridwright.errors import ExitStatus, Finding, GridwrightError, Problem
+from gridwright.providers.aws.kept_images import RENEW
+from gridwright.providers.aws.launching import BY_NAME, ROOT_DEVICE, image_of, image_parameter
 from gridwright.providers.aws.layout import AwsLayout
-from gridwright.providers.aws.session import Cloud, CloudError
+from gridwright.providers.aws.session import DENIED, Cloud, CloudError
+from gridwright.providers.aws.stacks import Stacks
+from gridwright.spec.model import GridSpec
 
-_BY_PARAMETER = "resolve:ssm:"
+_NO_PARAMETERS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,58 +25,114 @@ class _Wanted:
     """An image, and the machines that start from it."""
 
     image: str
+    name: str
+    """As the spec names it: an ID, or the SSM parameter that has it."""
     field: str
     instance: str
     architecture: str
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether it is not what the spec names, but what that stood for when machines were made."""
+        return self.name not in (self.image, self.image.removeprefix(BY_NAME))
 
-def images(layout: AwsLayout, catalog: Catalog) -> list[_Wanted]:
-    """Each image of the grid with the first type of each architecture that starts from it."""
+
+def images(
+    layout: AwsLayout, catalog: Catalog, parameters: Mapping[str, str] = _NO_PARAMETERS
+) -> list[_Wanted]:
+    """Each image of the grid with the first type of each architecture that starts from it.
+
+    `parameters` are those of a grid stack that is there, or is to be, which keep images.
+    """
     found: dict[tuple[str, str], _Wanted] = {}
     for machine in layout.machines:
         kind = catalog.instance(machine.instance, "aws")
         storage = machine.role.serves_lustre
         named = image_of(layout.aws.images.storage if storage else layout.aws.images.compute, kind)
+        image = parameters.get(image_parameter(machine.role, kind), named) if _is_name(named) else named
         field = f"aws.images.{'storage' if storage else 'compute'}"
-        found.setdefault(
-            (named, kind.architecture), _Wanted(named, field, machine.instance, kind.architecture)
-        )
+        wanted = _Wanted(image, named.removeprefix(BY_NAME), field, machine.instance, kind.architecture)
+        found.setdefault((image, kind.architecture), wanted)
     return list(found.values())
 
 
-def image_findings(cloud: Cloud, layout: AwsLayout, catalog: Catalog) -> Iterator[Finding]:
+def _is_name(image: str) -> bool:
+    return image.startswith(BY_NAME)
+
+
+def image_findings(
+    cloud: Cloud, layout: AwsLayout, catalog: Catalog, parameters: Mapping[str, str] = _NO_PARAMETERS
+) -> Iterator[Finding]:
     """What is wrong with them. Raises CloudError for what is not about one image."""
-    for each in images(layout, catalog):
+    for each in images(layout, catalog, parameters):
         try:
             found = _described(cloud, each.image)
         except CloudError as error:
             if not error.code.startswith(("InvalidAMI", "ParameterNotFound")):
                 raise
             found = None
-        name = each.image.removeprefix(_BY_PARAMETER)
-        if found is None:
+        if found is None and each.is_kept:
+            yield Finding(
+                "error",
+                "image-gone",
+                f"image {each.image} of {each.field}, which the grid keeps, is gone: machines run, and one "
+                "that dies, is started again or is added is not replaced",
+                f"{RENEW} replaces the machines with what {each.name} is today",
+            )
+        elif found is None:
             yield Finding(
                 "error",
                 "image-unknown",
-                f"the account sees no image {name} in {cloud.region}",
+                f"the account sees no image {each.name} in {cloud.region}",
                 f"name one of this region in {each.field}: public, the account's own, or shared with it",
             )
-            continue
-        yield from _unfit(each, name, found)
+        else:
+            yield from _unfit(each, found)
+
+
+def refuse_unfit_images(
+    stacks: Stacks, spec: GridSpec, layout: AwsLayout, parameters: Mapping[str, str], *, raising: bool
+) -> None:
+    """Say what is wrong with the images of a grid that is up, as far as it may be looked at.
+
+    Raises GridwrightError (ENVIRONMENT) with all of that where machines are about to start from others.
+    """
+    catalog = load_catalog(spec.file.parent if spec.file else None)
+    try:
+        found = list(image_findings(stacks.cloud, layout, catalog, parameters))
+    except CloudError as error:
+        if error.code not in DENIED:
+            raise
+        return
+    unfit = [each for each in found if each.level == "error"]
+    if raising and unfit:
+        problems = [Problem(f"{each.name}: {each.text}", remedy=each.remedy) for each in unfit]
+        raise GridwrightError(*problems, status=ExitStatus.ENVIRONMENT)
+    for each in found:
+        stacks.caller.say(f"{each.level} {each.name}: {each.text}; {each.remedy}")
 
 
 def _described(cloud: Cloud, image: str) -> dict[str, Any] | None:
     number = image
-    if image.startswith(_BY_PARAMETER):
-        parameter = cloud.call("ssm", "get_parameter", Name=image.removeprefix(_BY_PARAMETER))
+    if _is_name(image):
+        parameter = cloud.call("ssm", "get_parameter", Name=image.removeprefix(BY_NAME))
         number = parameter["Parameter"]["Value"]
-    found = cloud.call("ec2", "describe_images", ImageIds=[number])["Images"]
+    found = cloud.call("ec2", "describe_images", ImageIds=[number], IncludeDeprecated=True)["Images"]
     return found[0] if found else None
 
 
-def _unfit(wanted: _Wanted, name: str, found: dict[str, Any]) -> Iterator[Finding]:
+def _unfit(wanted: _Wanted, found: dict[str, Any]) -> Iterator[Finding]:
+    name = wanted.name
     number = str(found.get("ImageId", name))
     image = f"image {number}" if name == number else f"image {number} ({name})"
+    until = str(found.get("DeprecationTime") or "")
+    if until and datetime.datetime.fromisoformat(until) < datetime.datetime.now(datetime.UTC):
+        yield Finding(
+            "warning",
+            "image-deprecated",
+            f"{image} is deprecated since {until[:10]}: no machine starts any more once its owner removes it",
+            f"{RENEW} takes today's" if wanted.is_kept else f"name a newer one in {wanted.field}",
+        )
     if found.get("State", "available") != "available":
         yield Finding(
             "error",

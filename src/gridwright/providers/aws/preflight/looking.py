@@ -7,6 +7,7 @@ from functools import partial
 
 from gridwright.catalog import load_catalog
 from gridwright.errors import GRAVEST_FIRST, Finding
+from gridwright.providers.aws.kept_images import images_to_keep
 from gridwright.providers.aws.layout import AwsLayout
 from gridwright.providers.aws.preflight.images import image_findings
 from gridwright.providers.aws.preflight.key import key_findings
@@ -22,6 +23,8 @@ from gridwright.providers.aws.preflight.topic import topic_findings
 from gridwright.providers.aws.preflight.usage import AccountUsage
 from gridwright.providers.aws.preflight.zone import zone_findings
 from gridwright.providers.aws.session import DENIED, Cloud, CloudError
+from gridwright.providers.aws.stacks import Stacks
+from gridwright.providers.caller import Caller
 from gridwright.providers.preflight import Preflight, QuotaUse
 from gridwright.spec.model import GridSpec
 
@@ -40,9 +43,10 @@ def preflight(spec: GridSpec, layout: AwsLayout, cloud: Cloud) -> Preflight:
     account = str(caller["Account"])
     catalog = load_catalog(spec.file.parent if spec.file else None)
     findings: list[Finding] = []
+    stacks = Stacks(cloud, Caller())
     looks: dict[str, Callable[[], Iterable[Finding]]] = {
         "zones and instance types": lambda: zone_findings(cloud, layout),
-        "images": lambda: image_findings(cloud, layout, catalog),
+        "images": lambda: image_findings(cloud, layout, catalog, images_to_keep(stacks, spec, layout)),
         "permissions": lambda: rights_findings(cloud, layout, catalog),
         "the KMS key": lambda: key_findings(cloud, layout, account),
         "the topic of alarms": lambda: topic_findings(cloud, layout, account),

@@ -1,0 +1,120 @@
+"""Kernels of a node: which are installed, which starts next, what modules of file systems each has."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from gridwright.doctor.facts.boot_loader import next_kernel
+from gridwright.doctor.facts.node_facts import KernelFacts, KernelsFacts
+from gridwright.kernel_files import names_in, text_of
+
+MOST = 12
+"""Kernels whose modules are looked at, the newest ones."""
+BUILT_IN = "built in"
+_ROOT = Path("/")
+_LOADED = "sys/module"
+_RESTART = ("run/reboot-required", "var/run/reboot-required")
+"""What packages of Debian and Ubuntu leave where a restart is due (update-notifier, unattended-upgrades)."""
+_VERSIONED = re.compile(r"-\d+\.\d+")
+_KERNEL = re.compile(r"\blinux-image(?:-unsigned)?-\d+\.\d+")
+_DNF = ("etc/dnf/dnf.conf", "etc/yum.conf")
+_LOCKS = ("etc/dnf/plugins/versionlock.list", "etc/yum/pluginconf.d/versionlock.list")
+_OF_DNF = ("kernel", "kernel-core")
+
+
+def kernels(root: Path = _ROOT) -> KernelsFacts:
+    """All of it, as files below `root` tell it, with no command that could hang."""
+    types = sorted(_types(root))
+    startable = sorted(_startable(root), key=version_key, reverse=True)[:MOST]
+    default, why = next_kernel(root)
+    if default is not None and default not in startable:
+        default, why = None, f"the boot loader is to start {default}, which is not there"
+    return KernelsFacts(
+        installed=[KernelFacts(each, _modules(root / "lib/modules" / each, types)) for each in startable],
+        default=default,
+        unknown_default=why if default is None else None,
+        types=types,
+        restart_asked=any((root / each).exists() for each in _RESTART),
+        free=_free(root),
+    )
+
+
+def version_key(release: str) -> list[tuple[int, str]]:
+    """What kernels are in order by: their numbers as numbers."""
+    return [
+        (int(number), "") if number else (-1, word) for number, word in re.findall(r"(\d+)|([a-z]+)", release)
+    ]
+
+
+def _types(root: Path) -> Iterator[str]:
+    """File systems that the running kernel has by a module which is loaded: what is built in has no state."""
+    known = (line.split()[-1:] for line in (text_of(root / "proc/filesystems") or "").splitlines())
+    for words in known:
+        if words and (root / _LOADED / words[0] / "initstate").exists():
+            yield words[0]
+
+
+def _startable(root: Path) -> Iterator[str]:
+    """Those with a kernel, not modules alone that an earlier one has left."""
+    for release in names_in(root / "lib/modules"):
+        kernel = (root / "boot" / f"vmlinuz-{release}", root / "lib/modules" / release / "vmlinuz")
+        if any(each.exists() for each in kernel):
+            yield release
+
+
+def _modules(directory: Path, types: Iterable[str]) -> dict[str, str]:
+    """Where modules of these names are, as modprobe finds them: listed by depmod, and there.
+
+    A link to the module of another kernel (weak-modules of Red Hat) counts as long as it leads to one.
+    """
+    listed = text_of(directory / "modules.dep") or ""
+    built_in = text_of(directory / "modules.builtin") or ""
+    found = {}
+    for name in types:
+        # File names have dashes where names of modules have underscores, now and then.
+        file = re.escape(name).replace("_", "[_-]")
+        path = re.search(rf"^((?:\S*/)?{file}\.ko(?:\.(?:gz|xz|zst))?):", listed, re.MULTILINE)
+        if path and (directory / path[1]).exists():
+            found[name] = path[1]
+        elif re.search(rf"^(?:\S*/)?{file}\.ko$", built_in, re.MULTILINE):
+            found[name] = BUILT_IN
+    return found
+
+
+def _free(root: Path) -> list[str] | None:
+    """Packages that bring another kernel with the next update, since nobody holds them; None if not known."""
+    status = text_of(root / "var/lib/dpkg/status")
+    if status is not None:
+        return sorted(_free_of_dpkg(status))
+    conf = [text for each in _DNF if (text := text_of(root / each)) is not None]
+    return _free_of_dnf(conf, root) if conf else None
+
+
+def _free_of_dpkg(status: str) -> Iterator[str]:
+    """Packages without a version in their name that need a kernel with one: linux-image-aws."""
+    for paragraph in status.split("\n\n"):
+        fields = dict(re.findall(r"^(Package|Status|Depends): (.*)$", paragraph, re.MULTILINE))
+        name, state = fields.get("Package", ""), fields.get("Status", "").split()
+        if state[-1:] != ["installed"] or state[0] == "hold" or _VERSIONED.search(name):
+            continue
+        if _KERNEL.search(fields.get("Depends", "")):
+            yield name
+
+
+def _free_of_dnf(conf: Iterable[str], root: Path) -> list[str]:
+    """The kernel, unless dnf.conf leaves it out or the plugin versionlock has a line for it."""
+    left_out: list[str] = []
+    for text in conf:
+        for value in re.findall(r"^\s*exclude(?:pkgs)?\s*=((?:.*)(?:\n[ \t]+\S.*)*)", text, re.MULTILINE):
+            left_out += re.findall(r"[^\s,]+", value)
+    locks = "\n".join(text_of(root / each) or "" for each in _LOCKS)
+    # Lines are NAME-EPOCH:VERSION-RELEASE.ARCH; those with ! leave a version out, and hold nothing.
+    locked = re.findall(r"^(kernel(?:-core)?)-\d+:", locks, re.MULTILINE)
+    return [
+        name
+        for name in _OF_DNF
+        if name not in locked and not any(fnmatch.fnmatchcase(name, each) for each in left_out)
+    ]
