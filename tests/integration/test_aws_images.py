@@ -142,6 +142,15 @@ def test_an_image_that_is_gone_is_named_before_a_machine_needs_it(fsx: Grid, clo
     assert fsx("up", "--check").status == 0
 
 
+def test_a_machine_that_restarts_for_a_kernel_is_waited_for(fsx: Grid, cloud: AwsCloud) -> None:
+    cloud.machines.restarting["compute"] = "6.8.0-1057-aws"
+    with fsx.start("up") as running:
+        running.says(": restarting for kernel 6.8.0-1057-aws", seconds=120)
+        assert fsx("status", "--json").json["whole"] is False
+        cloud.machines.restarting.clear()
+        assert running.end(seconds=120).status == 0
+
+
 def test_a_name_that_stands_for_nothing_is_refused(fsx: Grid, cloud: AwsCloud) -> None:
     fsx.edit("owner: ann", "owner: ann, images: {compute: /site/nothing}")
     refused = fsx("up")

@@ -25,6 +25,8 @@ class AwsMachines:
     """Why machines of a role fail, again and again, by the role."""
     silent: set[str] = field(default_factory=set)
     """Roles whose machines tell nothing."""
+    restarting: dict[str, str] = field(default_factory=dict)
+    """Kernel that machines of a role restart for, by the role, for as long as it is there."""
     _told: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def look(self) -> None:
@@ -34,7 +36,10 @@ class AwsMachines:
             for grid, role, instance in self._instances():
                 key = pointers["servers" if role in ("mgs", "mds", "oss") else "nodes"]
                 reason = self.failing.get(role, "")
-                if key and role not in self.silent and self._told.get(instance) != (key, reason):
+                if key and role in self.restarting:
+                    reason = f"restarting for kernel {self.restarting[role]}"
+                    self._tell(grid, role, instance, key, reason, "running")
+                elif key and role not in self.silent and self._told.get(instance) != (key, reason):
                     self._tell(grid, role, instance, key, reason)
 
     def _pointer(self, bucket: str, part: str) -> str:
@@ -51,17 +56,20 @@ class AwsMachines:
                 if each["State"]["Name"] == "running" and "gridwright:grid" in tags:
                     yield tags["gridwright:grid"], tags.get("gridwright:role", ""), each["InstanceId"]
 
-    def _tell(self, grid: str, role: str, instance: str, key: str, reason: str) -> None:
+    def _tell(
+        self, grid: str, role: str, instance: str, key: str, reason: str, state: str | None = None
+    ) -> None:
         texts = {
             "slot": f"boot#arn:aws:ec2:us-east-1:123456789012:instance/{instance}",
             "instance": instance,
             "name": f"{role}-{instance}",
-            "state": "failed" if reason else "done",
+            "state": state or ("failed" if reason else "done"),
             "bundle": key,
             "reason": reason,
             "log": f"a line before\n{reason}" if reason else "",
         }
-        item = {**{name: {"S": text} for name, text in texts.items()}, "tries": {"N": "3" if reason else "1"}}
+        tries = "3" if texts["state"] == "failed" else "1"
+        item = {**{name: {"S": text} for name, text in texts.items()}, "tries": {"N": tries}}
         try:
             self.client("dynamodb").put_item(TableName=f"gridwright-{grid}-claims", Item=item)
         except ClientError:

@@ -40,13 +40,19 @@ def effects(old: str, new: str) -> dict[str, str]:
     before, after = deployed(old), deployed(new)
     found: dict[str, str] = {}
     for was, is_now in ((before.storage, after.storage), (before.grid, after.grid)):
-        found |= _of_stack(was["Resources"], is_now["Resources"])
+        parameters = was.get("Parameters", {}), is_now.get("Parameters", {})
+        found |= _of_stack(was["Resources"], is_now["Resources"], _others(*parameters))
     return found
 
 
-def _of_stack(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
+def _others(old: Mapping[str, Any], new: Mapping[str, Any]) -> set[str]:
+    """Parameters that have another default, and so another value: up gives them what the spec names now."""
+    return {name for name in old.keys() & new.keys() if old[name].get("Default") != new[name].get("Default")}
+
+
+def _of_stack(old: Mapping[str, Any], new: Mapping[str, Any], others: set[str]) -> dict[str, str]:
     found: dict[str, str] = {}
-    moved: set[str] = set()
+    moved = set(others)
     while True:
         known = len(moved)
         for name in old.keys() & new.keys():

@@ -126,6 +126,20 @@ ii  lustre-client-utils
     ]
 
 
+def test_a_newer_kernel_that_is_installed_is_seen() -> None:
+    listed = """\
+ii  linux-image-6.8.0-999-aws
+ii  linux-image-6.8.0-1057-aws
+hi  linux-image-unsigned-6.8.0-1063-aws
+ii  linux-image-6.17.0-3-generic
+rc  linux-image-7.0.0-1012-aws
+ii  linux-image-aws
+"""
+    found = FILTERS.newer_kernels(listed, "6.8.0-1057-aws")
+    assert found == ["6.17.0-3-generic", "6.8.0-1063-aws"]
+    assert FILTERS.newer_kernels(listed, "6.17.0-3-generic") == []
+
+
 KERNELS = "kernel kernel-core kernel-modules kernel-modules-core kernel-modules-extra kernel6.*"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gridwright.providers.aws.health_page import has_health_page
+from gridwright.providers.aws.kept_images import named_images
 from gridwright.providers.aws.layout import AwsLayout, Role, built_lustres, fsx_file_systems
 from gridwright.providers.aws.names import GRID_TAG, claims_table, grid_stack, logical_id, storage_stack
 from gridwright.providers.aws.node_interfaces import NestedTemplate
@@ -54,6 +55,7 @@ def aws_read_me(
         aws=aws,
         contents=[(name, text) for name, text in _CONTENTS.items() if _is_there(name, contents)],
         nested=nested,
+        images=named_images(spec, layout),
         costs=costs,
         storage=storage_stack(spec),
         grid=grid_stack(spec),

@@ -33,6 +33,12 @@ def test_a_report_counts_when_it_was_told_since_the_instance_started(told: str, 
     assert report(at=told).is_of_this_start({})
 
 
+def test_a_machine_that_restarts_says_so_and_has_not_failed() -> None:
+    found = report(state="running", reason="restarting for kernel 6.8.0-1057-aws")
+    assert (found.state, found.text) == ("running", "restarting for kernel 6.8.0-1057-aws")
+    assert report(state="running").text == "running"
+
+
 def test_rows_of_claims_are_none_and_an_instance_is_known_by_its_arn() -> None:
     assert boot_reports([{"slot": {"S": "compute1"}, "owner": {"S": "i-0123"}}]) == {}
     found = report(bundle="bundles/nodes/1.tar.gz")

@@ -99,6 +99,8 @@ def test_a_certificate_touches_no_machine(spec: str) -> None:
 def test_a_change_that_replaces_machines_is_seen_as_one() -> None:
     found = changed(FSX, ZONE, f"{ZONE} head: {{instance: m6i.xlarge}},")
     assert found == {"Head": "replace"}
+    renamed = changed(FSX, ZONE, f"{ZONE} images: {{compute: /site/image}},")
+    assert renamed == {"Head": "replace", "Login": "replace", "ComputeNodes": "roll"}
     rolled = changed(LUSTRE, ZONE, f"{ZONE} key: ours,")
     assert {name for name, effect in rolled.items() if effect == "roll"} == {
         *("ComputeNodes", "SharedOssServers", "SharedMdsServers")

@@ -77,6 +77,14 @@ def kernel_packages(listed: str, kernel: str) -> list[str]:
     return sorted(name for name in there if re.fullmatch(f"{latest}|{this}", name))
 
 
+def newer_kernels(listed: str, kernel: str) -> list[str]:
+    """Installed kernels that GRUB would start before this one, by the same list."""
+    lines = [line.split() for line in str(listed).splitlines()]
+    names = [words[1].partition(":")[0] for words in lines if len(words) > 1 and words[0][1:2] == "i"]
+    found = (re.fullmatch(rf"{IMAGE}(?:unsigned-)?({RELEASE})", name) for name in names)
+    return sorted(each[1] for each in found if each and _version(each[1]) > _version(kernel))
+
+
 def dnf_left_out(text: str, hold: bool = True, names: Iterable[str] = LEFT_OUT) -> str:
     """dnf.conf(5) with these packages left out of what is updated, or in again; what a site has stays."""
     lines, names = str(text).splitlines(), list(names)
@@ -111,5 +119,6 @@ class FilterModule:
             "gridwright_lustre_kernel": lustre_kernel,
             "gridwright_boot_entry": boot_entry,
             "gridwright_kernel_packages": kernel_packages,
+            "gridwright_newer_kernels": newer_kernels,
             "gridwright_dnf_left_out": dnf_left_out,
         }
