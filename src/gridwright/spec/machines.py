@@ -143,8 +143,10 @@ def machine_problems(data: Mapping[str, Any], provider: ProviderKind | None) -> 
                 ("machines", name, KEY),
                 FieldError(f"{name} is a name among {others[name]}, too", "give the group another name"),
             )
-        if isinstance(group, Mapping):
-            yield from _of_provider(str(name), group, provider)
+        if not isinstance(group, Mapping):
+            continue
+        yield from _of_provider(str(name), group, provider)
+        if name not in (*_RESERVED, *others):
             yield from _double(str(name), group, taken)
 
 

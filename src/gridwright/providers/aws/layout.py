@@ -11,7 +11,7 @@ from functools import cached_property
 from gridwright.errors import GridwrightError, Problem, input_error
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.provided import LustreServers, ManagedLustre
-from gridwright.providers.aws.machine_addresses import address_problems, machine_addresses
+from gridwright.providers.aws.addresses import address_problems, machine_addresses, small_ranges
 from gridwright.providers.aws.section import Aws, default_subnets
 from gridwright.providers.controller import CONTROLLER
 from gridwright.spec.locate import problem_at
@@ -191,9 +191,6 @@ def aws_layout(spec: GridSpec) -> AwsLayout:
         *_beside(spec, subnets["compute"]),
         *_servers(spec, aws, subnets),
     ]
-    taken = [each.address for each in machines if each.role is not Role.MACHINE]
-    if beside := list(address_problems(spec, subnets["compute"], taken)):
-        raise GridwrightError(*beside)
     return AwsLayout(spec.name, aws, subnets, tuple(machines))
 
 
@@ -308,17 +305,7 @@ def _targets(name: str, role: Role, servers: Servers, first: int, *, own_mgs: bo
 
 
 def _problems(spec: GridSpec, aws: Aws, subnets: Mapping[str, ipaddress.IPv4Network]) -> Iterator[Problem]:
-    servers = sum(each.count for one in built_lustres(spec).values() for _, each in _roles(one))
-    yield from _too_small(
-        spec,
-        aws,
-        subnets,
-        {
-            "public": first_address(aws) + 2,
-            "compute": first_compute(aws) + spec.node_count() + 1,
-            "storage": first_address(aws) + servers + 1 if servers else 0,
-        },
-    )
+    yield from _room_problems(spec, aws, subnets)
     for name, lustre in built_lustres(spec).items():
         yield from _lustre_problems(spec, name, lustre)
     seen: dict[str, str] = {}
@@ -333,31 +320,29 @@ def _problems(spec: GridSpec, aws: Aws, subnets: Mapping[str, ipaddress.IPv4Netw
             )
 
 
-def _too_small(
-    spec: GridSpec, aws: Aws, subnets: Mapping[str, ipaddress.IPv4Network], needed: Mapping[str, int]
+def room_problems(spec: GridSpec) -> Iterator[Problem]:
+    """Where a grid has fewer addresses than machines, or two at one address; none without section aws."""
+    aws = spec.section(Aws)
+    if aws is not None:
+        yield from _room_problems(spec, aws, aws_subnets(aws))
+
+
+def _room_problems(
+    spec: GridSpec, aws: Aws, subnets: Mapping[str, ipaddress.IPv4Network]
 ) -> Iterator[Problem]:
-    """Ranges with fewer addresses than machines take, and a subnet that a VPC of the site's has to have."""
-    if aws.vpc is not None and "storage" not in subnets and (built_lustres(spec) or fsx_file_systems(spec)):
-        yield problem_at(
-            spec,
-            ("aws", "vpc"),
-            "the grid has a Lustre, and no subnet of the VPC is named for it",
-            "add storage: {subnet: subnet-..., addresses: 10.8.8.0/26} to aws.vpc",
-        )
-    for name, subnet in subnets.items():
-        if needed[name] <= subnet.num_addresses:
-            continue
-        place: tuple[str, ...] = ("aws", "network")
-        remedy = "write a larger network, such as 10.20.0.0/16, or larger subnets"
-        if aws.vpc is not None:
-            place = ("aws", "vpc", "login" if name == "public" else name, "addresses")
-            remedy = f"write a range of at least /{32 - (needed[name] - 1).bit_length()}"
-        yield problem_at(
-            spec,
-            place,
-            f"subnet {name}, {subnet}, has {subnet.num_addresses} addresses, and {needed[name]} are needed",
-            remedy,
-        )
+    servers = sum(each.count for one in built_lustres(spec).values() for _, each in _roles(one))
+    needed = {
+        "public": first_address(aws) + 2,
+        "compute": first_compute(aws) + spec.node_count() + 1,
+        "storage": first_address(aws) + servers + 1 if servers else 0,
+    }
+    lustre = bool(built_lustres(spec) or fsx_file_systems(spec))
+    found = [*small_ranges(spec, aws, subnets, needed, lustre=lustre)]
+    yield from found
+    if not found:
+        fixed = _grid_machines(spec, aws, subnets)
+        taken = [each.address for each in fixed if each.subnet == "compute"]
+        yield from address_problems(spec, subnets["compute"], taken)
 
 
 def _lustre_problems(spec: GridSpec, name: str, lustre: LustreServers) -> Iterator[Problem]:
