@@ -262,6 +262,7 @@ WRONG: dict[str, str | bytes] = {
     + "machines:\n  compute: {instance: m6i.large}\n  head: {instance: m6i.large}\n"
     + "  fsx: {instance: m6i.large}\n",
     "machines_too_many": AWS + "machines:\n  meta: {instance: m6i.large, count: 17, disk: 10 GiB}\n",
+    "machines_beside_this_machine": DISK + "machines:\n  meta: {hosts: meta1}\n",
     "machines_of_oci": "provider: oci\nregion: us-ashburn-1\nnodes: {compute: {instance: BM.Optimized3.36}}\n"
     + DISK
     + "machines: {meta: {}}\n",
