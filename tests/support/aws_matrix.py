@@ -22,6 +22,14 @@ LUSTRE = {
     },
     "mds": {"instance": "m5.4xlarge", "disks": {"type": "gp3", "size": "100 GiB"}},
 }
+GROUP = "sg-0123456789abcdef0"
+VPC = {
+    "id": "vpc-0123456789abcdef0",
+    "networks": ["10.8.0.0/16", "10.9.0.0/20"],
+    "login": {"subnet": "subnet-0123456789abcdef0", "addresses": "10.8.4.64/28"},
+    "storage": {"subnet": "subnet-0123456789abcdef0", "addresses": "10.8.4.128/26"},
+    "compute": {"subnet": "subnet-0123456789abcdef1", "addresses": "10.9.0.0/24"},
+}
 FIELDS: dict[str, dict[str, Any]] = {
     "filesystem": {
         "scratch": {**FSX, "deployment": "scratch-2"},
@@ -52,8 +60,28 @@ FIELDS: dict[str, dict[str, Any]] = {
         "reserved": {"instance": "m6i.4xlarge", "count": 2, "reservation": "cr-0123456789abcdef0"},
     },
     "scheduler": {"slurm": {"type": "slurm", "queues": {"cheap": {"spot": True}}}, "none": None},
-    "network": {"usual": None, "own": "10.77.0.0/20", "proxy": "proxy"},
+    "network": {
+        "usual": None,
+        "own": "10.77.0.0/20",
+        "proxy": "proxy",
+        "vpc": {},
+        "vpc-public": {"public_address": True, "reserve": True},
+        "vpc-proxy": {
+            "dns": {"id": "Z0123456789ABC", "name": "grid.example.com"},
+            "security_groups": {"login": [GROUP], "compute": [GROUP], "storage": [GROUP]},
+            "endpoints": ["vpce-0123456789abcdef0"],
+        },
+    },
+    "machines": {
+        "none": None,
+        "meta": {"meta": {"instance": "r6i.xlarge", "disk": "200 GiB"}},
+        "tiers": {
+            "meta": {"instance": "m6i.large", "replace": True, "count": 3},
+            "mid-tier": {"instance": "m6i.large", "mounts": False, "count": 2},
+        },
+    },
     "ssh_from": {"one": ["203.0.113.0/24"], "two": ["203.0.113.0/24", "198.51.100.7/32"]},
+    "ingress": {"none": None, "login": [{"role": "login", "source": "10.0.0.0/8", "ports": "8000-8099"}]},
     "egress": {"usual": None, "more": [{"to": "192.0.2.0/24", "ports": "27000-27009"}]},
     "key": {"none": None, "admins": "admins"},
     "head": {"usual": None, "large": {"instance": "m6i.2xlarge"}},
@@ -100,10 +128,12 @@ def matrix() -> dict[str, dict[str, Any]]:
 def _spec(chosen: dict[str, str]) -> tuple[str, dict[str, Any]]:
     values = {field: FIELDS[field][name] for field, name in chosen.items()}
     aws: dict[str, Any] = {"zone": f"{REGION}a", "images": {"storage": "ami-0123456789abcdef0"}}
-    aws |= {field: values[field] for field in _NAMES[4:] if values[field] is not None}
+    aws |= {field: values[field] for field in _NAMES[5:] if values[field] is not None}
     if chosen["network"] == "own":
         aws["network"] = values["network"]
-    if chosen["network"] == "proxy":
+    if chosen["network"].startswith("vpc"):
+        aws["vpc"] = VPC | values["network"]
+    if chosen["network"] in ("proxy", "vpc-proxy"):
         aws["proxy"] = "http://proxy.example:3128"
     spec: dict[str, Any] = {
         "name": "matrix",
@@ -114,6 +144,8 @@ def _spec(chosen: dict[str, str]) -> tuple[str, dict[str, Any]]:
         "filesystems": {"shared": values["filesystem"]},
         "libraries": {name: {"filesystem": "shared", "path": name} for name in ("data", "work", "util")},
     }
+    if values["machines"]:
+        spec["machines"] = values["machines"]
     if values["scheduler"]:
         spec["scheduler"] = values["scheduler"]
     usual = ("usual", "none", "off", "one")

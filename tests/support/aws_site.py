@@ -110,7 +110,7 @@ machines:
         return FSX.replace(old, aws)
 
     def release_what_is_gone(self) -> None:
-        """Take away the first interfaces of instances that are gone: moto leaves them, AWS does not."""
+        """Take away the first interfaces of instances that were terminated, which moto leaves."""
         backend = ec2_backends[ACCOUNT][REGION]
         for number, each in list(backend.enis.items()):
             if each.instance is not None and each.instance.state == "terminated":

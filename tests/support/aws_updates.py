@@ -20,6 +20,9 @@ ROLLED = {"AWS::AutoScaling::AutoScalingGroup": ("LaunchTemplate", "VPCZoneIdent
 RESTARTED = {"AWS::EC2::Instance": ("UserData", "EbsOptimized", "InstanceType")}
 """What stops and starts a machine on volumes (CloudFormation, AWS::EC2::Instance)."""
 
+LATEST = "LatestVersionNumber"
+"""Of a launch template: who reads it has another one; who names a version keeps it."""
+
 
 @cache
 def schema(kind: str) -> dict[str, Any]:
@@ -59,8 +62,10 @@ def _of_stack(old: Mapping[str, Any], new: Mapping[str, Any], others: set[str]) 
             effect = _effect(old[name], new[name], moved)
             if effect:
                 found[name] = effect
-            if effect == "replace" or _new_version(old[name], new[name], moved):
+            if effect == "replace":
                 moved.add(name)
+            if _new_version(old[name], new[name], moved):
+                moved.add(f"{name}.{LATEST}")
         if len(moved) == known:
             return found
 
@@ -104,7 +109,8 @@ def _refers(value: Any, moved: set[str]) -> bool:
         if set(value) == {"Ref"}:
             return value["Ref"] in moved
         if set(value) == {"Fn::GetAtt"}:
-            return value["Fn::GetAtt"][0] in moved
+            name, attribute = value["Fn::GetAtt"]
+            return name in moved or f"{name}.{attribute}" in moved
         if set(value) == {"Fn::Sub"}:
             text = value["Fn::Sub"]
             return any(f"${{{name}}}" in str(text) for name in moved)

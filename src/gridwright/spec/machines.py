@@ -13,6 +13,7 @@ from gridwright.errors import nearest
 from gridwright.spec.fields import Change, SpecModel, Update
 from gridwright.spec.hosts import HostSet, expand_hosts
 from gridwright.spec.provider import ProviderKind
+from gridwright.spec.scheduler import scheduler_kind_in
 from gridwright.spec.site_setup import GROUPS
 from gridwright.units import Bytes
 from gridwright.yamltext.fields import FieldError, Size
@@ -129,6 +130,16 @@ def machine_problems(data: Mapping[str, Any], provider: ProviderKind | None) -> 
             ),
         )
         return
+    scheduler = scheduler_kind_in(data)
+    if provider.is_this_machine and scheduler is not None and scheduler.spec_model.runs_on_one_machine:
+        yield (
+            ("machines", KEY),
+            FieldError(
+                "the grid is this machine alone, and jobs of the local scheduler run on no other",
+                "remove the section, or name nodes under hosts, with scheduler: {type: slurm} or {type: ssh}",
+            ),
+        )
+        return
     others = dict.fromkeys(_names(data, "nodes"), "nodes")
     others |= dict.fromkeys(_names(data, "filesystems"), "file systems")
     taken = _node_names(data)
@@ -143,8 +154,10 @@ def machine_problems(data: Mapping[str, Any], provider: ProviderKind | None) -> 
                 ("machines", name, KEY),
                 FieldError(f"{name} is a name among {others[name]}, too", "give the group another name"),
             )
-        if isinstance(group, Mapping):
-            yield from _of_provider(str(name), group, provider)
+        if not isinstance(group, Mapping):
+            continue
+        yield from _of_provider(str(name), group, provider)
+        if name not in (*_RESERVED, *others):
             yield from _double(str(name), group, taken)
 
 

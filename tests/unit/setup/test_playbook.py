@@ -75,6 +75,15 @@ def content(files: dict[str, str | bytes], path: str) -> Any:
     return YAML(typ="safe").load(text)
 
 
+BESIDE = """\
+nodes: {compute: {hosts: node1}}
+machines: {meta: {hosts: meta1}, mid-tier: {hosts: "web[1-2]", mounts: false}}
+filesystems: {shared: {type: nfs, path: /shared, server: filer, export: /vol}}
+libraries: {data: {}}
+scheduler: {type: slurm}
+"""
+
+
 @pytest.fixture(scope="module")
 def spec() -> GridSpec:
     return parse_spec(GRID)
@@ -108,7 +117,26 @@ def test_nodes_are_in_the_groups_that_rows_are_for(files: dict[str, str | bytes]
         "compute": ["compute1", "compute2"],
         "storage": [],
         "head": ["controller"],
+        "machines": [],
     }
+
+
+def test_machines_beside_nodes_are_in_groups_of_their_own_and_may_mount_nothing() -> None:
+    spec = parse_spec(BESIDE)
+    files = playbook_files(spec, Hosts.named(compute=["node1"]).with_machines(spec))
+    inventory = {group: list(each["hosts"]) for group, each in content(files, "inventory.yml").items()}
+    assert inventory == {
+        "compute": ["node1"],
+        "storage": [],
+        "head": [],
+        "machines": ["meta1", "web1", "web2"],
+        "meta": ["meta1"],
+        "mid_tier": ["web1", "web2"],
+    }
+    assert content(files, "group_vars/all.yml")["gridwright_mounts"] != []
+    assert content(files, "group_vars/mid_tier.yml")["gridwright_mounts"] == []
+    assert "group_vars/meta.yml" not in files
+    assert str(files["site.yml"]).count("hosts: compute:storage:head:machines\n") == 2
 
 
 def test_this_machine_is_reached_without_ssh(spec: GridSpec) -> None:

@@ -57,11 +57,24 @@ def test_roles_run_before_and_after_ours_with_their_files_and_variables(tmp_path
     named = [each["ansible.builtin.include_role"]["name"] for each in tasks]
     assert (named[:2], named[-1]) == (["ad", "base"], "sas")
     assert [tasks[number]["when"] for number in (0, -1)] == [
-        "group_names | intersect(['compute', 'head']) | length > 0",
+        "group_names | intersect(['compute', 'head', 'machines']) | length > 0",
         "group_names | intersect(['compute']) | length > 0",
     ]
     assert made["roles/sas/files/plan.bin"] == b"\xff\x00"
     assert yaml.load(str(made["group_vars/all.yml"]))["depot"] == [1, "a"]
+
+
+def test_a_role_runs_on_one_group_of_machines_alone(tmp_path: Path) -> None:
+    role(tmp_path, "sas")
+    text = SPEC + "scheduler: {type: slurm}\nmachines: {mid-tier: {hosts: web1}}\n"
+    (tmp_path / "grid.yaml").write_text(text + "setup: {after: [roles/sas], only_on: {sas: [mid-tier]}}\n")
+    spec = load_spec(tmp_path / "grid.yaml")
+    made = playbook_files(spec, HOSTS.with_machines(spec))
+    when = YAML(typ="safe").load(str(made["site.yml"]))[1]["tasks"][-1]["when"]
+    # A group of an inventory takes no hyphen.
+    assert when == "group_names | intersect(['mid_tier']) | length > 0"
+    apart = playbook_files(spec, HOSTS.with_machines(spec), groups=("compute", "head"))
+    assert "roles/sas/tasks/main.yml" not in apart
 
 
 def test_a_spec_without_roles_has_the_playbook_that_it_had(tmp_path: Path) -> None:

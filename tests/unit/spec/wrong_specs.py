@@ -5,6 +5,14 @@ TWO = "filesystems:\n  fast: {type: local, path: /fast}\n  slow: {type: local, p
 CLOUD = "provider: aws\nregion: us-east-1\nnodes:\n  compute: {instance: m5n.8xlarge, count: 4}\n"
 FSX = CLOUD + "filesystems:\n  fsx:\n    type: fsx-lustre\n    path: /fsx\n    capacity: 2400 GiB\n"
 AWS = FSX + "aws:\n  zone: us-east-1a\n  ssh_from: [203.0.113.0/24]\n"
+_VPC = """\
+  vpc:
+    id: vpc-0123456789abcdef0
+    networks: [10.8.0.0/16]
+    login: {subnet: subnet-0123456789abcdef0, addresses: 10.8.4.64/28}
+    compute: {subnet: subnet-0123456789abcdef1, addresses: 10.8.16.64/26}
+    storage: {subnet: subnet-0123456789abcdef2, addresses: 10.8.8.64/28}
+"""
 
 WRONG: dict[str, str | bytes] = {
     "empty": "",
@@ -238,4 +246,31 @@ WRONG: dict[str, str | bytes] = {
     .replace("2400 GiB", "2400 GiB\n    deployment: scratch-2\n    metadata: 5000\n    backup_days: 1")
     + "  subnets: {storage: 192.168.0.0/24}\n  expires: soon\n",
     "more_than_fifty_problems": DISK + "silence:\n" + "".join(f"  unknown{n}: x\n" for n in range(70)),
+    "vpc_beside_a_network_of_its_own": AWS + "  network: 10.20.0.0/16\n" + _VPC,
+    "vpc_addresses_that_overlap_or_lie_outside": AWS
+    + _VPC.replace("10.8.8.64/28", "10.8.16.112/28").replace("10.8.4.64/28", "10.9.4.64/28"),
+    "vpc_ids_that_are_none": AWS
+    + _VPC.replace("vpc-0123456789abcdef0", "subnet-1").replace("subnet-0123456789abcdef0", "vpc-1"),
+    "vpc_groups_of_no_role": AWS
+    + _VPC
+    + "    security_groups: {logins: [sg-0123456789abcdef0], head: [sg-1]}\n",
+    "ingress_of_no_role": AWS + "  ingress: [{role: meta, source: computes, ports: 443}]\n",
+    "ingress_from_everywhere": AWS + "  ingress: [{role: login, source: 0.0.0.0/0, ports: 443}]\n",
+    "ingress_twice": AWS + "  ingress:\n" + 2 * "    - {role: login, source: 10.0.0.0/8, ports: 443}\n",
+    "machines_without_instance": AWS + "machines:\n  meta: {count: 2}\n",
+    "machines_named_as_others": AWS
+    + "machines:\n  compute: {instance: m6i.large}\n  head: {instance: m6i.large}\n"
+    + "  fsx: {instance: m6i.large}\n",
+    "machines_too_many": AWS + "machines:\n  meta: {instance: m6i.large, count: 17, disk: 10 GiB}\n",
+    "machines_beside_this_machine": DISK + "machines:\n  meta: {hosts: meta1}\n",
+    "machines_of_oci": "provider: oci\nregion: us-ashburn-1\nnodes: {compute: {instance: BM.Optimized3.36}}\n"
+    + DISK
+    + "machines: {meta: {}}\n",
+    "machines_of_a_lab_with_what_a_cloud_has": "provider: lab\n"
+    + DISK
+    + "scheduler: {type: ssh}\nmachines:\n  meta: {instance: m6i.large, replace: true, hosts: m1}\n",
+    "machines_of_one_s_own_without_names": DISK
+    + "scheduler: {type: slurm}\nnodes: {compute: {hosts: node1}}\n"
+    + "machines:\n  meta: {}\n  tier: {hosts: node1}\n",
+    "setup_role_in_no_group_of_machines": DISK + "setup: {after: [./sas], only_on: {sas: [meta]}}\n",
 }

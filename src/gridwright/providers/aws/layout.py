@@ -12,13 +12,13 @@ from gridwright.errors import GridwrightError, Problem, input_error
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.provided import LustreServers, ManagedLustre
 from gridwright.providers.aws.address_ranges import first_offsets
-from gridwright.providers.aws.machine_addresses import (
+from gridwright.providers.aws.addresses import (
     address_problems,
     machine_addresses,
     reserved_addresses,
+    small_ranges,
 )
 from gridwright.providers.aws.section import Aws, default_subnets
-from gridwright.providers.aws.subnet_sizes import too_small
 from gridwright.providers.controller import CONTROLLER
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
@@ -207,9 +207,6 @@ def aws_layout(spec: GridSpec) -> AwsLayout:
         *_beside(spec, subnets["compute"]),
         *_servers(spec, aws, subnets),
     ]
-    taken = [each.address for each in machines if each.role is not Role.MACHINE]
-    if beside := list(address_problems(spec, subnets["compute"], taken)):
-        raise GridwrightError(*beside)
     return AwsLayout(spec.name, aws, subnets, tuple(machines))
 
 
@@ -334,18 +331,7 @@ def _targets(name: str, role: Role, servers: Servers, first: int, *, own_mgs: bo
 
 
 def _problems(spec: GridSpec, aws: Aws, subnets: Mapping[str, ipaddress.IPv4Network]) -> Iterator[Problem]:
-    servers = sum(each.count for one in built_lustres(spec).values() for _, each in _roles(one))
-    yield from too_small(
-        spec,
-        aws,
-        subnets,
-        {
-            "public": first_address(aws) + 2,
-            "compute": first_compute(aws) + spec.node_count() + 1,
-            "storage": first_address(aws) + servers + 1 if servers else 0,
-        },
-        has_lustre=bool(built_lustres(spec) or fsx_file_systems(spec)),
-    )
+    yield from _room_problems(spec, aws, subnets)
     for name, lustre in built_lustres(spec).items():
         yield from _lustre_problems(spec, name, lustre)
     seen: dict[str, str] = {}
@@ -358,6 +344,31 @@ def _problems(spec: GridSpec, aws: Aws, subnets: Mapping[str, ipaddress.IPv4Netw
                 f"as a Lustre it would be called {fsname(name)}, like {other}",
                 f"give it a name that differs in its first {LONGEST_FSNAME} letters",
             )
+
+
+def room_problems(spec: GridSpec) -> Iterator[Problem]:
+    """Where a grid has fewer addresses than machines, or two at one address; none without section aws."""
+    aws = spec.section(Aws)
+    if aws is not None:
+        yield from _room_problems(spec, aws, aws_subnets(aws))
+
+
+def _room_problems(
+    spec: GridSpec, aws: Aws, subnets: Mapping[str, ipaddress.IPv4Network]
+) -> Iterator[Problem]:
+    servers = sum(each.count for one in built_lustres(spec).values() for _, each in _roles(one))
+    needed = {
+        "public": first_address(aws) + 2,
+        "compute": first_compute(aws) + spec.node_count() + 1,
+        "storage": first_address(aws) + servers + 1 if servers else 0,
+    }
+    lustre = bool(built_lustres(spec) or fsx_file_systems(spec))
+    found = [*small_ranges(spec, aws, subnets, needed, lustre=lustre)]
+    yield from found
+    if not found:
+        fixed = _grid_machines(spec, aws, subnets)
+        taken = [each.address for each in fixed if each.subnet == "compute"]
+        yield from address_problems(spec, subnets["compute"], taken)
 
 
 def _lustre_problems(spec: GridSpec, name: str, lustre: LustreServers) -> Iterator[Problem]:

@@ -121,7 +121,8 @@ def network_resources(spec: GridSpec, layout: AwsLayout) -> Iterator[AWSObject]:
 
 def network_outputs(spec: GridSpec, layout: AwsLayout) -> Iterator[Output]:
     """What the grid stack reads of the network."""
-    yield exported(spec, Export.VPC, vpc_of(layout), "The grid's network.")
+    whose = "The grid's own network." if layout.aws.vpc is None else "The network that the grid is in."
+    yield exported(spec, Export.VPC, vpc_of(layout), whose)
     for name, logical in SUBNETS.items():
         if name in layout.subnets:
             yield exported(spec, Export(logical), subnet_of(layout, name), f"Subnet {name}.")

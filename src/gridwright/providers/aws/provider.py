@@ -85,9 +85,12 @@ class AwsProvider(Provider):
 
     def report_not_offered(self, site: Site) -> None:
         """See Seller."""
+        from gridwright.providers.aws.layout import room_problems
         from gridwright.providers.aws.offered import report_not_offered
 
         report_not_offered(site)
+        for each in room_problems(site.spec):
+            site.report(tuple(str(each.field).split(".")), each.what, each.remedy or "")
 
     def report_too_many_volumes(self, site: Site) -> None:
         """See Seller."""

@@ -10,7 +10,7 @@ from gridwright.providers.aws.preflight.needs import needs
 from gridwright.providers.aws.preflight.quotas import Amounts, all_quotas, family, too_small
 from gridwright.providers.preflight import QuotaUse
 from gridwright.spec import parse_spec
-from tests.support.aws_grid import FSX, LUSTRE
+from tests.support.aws_grid import FSX, LUSTRE, SITE_VPC
 
 GIB_PER_TIB = 1024
 
@@ -56,6 +56,14 @@ def test_volumes_of_servers_and_nodes_count_each() -> None:
 def test_behind_a_proxy_there_is_neither_an_address_nor_a_gateway() -> None:
     behind = FSX.replace("owner: ann", "proxy: 'http://proxy.example:3128'")
     assert {kind for kind, _ in needed(behind)} & {"addresses", "gateways"} == set()
+
+
+def test_in_a_network_of_the_site_there_is_none_but_for_a_public_login_node() -> None:
+    site = FSX.replace("owner: ann", f"vpc: {SITE_VPC}")
+    network = {"networks", "addresses", "gateways"}
+    assert {kind for kind, _ in needed(site)} & network == set()
+    public = site.replace("reserve: true", "public_address: true")
+    assert {kind: count for (kind, _), count in needed(public).items() if kind in network} == {"addresses": 1}
 
 
 @pytest.mark.parametrize(("limit", "fits"), [(100, True), (99, False)])

@@ -6,7 +6,7 @@ import pytest
 
 from gridwright.providers.aws.deployment import deployment
 from gridwright.spec import parse_spec
-from tests.support.aws_grid import FSX, LUSTRE
+from tests.support.aws_grid import FSX, LUSTRE, SITE_VPC
 from tests.support.aws_updates import effects
 
 CERTIFICATE = "arn:aws:acm:us-east-1:123456789012:certificate/12345678-1234-1234-1234-123456789012"
@@ -105,3 +105,58 @@ def test_a_change_that_replaces_machines_is_seen_as_one() -> None:
     assert {name for name, effect in rolled.items() if effect == "roll"} == {
         *("ComputeNodes", "SharedOssServers", "SharedMdsServers")
     }
+
+
+SITE = FSX.replace(ZONE, f"{ZONE} vpc: {SITE_VPC},") + "machines: {meta: {instance: m6i.large}}\n"
+GROUPS = "security_groups: {{{}: [sg-0123456789abcdef0]}}, dns:"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("reserve: true", "reserve: false"),
+        ("reserve: true", "public_address: true"),
+        ("reserve: true", "reserve: true, endpoints: [vpce-0123456789abcdef0]"),
+        ("networks: [10.8.0.0/16]", "networks: [10.8.0.0/16, 10.9.0.0/16]"),
+        ("name: grid.example.com", "name: grid.example.org"),
+        ("dns:", GROUPS.format("login")),
+        ("dns:", GROUPS.format("meta")),
+        (ZONE, f"{ZONE} ingress: [{{role: meta, source: compute, ports: 8561}}],"),
+    ],
+    ids=["reserve", "public", "endpoints", "networks", "dns", "group-login", "group-meta", "ingress"],
+)
+def test_what_of_the_site_s_network_changes_in_place_touches_no_machine(old: str, new: str) -> None:
+    assert changed(SITE, old, new) == {}
+
+
+def test_another_zone_or_security_group_is_what_its_policy_says() -> None:
+    assert changed(SITE, "Z0123456789ABC", "Z0123456789ABD") == {"Names1": "replace"}, "names alone"
+    assert changed(SITE, "dns:", GROUPS.format("compute")) == {"ComputeNodes": "roll"}
+    behind = SITE.replace(ZONE, f"{ZONE} proxy: 'http://proxy.example:3128',")
+    wider = changed(behind, "networks: [10.8.0.0/16]", "networks: [10.8.0.0/16, 10.9.0.0/16]")
+    assert wider["ComputeNodes"] == "roll"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("instance: m6i.large}", "instance: m6i.2xlarge}", {"Meta1": "restart"}),
+        (ZONE, f"{ZONE} key: ours,", {}),
+        (ZONE, f"{ZONE} images: {{compute: ami-0123456789abcdef0}},", {}),
+        ("m6i.large}}", "m6i.large, count: 3}}", {}),
+        ("m6i.large}}", "m6i.large}, tier: {instance: m6i.large, replace: true}}", {}),
+        ("m6i.large}}", "m6i.large, mounts: false}}", {}),
+        ("count: 2}", "count: 9}", {}),
+        ("machines: {meta: {instance: m6i.large}}", "machines: {}", {}),
+    ],
+    ids=["type", "key", "image", "count", "another-group", "mounts", "nodes", "removed"],
+)
+def test_a_machine_that_keeps_its_disk_is_never_made_anew(old: str, new: str, found: dict[str, str]) -> None:
+    """Its state lies there: only its type changes, and that by stopping and starting it."""
+    effect = changed(FSX + "machines: {meta: {instance: m6i.large}}\n", old, new)
+    assert {name: each for name, each in effect.items() if name.startswith("Meta")} == found
+
+
+def test_machines_that_are_replaced_roll_as_nodes_do() -> None:
+    spec = FSX + "machines: {meta: {instance: m6i.large, replace: true}}\n"
+    assert changed(spec, "m6i.large, r", "m6i.2xlarge, r") == {"MetaMachines": "roll"}

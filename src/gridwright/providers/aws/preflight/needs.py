@@ -33,9 +33,13 @@ def needs(spec: GridSpec, layout: AwsLayout, catalog: Catalog) -> Amounts:
         found["fsx-capacity", deployment] += stored_gib(managed, catalog.deployment(managed.deployment))
         found["fsx-count", deployment] += 1
     aws = layout.aws
-    found["networks", ""] += aws.vpc is None
-    found["gateways", ""] += aws.makes_way_out
-    found["addresses", ""] += aws.makes_way_out + aws.has_public_login
+    for kind, count in (
+        ("networks", int(aws.vpc is None)),
+        ("gateways", int(aws.makes_way_out)),
+        ("addresses", aws.makes_way_out + aws.has_public_login),
+    ):
+        if count:
+            found[kind, ""] += count
     return dict(found)
 
 

@@ -1,11 +1,15 @@
-"""Addresses of machines beside the nodes: at the upper end of the nodes' range, or where the spec says."""
+"""Addresses: whether ranges have enough, and those of machines beside the nodes.
+
+These are at the upper end of the nodes' range, or where the spec says.
+"""
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from gridwright.errors import Problem
+from gridwright.providers.aws.section import Aws
 from gridwright.spec.locate import problem_at
 from gridwright.spec.machines import MOST_MACHINES
 from gridwright.spec.model import GridSpec
@@ -77,3 +81,35 @@ def _free(compute: ipaddress.IPv4Network, used: set[Address], count: int) -> Add
         ),
         None,
     )
+
+
+def small_ranges(
+    spec: GridSpec,
+    aws: Aws,
+    subnets: Mapping[str, ipaddress.IPv4Network],
+    needed: Mapping[str, int],
+    *,
+    lustre: bool,
+) -> Iterator[Problem]:
+    """Ranges with fewer addresses than machines take, and a subnet that a VPC of the site's has to have."""
+    if aws.vpc is not None and "storage" not in subnets and lustre:
+        yield problem_at(
+            spec,
+            ("aws", "vpc"),
+            "the grid has a Lustre, and no subnet of the VPC is named for it",
+            "add storage: {subnet: subnet-..., addresses: 10.8.8.0/26} to aws.vpc",
+        )
+    for name, subnet in subnets.items():
+        if needed[name] <= subnet.num_addresses:
+            continue
+        place: tuple[str, ...] = ("aws", "network")
+        remedy = "write a larger network, such as 10.20.0.0/16, or larger subnets"
+        if aws.vpc is not None:
+            place = ("aws", "vpc", "login" if name == "public" else name, "addresses")
+            remedy = f"write a range of at least /{32 - (needed[name] - 1).bit_length()}"
+        yield problem_at(
+            spec,
+            place,
+            f"subnet {name}, {subnet}, has {subnet.num_addresses} addresses, and {needed[name]} are needed",
+            remedy,
+        )
