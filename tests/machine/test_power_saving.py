@@ -172,6 +172,38 @@ def test_a_node_that_cannot_be_had_is_named_and_its_job_runs_elsewhere(lab: Lab)
 
 
 @pytest.mark.thorough
+def test_a_node_that_is_given_back_by_force_loses_no_job_and_can_be_had_again(lab: Lab) -> None:
+    """What a node does when EC2 takes its spot instance away."""
+    ended = lab.run("controller", "srun", "-w", "compute2", "--chdir=/", "hostname")
+    assert ended.out.strip() == "compute2", (ended.err, log(lab))
+    job = submit(lab, 600, "-wcompute2")
+    wait_until(
+        lambda: True if state(lab, job)[0] == "RUNNING" else None,
+        seconds=SOON_S,
+        what="a job",
+        last=lambda: (state(lab, job), log(lab)),
+    )
+    said = f"Reason={OWN}EC2 takes this spot instance back"
+    given = ("scontrol", "update", "NodeName=compute2", "State=POWER_DOWN_FORCE", said)
+    assert lab.run("compute2", *given).status == 0
+    wait_until(
+        lambda: True if state(lab, job)[0] == "PENDING" else None,
+        seconds=SOON_S,
+        what="the job that waits again",
+        last=lambda: (state(lab, job), nodes(lab)),
+    )
+    assert nodes(lab)["compute2"].reason == said.partition("=")[2]
+    # It is bound to this node, which is powered on for it anew.
+    wait_until(
+        lambda: True if state(lab, job)[0] == "RUNNING" else None,
+        seconds=2 * SOON_S,
+        what="the job that runs again",
+        last=lambda: (state(lab, job), nodes(lab), log(lab)),
+    )
+    lab.run("controller", "scancel", job)
+
+
+@pytest.mark.thorough
 def test_what_powers_nodes_is_started_again_by_up_and_cleans_up_what_slurm_does_not_want(lab: Lab) -> None:
     becomes(lab, "nodes off", is_off(lab, "compute2", "compute3"))
     record = read(lab.name)

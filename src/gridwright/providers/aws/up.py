@@ -9,6 +9,7 @@ from typing import Any
 
 from gridwright.errors import GridwrightError, Problem, nearest
 from gridwright.providers.aws import changes, kept_spec, retired
+from gridwright.providers.aws.bill import least_usd_per_hour
 from gridwright.providers.aws.boot_reports import boot_reports
 from gridwright.providers.aws.changes import FieldChange, ResourceChange
 from gridwright.providers.aws.deployment import Deployment, deployment, storage_body
@@ -78,6 +79,7 @@ def up(spec: GridSpec, caller: Caller, replace: frozenset[str] = frozenset()) ->
         machines=machines(wanted.layout, instances(cloud, spec), resources, claims(told), boot_reports(told)),
         set_up_again=() if made else tuple(work.brought),
         costs=wanted.costs,
+        least_usd_per_hour=least_usd_per_hour(spec),
         kept=tuple(each.text for each in retired.retired(cloud, spec, stored.values())),
         user=_user(spec),
         seconds=time.monotonic() - started,

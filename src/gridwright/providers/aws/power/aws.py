@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from gridwright.node_programs.power.supply import SupplyError
@@ -94,8 +95,7 @@ class AwsPower:
                 }
             }
             for _ in range(_AGAIN):
-                asked = left
-                answer = _asked("claims", lambda asked=asked: self._tables.batch_get_item(RequestItems=asked))
+                answer = _asked("claims", partial(self._tables.batch_get_item, RequestItems=left))
                 yield from answer["Responses"].get(self._table, ())
                 left = answer.get("UnprocessedKeys")
                 if not left:
