@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from gridwright.node_programs.power.supply import SupplyError
-from gridwright.providers.aws.power.cloud import Activity, GroupState, TableState
+from gridwright.providers.aws.power.cloud import StartTry, GroupState, TableState
 from gridwright.providers.aws.power.configuration import PowerConfiguration
 
 GRID_TAG = "gridwright:grid"
@@ -103,7 +103,7 @@ class AwsPower:
             else:
                 raise SupplyError("the table of claims answers in part only")
 
-    def starts(self, group: GroupState) -> Sequence[Activity]:
+    def starts(self, group: GroupState) -> Sequence[StartTry]:
         """Its latest tries to start machines."""
         answer = _asked(
             f"activities of {group.name}",
@@ -112,7 +112,7 @@ class AwsPower:
             ),
         )
         return [
-            Activity(each["StatusCode"], each["StartTime"].timestamp(), each.get("StatusMessage", ""))
+            StartTry(each["StatusCode"], each["StartTime"].timestamp(), each.get("StatusMessage", ""))
             for each in answer["Activities"]
             if each.get("Description", "").startswith("Launching")
         ]
