@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from gridwright.node_programs.power.supply import SupplyError
-from gridwright.providers.aws.power.cloud import StartTry, GroupState, TableState
+from gridwright.providers.aws.power.cloud import GroupState, StartTry, TableState
 from gridwright.providers.aws.power.configuration import PowerConfiguration
 
 GRID_TAG = "gridwright:grid"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Union
 
-from gridwright.providers.aws.power.cloud import StartTry, GroupState, TableState
+from gridwright.providers.aws.power.cloud import GroupState, StartTry, TableState
 from gridwright.providers.aws.power.configuration import PoweredGroup
 
 

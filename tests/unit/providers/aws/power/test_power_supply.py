@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.node_programs.power.supply import SupplyError
-from gridwright.providers.aws.power.cloud import StartTry, GroupState, TableState
+from gridwright.providers.aws.power.cloud import GroupState, StartTry, TableState
 from gridwright.providers.aws.power.configuration import PoweredGroup
 from gridwright.providers.aws.power.supplying import AwsSupply
 
