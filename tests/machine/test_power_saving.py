@@ -122,6 +122,15 @@ def test_a_lab_whose_nodes_are_off_is_whole_and_a_job_wakes_one(lab: Lab) -> Non
     lab.run("controller", "scancel", job)
 
 
+def test_iotest_names_nodes_that_are_off_and_tests_the_others(lab: Lab) -> None:
+    becomes(lab, "nodes off", is_off(lab, "compute2", "compute3"))
+    ended = lab.command("iotest", lab.spec, "--seconds", "1s", "--allow-disturbed", "--json")
+    document = json.loads(ended.out)
+    (off,) = [each for each in document["findings"] if each["name"] == "nodes-off"]
+    assert off["text"].startswith("compute[2-3] are off")
+    assert not [each for each in document["findings"] if each["name"] == "node-lost"]
+
+
 @pytest.mark.thorough
 def test_nodes_come_for_jobs_go_when_idle_and_the_least_stay(lab: Lab) -> None:
     becomes(lab, "nodes off", is_off(lab, "compute2", "compute3"))
