@@ -31,7 +31,9 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (directory / "roles/product/tasks").mkdir(parents=True)
     (directory / "roles/product/tasks/main.yml").write_text(PRODUCT)
     spec = directory / "grid.yaml"
-    spec.write_text(f"{(ROOT / 'examples/aws-lustre.yaml').read_text()}\n{SETUP}\n")
+    text = (ROOT / "examples/aws-lustre.yaml").read_text()
+    assert "count: 5}" in text
+    spec.write_text(f"{text.replace('count: 5}', 'count: 5, min: 2}')}\n{SETUP}\n")
     done = Command(directory)("render", spec, "--out", directory / "grid")
     assert done.status == 0, done.err
     return directory / "grid"
@@ -57,6 +59,9 @@ def test_the_playbook_would_set_a_machine_up(rendered: Path, release: Release, h
     assert {"/etc/sysctl.d/60-gridwright.conf", "/etc/gridwright/metadata.nft"} <= written
     assert ("/etc/security/limits.d/60-gridwright.conf" in written) is (host != HEAD)
     assert ("/etc/product-of-the-site" in written) is (host == NODE)
+    # The head has nodes powered on and off.
+    assert ("/etc/gridwright/power.json" in written) is (host == HEAD)
+    assert ("/usr/local/lib/gridwright/power-resume" in written) is (host == HEAD)
     # A server has no part in Slurm: it would be refused for want of a key that it must not have.
     assert ("/etc/slurm/slurm.conf" in written) is (host != SERVER)
     assert any("slurm" in each or "munge" in each for each in installed) is (host != SERVER)

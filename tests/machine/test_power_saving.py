@@ -122,6 +122,15 @@ def test_a_lab_whose_nodes_are_off_is_whole_and_a_job_wakes_one(lab: Lab) -> Non
     lab.run("controller", "scancel", job)
 
 
+def test_iotest_names_nodes_that_are_off_and_tests_the_others(lab: Lab) -> None:
+    becomes(lab, "nodes off", is_off(lab, "compute2", "compute3"))
+    ended = lab.command("iotest", lab.spec, "--seconds", "1s", "--allow-disturbed", "--json")
+    document = json.loads(ended.out)
+    (off,) = [each for each in document["findings"] if each["name"] == "nodes-off"]
+    assert off["text"].startswith("compute[2-3] are off")
+    assert not [each for each in document["findings"] if each["name"] == "node-lost"]
+
+
 @pytest.mark.thorough
 def test_nodes_come_for_jobs_go_when_idle_and_the_least_stay(lab: Lab) -> None:
     becomes(lab, "nodes off", is_off(lab, "compute2", "compute3"))
@@ -169,6 +178,38 @@ def test_a_node_that_cannot_be_had_is_named_and_its_job_runs_elsewhere(lab: Lab)
     becomes(lab, "another try", lambda now: not now["compute3"].is_given_up)
     ended = lab.run("controller", "srun", "-w", "compute3", "--chdir=/", "hostname")
     assert ended.out.strip() == "compute3", (ended.err, log(lab))
+
+
+@pytest.mark.thorough
+def test_a_node_that_is_given_back_by_force_loses_no_job_and_can_be_had_again(lab: Lab) -> None:
+    """What a node does when EC2 takes its spot instance away."""
+    ended = lab.run("controller", "srun", "-w", "compute2", "--chdir=/", "hostname")
+    assert ended.out.strip() == "compute2", (ended.err, log(lab))
+    job = submit(lab, 600, "-wcompute2")
+    wait_until(
+        lambda: True if state(lab, job)[0] == "RUNNING" else None,
+        seconds=SOON_S,
+        what="a job",
+        last=lambda: (state(lab, job), log(lab)),
+    )
+    said = f"Reason={OWN}EC2 takes this spot instance back"
+    given = ("scontrol", "update", "NodeName=compute2", "State=POWER_DOWN_FORCE", said)
+    assert lab.run("compute2", *given).status == 0
+    wait_until(
+        lambda: True if state(lab, job)[0] == "PENDING" else None,
+        seconds=SOON_S,
+        what="the job that waits again",
+        last=lambda: (state(lab, job), nodes(lab)),
+    )
+    assert nodes(lab)["compute2"].reason == said.partition("=")[2]
+    # It is bound to this node, which is powered on for it anew.
+    wait_until(
+        lambda: True if state(lab, job)[0] == "RUNNING" else None,
+        seconds=2 * SOON_S,
+        what="the job that runs again",
+        last=lambda: (state(lab, job), nodes(lab), log(lab)),
+    )
+    lab.run("controller", "scancel", job)
 
 
 @pytest.mark.thorough

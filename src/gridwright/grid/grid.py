@@ -160,6 +160,11 @@ class Grid:
             return nodes_of_spec(self.spec)
         return nodes_for_test(self.spec, self.states)
 
+    @property
+    def asleep(self) -> list[str]:
+        """Nodes that are off until a job waits for them. Raises GridwrightError."""
+        return [node.name for node in self.states if node.asleep] if self.has_queue else []
+
     def up(self) -> list[NodeState]:
         """The nodes that take jobs. Raises GridwrightError where there is none."""
         return nodes_up(self.spec, self.states)

@@ -14,6 +14,7 @@ from gridwright.model.doubt import highest, lowest
 from gridwright.model.grid import GridModel, price_findings
 from gridwright.model.margins import Margin, margin_of
 from gridwright.model.missed import missed
+from gridwright.model.powered import powered_findings
 from gridwright.model.prediction import (
     Answer,
     Bound,
@@ -274,6 +275,7 @@ def _findings(model: GridModel, short: tuple[Finding, ...], together: Together |
     for contribution in model.contributions.values():
         yield from contribution.findings
     yield from model.doubts
+    yield from powered_findings(model)
     yield from short
     if together is not None and not together.met:
         worst = min(OPERATIONS, key=lambda operation: together.share[operation])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from gridwright.cli.prove.iotest import IotestFlags, run_iotest
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.grid.grid import Grid
-from gridwright.grid.nodes import nodes_for_test, nodes_of_spec
+from gridwright.grid.nodes import known_nodes, nodes_for_test, nodes_of_spec
 from gridwright.iotest.coordinator.fleet import fleet_of
 from gridwright.schedulers.job import NodeState
 from gridwright.spec import parse_spec
@@ -52,6 +53,22 @@ def test_a_node_that_is_down_is_named_and_not_waited_for() -> None:
     assert [(node.name, node.cores) for node in found] == [("n1", 8), ("n2", 8)]
     assert found[0].absent is None
     assert found[1].absent == "its scheduler says that it is down* (Not responding)"
+
+
+def off(name: str) -> NodeState:
+    return replace(state(name, up=False), state="idle+cloud+powered_down", reason=None, asleep=True)
+
+
+def test_nodes_that_are_off_until_jobs_wait_are_neither_tested_nor_down() -> None:
+    states = [off("n1"), state("n2"), state("n3", up=False)]
+    assert [node.name for node in nodes_for_test(spec(count=3), states)] == ["n2", "n3"]
+    known = known_nodes(spec(count=3), states)
+    assert known.asleep == ["n1"]
+    assert set(known.down) == {"n3"}
+    with pytest.raises(GridwrightError) as error:
+        nodes_for_test(spec(), [off("n1"), off("n2")])
+    (problem,) = error.value.problems
+    assert "off until a job waits" in (problem.remedy or "")
 
 
 def test_of_a_larger_cluster_as_many_are_tested_as_the_grid_has() -> None:

@@ -341,6 +341,26 @@ def test_a_node_is_up_or_not(state: str, up: bool) -> None:
     assert node.reason == (None if up else "not well")
 
 
+@pytest.mark.parametrize(
+    ("state", "asleep"),
+    [
+        ("IDLE+CLOUD+POWERED_DOWN", True),
+        ("IDLE+CLOUD+POWERING_DOWN", True),
+        ("ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP", True),
+        ("IDLE+CLOUD", False),
+        # It could not be had, or an administrator drained it: no job starts it.
+        ("DOWN+CLOUD+POWERED_DOWN+NOT_RESPONDING", False),
+        ("IDLE+CLOUD+DRAIN+POWERED_DOWN", False),
+        ("DOWN*", False),
+    ],
+)
+def test_a_node_that_slurm_powers_on_for_a_job_is_asleep(state: str, asleep: bool) -> None:
+    line = f"NodeName=n CPUTot=8 Sockets=1 CoresPerSocket=8 RealMemory=100 State={state} ThreadsPerCore=1"
+    node = parse_nodes(line)["n"].state
+    assert node.asleep is asleep
+    assert not (node.asleep and node.up)
+
+
 def test_the_recorded_queues_are_read() -> None:
     queues = parse_partitions((RECORDED / "partitions.txt").read_text())
     assert list(queues) == ["batch", "night", "ht"]

@@ -33,6 +33,7 @@ from gridwright.iotest.messages import ORDERS, Answer, Hello, Leave, Pong, Refus
 from gridwright.iotest.wire import WireError, frame, in_words, peer_name
 from gridwright.messages import MessageError, typed
 from gridwright.runs.iotest_events import NodesAwaited
+from gridwright.spec.hosts import fold_hosts
 
 WORKER = "gridwright.iotest.node.worker"
 _OTHER_FILES = 256
@@ -74,6 +75,8 @@ class Fleet:
     limits: Limits = field(default_factory=Limits)
     served_by: Sequence[int] = ()
     """Processes of this machine that the grid consists of, with all below them."""
+    asleep: Sequence[str] = ()
+    """Nodes that are off until a job waits for them: they are named, and not tested."""
 
 
 class Coordinator:
@@ -174,6 +177,8 @@ class Coordinator:
                 self.tell(NodesAwaited(waiting={name: reasons.get(name, "") for name in awaited}))
                 told = now
             await asyncio.sleep(0.02)
+        if self._fleet.asleep:
+            self.tell(_asleep_finding(self._fleet.asleep))
         await self.on_each(self.here, lambda node: node.measure_clock(8))
         for node in self.here:
             if abs(node.clock.wall_s) > LIMIT_S:
@@ -348,6 +353,16 @@ def _allow_files(count: int) -> None:
             remedy=f"raise the limit: ulimit -Hn {count}, or LimitNOFILE= of the service",
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
+
+
+def _asleep_finding(nodes: Sequence[str]) -> Finding:
+    are = "is" if len(nodes) == 1 else "are"
+    return Finding(
+        "info",
+        "nodes-off",
+        f"{fold_hosts(nodes)} {are} off until jobs wait, and not tested",
+        "hand in jobs that wake them, and test while these run; or test what is on",
+    )
 
 
 def _clock_finding(node: RemoteNode) -> Finding:

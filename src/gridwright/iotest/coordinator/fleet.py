@@ -15,4 +15,11 @@ def fleet_of(grid: Grid) -> Fleet | None:
         return None
     nodes = grid.prepared(grid.nodes())
     secrets = None if grid.launches_by_ssh else grid.state
-    return Fleet(nodes, grid.launcher(nodes), grid.listen, secrets, served_by=grid.processes_here)
+    return Fleet(
+        nodes,
+        grid.launcher(nodes),
+        grid.listen,
+        secrets,
+        served_by=grid.processes_here,
+        asleep=grid.asleep,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gridwright.catalog import load_catalog
+from gridwright.model import powered
 from gridwright.model.grid import grid_model
 from gridwright.providers.aws.changes import holders
 from gridwright.providers.aws.cost_lines import CostLine
@@ -16,6 +17,11 @@ def bill(spec: GridSpec, layout: AwsLayout, *, running: bool) -> tuple[CostLine,
     if running:
         return tuple(CostLine(each.what, each.usd_per_hour) for each in grid_model(spec).costs)
     return tuple(line for name in sorted(kept_names(spec, layout)) for line in kept_bill(spec, name))
+
+
+def least_usd_per_hour(spec: GridSpec) -> float | None:
+    """What the whole grid costs with the nodes alone that are always on; None where all are."""
+    return powered.least_usd_per_hour(grid_model(spec)) if spec.powered_nodes() else None
 
 
 def kept_names(spec: GridSpec, layout: AwsLayout) -> frozenset[str]:

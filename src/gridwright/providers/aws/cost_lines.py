@@ -23,10 +23,14 @@ def total(lines: tuple[CostLine, ...]) -> float | None:
     return None if None in prices else sum(each for each in prices if each is not None)
 
 
-def bill_lines(costs: tuple[CostLine, ...], what: str = "It costs") -> Iterator[str]:
-    """The sum of a bill in one line, and what has no price."""
+def bill_lines(
+    costs: tuple[CostLine, ...], what: str = "It costs", *, least: float | None = None
+) -> Iterator[str]:
+    """The sum of a bill in one line, and what has no price; `least` where nodes come and go."""
     hourly = total(costs)
-    if hourly is not None:
+    if hourly is not None and least is not None:
+        yield f"{what} {least:.2f} USD an hour with the nodes always on, {hourly:.2f} with all of them"
+    elif hourly is not None:
         yield f"{what} {hourly:.2f} USD an hour, {hourly * HOURS_PER_MONTH:.0f} USD a month"
     for each in costs:
         if each.usd_per_hour is None:

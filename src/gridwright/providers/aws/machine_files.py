@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from gridwright.providers.aws import power_program
+from gridwright.providers.aws import power_program, spot_program
 from gridwright.providers.aws.claim_program import UNIT, build_zipapp, unit_file
 from gridwright.providers.aws.layout import AwsLayout, Machine, aws_section, built_lustres, fsx_file_systems
 from gridwright.providers.aws.names import claims_table
@@ -42,6 +42,12 @@ _POWER = PlaybookRole(
     name="power",
     task="Power nodes on and off for the scheduler",
     when="gridwright_power | default({}) | length > 0 and 'head' in group_names",
+    package=_PACKAGE,
+)
+_SPOT = PlaybookRole(
+    name="spot",
+    task="Look for notices of EC2",
+    when="inventory_hostname in gridwright_spot_nodes | default([])",
     package=_PACKAGE,
 )
 _SERVER = PlaybookRole(
@@ -100,23 +106,24 @@ def _provided(spec: GridSpec, layout: AwsLayout) -> Provided:
     beside = [inventory_group(name) for name, group in spec.machines.items() if group.replace]
     groups = [*{each.role.group for each in layout.machines if each.replaced} - {MACHINES}, *beside]
     serves = bool(built_lustres(spec))
-    powers = bool(spec.powered_nodes())
-    needed = ((_CLAIM, bool(groups)), (_SERVER, serves), (_POWER, powers))
+    powers, spot = bool(spec.powered_nodes()), spot_program.spot_nodes(spec)
+    needed = ((_CLAIM, bool(groups)), (_SERVER, serves), (_POWER, powers), (_SPOT, bool(spot)))
     return Provided(
         sources=mount_sources(spec, layout),
         addresses=layout.addresses,
         roles=[role for role, is_needed in needed if is_needed],
-        files=_programs(claim=bool(groups), power=powers),
+        files=_programs(claim=bool(groups), power=powers, spot=bool(spot)),
         variables={
             "gridwright_claims": [group for group in (*GROUPS, *beside) if group in groups],
             "gridwright_lustre_servers": serves,
             "gridwright_metadata": {"addresses": list(METADATA)},
             "gridwright_power": power_program.power_configuration(spec) if powers else {},
+            "gridwright_spot_nodes": spot,
         },
     )
 
 
-def _programs(*, claim: bool, power: bool) -> dict[str, str | bytes]:
+def _programs(*, claim: bool, power: bool, spot: bool) -> dict[str, str | bytes]:
     """Programs of these roles, and the units that run them."""
     files: dict[str, str | bytes] = {}
     if claim:
@@ -124,6 +131,9 @@ def _programs(*, claim: bool, power: bool) -> dict[str, str | bytes]:
     if power:
         files["roles/power/files/power.pyz"] = power_program.build_zipapp()
         files[f"roles/power/files/{power_program.UNIT}"] = power_program.unit_file()
+    if spot:
+        files["roles/spot/files/spot.pyz"] = spot_program.build_zipapp()
+        files[f"roles/spot/files/{spot_program.UNIT}"] = spot_program.unit_file()
     return files
 
 

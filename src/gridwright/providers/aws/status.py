@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Iterator, Mapping
 
 from gridwright.providers.aws import retired
-from gridwright.providers.aws.bill import bill, stopped_bill
+from gridwright.providers.aws.bill import bill, least_usd_per_hour, stopped_bill
 from gridwright.providers.aws.boot_reports import boot_reports
 from gridwright.providers.aws.cost_lines import total
 from gridwright.providers.aws.instances import claims, instances, machines, rows
@@ -73,8 +73,9 @@ def status(spec: GridSpec) -> AwsStatus:
         ),
         costs=costs,
         hours=hours,
-        # What it cost before it was stopped is not known here.
-        usd_so_far=None if hourly is None or stopped else hourly * hours,
+        # What it cost before it was stopped, or how many nodes were on, is not known here.
+        usd_so_far=None if hourly is None or stopped or deployed.powered_nodes() else hourly * hours,
+        least_usd_per_hour=None if stopped or grid is None else least_usd_per_hour(deployed),
         images=() if grid is None else deployed_images(cloud, deployed, layout, grid.parameters),
         expires=aws.expires if (aws := deployed.section(Aws)) else None,
         expired=_expired(deployed),

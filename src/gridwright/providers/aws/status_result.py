@@ -99,6 +99,8 @@ class AwsStatus:
     """Those that the spec knows by a name."""
     kept: tuple[str, ...] = ()
     """What was replaced and is kept, and billed."""
+    least_usd_per_hour: float | None = None
+    """With the nodes alone that are always on; None where all are."""
 
     @property
     def whole(self) -> bool:
@@ -166,7 +168,7 @@ def _status_parts(status: AwsStatus) -> Iterator[str | Table]:
         for line in status.costs:
             bill.add_row(line.what, "?" if line.usd_per_hour is None else f"{line.usd_per_hour:.4f}")
         yield bill
-    yield from bill_lines(status.costs)
+    yield from bill_lines(status.costs, least=status.least_usd_per_hour)
     if status.usd_so_far is not None:
         so_far = f"So far {status.usd_so_far:.2f} USD, by list prices, in {status.hours:.1f} h"
         yield f"{so_far}; less where it was stopped meanwhile"

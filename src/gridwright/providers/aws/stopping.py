@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error, input_error
-from gridwright.providers.aws.bill import bill, stopped_bill
+from gridwright.providers.aws.bill import bill, least_usd_per_hour, stopped_bill
 from gridwright.providers.aws.head import is_here
 from gridwright.providers.aws.instances import instances
 from gridwright.providers.aws.kept_spec import kept_spec
@@ -116,6 +116,7 @@ def stop(spec: GridSpec, caller: Caller) -> AwsStopped:
         costs=stopped_bill(found.spec, found.layout),
         emptied=tuple(emptied(found.spec, found.layout)),
         file=caller.file,
+        least_before=least_usd_per_hour(found.spec),
     )
 
 

@@ -24,11 +24,14 @@ class AwsStopped:
     emptied: tuple[str, ...]
     """File systems on disks of nodes, and machines that are replaced: they are empty after the next start."""
     file: str = ""
+    least_before: float | None = None
+    """What it cost with the nodes alone that are always on; None where all are."""
 
     @property
     def saved_usd_per_hour(self) -> float | None:
-        """What each hour saves; None where a price is missing."""
-        before, now = total(self.costs_before), total(self.costs)
+        """What each hour saves; None where a price is missing. Nodes without a job would be off anyway."""
+        before = total(self.costs_before) if self.least_before is None else self.least_before
+        now = total(self.costs)
         return None if before is None or now is None else before - now
 
     def document(self) -> dict[str, Any]:
@@ -54,7 +57,8 @@ class AwsStopped:
             yield f"grid {self.grid} was stopped already"
         yield from bill_lines(self.costs, "What stays costs")
         if self.saved_usd_per_hour is not None:
-            yield f"Each hour saves {self.saved_usd_per_hour:.2f} USD"
+            least = "" if self.least_before is None else "at least "
+            yield f"Each hour saves {least}{self.saved_usd_per_hour:.2f} USD"
         if self.emptied:
             names = ", ".join(self.emptied)
             yield f"Empty after the next start, as their disks went with their machines: {names}"

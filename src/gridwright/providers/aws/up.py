@@ -9,6 +9,7 @@ from typing import Any
 
 from gridwright.errors import GridwrightError, Problem, nearest
 from gridwright.providers.aws import changes, kept_spec, retired
+from gridwright.providers.aws.bill import least_usd_per_hour
 from gridwright.providers.aws.boot_reports import boot_reports
 from gridwright.providers.aws.changes import FieldChange, ResourceChange
 from gridwright.providers.aws.deployment import Deployment, deployment, storage_body
@@ -86,6 +87,7 @@ def up(
         set_up_again=() if made else tuple(work.brought),
         costs=wanted.costs,
         images=work.images,
+        least_usd_per_hour=least_usd_per_hour(spec),
         kept=tuple(each.text for each in retired.retired(cloud, spec, stored.values())),
         user=_user(spec),
         seconds=time.monotonic() - started,

@@ -36,6 +36,8 @@ class AwsUp:
     """Parts of the grid, nodes or servers, whose machines were set up anew in place."""
     file: str = ""
     """The grid spec as the user named it."""
+    least_usd_per_hour: float | None = None
+    """With the nodes alone that are always on; None where all are."""
 
     @property
     def changed(self) -> bool:
@@ -55,6 +57,7 @@ class AwsUp:
             "machines": [asdict(each) for each in self.machines],
             "costs": bill_values(self.costs),
             "images": [asdict(each) for each in self.images],
+            "least_usd_per_hour": self.least_usd_per_hour,
             "kept": list(self.kept),
             "seconds": self.seconds,
         }
@@ -102,7 +105,7 @@ def _lines(result: AwsUp) -> Iterator[str]:
     yield from (f"image of {each.text}" for each in result.images)
     for each in result.kept:
         yield f"kept, and billed: {each}"
-    yield from bill_lines(result.costs)
+    yield from bill_lines(result.costs, least=result.least_usd_per_hour)
     yield "Next:"
     yield from _next(result)
 

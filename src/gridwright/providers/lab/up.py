@@ -157,7 +157,8 @@ def _mend(record: LabRecord, spec: GridSpec, caller: Caller) -> tuple[LabRecord,
     services = services_of(spec, lab.layout)
     serve(lab, services, off, caller)
     for state in states(lab, services):
-        if state.lacking is not None:
+        # A node that its scheduler powers may be just coming or going.
+        if state.lacking is not None and state.node not in powered:
             mended.append(f"{state.service} did not serve on {state.node}: {state.lacking}")
             serve(lab, [each for each in services if each.name == state.service], [state.node], caller)
     make_libraries(lab)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from gridwright.node_programs.power.supply import SupplyError
-from gridwright.providers.aws.power.cloud import Activity, GroupState, TableState
+from gridwright.providers.aws.power.cloud import GroupState, StartTry, TableState
 from gridwright.providers.aws.power.configuration import PowerConfiguration
 
 GRID_TAG = "gridwright:grid"
@@ -94,8 +95,7 @@ class AwsPower:
                 }
             }
             for _ in range(_AGAIN):
-                asked = left
-                answer = _asked("claims", lambda asked=asked: self._tables.batch_get_item(RequestItems=asked))
+                answer = _asked("claims", partial(self._tables.batch_get_item, RequestItems=left))
                 yield from answer["Responses"].get(self._table, ())
                 left = answer.get("UnprocessedKeys")
                 if not left:
@@ -103,7 +103,7 @@ class AwsPower:
             else:
                 raise SupplyError("the table of claims answers in part only")
 
-    def starts(self, group: GroupState) -> Sequence[Activity]:
+    def starts(self, group: GroupState) -> Sequence[StartTry]:
         """Its latest tries to start machines."""
         answer = _asked(
             f"activities of {group.name}",
@@ -112,7 +112,7 @@ class AwsPower:
             ),
         )
         return [
-            Activity(each["StatusCode"], each["StartTime"].timestamp(), each.get("StatusMessage", ""))
+            StartTry(each["StatusCode"], each["StartTime"].timestamp(), each.get("StatusMessage", ""))
             for each in answer["Activities"]
             if each.get("Description", "").startswith("Launching")
         ]

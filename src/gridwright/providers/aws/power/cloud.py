@@ -21,7 +21,7 @@ class GroupState:
 
 
 @dataclass(frozen=True)
-class Activity:
+class StartTry:
     """A try of the group to start a machine."""
 
     state: str
@@ -49,7 +49,7 @@ class PowerCloud(Protocol):
     def table(self, nodes: Sequence[str]) -> TableState:
         """What the table says of nodes, as it is at this moment."""
 
-    def starts(self, group: GroupState) -> Sequence[Activity]:
+    def starts(self, group: GroupState) -> Sequence[StartTry]:
         """Its latest tries to start machines, the newest first."""
 
     def want(self, node: str, now: float) -> None:

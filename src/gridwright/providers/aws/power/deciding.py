@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Union
 
-from gridwright.providers.aws.power.cloud import Activity, GroupState, TableState
+from gridwright.providers.aws.power.cloud import GroupState, StartTry, TableState
 from gridwright.providers.aws.power.configuration import PoweredGroup
 
 
@@ -107,7 +107,7 @@ def hopeless(
     wanted: frozenset[str],
     state: GroupState,
     table: TableState,
-    starts: Sequence[Activity],
+    starts: Sequence[StartTry],
 ) -> dict[str, str]:
     """Powered nodes that are wanted, that no machine is on its way for, and why there is none."""
     lacking = without_machine(group, wanted, state, table)

@@ -68,6 +68,8 @@ class World:
     disks: dict[str, Disk] = field(default_factory=dict)
     attached: list[tuple[str, str]] = field(default_factory=list)
     """Volume, or interface, and instance, for each time that one was attached."""
+    wanted: set[str] = field(default_factory=set)
+    """Powered slots that the scheduler wants on."""
     mgs_answers: bool = True
     held: set[str] = field(default_factory=set)
     """Instances that made sure of their slot for the one thing that they do next."""
@@ -120,7 +122,8 @@ class Cloud:
         self._world, self._me = world, instance
 
     def is_wanted(self, slot: str) -> bool:
-        raise AssertionError(f"{slot} is always on")
+        self._world.point(self._me, f"wanted {slot}")
+        return slot in self._world.wanted
 
     def record(self, slot: str) -> Record | None:
         self._world.point(self._me, f"read {slot}")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.node_programs.power.supply import SupplyError
-from gridwright.providers.aws.power.cloud import Activity, GroupState, TableState
+from gridwright.providers.aws.power.cloud import GroupState, StartTry, TableState
 from gridwright.providers.aws.power.configuration import PoweredGroup
 from gridwright.providers.aws.power.supplying import AwsSupply
 
@@ -31,7 +31,7 @@ class World:
     machines: list[str] = field(default_factory=list)
     owners: dict[str, str] = field(default_factory=dict)
     wanted: dict[str, float] = field(default_factory=dict)
-    activities: list[Activity] = field(default_factory=list)
+    activities: list[StartTry] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
     calls_left: int = 1_000_000
     made: int = 0
@@ -53,7 +53,7 @@ class World:
             {node: self.owners[node] for node in nodes if node in self.owners}, dict(self.wanted)
         )
 
-    def starts(self, group: GroupState) -> Sequence[Activity]:
+    def starts(self, group: GroupState) -> Sequence[StartTry]:
         self._call()
         return self.activities[::-1]
 
@@ -91,11 +91,11 @@ class World:
         while len(self.machines) < self.desired:
             self.now += 1
             if len(self.machines) >= self.capacity:
-                self.activities.append(Activity("Failed", self.now, "InsufficientInstanceCapacity"))
+                self.activities.append(StartTry("Failed", self.now, "InsufficientInstanceCapacity"))
                 return
             self.made += 1
             self.machines.append(f"i-{self.made}")
-            self.activities.append(Activity("Successful", self.now))
+            self.activities.append(StartTry("Successful", self.now))
 
     def claim(self, machine: str) -> None:
         """A machine takes a node that it may take and that nobody has, by one conditional write."""
@@ -200,7 +200,7 @@ def test_a_try_that_goes_on_is_waited_for() -> None:
     supply = AwsSupply(world, (GROUP,), lambda: world.now)
     wanted = frozenset({"compute2"})
     settled(world, supply, wanted)
-    world.activities.append(Activity("InProgress", world.now))
+    world.activities.append(StartTry("InProgress", world.now))
     assert supply.settle(wanted).failed == {}
 
 
