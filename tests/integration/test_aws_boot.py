@@ -325,7 +325,8 @@ def test_systemd_goes_on_from_there(machines: Machines) -> None:
     machines.upload(files())
     machines.start(machine_of(Role.COMPUTE), https_proxy="http://proxy.example:3128")
     assert (machines.root / "systemd").read_text().splitlines() == [
-        *("daemon-reload", "enable gridwright-boot.timer", "restart gridwright-boot.timer")
+        *("daemon-reload", "enable gridwright-boot.timer", "restart gridwright-boot.timer"),
+        "--no-block start gridwright-boot.service",
     ]
     assert "https_proxy=http://proxy.example:3128" in (machines.root / "etc/gridwright/boot.env").read_text()
     units = [
