@@ -426,6 +426,42 @@ def test_what_failed_is_tried_again_when_its_time_has_come_and_given_up_at_last(
     assert {action_name(each) for each in machines.calls} == BOOT
 
 
+def test_a_machine_whose_fifth_try_was_cut_off_is_given_back_after_the_sixth(machines: Machines) -> None:
+    machines.upload(files())
+    machines.command("ansible-playbook", FAILING)
+    failure(machines, machine_of(Role.COMPUTE))
+    machines.later(tries=5)
+    machines.look()
+    assert machines.told["tries"] == "6"
+    assert [each.get("HealthStatus") for each in machines.listener.signalled] == [None, ["Unhealthy"]]
+
+
+def test_what_a_power_cut_left_half_installed_is_finished_before_the_playbook(machines: Machines) -> None:
+    machines.upload(files())
+    (machines.root / "var/lib/dpkg/updates").mkdir(parents=True)
+    (machines.root / "var/lib/dpkg/updates/0001").touch()
+    machines.command("apt-get", "#!/bin/sh\nexit 0\n")
+    mended = [
+        "#!/bin/sh",
+        'test ! -e "$GRIDWRIGHT_ROOT/played" && echo "$@" "$DEBIAN_FRONTEND" > "$GRIDWRIGHT_ROOT/mended"',
+    ]
+    machines.command("dpkg", "\n".join([*mended, ""]))
+    assert machines.start(machine_of(Role.COMPUTE)).returncode == 0, machines.log
+    assert (machines.root / "mended").read_text() == "--force-confold --configure -a noninteractive\n"
+    assert (machines.root / "played").exists()
+
+
+def test_a_machine_that_is_long_at_work_tells_that_it_goes_on(machines: Machines) -> None:
+    machines.upload(files())
+    machines.command("ansible-playbook", "#!/bin/sh\necho TASK [long]\nexec sleep 3\n")
+    assert machines.start(machine_of(Role.COMPUTE), GRIDWRIGHT_BOOT_PULSE_S="0.3").returncode == 0
+    told = [each.parameters["Item"] for each in machines.calls if each.action == "dynamodb:PutItem"]
+    states = [each["state"]["S"] for each in told]
+    assert states[:3] == ["running"] * 3
+    assert states.count("done") == 1 and states[-1] == "done"
+    assert "TASK [long]" in [each["reason"]["S"] for each in told]
+
+
 def test_a_machine_that_worked_is_never_given_back(machines: Machines) -> None:
     machines.upload(files())
     assert machines.start(machine_of(Role.COMPUTE)).returncode == 0

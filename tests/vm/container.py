@@ -22,9 +22,9 @@ mount -t tmpfs tmpfs /run
 # As in a container: systemd-nspawn does not wait for udev then.
 mount -o remount,bind,ro /sys
 mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" "$2/root"
-ip link delete vm0 2>/dev/null || true
-ip link add vm0 type veth peer name eth0 address "$3"
-ip link set vm0 master lan up
+ip link delete "$4" 2>/dev/null || true
+ip link add "$4" type veth peer name eth0 address "$3"
+ip link set "$4" master lan up
 exec systemd-nspawn --quiet --register=no --keep-unit --directory="$2/root" --machine=vm --boot \\
     --network-interface=eth0 --console=pipe --link-journal=no --resolv-conf=off --timezone=off
 """
@@ -66,6 +66,7 @@ class Container:
         environment = ["env", "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1"]
         apart = ["unshare", "--mount", "--propagation=private", "--uts", "--ipc"]
         command = ["sh", "-ec", _START, "boot", str(self.root), str(self.directory), self.mac]
+        command.append(f"vm{self.mac.replace(':', '')[-6:]}")
         self._process = start_apart(
             [*apart, *environment, *command], subprocess.DEVNULL, self.log, self.enter
         )

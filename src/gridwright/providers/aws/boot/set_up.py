@@ -31,7 +31,7 @@ PAUSE_S = float(os.environ.get("GRIDWRIGHT_BOOT_PAUSE_S", "15"))
 TRIES = 8
 INSTALL_S, CLAIM_S, PLAYBOOK_S = 1200, 7 * 3600, 2 * 3600
 """Longer than a claim waits for a machine that shuts down, and than the claim in the playbook may take."""
-PULSE_S = 600
+PULSE_S = float(os.environ.get("GRIDWRIGHT_BOOT_PULSE_S", "600"))
 """How often a machine tells that it goes on: a claim may wait for hours."""
 LONGEST_REASON = 900
 LONGEST_TAIL = 4000
