@@ -111,6 +111,7 @@ test-thorough: test-packages install $(VENV)/checkov $(VENV)/docs
 test-vm: install
 	PYTHON=$(PYTHON) tools/debian-packages.sh vm
 	$(BIN)/python -m tests.vm.images
+	$(BIN)/python -m tests.vm.boot_image
 	$(BIN)/pytest tests/vm -n 2 --durations=10
 
 lock: install

@@ -58,6 +58,10 @@ if [ "$purpose" = vm ] || { [ "$purpose" = test ] && [ "$(id -u)" -eq 0 ] && com
     need e2fsprogs test -x /sbin/mkfs.ext4 -o -x /usr/sbin/mkfs.ext4
     need openssh-client command -v ssh-keygen
     need iproute2 command -v ip
+    need systemd-container command -v systemd-nspawn
+    need dnsmasq-base command -v dnsmasq
+    need apt-utils command -v apt-ftparchive
+    need nftables command -v nft
 fi
 
 [ -n "$missing" ] || exit 0

@@ -325,7 +325,8 @@ def test_systemd_goes_on_from_there(machines: Machines) -> None:
     machines.upload(files())
     machines.start(machine_of(Role.COMPUTE), https_proxy="http://proxy.example:3128")
     assert (machines.root / "systemd").read_text().splitlines() == [
-        *("daemon-reload", "enable gridwright-boot.timer", "restart gridwright-boot.timer")
+        *("daemon-reload", "enable gridwright-boot.timer", "restart gridwright-boot.timer"),
+        "--no-block start gridwright-boot.service",
     ]
     assert "https_proxy=http://proxy.example:3128" in (machines.root / "etc/gridwright/boot.env").read_text()
     units = [
@@ -494,6 +495,42 @@ def test_a_machine_that_was_set_up_is_never_restarted(machines: Machines) -> Non
     (machines.root / "run/gridwright/restart.json").write_text('{"kernel": "6.8.0-1057-aws"}')
     assert machines.look().returncode == 1
     assert restarted(machines) == 0
+
+
+def test_a_machine_whose_fifth_try_was_cut_off_is_given_back_after_the_sixth(machines: Machines) -> None:
+    machines.upload(files())
+    machines.command("ansible-playbook", FAILING)
+    failure(machines, machine_of(Role.COMPUTE))
+    machines.later(tries=5)
+    machines.look()
+    assert machines.told["tries"] == "6"
+    assert [each.get("HealthStatus") for each in machines.listener.signalled] == [None, ["Unhealthy"]]
+
+
+def test_what_a_power_cut_left_half_installed_is_finished_before_the_playbook(machines: Machines) -> None:
+    machines.upload(files())
+    (machines.root / "var/lib/dpkg/updates").mkdir(parents=True)
+    (machines.root / "var/lib/dpkg/updates/0001").touch()
+    machines.command("apt-get", "#!/bin/sh\nexit 0\n")
+    mended = [
+        "#!/bin/sh",
+        'test ! -e "$GRIDWRIGHT_ROOT/played" && echo "$@" "$DEBIAN_FRONTEND" > "$GRIDWRIGHT_ROOT/mended"',
+    ]
+    machines.command("dpkg", "\n".join([*mended, ""]))
+    assert machines.start(machine_of(Role.COMPUTE)).returncode == 0, machines.log
+    assert (machines.root / "mended").read_text() == "--force-confold --configure -a noninteractive\n"
+    assert (machines.root / "played").exists()
+
+
+def test_a_machine_that_is_long_at_work_tells_that_it_goes_on(machines: Machines) -> None:
+    machines.upload(files())
+    machines.command("ansible-playbook", "#!/bin/sh\necho TASK [long]\nexec sleep 3\n")
+    assert machines.start(machine_of(Role.COMPUTE), GRIDWRIGHT_BOOT_PULSE_S="0.3").returncode == 0
+    told = [each.parameters["Item"] for each in machines.calls if each.action == "dynamodb:PutItem"]
+    states = [each["state"]["S"] for each in told]
+    assert states[:3] == ["running"] * 3
+    assert states.count("done") == 1 and states[-1] == "done"
+    assert "TASK [long]" in [each["reason"]["S"] for each in told]
 
 
 def test_a_machine_that_worked_is_never_given_back(machines: Machines) -> None:

@@ -171,6 +171,22 @@ def test_a_key_that_auto_scaling_may_not_use(fsx: Grid, cloud: AwsCloud) -> None
     found = checked(fsx, 3)["key-not-for-auto-scaling"]
     role = f"arn:aws:iam::{ACCOUNT}:{SERVICE_ROLE}"
     assert f"--key-id {key} --grantee-principal {role} --operations Encrypt Decrypt" in found["remedy"]
+    # Who is denied is not let, nor by the account as a whole; everybody is by those of AWS's own keys.
+    account = f"arn:aws:iam::{ACCOUNT}:root"
+    for effect, principal, let in (
+        ("Deny", [role], False),
+        ("Allow", "*", True),
+        ("Allow", [account, role], True),
+        ("Allow", account, False),
+    ):
+        statement = {
+            "Effect": effect,
+            "Principal": {"AWS": principal},
+            "Action": "kms:Encrypt",
+            "Resource": "*",
+        }
+        kms.put_key_policy(KeyId=number, PolicyName="default", Policy=json.dumps({"Statement": [statement]}))
+        assert ("key-not-for-auto-scaling" not in checked(fsx, 0 if let else 3)) is let, principal
     kms.create_grant(KeyId=number, GranteePrincipal=role, Operations=["CreateGrant"])
     with judged(cloud, fsx.spec.read_text()) as judge:
         assert checked(fsx, 0) == {}

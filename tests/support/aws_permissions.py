@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -89,6 +89,10 @@ class RenderedGrid:
         layout = aws_layout(spec)
         templates = [each.to_dict()["Resources"] for each in _templates(spec, layout)]
         return cls(spec.name, claims_table(spec), grid_stack(spec), *templates)
+
+    def with_objects(self, secret: str, slots: Mapping[str, str]) -> RenderedGrid:
+        """The same grid with the key of munge, and the slots of what was made for it."""
+        return replace(self, secret=secret, slots=slots)
 
     def statements(self, role: Role) -> list[dict[str, Any]]:
         """What machines of a role may do: the policies of the role of their profile."""

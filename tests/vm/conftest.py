@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.vm import boot_image as boot
 from tests.vm.images import Image, ensure_image, why_not
 from tests.vm.network import Network, Port
 from tests.vm.uml import Uml
@@ -20,6 +21,14 @@ def image() -> Image:
     if why := why_not():
         pytest.skip(why)
     return ensure_image()
+
+
+@pytest.fixture(scope="session")
+def boot_image() -> boot.BootImage:
+    """Root file systems of machines that boot as on AWS; the first run makes them, in some minutes."""
+    if why := boot.why_not():
+        pytest.skip(why)
+    return boot.ensure_boot_image()
 
 
 @pytest.fixture

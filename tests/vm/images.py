@@ -14,6 +14,8 @@ import platform
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -189,15 +191,21 @@ def ensure_image() -> Image:
     if image.directory.is_dir():
         return image
     directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-    with (directory / "lock").open("w") as lock:
-        _wait_for(lock.fileno())
+    with only_builder(directory):
         if not image.directory.is_dir():
             _build(directory, image.directory)
     return image
 
 
-def _wait_for(lock: int) -> None:
+@contextmanager
+def only_builder(directory: Path) -> Iterator[None]:
     """Wait for another process that makes the same image."""
+    with (directory / "lock").open("w") as lock:
+        _wait_for(lock.fileno())
+        yield
+
+
+def _wait_for(lock: int) -> None:
     deadline = time.monotonic() + LIMIT_S
     while True:
         try:
@@ -238,10 +246,10 @@ def _debootstrap(root: Path, packages: Path, log: Path) -> int:
     command = ["debootstrap", "--variant=minbase", f"--arch={architecture()}", f"--cache-dir={packages}"]
     command += [f"--include={','.join(PACKAGES)}", SUITE, str(root), *([from_mirror] if from_mirror else [])]
     # The kernel's package would make an initial RAM disk for any machine; `_finish` makes a small one.
-    return _apart(command, log, environment() | {"INITRD": "No"})
+    return run_apart(command, log, environment() | {"INITRD": "No"})
 
 
-def _apart(command: list[str], log: Path, variables: dict[str, str] | None = None) -> int:
+def run_apart(command: list[str], log: Path, variables: dict[str, str] | None = None) -> int:
     """Run it in namespaces of its own, so that neither its mounts nor its processes outlive it."""
     apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     with log.open("ab") as out:
@@ -302,7 +310,7 @@ def _finish(root: Path, part: Path, log: Path) -> None:
             f"{DISK_BYTES >> 10}k",
         ],
     ):
-        if status := _apart(command, log):
+        if status := run_apart(command, log):
             raise RuntimeError(f"{' '.join(command)} failed with status {status} ({log})")
     shutil.copy(kernel, part / "vmlinuz")
     shutil.copy(root / f"boot/initrd.img-{release}", part / "initrd.img")

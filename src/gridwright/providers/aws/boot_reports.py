@@ -11,6 +11,8 @@ from gridwright.providers.aws.names import claims_table
 from gridwright.providers.aws.session import Cloud
 from gridwright.spec.model import GridSpec
 
+RESTARTING = "restarting"
+"""How the reason begins that a machine gives while it restarts (boot/set_up.py)."""
 BOOT = "boot#"
 """What the keys of these rows begin with; the ARN of the instance follows."""
 NAMESPACE, FAILURES, GRID = "Gridwright", "SetUpFailures", "Grid"

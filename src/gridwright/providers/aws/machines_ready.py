@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error
-from gridwright.providers.aws.boot_reports import BootReport, boot_reports, forget_gone
+from gridwright.providers.aws.boot_reports import RESTARTING, BootReport, boot_reports, forget_gone
 from gridwright.providers.aws.instances import claims, instances, rows
 from gridwright.providers.aws.layout import AwsLayout, Role
 from gridwright.providers.aws.names import ROLE_TAG
@@ -21,7 +21,7 @@ from gridwright.spec.model import GridSpec
 
 FIRST_POLL_S, POLL_S = 0.5, 5.0
 QUIET_S = 3600.0
-"""So long nothing may be heard of any machine: a try is ended after 50 min of its playbook."""
+"""So long nothing may be heard of any machine: each tells every ten minutes that it goes on."""
 FAILED_TRIES = 3
 """After so many tries a machine counts as failed, though it goes on: what passes by itself has passed."""
 _STOPPED = ("stopping", "stopped")
@@ -39,6 +39,8 @@ class MachinesReady:
     """Key of the bundle of each part."""
     bucket: str
     _said: set[tuple[str, str, int, str]] = field(default_factory=set)
+    _at: dict[str, str] = field(default_factory=dict)
+    """When each was last heard of."""
 
     def wait(self) -> None:
         """Return when all are; tell of each as it goes on. Raises GridwrightError where some are not.
@@ -83,16 +85,21 @@ class MachinesReady:
         return report if report.bundle == self.bundles[part_of(role)] else None
 
     def _tell(self, reports: Any) -> bool:  # noqa: ANN401 - a view of the values of a dictionary
-        """Say what is new; whether anything was."""
+        """Say what is new; whether anything was heard."""
         new = False
         for each in reports:
-            if each is None or (told := (each.instance, each.state, each.tries, each.reason)) in self._said:
+            if each is None:
+                continue
+            new |= self._at.get(each.instance) != each.at
+            self._at[each.instance] = each.at
+            restarts = each.reason if each.reason.startswith(RESTARTING) else ""
+            if (told := (each.instance, each.state, each.tries, restarts)) in self._said:
                 continue
             self._said.add(told)
             new = True
             if each.state == "done":
                 self.caller.say(f"{each.name}: is set up")
-            elif each.state == "running" and each.reason:
+            elif restarts:
                 self.caller.say(f"{each.name or each.instance}: {each.reason}")
             elif each.state == "failed":
                 self.caller.say(f"{each.name or each.instance}: try {each.tries} failed: {each.reason}")

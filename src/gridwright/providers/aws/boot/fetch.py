@@ -26,12 +26,15 @@ ROOT = Path(os.environ.get("GRIDWRIGHT_ROOT") or "/")
 ETC, STATE = ROOT / "etc/gridwright", ROOT / "var/lib/gridwright"
 PAUSE_S = float(os.environ.get("GRIDWRIGHT_BOOT_PAUSE_S", "15"))
 TRIES = 8
-INSTALL_S, SET_UP_S = 1200, 7200
+INSTALL_S, SET_UP_S = 1200, 10 * 3600
+"""A claim may wait for hours for a machine that shuts down; set_up.py bounds each of its steps."""
 FIRST_RETRY_S, LONGEST_RETRY_S = 60, 1800
 ITEMS_S = 60
 """Of one request to AWS."""
 RESTARTS = 75
 """Exit status of a program that goes on when the machine was restarted: no failure, and no try more."""
+QUIET = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "1"}
+"""The environment in which packages ask nothing, and nothing restarts services for them."""
 
 
 class NotFetched(Exception):
@@ -59,7 +62,9 @@ def has_boto3() -> None:
         return
     if shutil.which("apt-get"):
         wait = ["-o", "DPkg::Lock::Timeout=300", "-qq"]
-        steps = [["apt-get", *wait, "update"], ["apt-get", *wait, "-y", "install", "python3-boto3"]]
+        # apt-get installs nothing after a power cut until dpkg has finished what it had begun.
+        mend = ["dpkg", "--force-confold", "--configure", "-a"]
+        steps = [mend, ["apt-get", *wait, "update"], ["apt-get", *wait, "-y", "install", "python3-boto3"]]
     else:  # boto3 is in EPEL on some systems
         steps = [["dnf", "-y", "-q", "install", each] for each in ("epel-release", "python3-boto3")]
     for attempt in range(TRIES):
@@ -67,7 +72,7 @@ def has_boto3() -> None:
         for step in steps:
             say("+ " + " ".join(step))
             try:
-                subprocess.run(step, stdin=subprocess.DEVNULL, timeout=INSTALL_S, check=False)
+                subprocess.run(step, stdin=subprocess.DEVNULL, env=QUIET, timeout=INSTALL_S, check=False)
             except subprocess.TimeoutExpired:
                 say(f"it had not ended after {INSTALL_S} s")
         importlib.invalidate_caches()

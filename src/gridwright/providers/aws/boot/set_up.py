@@ -30,17 +30,23 @@ ETC, LOG = ROOT / "etc/gridwright", ROOT / "var/log/gridwright-boot.log"
 BUNDLE = Path(__file__).resolve().parent.parent
 PAUSE_S = float(os.environ.get("GRIDWRIGHT_BOOT_PAUSE_S", "15"))
 TRIES = 8
-INSTALL_S, CLAIM_S, PLAYBOOK_S = 1200, 7 * 3600, 3000
+INSTALL_S, CLAIM_S, PLAYBOOK_S = 1200, 7 * 3600, 2 * 3600
+"""Longer than a claim waits for a machine that shuts down, and than the claim in the playbook may take."""
+PULSE_S = float(os.environ.get("GRIDWRIGHT_BOOT_PULSE_S", "600"))
+"""How often a machine tells that it goes on: a claim may wait for hours."""
 LONGEST_REASON = 900
 LONGEST_TAIL = 4000
 """Characters of the log's end that are told, and of a reason."""
 GIVE_UP = 5
-"""After this try a machine that was never set up is given back to its group: some 15 minutes of pauses."""
+"""From this try on a machine that was never set up is given back to its group: some 15 minutes of pauses."""
 METADATA = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254")
+QUIET = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "1"}
+"""The environment in which packages ask nothing, and nothing restarts services for them."""
 LAST: collections.deque[str] = collections.deque(maxlen=40)
 """The end of the log."""
 
 
+RESTARTING = "restarting for kernel"
 RESTARTS = 75
 """The exit status that fetch.py restarts the machine for; from schema 3 of its settings on."""
 ASKED = ROOT / "run/gridwright/restart.json"
@@ -110,23 +116,32 @@ def reason_of(lines: Sequence[str]) -> str:
 
 
 def install() -> None:
-    """Ansible, as a package of the system."""
-    if shutil.which("ansible-playbook"):
-        return
-    if shutil.which("apt-get"):
+    """Ansible, as a package of the system; what a power cut left half installed is finished first."""
+    is_debian, is_there = shutil.which("apt-get"), shutil.which("ansible-playbook")
+    steps: list[list[str]] = []
+    if is_debian and is_interrupted():
+        steps.append(["dpkg", "--force-confold", "--configure", "-a"])
+    if is_debian and not is_there:
         wait = ["-o", "DPkg::Lock::Timeout=300", "-qq"]
-        steps = [["apt-get", *wait, "update"], ["apt-get", *wait, "-y", "install", "ansible-core"]]
-    else:
-        steps = [["dnf", "-y", "-q", "install", "ansible-core"]]
+        add = ["-y", "--no-install-recommends", "install", "ansible-core"]
+        steps += [["apt-get", *wait, "update"], ["apt-get", *wait, *add]]
+    elif not is_there:
+        steps.append(["dnf", "-y", "-q", "install", "ansible-core"])
     for attempt in range(TRIES):
         time.sleep(PAUSE_S if attempt else 0)
         for step in steps:
-            status, lines = run(step, INSTALL_S, DEBIAN_FRONTEND="noninteractive")
+            status, lines = run(step, INSTALL_S, **QUIET)
             if status:
                 break
         else:
             return
-    raise Failed(f"ansible-core cannot be installed: {reason_of(lines)}")
+    what = "packages cannot be mended" if is_there else "ansible-core cannot be installed"
+    raise Failed(f"{what}: {reason_of(lines)}")
+
+
+def is_interrupted() -> bool:
+    """Whether dpkg was cut off: apt-get installs nothing until it has finished, and looks at these files."""
+    return any(each.name.isdigit() for each in (ROOT / "var/lib/dpkg/updates").glob("*"))
 
 
 def client(service: str, settings: Settings) -> Any:  # noqa: ANN401 - boto3 has no types of its own
@@ -209,7 +224,8 @@ def play(name: str, extra: Path) -> None:
     ASKED.unlink(missing_ok=True)
     more = ["--limit", name, "--extra-vars", f"@{extra}"]
     command = ["ansible-playbook", "-i", "inventory.yml", "--connection", "local", *more, "site.yml"]
-    status, lines = run(command, PLAYBOOK_S, ANSIBLE_NOCOLOR="1", PYTHONUNBUFFERED="1", HOME="/root")
+    plain = {"ANSIBLE_NOCOLOR": "1", "PYTHONUNBUFFERED": "1", "HOME": "/root"}
+    status, lines = run(command, PLAYBOOK_S, **plain, **QUIET)
     if ASKED.exists():
         raise Restart(json.loads(ASKED.read_text())["kernel"])
     if status:
@@ -280,6 +296,11 @@ class Teller:
         table = client("dynamodb", self.settings)
         self._try(lambda: table.put_item(TableName=self.settings["table"], Item=item))
 
+    def go_on(self, ended: threading.Event) -> None:
+        """Tell now and then that it still works, with the last line of its log."""
+        while not ended.wait(PULSE_S):
+            self.tell("running", LAST[-1] if LAST else "")
+
     def keep_log(self) -> None:
         """Put what this try wrote into the grid's bucket, where it outlives the machine."""
         with LOG.open("rb") as file:
@@ -330,10 +351,11 @@ def on_console(text: str) -> None:
         pass
 
 
-def carry_out(settings: Settings, teller: Teller, first: bool) -> None:
-    """All steps in order. Raises Failed, and Restart."""
+def carry_out(settings: Settings, teller: Teller, first: bool, pulse: threading.Thread) -> None:
+    """All steps in order; `pulse` is started when it is known who tells. Raises Failed, and Restart."""
     teller.arn = instance_arn()
     teller.tell("running")
+    pulse.start()
     install()
     if settings["claim"]:
         teller.name = claim(settings)
@@ -350,21 +372,30 @@ def main(bundle: str, tries: int, first: bool) -> int:
     """Set the machine up; the exit status is 0 where each step succeeded."""
     settings: Settings = json.loads((ETC / "boot.json").read_text())
     teller = Teller(settings, bundle, tries)
+    ended = threading.Event()
+    pulse = threading.Thread(target=teller.go_on, args=[ended], daemon=True)
+    reason = restart = ""
     try:
-        carry_out(settings, teller, first)
-    except Restart as restart:
-        say(f"{teller.name} restarts, for kernel {restart}")
-        teller.tell("running", f"restarting for kernel {restart}")
-        return RESTARTS
+        carry_out(settings, teller, first, pulse)
+    except Restart as asked:
+        restart = str(asked)
     except Failed as failed:
         reason = str(failed)
     except Exception as error:  # whatever it is, the grid must learn of it
         reason = f"{type(error).__name__}: {error}"
-    else:
+    ended.set()
+    if pulse.is_alive():
+        pulse.join(PULSE_S)  # what it tells must not come after what is told now
+    if restart:
+        say(f"{teller.name} restarts, for kernel {restart}")
+        teller.tell("running", f"{RESTARTING} {restart}")
+        return RESTARTS
+    if not reason:
         say(f"{teller.name} is set up")
         teller.tell("done")
         if settings["group"] and first:
             teller.signal("SUCCESS")
+        teller.keep_log()
         return 0
     text = f"{teller.name or settings['claim']} is not set up, try {tries}: {reason}"
     say(text)
@@ -374,7 +405,7 @@ def main(bundle: str, tries: int, first: bool) -> int:
     if tries % GIVE_UP == 0:
         teller.count_failure()
     # A machine that did its work once has jobs or data on it: it only tries again.
-    if settings["group"] and first and tries == GIVE_UP:
+    if settings["group"] and first and tries >= GIVE_UP:
         teller.give_up()
     return 1
 

@@ -14,7 +14,8 @@ Type=oneshot
 EnvironmentFile=-/etc/gridwright/boot.env
 # systemd of Red Hat 8 cannot append to a file by itself.
 ExecStart=/bin/sh -c 'exec python3 /var/lib/gridwright/fetch.py >> /var/log/gridwright-boot.log 2>&1'
-TimeoutStartSec=3h
+# A claim may wait for hours for a machine that shuts down.
+TimeoutStartSec=11h
 END-OF-FILE
 cat > "$units/gridwright-boot.timer" << 'END-OF-FILE'
 [Unit]
@@ -23,9 +24,16 @@ Description=Looks for what is new for this machine, and tries again what failed
 OnActiveSec=0
 OnUnitInactiveSec=1min
 RandomizedDelaySec=15
+# By default systemd may put it off by another minute.
+AccuracySec=1s
 [Install]
 WantedBy=timers.target
 END-OF-FILE
+# Ubuntu restarts services whose libraries were upgraded: not in the middle of a set-up.
+if [ -d "$root/etc/needrestart/conf.d" ]; then
+    echo '$nrconf{override_rc}{qr(^gridwright-)} = 0;' > "$root/etc/needrestart/conf.d/gridwright.conf"
+fi
 systemctl daemon-reload
 systemctl enable gridwright-boot.timer
 systemctl restart gridwright-boot.timer
+systemctl --no-block start gridwright-boot.service

@@ -32,7 +32,7 @@ NETWORK_FILE = "05-gridwright-claim.network"
 """Before those of netplan, cloud-init and amazon-ec2-net-utils; in /run, as each start claims anew."""
 _LIMIT_S = 20.0
 _OWN_TOOL_S = 40.0
-_NETWORKD_S = 20.0
+_RELOADED_S, _NETWORKD_S = 5.0, 20.0
 _LARGEST_MTU = 9001
 """Of a VPC (Amazon EC2 User Guide, jumbo frames)."""
 
@@ -72,6 +72,9 @@ class Network:
             text = network_file(mac, address, subnet, gateway, self._mtu(link))
             write(self._networkd / NETWORK_FILE, text)
             run(["networkctl", "reload"], _LIMIT_S)
+            # From 246 on that is all: to ask for more would take the address away again for a moment.
+            if self._comes_up(link, address, _RELOADED_S):
+                return
             run(["networkctl", "reconfigure", link], _LIMIT_S)
             if self._comes_up(link, address, _NETWORKD_S):
                 return

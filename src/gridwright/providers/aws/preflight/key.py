@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from typing import Any
 
 from gridwright.errors import Finding
 from gridwright.providers.aws.layout import AwsLayout
@@ -43,9 +45,8 @@ def key_findings(cloud: Cloud, layout: AwsLayout, account: str) -> Iterator[Find
         each.get("GranteePrincipal") == role
         for each in cloud.listed("kms", "list_grants", "Grants", KeyId=key)
     )
-    if granted or role in str(
-        cloud.call("kms", "get_key_policy", KeyId=key, PolicyName="default").get("Policy", "")
-    ):
+    policy = cloud.call("kms", "get_key_policy", KeyId=key, PolicyName="default").get("Policy", "")
+    if granted or _lets(str(policy), role):
         return
     yield Finding(
         "error",
@@ -55,3 +56,24 @@ def key_findings(cloud: Cloud, layout: AwsLayout, account: str) -> Iterator[Find
         f"aws kms create-grant --region {cloud.region} --key-id {key} --grantee-principal {role} "
         f"--operations {' '.join(OPERATIONS)}",
     )
+
+
+def _lets(policy: str, role: str) -> bool:
+    """Whether a statement allows the role anything, or everybody, as those of AWS's own keys do.
+
+    That of the whole account (`:root`) leaves it to policies of the role, which is AWS's own.
+    """
+    try:
+        statements = json.loads(policy or "{}").get("Statement", [])
+    except ValueError:
+        return role in policy
+    listed = statements if isinstance(statements, list) else [statements]
+    return any(
+        each.get("Effect") == "Allow" and not {role, "*"}.isdisjoint(_principals(each)) for each in listed
+    )
+
+
+def _principals(statement: dict[str, Any]) -> list[str]:
+    named = statement.get("Principal", [])
+    named = named.get("AWS", []) if isinstance(named, dict) else named
+    return [named] if isinstance(named, str) else list(named)

@@ -36,12 +36,15 @@ class Machine:
         self.ran: list[str] = []
         self.tools = {"networkctl"}
         self.active, self.obeys = True, True
+        self.by_reload = False
+        """Whether networkd uses what it reads anew by itself, as from 246 on."""
         self.configured = False
         directories = Directories(sys=self.sys, networkd=self.networkd)
         self.network = Network(directories, cast("Metadata", Described()))
         monkeypatch.setattr(network, "run", self.run)
         monkeypatch.setattr(network, "tool", lambda name: name if name in self.tools else None)
-        monkeypatch.setattr(network, "_NETWORKD_S", 0.0)
+        for limit in ("_RELOADED_S", "_NETWORKD_S"):
+            monkeypatch.setattr(network, limit, 0.0)
 
     @property
     def file(self) -> Path:
@@ -53,6 +56,8 @@ class Machine:
         well, output = True, ""
         if words.startswith("systemctl is-active"):
             well = self.active
+        elif words == "networkctl reload":
+            self.configured = self.by_reload
         elif words == "networkctl reconfigure ens6":
             assert self.file.exists(), "it is told before it is asked"
             self.configured = self.obeys
@@ -106,6 +111,12 @@ def test_its_file_comes_before_that_of_netplan_and_may_be_read_by_networkd(machi
         "networkctl reload",
         "networkctl reconfigure ens6",
     ]
+
+
+def test_an_interface_that_is_up_already_is_not_taken_down_again(machine: Machine) -> None:
+    machine.by_reload = True
+    machine.network.configure("ens6", MAC, ADDRESS)
+    assert [each for each in machine.ran if "networkctl" in each] == ["networkctl reload"]
 
 
 @pytest.mark.parametrize("why", ["inactive", "not there"])

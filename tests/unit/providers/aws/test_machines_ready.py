@@ -1,0 +1,33 @@
+"""What `up` takes for a sign of life while it waits for machines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+from gridwright.providers.aws.boot_reports import BootReport
+from gridwright.providers.aws.machines_ready import MachinesReady
+
+REPORT = BootReport("boot#i-1", "i-1", "compute1", "running", "b", 1, "", "", "2026-11-24T10:00:00Z")
+
+
+class Heard:
+    """Who hears what is said."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+
+def test_a_machine_that_goes_on_is_heard_and_nothing_is_said_of_it_twice() -> None:
+    caller = Heard()
+    nothing = cast("Any", None)
+    ready = MachinesReady(nothing, cast("Any", caller), nothing, nothing, {}, "bucket")
+    assert ready._tell([REPORT])
+    assert not ready._tell([REPORT])
+    assert ready._tell([replace(REPORT, at="2026-11-24T10:10:00Z")])
+    assert ready._tell([replace(REPORT, state="done", at="2026-11-24T10:20:00Z")])
+    assert ready._tell([replace(REPORT, state="done", at="2026-11-24T10:30:00Z")])
+    assert caller.lines == ["compute1: is set up"]
