@@ -50,6 +50,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     },
     "scheduler": {"slurm": {"type": "slurm"}, "none": None},
     "network": {"usual": None, "own": "10.77.0.0/20", "proxy": "proxy"},
+    "depots": {"none": None, "two": ["s3://our-depots/sas", "s3://whole-bucket"]},
     "ssh_from": {"one": ["203.0.113.0/24"], "two": ["203.0.113.0/24", "198.51.100.7/32"]},
     "egress": {"usual": None, "more": [{"to": "192.0.2.0/24", "ports": "27000-27009"}]},
     "key": {"none": None, "admins": "admins"},

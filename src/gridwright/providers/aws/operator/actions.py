@@ -70,6 +70,8 @@ class Scope(StrEnum):
     """The spec's KMS key, for services of AWS alone."""
     TOPIC = "topic"
     """The spec's SNS topic."""
+    USERS_SECRET = "users-secret"  # noqa: S105 - whose it is
+    """The secret of the spec's directory of users."""
     PARAMETER = "parameter"
     """Parameters of Systems Manager that name images of the grid."""
 

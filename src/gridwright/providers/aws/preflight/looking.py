@@ -14,6 +14,7 @@ from gridwright.providers.aws.preflight.linked_roles import linked_role_findings
 from gridwright.providers.aws.preflight.needs import needs
 from gridwright.providers.aws.preflight.quotas import Quota, all_quotas, too_small
 from gridwright.providers.aws.preflight.rights import rights_findings
+from gridwright.providers.aws.preflight.secrets import secret_findings
 from gridwright.providers.aws.preflight.topic import topic_findings
 from gridwright.providers.aws.preflight.usage import AccountUsage
 from gridwright.providers.aws.preflight.zone import zone_findings
@@ -42,6 +43,7 @@ def preflight(spec: GridSpec, layout: AwsLayout, cloud: Cloud) -> Preflight:
         "permissions": lambda: rights_findings(cloud, layout, catalog),
         "the KMS key": lambda: key_findings(cloud, layout, account),
         "the topic of alarms": lambda: topic_findings(cloud, layout, account),
+        "the secret of the directory of users": lambda: secret_findings(cloud, spec, layout),
         "service-linked roles": lambda: linked_role_findings(cloud, spec, layout),
     }
     for what, look in looks.items():
