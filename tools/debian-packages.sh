@@ -44,7 +44,11 @@ if [ "$purpose" = test ]; then
     need zsh command -v zsh
     need fish command -v fish
     # The image of a lab's nodes is built by it; the lab tests run as root only.
-    if [ "$(id -u)" -eq 0 ]; then need debootstrap command -v debootstrap; fi
+    # So is the directory of users that some of them ask, a daemon of their own.
+    if [ "$(id -u)" -eq 0 ]; then
+        need debootstrap command -v debootstrap
+        need slapd test -x /usr/sbin/slapd
+    fi
 fi
 
 # Virtual machines: their kernels are those of Debian on x86_64, and they run as root only. Elsewhere `make test`
@@ -77,3 +81,7 @@ export DEBIAN_FRONTEND=noninteractive
 apt-get update -q
 # shellcheck disable=SC2086
 apt-get install -y -q --no-install-recommends $missing
+# Debian starts it with the package; tests start one of their own.
+case "$missing" in
+*slapd*) systemctl disable --now slapd >/dev/null 2>&1 || true ;;
+esac

@@ -321,6 +321,38 @@ def test_a_node_takes_its_name_and_runs_the_playbook_on_itself(machines: Machine
     assert stat.S_IMODE((machines.root / "var/log/gridwright-boot.log").stat().st_mode) == 0o600
 
 
+def test_the_secret_of_the_directory_of_users_goes_into_a_file_of_root(
+    machines: Machines, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    bind = "of-the-directory-7"
+    arn = machines.client("secretsmanager").create_secret(Name="directory", SecretString=bind)["ARN"]
+    spec = tmp_path_factory.mktemp("people") / "grid.yaml"
+    people = (
+        f"users: {{ldap: {{servers: ['ldaps://l'], base: 'dc=a', bind: {{dn: 'cn=a', secret: '{arn}'}}}}}}"
+    )
+    spec.write_text(f"{FSX.read_text()}\n{people}\n")
+    loaded = load_spec(spec)
+    made = machine_files(loaded, aws_layout(loaded), None).parts["nodes"]
+    listed = made["boot/secrets.json"]
+    machines.grid = RenderedGrid.of(spec)
+    machines.upload(files(**{"boot/secrets.json": str(listed)}))
+    done = machines.start(machine_of(Role.COMPUTE))
+    assert done.returncode == 0, machines.log
+    file = machines.root / "etc/gridwright/directory.secret"
+    assert (file.read_text(), stat.S_IMODE(file.stat().st_mode)) == (bind, 0o600)
+    assert bind not in machines.log + done.stdout + done.stderr
+    assert bind not in (machines.root / "etc/gridwright/sources.json").read_text()
+    asked = [
+        each.parameters["SecretId"] for each in machines.calls if each.action.startswith("secretsmanager")
+    ]
+    assert arn in asked, "and its permission allows it, as of all calls (see the fixture)"
+    # Who has no right to it says so, and is tried again.
+    machines.client("secretsmanager").delete_secret(SecretId=arn, ForceDeleteWithoutRecovery=True)
+    machines.upload(files(**{"boot/secrets.json": str(listed), "site.yml": "[other]\n"}))
+    assert machines.look().returncode != 0
+    assert f"secret {arn}" in machines.told["reason"]
+
+
 def test_systemd_goes_on_from_there(machines: Machines) -> None:
     machines.upload(files())
     machines.start(machine_of(Role.COMPUTE), https_proxy="http://proxy.example:3128")

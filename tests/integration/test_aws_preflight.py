@@ -199,6 +199,27 @@ def test_a_key_that_auto_scaling_may_not_use(fsx: Grid, cloud: AwsCloud) -> None
     assert "is Disabled" in checked(fsx, 3)["key-not-enabled"]["text"]
 
 
+def test_the_secret_of_the_directory_of_users(fsx: Grid, cloud: AwsCloud) -> None:
+    service = cloud.client("secretsmanager")
+    gone = "arn:aws:secretsmanager:us-east-1:123456789012:secret:gone-AbCdEf"
+    directory = (
+        f"users: {{ldap: {{servers: ['ldaps://l'], base: 'dc=a', bind: {{dn: 'cn=a', secret: '{gone}'}}}}}}"
+    )
+    fsx.edit("scheduler: {type: slurm}", f"scheduler: {{type: slurm}}\n{directory}")
+    assert "no machine could ask" in checked(fsx, 3)["secret-unknown"]["text"]
+    arn = service.create_secret(Name="directory", SecretString="hunter2")["ARN"]
+    fsx.edit(gone, arn)
+    cloud.faults.clear()
+    with judged(cloud, fsx.spec.read_text()):
+        assert checked(fsx, 0) == {}
+    assert "secretsmanager:DescribeSecret" in cloud.faults.seen
+    assert "secretsmanager:GetSecretValue" not in cloud.faults.seen, "its value is nobody's business here"
+    service.update_secret(SecretId=arn, KmsKeyId="alias/of-others")
+    assert "alias/of-others" in checked(fsx, 3)["secret-of-another-key"]["text"]
+    service.delete_secret(SecretId=arn)
+    assert "secret-unknown" in checked(fsx, 3)
+
+
 def test_a_topic_that_alarms_do_not_reach_anybody_by(fsx: Grid, cloud: AwsCloud) -> None:
     sns = cloud.client("sns")
     fsx.edit("owner: ann", f"alarms: {{topic: 'arn:aws:sns:us-east-1:{ACCOUNT}:calls'}}")

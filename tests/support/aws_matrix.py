@@ -80,6 +80,7 @@ FIELDS: dict[str, dict[str, Any]] = {
             "mid-tier": {"instance": "m6i.large", "mounts": False, "count": 2},
         },
     },
+    "depots": {"none": None, "two": ["s3://our-depots/sas", "s3://whole-bucket"]},
     "ssh_from": {"one": ["203.0.113.0/24"], "two": ["203.0.113.0/24", "198.51.100.7/32"]},
     "ingress": {"none": None, "login": [{"role": "login", "source": "10.0.0.0/8", "ports": "8000-8099"}]},
     "egress": {"usual": None, "more": [{"to": "192.0.2.0/24", "ports": "27000-27009"}]},

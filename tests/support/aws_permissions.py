@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qs, unquote
 
 from gridwright.providers.aws.grid_template import grid_template
 from gridwright.providers.aws.iam import STORAGE
@@ -123,7 +123,9 @@ class RenderedGrid:
         name, given = action_name(call), call.parameters
         service = name.partition(":")[0]
         if service == "s3":
-            yield f"arn:aws:s3:::{unquote(call.path.partition('?')[0].lstrip('/'))}", {}
+            path, _, query = call.path.partition("?")
+            prefix = parse_qs(query, keep_blank_values=True).get("prefix")
+            yield f"arn:aws:s3:::{unquote(path.strip('/'))}", {"s3:prefix": prefix} if prefix else {}
         elif name == "dynamodb:BatchGetItem":
             for table, wanted in given["RequestItems"].items():
                 keys = [each["slot"]["S"] for each in wanted["Keys"]]
@@ -218,7 +220,10 @@ class RenderedGrid:
 def action_name(call: Call) -> str:
     """The action by its name in IAM; S3 has a verb and a path only, and CloudWatch signs as `monitoring`."""
     if call.action.startswith("s3:"):
-        return {"s3:GET": "s3:GetObject", "s3:PUT": "s3:PutObject"}[call.action]
+        of_bucket = "/" not in call.path.partition("?")[0].strip("/")
+        if call.action == "s3:GET" and of_bucket:
+            return "s3:ListBucket"
+        return {"s3:GET": "s3:GetObject", "s3:HEAD": "s3:GetObject", "s3:PUT": "s3:PutObject"}[call.action]
     return call.action.replace("monitoring:", "cloudwatch:")
 
 

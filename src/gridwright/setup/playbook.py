@@ -18,6 +18,7 @@ from gridwright.setup.health_spec import health_configuration
 from gridwright.setup.scratch_spec import scratch_configuration
 from gridwright.setup.site_roles import SiteRoles, read_site_roles
 from gridwright.setup.tuning import refuse_broken_tables, tuning_rows, tuning_text
+from gridwright.setup.users_spec import users_configuration
 from gridwright.spec.machines import inventory_group
 from gridwright.spec.model import GridSpec
 from gridwright.spec.site_setup import GROUPS, MACHINES
@@ -87,8 +88,10 @@ class Provided:
 
 
 _NOTHING = Provided()
-_ROLES = "    # ROLES OF KINDS\n"
-"""Where the tasks of kinds of file systems and schedulers stand in site.yml."""
+SERVERS = "storage"
+"""Servers of file systems have no users."""
+_MOUNTS, _SCHEDULERS = "    # ROLES OF FILE SYSTEMS\n", "    # ROLES OF SCHEDULERS\n"
+"""Where the tasks of kinds stand in site.yml."""
 _PROVIDED = "    # ROLES OF THE PROVIDER\n"
 """Where those of the provider stand."""
 _FIRST = "    # ROLES OF THE SITE\n"
@@ -108,19 +111,25 @@ def playbook_files(
     tuning table cannot be used, INPUT where roles of the site cannot.
     """
     from gridwright.node_programs.scratch_program import build_zipapp, unit_file
+    from gridwright.node_programs.users_program import build_zipapp as users_program
 
     refuse_broken_tables(spec)
     files: dict[str, str | bytes] = {
         "inventory.yml": inventory(hosts),
-        "group_vars/all.yml": variables(spec, scheduler, provided),
+        "group_vars/all.yml": variables(spec, scheduler, provided, groups),
         **_without_mounts(spec),
         "tuning.yaml": tuning_text(),
         "roles/scratch/files/scratch.pyz": build_zipapp(),
         "roles/scratch/files/gridwright-scratch.service": unit_file(),
+        "roles/users/files/users.pyz": users_program(),
     }
     files.update(tree(resources.files("gridwright.setup").joinpath("ansible")))
     site = str(files["site.yml"])
-    for mark, roles in ((_PROVIDED, provided.roles), (_ROLES, _roles_of_kinds())):
+    for mark, roles in (
+        (_PROVIDED, provided.roles),
+        (_MOUNTS, _roles_of_filesystems()),
+        (_SCHEDULERS, _roles_of_schedulers()),
+    ):
         for role in roles:
             files.update(tree(role.directory, f"roles/{role.name}/"))
         tasks = "\n".join(role.as_task() for role in roles)
@@ -137,15 +146,19 @@ def playbook_files(
 def site_roles(spec: GridSpec, provided: Provided = _NOTHING) -> SiteRoles:
     """The site's own roles. Raises GridwrightError (INPUT) with all that is wrong with them."""
     ours = resources.files("gridwright.setup").joinpath("ansible", "roles")
-    brought = {role.name for role in (*_roles_of_kinds(), *provided.roles)}
+    kinds = (*_roles_of_filesystems(), *_roles_of_schedulers())
+    brought = {role.name for role in (*kinds, *provided.roles)}
     return read_site_roles(spec, {each.name for each in ours.iterdir()} | brought)
 
 
-def _roles_of_kinds() -> list[PlaybookRole]:
-    """Roles of file systems, each once though kinds share some, and then those of schedulers."""
-    of_filesystems = {role.name: role for _, kind in all_kinds() for role in kind.playbook_roles()}
-    of_schedulers = [role for kind in schedulers.all_kinds() for role in kind.playbook_roles()]
-    return [*sorted(of_filesystems.values(), key=lambda role: role.task), *of_schedulers]
+def _roles_of_filesystems() -> list[PlaybookRole]:
+    """Each once though kinds share some."""
+    found = {role.name: role for _, kind in all_kinds() for role in kind.playbook_roles()}
+    return sorted(found.values(), key=lambda role: role.task)
+
+
+def _roles_of_schedulers() -> list[PlaybookRole]:
+    return [role for kind in schedulers.all_kinds() for role in kind.playbook_roles()]
 
 
 def inventory(hosts: Hosts) -> str:
@@ -157,8 +170,16 @@ def inventory(hosts: Hosts) -> str:
     return _INVENTORY + _yaml(groups)
 
 
-def variables(spec: GridSpec, scheduler: SchedulerSetup | None, provided: Provided = _NOTHING) -> str:
-    """group_vars/all.yml: what the grid spec says of its nodes."""
+def variables(
+    spec: GridSpec,
+    scheduler: SchedulerSetup | None,
+    provided: Provided = _NOTHING,
+    groups: Collection[str] = GROUPS,
+) -> str:
+    """group_vars/all.yml: what the grid spec says of the nodes of these groups.
+
+    Raises GridwrightError (INPUT) where the certificates of a directory of users cannot be read.
+    """
     own_kernel = spec.provider_kind.has_own_kernels
     content = {
         "gridwright_grid": spec.name,
@@ -166,6 +187,7 @@ def variables(spec: GridSpec, scheduler: SchedulerSetup | None, provided: Provid
         "gridwright_mounts": _mounts(spec, provided.sources) if own_kernel else [],
         "gridwright_scratch": _scratch(spec) if own_kernel else {},
         "gridwright_health": health_configuration(spec, provided.sources),
+        **({"gridwright_users": users_configuration(spec)} if set(groups) - {SERVERS} else {}),
         **_of_kinds(spec),
         **_of_schedulers(spec, scheduler),
     }

@@ -22,6 +22,7 @@ from gridwright.spec.power import power_problems
 from gridwright.spec.provider import PROVIDERS, ProviderKind, provider_in
 from gridwright.spec.scheduler import queue_problems, scheduler_kind_in
 from gridwright.spec.site_setup import setup_problems
+from gridwright.spec.user_problems import user_problems
 from gridwright.units import Bytes, UnitError
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.source import show
@@ -125,6 +126,7 @@ def cross_problems(data: Any) -> Iterator[Refused]:  # noqa: ANN401
     yield from setup_problems(data)
     yield from machine_problems(data, provider)
     yield from only_on_problems(data)
+    yield from user_problems(data, provider)
     for name in _mapping(data, "silence"):
         if name not in KNOWN and name not in (known := known_findings()):
             near = nearest(name, known)

@@ -38,6 +38,7 @@ from gridwright.spec.requirements import Requirements
 from gridwright.spec.scheduler import AnyScheduler, default_scheduler
 from gridwright.spec.sections import with_sections
 from gridwright.spec.site_setup import SiteSetup
+from gridwright.spec.users import Users
 from gridwright.spec.workload import Workload
 from gridwright.yamltext.fields import Duration, Size
 from gridwright.yamltext.structure import Model
@@ -238,6 +239,13 @@ class GridSpec(SpecModel):
         default_factory=SiteSetup,
         description="A site's own roles of Ansible and variables, such as {after: [./roles/sas]}: setup, "
         "render and machines on AWS run them with Gridwright's own.",
+    )
+    users: Annotated[
+        Users | None, Update(Change.LIVE, "machines run the playbook in place, and jobs go on")
+    ] = Field(
+        default=None,
+        description="People of the grid: accounts with fixed numbers, a directory of users, and where their "
+        "homes are. By default accounts are the site's.",
     )
     scheduler: Annotated[AnyScheduler, Update(Change.REBUILD, "queued jobs are lost")] = Field(
         default_factory=default_scheduler, description="What starts jobs on nodes."

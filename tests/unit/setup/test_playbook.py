@@ -102,7 +102,16 @@ def test_the_same_spec_gives_the_same_bytes(spec: GridSpec, files: dict[str, str
 def test_every_role_is_there_whole(files: dict[str, str | bytes]) -> None:
     roles = {path.split("/")[1] for path in files if path.startswith("roles/")}
     assert roles == {
-        *("base", "metadata", "scratch", "nfs_client", "lustre_client", "spectrum_scale_client", "slurm"),
+        *(
+            "base",
+            "metadata",
+            "scratch",
+            "nfs_client",
+            "lustre_client",
+            "spectrum_scale_client",
+            "slurm",
+            "users",
+        ),
     }
     for role in roles:
         assert {f"roles/{role}/{part}/main.yml" for part in ("defaults", "meta", "tasks")} <= set(files)

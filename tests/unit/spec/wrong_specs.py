@@ -72,6 +72,35 @@ WRONG: dict[str, str | bytes] = {
     "setup_variables": DISK
     + "setup:\n  variables:\n    depot: s3://depots/sas\n    gridwright_grid: other\n    my-depot: 1\n"
     + "    ad: {users: [{bind_password: hunter2}]}\n",
+    "users_with_wrong_fields": DISK
+    + "users:\n  groups: {risk: 12, tape: 60010}\n  local:\n    anna: {uid: 2001, password: hunter2}\n"
+    + "    ubuntu: {uid: 2002}\n    Bob Smith: {uid: 2003}\n    eva: {uid: 999, full_name: 'E:va'}\n"
+    + "    dan: {uid: 2004, shell: bash}\n"
+    + "  ldap: {servers: [ldap.example.com], base: example, bind: {dn: 'cn=a', secret: hunter2}}\n"
+    + "  ad: {domain: example, join: {user: 'a b', secret: 'arn:aws:iam::111122223333:user/x'}}\n",
+    "users_with_wrong_keys": DISK
+    + "users:\n  local:\n    anna:\n      uid: 2001\n      keys:\n        - ssh-ed25519 AAAA anna\n"
+    + "        - ssh-dss AAAAB3NzaC1kc3M= anna\n        - '-----BEGIN OPENSSH PRIVATE KEY-----'\n"
+    + "        - ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAQQDJ anna\n",
+    "users_with_one_number_twice": DISK
+    + "users:\n  groups: {risk: 3001, audit: 3001, tape: 2005}\n  local:\n    anna: {uid: 2001}\n"
+    + "    bob: {uid: 2001, groups: [rsik]}\n    risk: {uid: 2003}\n    dora: {uid: 2005}\n",
+    "users_with_homes_in_a_library": TWO
+    + "libraries: {work: {filesystem: slow, path: homes}}\n"
+    + "users: {homes: {filesystem: slow}}\n",
+    "users_with_homes_nowhere": "provider: local\n"
+    + DISK
+    + "users: {homes: {filesystem: dsk, path: ../x}}\n",
+    "users_of_two_directories": DISK
+    + "users:\n  local: {anna: {uid: 300000}}\n"
+    + "  ldap: {servers: ['ldaps://l1'], base: 'dc=a', bind: {dn: 'cn=a', "
+    + "secret: 'arn:aws:secretsmanager:us-east-1:111122223333:secret:grid-AbCdEf'}}\n"
+    + "  ad: {domain: ad.example.com, join: {user: join, secret: /etc/join.secret}}\n",
+    "users_of_a_lab_in_a_domain": "provider: lab\nscheduler: {type: slurm}\n"
+    + DISK
+    + "users: {ad: {domain: ad.example.com, join: {user: join, secret: /etc/join.secret}}}\n",
+    "users_with_the_number_of_an_image": FSX
+    + "aws:\n  zone: us-east-1a\n  ssh_from: [203.0.113.0/24]\nusers: {local: {anna: {uid: 1000}}}\n",
     "name_is_a_number": "name: 2024\n" + DISK,
     "name_with_spaces": "name: My Grid\n" + DISK,
     "name_of_filesystem": "filesystems:\n  Disk_1: {type: local, path: /data}\n",

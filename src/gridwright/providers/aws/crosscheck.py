@@ -35,6 +35,27 @@ def aws_problems(data: Mapping[str, Any]) -> _Problems:
         yield from _subnets(aws)
     yield from _names(data)
     yield from _powered(data, aws)
+    yield from _secrets(data)
+
+
+def _secrets(data: Mapping[str, Any]) -> _Problems:
+    """Secrets that machines read are in their region: they ask its own service."""
+    users, region = data.get("users"), data.get("region")
+    if not isinstance(users, Mapping):
+        return
+    for kind, section in (("ldap", "bind"), ("ad", "join")):
+        inner = users.get(kind)
+        held = inner.get(section) if isinstance(inner, Mapping) else None
+        secret = held.get("secret") if isinstance(held, Mapping) else None
+        parts = secret.split(":") if isinstance(secret, str) else []
+        if len(parts) > 4 and isinstance(region, str) and parts[3] != region:
+            yield (
+                ("users", kind, section, "secret"),
+                FieldError(
+                    f"the secret is in {parts[3]}, and the grid in {region}",
+                    f"replicate it to {region}, and write the ARN that it has there",
+                ),
+            )
 
 
 def _of_the_region(data: Mapping[str, Any], aws: Mapping[str, Any]) -> _Problems:

@@ -12,7 +12,9 @@ from gridwright.providers.aws.boot_reports import BOOT, NAMESPACE
 from gridwright.providers.aws.claim.aws import WANTED
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role
 from gridwright.providers.aws.names import GRID_TAG, GROUP_TAG, ROLE_TAG, SLOT_TAG, Export, logical_id, tags
+from gridwright.providers.aws.section import depot_place
 from gridwright.providers.aws.user_data import LOGS, PREFIX, exported, key_id, shared_key
+from gridwright.setup.users_spec import secret_arn
 from gridwright.spec.model import GridSpec
 
 STORAGE = "storage"
@@ -40,6 +42,8 @@ def add_roles(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
         if (key := shared_key(spec, machines[0].role)) is not None:
             secret = Ref(key_id(key))
             statements.append(_allow(key.name.capitalize(), ["secretsmanager:GetSecretValue"], secret))
+        if group != STORAGE:
+            statements += _of_the_site(spec, layout)
         if any(each.replaced for each in machines):
             statements += _claims(spec, machines)
         if group == Role.HEAD and (powered := [each for each in layout.machines if each.powered]):
@@ -88,6 +92,20 @@ def _bundle(spec: GridSpec) -> list[dict[str, Any]]:
         Sub(f"arn:${{AWS::Partition}}:s3:::${{Bucket}}/{each}*", Bucket=bucket) for each in (PREFIX, LOGS)
     )
     return [_allow("Bundle", ["s3:GetObject"], bundles), _allow("Log", ["s3:PutObject"], logs)]
+
+
+def _of_the_site(spec: GridSpec, layout: AwsLayout) -> Iterator[dict[str, Any]]:
+    """What the site owns and the spec names: the secret of its directory of users, and depots."""
+    if (arn := secret_arn(spec)) is not None:
+        yield _allow("Users", ["secretsmanager:GetSecretValue"], arn)
+    for number, depot in enumerate(layout.aws.depots):
+        bucket, below = depot_place(depot)
+        arn_of_bucket = Sub(f"arn:${{AWS::Partition}}:s3:::{bucket}")
+        listed = {"StringLike": {"s3:prefix": [f"{below}*"]}}
+        yield _allow(
+            f"Depot{number}", ["s3:GetObject"], Sub(f"arn:${{AWS::Partition}}:s3:::{bucket}/{below}*")
+        )
+        yield _allow(f"DepotList{number}", ["s3:ListBucket"], arn_of_bucket, listed)
 
 
 def _report(spec: GridSpec) -> dict[str, Any]:

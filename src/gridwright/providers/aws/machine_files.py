@@ -18,6 +18,7 @@ from gridwright.schedulers import kind_of
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.setup.playbook import Hosts, Provided, playbook_files
+from gridwright.setup.users_spec import SECRET_FILE, secret_arn
 from gridwright.spec.machines import inventory_group
 from gridwright.spec.model import GridSpec
 from gridwright.spec.site_setup import GROUPS, MACHINES
@@ -98,7 +99,9 @@ def _boot(spec: GridSpec, layout: AwsLayout, part: Part) -> dict[str, str]:
     """The program that machines of a part run from their bundle, and what it tells the playbook."""
     program = resources.files(f"{_PACKAGE}.boot").joinpath("set_up.py").read_text("ascii")
     known = json.dumps(role_variables(spec, layout, part), indent=2) + "\n"
-    return {"boot/set_up.py": program, "boot/variables.json": known}
+    arn = secret_arn(spec) if part == "nodes" else None
+    secrets = {"boot/secrets.json": json.dumps({SECRET_FILE: arn}, indent=2) + "\n"} if arn else {}
+    return {"boot/set_up.py": program, "boot/variables.json": known, **secrets}
 
 
 def _provided(spec: GridSpec, layout: AwsLayout) -> Provided:

@@ -27,8 +27,9 @@ from troposphere import AWSObject, GetAtt, Output, Ref, Sub, Tags, ec2
 
 from gridwright.providers.aws.claims_table import CLAIMS_TABLE
 from gridwright.providers.aws.exports import exported
-from gridwright.providers.aws.layout import AwsLayout
+from gridwright.providers.aws.layout import AwsLayout, aws_section
 from gridwright.providers.aws.names import Export, tags
+from gridwright.providers.aws.section import depot_place
 from gridwright.providers.aws.site_network import reservations
 from gridwright.spec.model import GridSpec
 
@@ -152,7 +153,7 @@ def _way_outside(spec: GridSpec) -> Iterator[AWSObject]:
 
 
 def _endpoints(spec: GridSpec, tables: list[str]) -> Iterator[AWSObject]:
-    policies = {"S3": _s3_policy(), "DynamoDB": _table_policy()}
+    policies = {"S3": _s3_policy(spec), "DynamoDB": _table_policy()}
     for service, policy in policies.items():
         yield ec2.VPCEndpoint(
             f"{service}Endpoint",
@@ -165,7 +166,7 @@ def _endpoints(spec: GridSpec, tables: list[str]) -> Iterator[AWSObject]:
         )
 
 
-def _s3_policy() -> list[dict[str, object]]:
+def _s3_policy(spec: GridSpec) -> list[dict[str, object]]:
     """The account's own buckets by its own roles, and packages: data do not leave for a stranger's bucket."""
     return [
         {
@@ -188,7 +189,26 @@ def _s3_policy() -> list[dict[str, object]]:
             "Action": ["s3:GetObject"],
             "Resource": [Sub(f"arn:${{AWS::Partition}}:s3:::{bucket}/*") for bucket in PACKAGE_BUCKETS],
         },
+        *_depots(spec),
     ]
+
+
+def _depots(spec: GridSpec) -> Iterator[dict[str, object]]:
+    """Depots of the spec, which may be in a bucket of another account."""
+    places = [depot_place(each) for each in aws_section(spec).depots]
+    if places:
+        yield {
+            "Sid": "Depots",
+            "Effect": "Allow",
+            "Principal": "*",
+            "Action": ["s3:GetObject", "s3:ListBucket"],
+            "Resource": [
+                Sub(f"arn:${{AWS::Partition}}:s3:::{each}")
+                for bucket, below in places
+                for each in (bucket, f"{bucket}/{below}*")
+            ],
+            "Condition": {"StringEquals": {"aws:PrincipalAccount": Ref("AWS::AccountId")}},
+        }
 
 
 def _table_policy() -> list[dict[str, object]]:

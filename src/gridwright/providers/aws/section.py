@@ -34,6 +34,12 @@ def default_subnets(network: ipaddress.IPv4Network) -> dict[str, ipaddress.IPv4N
     return dict(zip(SUBNETS, (public, storage, high), strict=True))
 
 
+def depot_place(depot: str) -> tuple[str, str]:
+    """The bucket of a depot, and what keys in it begin with: nothing, or a directory with its slash."""
+    bucket, _, below = depot.removeprefix("s3://").partition("/")
+    return bucket, f"{below.rstrip('/')}/" if below else ""
+
+
 def _day(value: object) -> str:
     """A day as YYYY-MM-DD; YAML has read an unquoted one already."""
     text = value.isoformat() if isinstance(value, datetime.date) else str(value)
@@ -87,6 +93,15 @@ Topic = Annotated[
         r"^arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}$",
         "the ARN of an SNS topic",
         "arn:aws:sns:us-east-1:111122223333:grid-alarms",
+    ),
+]
+Depot = Annotated[
+    str,
+    matching(
+        r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](?:/[A-Za-z0-9._-]+)*/?$",
+        "a directory in a bucket",
+        "one, such as s3://our-depots/sas",
+        "s3://our-depots/sas",
     ),
 ]
 KeyPair = Annotated[
@@ -238,6 +253,11 @@ class Aws(SpecModel):
         default=None,
         description="The managed policy that bounds what every role of the grid may do. The policies of the "
         "operator, which render writes, allow roles with this boundary alone then.",
+    )
+    depots: Annotated[list[Depot], Update(Change.LIVE, "the roles of machines are changed in place")] = Field(
+        default_factory=list,
+        description="Directories in buckets that login node, head node and nodes may read, such as "
+        "s3://our-depots/sas: what roles of the site install products from.",
     )
     alarms: Annotated[Alarms | None, Update(Change.LIVE, "alarms are changed in place")] = Field(
         default=None,

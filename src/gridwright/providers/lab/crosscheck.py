@@ -38,6 +38,11 @@ def lab_problems(data: Mapping[str, Any]) -> Iterator[Refused]:
                     "give the group another name, such as compute",
                 ),
             )
+    if "ad" in _mapping(data, "users"):
+        yield (
+            ("users", "ad", KEY),
+            FieldError("nodes of a lab join no domain", "remove it, or name a directory with ldap:"),
+        )
     scheduler = scheduler_kind_in(data)
     if scheduler is None:
         return

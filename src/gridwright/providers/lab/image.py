@@ -44,6 +44,7 @@ PACKAGES = (
     "slurmctld",
     "slurmd",
     "slurmdbd",
+    "sssd-ldap",
     "util-linux",
     # What a Python of the machine's own may be linked against.
     "libbz2-1.0",

@@ -19,6 +19,7 @@ from gridwright.providers.lab.owner import record_for
 from gridwright.providers.lab.power_process import start_power
 from gridwright.providers.lab.preflight import check_machine
 from gridwright.providers.lab.record import LabRecord, NodeRecord, locked, read, write
+from gridwright.providers.lab.services.users import make_homes
 from gridwright.providers.lab.serving import make_libraries, running_lab, serve, services_of, states
 from gridwright.providers.lab.spec_copy import differences, digest, keep_copy
 from gridwright.providers.lab.teardown import ignore_signals, take_down
@@ -107,6 +108,7 @@ def _make(record: LabRecord, spec: GridSpec, caller: Caller) -> LabRecord:
         check_python(lab.nodes[lab.layout.controller.name])
         serve(lab, services_of(spec, lab.layout), lab.nodes, caller)
         make_libraries(lab)
+        make_homes(lab)
         caller.go_on()
         record = replace(record, phase="up")
         write(record)
@@ -162,6 +164,7 @@ def _mend(record: LabRecord, spec: GridSpec, caller: Caller) -> tuple[LabRecord,
             mended.append(f"{state.service} did not serve on {state.node}: {state.lacking}")
             serve(lab, [each for each in services if each.name == state.service], [state.node], caller)
     make_libraries(lab)
+    make_homes(lab)
     if powered and (record.power is None or not record.power.alive):
         record = start_power(record, spec)
         mended.append("what powers nodes on and off did not run")

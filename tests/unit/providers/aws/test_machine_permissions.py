@@ -59,6 +59,39 @@ def test_the_head_has_more_where_nodes_are_powered_and_nodes_read_what_is_wanted
     assert len(powered.denied(Role.COMPUTE, writes, ME)) == 2
 
 
+PEOPLE = """\
+users:
+  ldap:
+    servers: ["ldaps://ldap1"]
+    base: dc=example,dc=com
+    bind: {dn: "cn=grid", secret: "arn:aws:secretsmanager:us-east-1:111122223333:secret:grid-AbCdEf"}
+"""
+DEPOTS = LUSTRE.replace("aws: {", "aws: {depots: ['s3://our-depots/sas', 's3://whole-bucket'], ") + PEOPLE
+
+
+def test_what_is_the_sites_is_read_where_it_is_needed_alone(tmp_path: Path) -> None:
+    plain, more = (rendered(tmp_path, text) for text in (LUSTRE, DEPOTS))
+    for role in (Role.LOGIN, Role.HEAD, Role.COMPUTE):
+        given = more.statements(role)
+        assert actions_of(given) - actions_of(plain.statements(role)) == {"s3:ListBucket"}
+        assert {each["Sid"] for each in given if each not in plain.statements(role)} == {
+            *("Users", "Depot0", "DepotList0", "Depot1", "DepotList1"),
+        }
+    for role in (Role.MDS, Role.OSS):
+        assert more.statements(role) == plain.statements(role)
+    secret = {"SecretId": "arn:aws:secretsmanager:us-east-1:111122223333:secret:grid-AbCdEf"}
+    asked = [
+        Call("secretsmanager:GetSecretValue", "/", secret),
+        Call("s3:GET", "/our-depots/sas/setup.sh", {}),
+        Call("s3:GET", "/whole-bucket?prefix=", {}),
+        Call("s3:GET", "/whole-bucket/any", {}),
+    ]
+    assert more.denied(Role.COMPUTE, asked[:2] + asked[3:], ME) == []
+    assert len(more.denied(Role.OSS, asked, ME)) == len(asked)
+    beside = [Call("s3:GET", "/our-depots/sas-of-others/x", {}), Call("s3:GET", "/our-depots?prefix=sa", {})]
+    assert len(more.denied(Role.HEAD, beside, ME)) == 2
+
+
 def test_every_permission_of_others_is_one_that_a_role_has(grid: RenderedGrid) -> None:
     given = {action for role in (Role.COMPUTE, Role.OSS) for action in actions_of(grid.statements(role))}
     assert set(BY_OTHERS) <= given

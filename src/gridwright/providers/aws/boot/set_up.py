@@ -205,8 +205,22 @@ def variables(settings: Settings, first: bool) -> Path:
         )
         write(ETC / f"{name}.key", key)
         content[settings["key"]["variable"]] = str(ETC / f"{name}.key")
+    secrets_of_the_site(settings)
     write(ETC / "sources.json", json.dumps(content, indent=2) + "\n")
     return ETC / "sources.json"
+
+
+def secrets_of_the_site(settings: Settings) -> None:
+    """Secrets that the grid spec names, each into its file of root alone: roles read them there."""
+    listed = BUNDLE / "boot/secrets.json"
+    wanted: dict[str, str] = json.loads(listed.read_text()) if listed.exists() else {}
+    for path, arn in wanted.items():
+        service = client("secretsmanager", settings)
+        text: str = asked(
+            f"secret {arn}",
+            lambda: service.get_secret_value(SecretId=arn)["SecretString"],  # noqa: B023
+        )
+        write(ROOT / path.lstrip("/"), text)
 
 
 def write(path: Path, text: str) -> None:

@@ -75,6 +75,8 @@ class Scope(StrEnum):
     """The spec's hosted zone."""
     DNS_CHANGE = "dns-change"
     """Changes of hosted zones, to be waited for."""
+    USERS_SECRET = "users-secret"  # noqa: S105 - whose it is
+    """The secret of the spec's directory of users."""
     PARAMETER = "parameter"
     """Parameters of Systems Manager that name images of the grid."""
 

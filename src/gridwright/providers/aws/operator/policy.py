@@ -26,6 +26,7 @@ from gridwright.providers.aws.names import (
     storage_stack,
 )
 from gridwright.providers.aws.operator.actions import Scope, needed
+from gridwright.setup.users_spec import secret_arn
 from gridwright.spec.model import GridSpec
 
 FILE = "operator/policy-{}.json"
@@ -160,6 +161,7 @@ class Operator:
             Scope.HOSTED_ZONE: zone,
             Scope.DNS_CHANGE: [f"{arn}:route53:::change/*"] if zone else [],
             Scope.TOPIC: [aws.alarms.topic] if aws.alarms else [],
+            Scope.USERS_SECRET: [arn_of_secret] if (arn_of_secret := secret_arn(self.spec)) else [],
             Scope.PARAMETER: [f"{arn}:ssm:{self.spec.region}:*:parameter{each}" for each in self._images()],
         }
 

@@ -15,6 +15,7 @@ from gridwright.providers.aws.preflight.linked_roles import linked_role_findings
 from gridwright.providers.aws.preflight.needs import needs
 from gridwright.providers.aws.preflight.quotas import Quota, all_quotas, too_small
 from gridwright.providers.aws.preflight.rights import rights_findings
+from gridwright.providers.aws.preflight.secrets import secret_findings
 from gridwright.providers.aws.preflight.site_names import group_findings
 from gridwright.providers.aws.preflight.site_names import zone_findings as hosted_zone_findings
 from gridwright.providers.aws.preflight.site_vpc import subnet_findings, vpc_findings
@@ -55,6 +56,7 @@ def preflight(spec: GridSpec, layout: AwsLayout, cloud: Cloud) -> Preflight:
         "routes and endpoints": lambda: way_findings(cloud, spec, layout),
         "security groups": lambda: group_findings(cloud, layout),
         "the hosted zone": lambda: hosted_zone_findings(cloud, layout),
+        "the secret of the directory of users": lambda: secret_findings(cloud, spec, layout),
         "service-linked roles": lambda: linked_role_findings(cloud, spec, layout),
     }
     for what, look in looks.items():

@@ -10,6 +10,7 @@ from gridwright.providers.lab.layout import LabLayout, LabRole
 from gridwright.providers.lab.section import Lab
 from gridwright.providers.lab.service import LabService
 from gridwright.providers.lab.services.ssh import Ssh
+from gridwright.providers.lab.services.users import LabUsers
 from gridwright.spec.model import GridSpec
 
 
@@ -29,5 +30,7 @@ def services_for(spec: GridSpec, layout: LabLayout) -> list[LabService]:
             keep_free="64MiB" if lab and lab.disk else "256MiB",
         )
         services += kind_of(filesystem).lab_services(name, filesystem, storage)
+    if spec.users is not None:
+        services.append(LabUsers([controller, *workers]))
     services += schedulers.kind_of(spec.scheduler).lab_services(spec, controller, workers)
     return services

@@ -1,0 +1,92 @@
+"""The command itself: `users.pyz`, which the playbook and labs run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from gridwright.node_programs.users.applying import apply
+from gridwright.node_programs.users.configuration import (
+    CONFIGURATION,
+    FAILED,
+    UsersConfiguration,
+    UsersError,
+    read_configuration,
+)
+from gridwright.node_programs.users.machine import observe
+from gridwright.node_programs.users.planning import Plan, plan
+from gridwright.node_programs.users.services import conflicts, settle
+from gridwright.node_programs.users.sssd import directory_changes, directory_notes
+from gridwright.node_programs.users.steps import Remove, Write
+
+_RUNNING = Path("/")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status: 0, 2 for a wrong configuration, 3 for what failed."""
+    parser = argparse.ArgumentParser(
+        prog="users", description="Make the accounts of the grid on this machine, and configure SSSD."
+    )
+    parser.add_argument(
+        "--config", type=Path, default=CONFIGURATION, metavar="FILE", help="the configuration"
+    )
+    parser.add_argument("--root", type=Path, default=_RUNNING, metavar="DIRECTORY", help="of another system")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be done, and do nothing")
+    parser.add_argument(
+        "--no-homes", action="store_true", help="make no homes: their file system comes later"
+    )
+    given = parser.parse_args(arguments)
+    made = Plan()
+    try:
+        wanted = read_configuration(given.config)
+        made = _planned(wanted, given.root, homes=not given.no_homes)
+        if not given.dry_run and not made.troubles:
+            _carry_out(made, wanted, given.root)
+        status = FAILED if made.troubles else 0
+    except UsersError as error:
+        made.troubles.append(str(error))
+        status = error.status
+    sys.stdout.write(json.dumps(_document(made), indent=2) + "\n")
+    for each in made.troubles:
+        sys.stderr.write(f"{each}\n")
+    return status
+
+
+def _planned(wanted: UsersConfiguration, root: Path, *, homes: bool) -> Plan:
+    there = observe(root, [each.home for each in wanted.accounts])
+    made = plan(wanted, there, homes=homes)
+    try:
+        made.changes += directory_changes(wanted, there, root)
+    except UsersError as error:
+        if os.geteuid() == 0:  # else the secret cannot be read, and nothing is done anyway
+            made.troubles.append(str(error))
+    if wanted.directory is not None and root == _RUNNING:
+        # useradd and groupadd ask the directory, too, and say less.
+        made.troubles += conflicts(wanted, there)
+    made.notes += directory_notes(wanted, root)
+    return made
+
+
+def _carry_out(made: Plan, wanted: UsersConfiguration, root: Path) -> None:
+    apply(made.changes, root)
+    if root != _RUNNING:  # nothing runs there
+        return
+    written = [each.act.path for each in made.changes if isinstance(each.act, (Write, Remove))]
+    settle(wanted, written)
+    if wanted.directory is not None:
+        made.troubles += conflicts(wanted, observe(root, []))
+
+
+def _document(made: Plan) -> dict[str, object]:
+    return {
+        "schema": 1,
+        "changes": [
+            {"setting": each.setting, "found": each.found, "wanted": each.wanted} for each in made.changes
+        ],
+        "notes": [{"name": "users", "setting": "users", "skipped": each} for each in made.notes],
+        "troubles": made.troubles,
+    }

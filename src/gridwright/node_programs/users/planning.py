@@ -1,0 +1,178 @@
+"""What is to be done, out of what is wanted and what is there: pure, and all that is wrong at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from gridwright.node_programs.users.configuration import Account, UsersConfiguration
+from gridwright.node_programs.users.machine import KEYS, STATE, Machine, ThereUser
+from gridwright.node_programs.users.sshd import sshd_changes
+from gridwright.node_programs.users.steps import Change, MakeHome, Remove, Run, Write
+from gridwright.node_programs.users.words import named
+
+NO_PASSWORD = "*"  # noqa: S105 - of shadow(5): none fits; sshd takes an account with ! for locked
+LOCKED_SINCE = "1970-01-02"
+
+
+@dataclass
+class Plan:
+    """What is done in this order, and what stands against it."""
+
+    changes: list[Change] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def change(self, setting: str, found: str, wanted: str, act: Run | Write | Remove | MakeHome) -> None:
+        """Add one."""
+        self.changes.append(Change(setting, found, wanted, act))
+
+
+def plan(wanted: UsersConfiguration, there: Machine, *, homes: bool = True) -> Plan:
+    """Accounts, groups, keys and homes; a directory of users has its own (sssd.py)."""
+    made = Plan()
+    _state(made, wanted, there)
+    _groups(made, wanted, there)
+    for account in wanted.accounts:
+        _account(made, account, wanted, there)
+    _departed(made, wanted, there)
+    _keys(made, wanted, there)
+    made.changes += sshd_changes(wanted, there)
+    if homes:
+        _homes(made, wanted, there)
+    return made
+
+
+def _state(made: Plan, wanted: UsersConfiguration, there: Machine) -> None:
+    """Who is made is written down before it is made, so that who leaves the grid later is known."""
+    known = {**there.known, **{each.name: each.uid for each in wanted.accounts}}
+    if known != there.known:
+        text = json.dumps({"schema": 1, "accounts": known}, indent=2, sort_keys=True) + "\n"
+        new = named(sorted(known.keys() - there.known.keys())) or "other numbers"
+        made.change(f"/{STATE}", "without " + new, "with " + new, Write(STATE, text, 0o600))
+
+
+def _groups(made: Plan, wanted: UsersConfiguration, there: Machine) -> None:
+    own = {each.name: each.gid for each in wanted.accounts if each.own_group}
+    whose = {group.gid: name for name, group in there.groups.items()}
+    for name, gid in {**wanted.groups, **own}.items():
+        if name in there.groups:
+            if there.groups[name].gid != gid:
+                made.troubles.append(
+                    f"group {name} has number {there.groups[name].gid} on this machine, and {gid} in the "
+                    "grid: change it with groupmod and the files with it, or write that number into the spec"
+                )
+        elif gid in whose:
+            made.troubles.append(
+                f"number {gid} of group {name} is that of group {whose[gid]} on this machine: "
+                "write another one into the spec"
+            )
+        else:
+            made.change(f"group {name}", "missing", str(gid), Run(("groupadd", "--gid", str(gid), name)))
+
+
+def _account(made: Plan, account: Account, wanted: UsersConfiguration, there: Machine) -> None:
+    found = there.users.get(account.name)
+    whose = {user.uid: name for name, user in there.users.items()}
+    if found is None and account.uid in whose:
+        made.troubles.append(
+            f"number {account.uid} of {account.name} is that of {whose[account.uid]} on this machine: "
+            "write another one into the spec"
+        )
+    elif found is None:
+        made.change(f"user {account.name}", "missing", str(account.uid), Run(_useradd(account)))
+    elif found.uid != account.uid:
+        made.troubles.append(
+            f"{account.name} has number {found.uid} on this machine, and {account.uid} in the grid: "
+            "change it with usermod and the files with it, or write that number into the spec"
+        )
+    else:
+        for what, was, now, options in _differences(account, found, wanted, there):
+            made.change(f"user {account.name}: {what}", was, now, Run(("usermod", *options, account.name)))
+
+
+def _useradd(account: Account) -> tuple[str, ...]:
+    groups = ("--groups", ",".join(account.groups)) if account.groups else ()
+    return (
+        *("useradd", "--uid", str(account.uid), "--gid", str(account.gid), *groups, "--no-create-home"),
+        *("--home-dir", account.home, "--shell", account.shell, "--comment", account.comment),
+        *("--password", NO_PASSWORD, "--no-log-init", account.name),
+    )
+
+
+def _differences(
+    account: Account, found: ThereUser, wanted: UsersConfiguration, there: Machine
+) -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
+    """What of an account is not as it should be: what, what it was, what it becomes, options of usermod."""
+    if found.is_locked:
+        yield "account", "locked", "open", ("--unlock", "--expiredate", "")
+    for what, was, now, option in (
+        ("primary group", str(found.gid), str(account.gid), "--gid"),
+        ("full name", found.comment, account.comment, "--comment"),
+        ("home", found.home, account.home, "--home"),
+        ("shell", found.shell, account.shell, "--shell"),
+    ):
+        if was != now:
+            yield what, was or "none", now or "none", (option, now)
+    now_in = {name for name, group in there.groups.items() if account.name in group.members}
+    # Groups of the machine's own, such as docker, are nobody's business here.
+    be_in = (now_in - wanted.groups.keys()) | set(account.groups)
+    if now_in != be_in:
+        yield (
+            "groups",
+            named(sorted(now_in)) or "none",
+            named(sorted(be_in)) or "none",
+            (*("--groups", ",".join(sorted(be_in))),),
+        )
+
+
+def _departed(made: Plan, wanted: UsersConfiguration, there: Machine) -> None:
+    """Who was in the spec and is not any more: locked. No file is removed, and no job ended."""
+    here = {each.name for each in wanted.accounts}
+    for name, uid in sorted(there.known.items()):
+        found = there.users.get(name)
+        if name in here or found is None or found.uid != uid:
+            continue
+        if not found.is_locked:
+            lock = ("usermod", "--lock", "--expiredate", LOCKED_SINCE, name)
+            made.change(f"user {name}, who left the spec", "open", "locked", Run(lock))
+        made.notes.append(
+            f"{name} left the spec: the account is locked, its files and jobs stay; remove them when they "
+            f"are no longer needed (scancel --user {name}, userdel {name})"
+        )
+
+
+def _keys(made: Plan, wanted: UsersConfiguration, there: Machine) -> None:
+    """One file of root for each account: who leaves, or a key that leaves, is out at once."""
+    files = {
+        f"{KEYS}/{each.name}": "".join(f"{key}\n" for key in each.keys)
+        for each in wanted.accounts
+        if each.keys
+    }
+    for path, text in files.items():
+        if there.files.get(path) != text:
+            found = f"{len(there.files[path].splitlines())} keys" if path in there.files else "missing"
+            count = len(text.splitlines())
+            made.change(f"/{path}", found, f"{count} keys of the spec", Write(path, text, 0o644))
+    for path in there.files:
+        if path.startswith(f"{KEYS}/") and path not in files:
+            made.change(f"/{path}", "there", "removed", Remove(path))
+
+
+def _homes(made: Plan, wanted: UsersConfiguration, there: Machine) -> None:
+    missing = [each for each in wanted.accounts if each.home not in there.homes]
+    if wanted.homes is not None and not wanted.makes_homes:
+        return
+    mount = wanted.homes.mount if wanted.homes else None
+    if mount is not None and mount not in there.mounts:
+        if missing:
+            # A home below a mount point that is empty would be hidden when it is mounted.
+            made.troubles.append(
+                f"{mount} is not mounted, and homes of {named([e.name for e in missing])} belong there"
+            )
+        return
+    for each in missing:
+        made.change(
+            f"home {each.home}", "missing", f"of {each.name}", MakeHome(each.home, each.uid, each.gid)
+        )
