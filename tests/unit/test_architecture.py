@@ -185,7 +185,10 @@ def in_a_circle(graph: dict[str, set[str]]) -> list[str]:
     return path[path.index(following) :]
 
 
-SHIPPED = ("node_programs/scratch/", "node_programs/health/", "providers/aws/claim/", "providers/aws/boot/")
+SHIPPED = (
+    *("node_programs/scratch/", "node_programs/health/", "node_programs/drain/"),
+    *("providers/aws/claim/", "providers/aws/boot/", "providers/aws/roll/"),
+)
 """Programs of their own that nodes run without Gridwright: each has its own names."""
 
 

@@ -75,7 +75,6 @@ def launch_template(building: Building, machine: Machine, name: str, data: UserD
     tagged = [ec2.TagSpecifications(ResourceType=each, Tags=Tags(**marks)) for each in made]
     content: dict[str, Any] = {
         "ImageId": image_of(aws.images.storage if machine.role.serves_lustre else aws.images.compute, kind),
-        "InstanceType": machine.instance,
         "IamInstanceProfile": ec2.IamInstanceProfile(Arn=profile_arn(machine.role)),
         "MetadataOptions": ec2.MetadataOptions(
             HttpEndpoint="enabled", HttpTokens="required", HttpPutResponseHopLimit=1
@@ -87,16 +86,18 @@ def launch_template(building: Building, machine: Machine, name: str, data: UserD
     }
     if aws.key is not None:
         content["KeyName"] = aws.key
-    if kind.ebs is not None and kind.ebs.dedicated:
+    if _is_ebs_optimized(kind) and data is not None:
         content["EbsOptimized"] = True
     if machine.role is Role.COMPUTE and not aws.hyperthreads and _has_threads(kind):
         content["CpuOptions"] = ec2.CpuOptions(CoreCount=kind.cores, ThreadsPerCore=1)
     if is_placed(building, machine):
         content["Placement"] = ec2.Placement(GroupName=Ref(PLACEMENT))
     if data is not None:
+        # That of a machine that stays is its own property, which changes while it is stopped for a moment.
+        content["InstanceType"] = machine.instance
         content["UserData"] = data.property()
         content["NetworkInterfaces"] = [_interface(building, machine)]
-    title = logical_id(name, "Template")
+    title = template_id(name)
     building.template.add_resource(
         ec2.LaunchTemplate(
             title,
@@ -107,6 +108,11 @@ def launch_template(building: Building, machine: Machine, name: str, data: UserD
         )
     )
     return title
+
+
+def template_id(name: str) -> str:
+    """Logical ID of the launch template of a group or of a machine, by theirs."""
+    return logical_id(name, "Template")
 
 
 def machine_id(machine: Machine) -> str:
@@ -130,6 +136,7 @@ def add_machine(building: Building, machine: Machine, data: UserData) -> str:
                 LaunchTemplateId=Ref(template), Version=GetAtt(template, "LatestVersionNumber")
             ),
             InstanceType=machine.instance,
+            **({"EbsOptimized": True} if _is_ebs_optimized(building.type_of(machine)) else {}),
             NetworkInterfaces=[
                 ec2.NetworkInterfaceProperty(DeviceIndex="0", NetworkInterfaceId=Ref(interface))
             ],
@@ -202,6 +209,10 @@ def _interface(building: Building, machine: Machine) -> ec2.NetworkInterfaces:
         Groups=[security_group(building, machine.role)],
         **({"InterfaceType": "efa"} if adapter else {}),
     )
+
+
+def _is_ebs_optimized(kind: InstanceType) -> bool:
+    return kind.ebs is not None and kind.ebs.dedicated
 
 
 def _has_threads(kind: InstanceType) -> bool:

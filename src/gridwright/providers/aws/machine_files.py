@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
+from gridwright.providers.aws import roll_program
 from gridwright.providers.aws.claim_program import UNIT, build_zipapp, unit_file
 from gridwright.providers.aws.layout import AwsLayout, Machine, aws_section, built_lustres, fsx_file_systems
 from gridwright.providers.aws.names import claims_table
@@ -36,6 +37,13 @@ _CLAIM = PlaybookRole(
     "and not gridwright_serves_lustre",
     package=_PACKAGE,
 )
+_ROLL = PlaybookRole(
+    name="roll",
+    task="Replace machines of groups",
+    when="gridwright_roller | default('') == inventory_hostname",
+    package=_PACKAGE,
+    comment="Before slurm.conf is written: nodes that are replaced later keep their lines in it until then.",
+)
 _SERVER = PlaybookRole(
     name="lustre_server", task="Serve Lustre", when="gridwright_serves_lustre", package=_PACKAGE
 )
@@ -60,7 +68,7 @@ def machine_files(spec: GridSpec, layout: AwsLayout, release: str | None) -> Mac
     threads = aws_section(spec).hyperthreads
     scheduler = kind_of(spec.scheduler).setup(spec, lambda: machines_of_types(spec, threads=threads), release)
     hosts = aws_hosts(layout)
-    known = _provided(spec, layout)
+    known = _provided(spec, layout, scheduler)
     playbook = playbook_files(spec, hosts, scheduler, known)
     first = {claim_name(each): each for each in reversed(layout.machines) if each.replaced}
     claims: dict[str, str | bytes] = {
@@ -75,7 +83,7 @@ def machine_files(spec: GridSpec, layout: AwsLayout, release: str | None) -> Mac
     parts: dict[Part, Mapping[str, str | bytes]] = {"nodes": {**nodes, **_boot(spec, layout, "nodes")}}
     if built_lustres(spec):
         # Servers have no part in the scheduler, and a new queue must not touch them.
-        own = playbook_files(spec, hosts, None, known, SERVERS)
+        own = playbook_files(spec, hosts, None, _provided(spec, layout, None), SERVERS)
         parts["servers"] = {**own, **claims, **_boot(spec, layout, "servers")}
     return MachineFiles(files, parts, claims, scheduler, hosts)
 
@@ -87,26 +95,45 @@ def _boot(spec: GridSpec, layout: AwsLayout, part: Part) -> dict[str, str]:
     return {"boot/set_up.py": program, "boot/variables.json": known}
 
 
-def _provided(spec: GridSpec, layout: AwsLayout) -> Provided:
-    """What machines on AWS have beside those elsewhere: claims of what they are, and servers of Lustre."""
+def _provided(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup | None) -> Provided:
+    """What machines on AWS have beside those elsewhere: claims of what they are, and servers of Lustre.
+
+    Without a scheduler it is for these servers, which replace nobody.
+    """
     groups = {each.role.group for each in layout.machines if each.replaced}
     serves = bool(built_lustres(spec))
+    roller = roll_program.roller(layout) if scheduler is not None else None
     return Provided(
         sources=mount_sources(spec, layout),
         addresses=layout.addresses,
-        roles=[role for role, is_needed in ((_CLAIM, groups), (_SERVER, serves)) if is_needed],
-        files={
-            "roles/claim/files/claim.pyz": build_zipapp(),
-            f"roles/claim/files/{UNIT}": unit_file(),
-        }
-        if groups
-        else {},
+        roles=[
+            role for role, is_needed in ((_CLAIM, groups), (_SERVER, serves), (_ROLL, roller)) if is_needed
+        ],
+        files=_program_files(spec, layout, scheduler) if groups else {},
         variables={
             "gridwright_claims": [group for group in GROUPS if group in groups],
             "gridwright_lustre_servers": serves,
+            **({"gridwright_roller": roller.name} if roller else {}),
             "gridwright_metadata": {"addresses": list(METADATA)},
         },
     )
+
+
+def _program_files(
+    spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup | None
+) -> dict[str, str | bytes]:
+    """Programs of the roles by their paths, with their units."""
+    files: dict[str, str | bytes] = {
+        "roles/claim/files/claim.pyz": build_zipapp(),
+        f"roles/claim/files/{UNIT}": unit_file(),
+    }
+    if scheduler is not None and roll_program.roller(layout) is not None:
+        files |= {
+            "roles/roll/files/roll.pyz": roll_program.build_zipapp(),
+            f"roles/roll/files/{roll_program.UNIT}": roll_program.unit_file(),
+            "roles/roll/files/roll.json": roll_program.roll_file(spec, layout, scheduler.directory),
+        }
+    return files
 
 
 def aws_hosts(layout: AwsLayout) -> Hosts:
