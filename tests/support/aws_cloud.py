@@ -34,7 +34,7 @@ from moto.ssm.models import Parameter, ssm_backends
 from gridwright.providers.aws import stacks
 from gridwright.providers.aws.launching import UBUNTU
 from gridwright.providers.aws.names import SLOT_TAG
-from tests.support import aws_resources
+from tests.support import aws_groups, aws_resources
 from tests.support.aws_faults import Faults
 from tests.support.aws_machines import AwsMachines
 
@@ -289,6 +289,7 @@ def _reset(direct: str) -> None:
 def _mend(patch: pytest.MonkeyPatch) -> None:
     """Have moto's CloudFormation keep what AWS's does."""
     aws_resources.register(patch)
+    aws_groups.register(patch)
     patch.setattr(parsing, "parse_and_create_resource", _tagged(parsing.parse_and_create_resource))
     patch.setattr(parsing, "parse_and_update_resource", _updated(parsing.parse_and_update_resource))
     in_place = classmethod(_resized(FakeAutoScalingGroup.update_from_cloudformation_json))
@@ -405,6 +406,7 @@ def _applied(original: Callable[[Any], None]) -> Callable[[Any], None]:
         original(self)
         for name in removed:
             stack.resource_map._parsed_resources.pop(name, None)
+        aws_groups.follow_templates(stack)
         stack.parameters = self.parameters
         stack.template = self.template
         stack._parse_template()

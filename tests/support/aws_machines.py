@@ -23,6 +23,8 @@ class AwsMachines:
     client: Callable[[str], Any]
     failing: dict[str, str] = field(default_factory=dict)
     """Why machines of a role fail, again and again, by the role."""
+    failing_types: dict[str, str] = field(default_factory=dict)
+    """The same, by the type of their instance."""
     silent: set[str] = field(default_factory=set)
     """Roles whose machines tell nothing."""
     restarting: dict[str, str] = field(default_factory=dict)
@@ -33,9 +35,9 @@ class AwsMachines:
         """Tell what is new, once."""
         for bucket in self.client("s3").list_buckets()["Buckets"]:
             pointers = {part: self._pointer(bucket["Name"], part) for part in ("nodes", "servers")}
-            for grid, role, instance in self._instances():
+            for grid, role, instance, kind in self._instances():
                 key = pointers["servers" if role in ("mgs", "mds", "oss") else "nodes"]
-                reason = self.failing.get(role, "")
+                reason = self.failing.get(role) or self.failing_types.get(kind, "")
                 if key and role in self.restarting:
                     reason = f"restarting for kernel {self.restarting[role]}"
                     self._tell(grid, role, instance, key, reason, "running")
@@ -49,12 +51,13 @@ class AwsMachines:
             return ""
         return str(found["Body"].read().decode().strip())
 
-    def _instances(self) -> Iterator[tuple[str, str, str]]:
+    def _instances(self) -> Iterator[tuple[str, str, str, str]]:
         for reservation in self.client("ec2").describe_instances()["Reservations"]:
             for each in reservation["Instances"]:
                 tags = {tag["Key"]: tag["Value"] for tag in each.get("Tags", ())}
                 if each["State"]["Name"] == "running" and "gridwright:grid" in tags:
-                    yield tags["gridwright:grid"], tags.get("gridwright:role", ""), each["InstanceId"]
+                    role = tags.get("gridwright:role", "")
+                    yield tags["gridwright:grid"], role, each["InstanceId"], each["InstanceType"]
 
     def _tell(
         self, grid: str, role: str, instance: str, key: str, reason: str, state: str | None = None

@@ -89,6 +89,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "hyperthreads": {"usual": None, "off": False},
     "efa": {"off": None, "on": True},
     "replace_nodes": {"usual": None, "never": False},
+    "drain_limit": {"usual": None, "hours": "12h"},
     "placement_group": {"usual": None, "none": False},
     "kms_key": {"none": None, "own": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/{NUMBER}"},
     "certificate": {"none": None, "own": f"arn:aws:acm:{REGION}:{ACCOUNT}:certificate/{NUMBER}"},

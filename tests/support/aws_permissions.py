@@ -26,7 +26,6 @@ BOOT = frozenset(
         "s3:PutObject",
         "dynamodb:PutItem",
         "secretsmanager:GetSecretValue",
-        "cloudformation:SignalResource",
         "autoscaling:SetInstanceHealth",
         "cloudwatch:PutMetricData",
     }
@@ -56,6 +55,15 @@ POWER = frozenset(
     }
 )
 """What the program calls that has nodes powered on and off, all of which one of its tests sees called."""
+ROLL = frozenset(
+    {
+        "autoscaling:DescribeAutoScalingGroups",
+        "autoscaling:TerminateInstanceInAutoScalingGroup",
+        "dynamodb:Scan",
+        "dynamodb:PutItem",
+    }
+)
+"""What the program calls that replaces machines, all of which one of its tests sees called."""
 BY_OTHERS: Mapping[str, str] = {
     "ssm:UpdateInstanceInformation": "Session Manager's agent, a part of the image",
     "ssmmessages:CreateControlChannel": "Session Manager's agent",
@@ -130,20 +138,22 @@ class RenderedGrid:
             for table, wanted in given["RequestItems"].items():
                 keys = [each["slot"]["S"] for each in wanted["Keys"]]
                 yield self._arn("dynamodb", f"table/{table}"), {"dynamodb:LeadingKeys": keys}
+        elif name == "dynamodb:Scan":
+            yield self._arn("dynamodb", f"table/{given['TableName']}"), {}
         elif service == "dynamodb":
             slot = (given.get("Key") or given["Item"])["slot"]["S"]
             yield self._arn("dynamodb", f"table/{given['TableName']}"), {"dynamodb:LeadingKeys": [slot]}
         elif service == "secretsmanager":
             yield given["SecretId"], {}
-        elif service == "cloudformation":
-            yield self._arn("cloudformation", f"stack/{given['StackName']}/0"), {}
         elif name.startswith("autoscaling:Describe"):
             yield "*", {}
         elif service == "autoscaling":
             # Of the head's calls, which are about groups of nodes.
             role = Role.COMPUTE if role is Role.HEAD else role
             group = self._arn("autoscaling", "autoScalingGroup:0:autoScalingGroupName/group")
-            yield group, _tag_context(self._group_tags(role))
+            # What ends a machine of a group runs on the head node, and has no group itself.
+            whose = Role.COMPUTE if "Terminate" in name else role
+            yield group, _tag_context(self._group_tags(whose))
         elif name in ("ec2:AttachVolume", "ec2:AttachNetworkInterface"):
             machine = _tag_context(self._machine_tags(role)) | {"ec2:InstanceID": [given["InstanceId"]]}
             yield self._arn("ec2", f"instance/{given['InstanceId']}"), machine

@@ -238,7 +238,9 @@ class Machine(StandIn):
             placement=subnet.availability_zone,
             tags={"instance": {each["Key"]: each["Value"] for each in given.get("Tags", [])}},
         )
-        return reservation.instances[0]
+        made = reservation.instances[0]
+        made.version = str(given["LaunchTemplate"]["Version"])  # type: ignore[attr-defined]
+        return made
 
 
 class AddressOfInterface(StandIn):

@@ -12,11 +12,12 @@ import cfnlint  # type: ignore[import-untyped]
 
 from gridwright.providers.aws.changes import create_only, differences
 from gridwright.providers.aws.deployment import Deployment, deployment
+from gridwright.providers.aws.fixed_machines import fixed_machines
 from gridwright.spec import parse_spec
 
 SCHEMAS = Path(cfnlint.__file__).parent / "data" / "schemas"
 ROLLED = {"AWS::AutoScaling::AutoScalingGroup": ("LaunchTemplate", "VPCZoneIdentifier")}
-"""What makes a group start other machines (CloudFormation, UpdatePolicy attribute)."""
+"""What machines are launched with: the head node replaces those that are there (`roll`)."""
 RESTARTED = {"AWS::EC2::Instance": ("UserData", "EbsOptimized", "InstanceType")}
 """What stops and starts a machine on volumes (CloudFormation, AWS::EC2::Instance)."""
 
@@ -41,8 +42,9 @@ def deployed(spec: str) -> Deployment:
 def effects(old: str, new: str) -> dict[str, str]:
     """Resources of a grid that are replaced, rolled or restarted between two specs, by logical ID."""
     before, after = deployed(old), deployed(new)
+    grid = fixed_machines(after.spec, after.layout, before.grid, after.grid, ()).template
     found: dict[str, str] = {}
-    for was, is_now in ((before.storage, after.storage), (before.grid, after.grid)):
+    for was, is_now in ((before.storage, after.storage), (before.grid, grid)):
         parameters = was.get("Parameters", {}), is_now.get("Parameters", {})
         found |= _of_stack(was["Resources"], is_now["Resources"], _others(*parameters))
     return found

@@ -186,8 +186,8 @@ def in_a_circle(graph: dict[str, set[str]]) -> list[str]:
 
 
 SHIPPED = (
-    *("node_programs/scratch/", "node_programs/health/", "node_programs/users/"),
-    *("providers/aws/claim/", "providers/aws/boot/"),
+    *("node_programs/scratch/", "node_programs/health/", "node_programs/users/", "node_programs/drain/"),
+    *("providers/aws/claim/", "providers/aws/boot/", "providers/aws/roll/"),
     # Ansible asks each file of filters for a class of this name.
     "filesystems/lustre_client/roles/",
 )

@@ -77,7 +77,9 @@ class NodeGroup(SpecModel):
         description="Host names of a site's own nodes, as ssh reaches them, such as node[001-016]. "
         "With provider local only; others name their nodes by the group and a number.",
     )
-    instance: Annotated[str | None, Update(Change.ROLLING, "nodes are replaced one at a time")] = Field(
+    instance: Annotated[
+        str | None, Update(Change.ROLLING, "nodes are replaced, each when its jobs have ended")
+    ] = Field(
         default=None,
         description="The instance type (aws) or shape (oci) of each node, such as m5n.8xlarge. "
         "Not with providers whose machines stand in no catalogue: local, lab, azure, google.",

@@ -48,9 +48,9 @@ class Disks(SpecModel):
 class Servers(SpecModel):
     """Servers of a file system that are alike."""
 
-    instance: Annotated[str, Update(Change.ROLLING, "servers are replaced one at a time")] = Field(
-        description="The instance type or shape of each server, such as c5n.9xlarge."
-    )
+    instance: Annotated[
+        str, Update(Change.ROLLING, "servers are replaced one at a time, while all others serve")
+    ] = Field(description="The instance type or shape of each server, such as c5n.9xlarge.")
     count: Annotated[int, Update(Change.REBUILD, "targets are added or emptied by hand")] = Field(
         default=1, ge=1, le=MOST_SERVERS, description="How many servers there are."
     )

@@ -15,7 +15,8 @@ Replace = Annotated[
         "--replace",
         metavar="NAME",
         help="A file system that may be made anew, empty, where the spec asks for what cannot be changed "
-        "in place. What it was is kept, and billed. May be given several times.",
+        "in place. What it was is kept, and billed. On AWS also a machine of its own, such as controller, "
+        "whose disk is lost. May be given several times.",
     ),
 ]
 NewImages = Annotated[
@@ -48,8 +49,9 @@ def up(
     Nothing is left of a lab that cannot be made, or when the command is interrupted.
 
     On AWS, make the grid's two stacks, or change them to what the spec says: what would change is shown
-    first, and what holds data is not replaced unless --replace names it. A command that was interrupted is
-    continued by the next one; what is left of a stack that could not be made, down removes.
+    first, and what holds data is not replaced unless --replace names it. Nodes that are launched with other
+    data are replaced when their jobs have ended. A command that was interrupted is continued by the next
+    one; what is left of a stack that could not be made, down removes.
     Machines start from the images that were found when the grid was made; --new-images takes today's.
     gridwright help aws has more.
 

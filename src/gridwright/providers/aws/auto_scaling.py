@@ -7,28 +7,18 @@ template says whenever the group is updated.
 
 from __future__ import annotations
 
-import math
-
 from troposphere import GetAtt, Ref, autoscaling
-from troposphere.policies import AutoScalingRollingUpdate, UpdatePolicy
 
 from gridwright.providers.aws.launching import Building, launch_template, subnet
 from gridwright.providers.aws.layout import Machine
-from gridwright.providers.aws.names import GROUP_TAG, tags
+from gridwright.providers.aws.names import GROUP_TAG, group_name, tags
 from gridwright.providers.aws.running import most_of, size_of
 from gridwright.providers.aws.user_data import UserData
 
-SET_UP = "PT1H"
-"""How long an update waits for a machine that replaces another one."""
-BATCHES = 20
-"""Nodes of a group are replaced in so many steps at most, so that an update of a thousand ends; servers of a
-Lustre one at a time."""
 METRICS = ("GroupDesiredCapacity", "GroupInServiceInstances")
 """What an alarm holds against each other; groups tell nothing that they are not asked for, and it is free."""
 NEWEST = ["NewestInstance"]
 """Where the size of a group is lowered while a machine of it starts, that one goes: it has no job yet."""
-_HELD = ["AlarmNotification", "AZRebalance", "HealthCheck", "ReplaceUnhealthy", "ScheduledActions"]
-"""What a group must not do while it is updated (CloudFormation, UpdatePolicy attribute)."""
 
 
 def add_group(
@@ -36,17 +26,16 @@ def add_group(
 ) -> None:
     """The group of these machines, which are alike; `after` has logical IDs of what must be there first.
 
-    An update replaces some at a time, and goes on when the new ones have told that they are set up.
+    An update of the stack replaces none of them: it would end the jobs that run there. Other launch data are
+    for machines that start from then on, and the program `roll` replaces those that are there.
     """
     first, count = machines[0], len(machines)
     powered = any(each.powered for each in machines)
-    at_once = 1 if first.role.serves_lustre else math.ceil(count / BATCHES)
     size = size_of(title)
     template = launch_template(building, first, title, data)
-    parts = [building.spec.name, first.group, *([str(first.role)] if first.role.serves_lustre else [])]
-    marks = {**tags(building.spec, role=str(first.role)), "Name": "-".join(parts)}
+    name = group_name(building.spec.name, first.group, str(first.role), serves=first.role.serves_lustre)
+    marks = {**tags(building.spec, role=str(first.role)), "Name": name}
     of_group = autoscaling.Tags(**{name: (value, True) for name, value in marks.items()})
-    least = sum(not each.powered for each in machines) if powered else count
     building.template.add_resource(
         autoscaling.AutoScalingGroup(
             title,
@@ -62,14 +51,5 @@ def add_group(
             HealthCheckGracePeriod=600,
             MetricsCollection=[autoscaling.MetricsCollection(Granularity="1Minute", Metrics=[*METRICS])],
             Tags=of_group + autoscaling.Tags(**{GROUP_TAG: (first.group, False)}) if powered else of_group,
-            UpdatePolicy=UpdatePolicy(
-                AutoScalingRollingUpdate=AutoScalingRollingUpdate(
-                    MinInstancesInService=str(max(0, least - at_once)),
-                    MaxBatchSize=str(at_once),
-                    PauseTime=SET_UP,
-                    WaitOnResourceSignals=True,
-                    SuspendProcesses=_HELD,
-                )
-            ),
         )
     )

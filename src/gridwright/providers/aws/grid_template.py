@@ -76,6 +76,11 @@ def grid_template(spec: GridSpec, layout: AwsLayout) -> GridTemplate:
     return template
 
 
+def groups_of(layout: AwsLayout) -> dict[str, tuple[Machine, ...]]:
+    """Machines of each Auto Scaling group by its logical ID."""
+    return {title: machines for title, machines in _alike(layout) if machines[0].replaced}
+
+
 def _alike(layout: AwsLayout) -> Iterator[tuple[str, tuple[Machine, ...]]]:
     """Machines by the logical ID of what starts them: an Auto Scaling group, or a machine of its own."""
 

@@ -12,6 +12,8 @@ from gridwright.providers.aws.boot_reports import BOOT, NAMESPACE
 from gridwright.providers.aws.claim.aws import WANTED
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role
 from gridwright.providers.aws.names import GRID_TAG, GROUP_TAG, ROLE_TAG, SLOT_TAG, Export, logical_id, tags
+from gridwright.providers.aws.roll.aws import ROW
+from gridwright.providers.aws.roll_program import roller
 from gridwright.providers.aws.section import depot_place
 from gridwright.providers.aws.user_data import LOGS, PREFIX, exported, key_id, shared_key
 from gridwright.setup.users_spec import secret_arn
@@ -19,6 +21,11 @@ from gridwright.spec.model import GridSpec
 
 STORAGE = "storage"
 _ANY = "*"
+_GROUPS = Sub(
+    "arn:${AWS::Partition}:autoscaling:${AWS::Region}:${AWS::AccountId}:autoScalingGroup:*:"
+    "autoScalingGroupName/*"
+)
+"""Auto Scaling groups; conditions say which."""
 
 
 def role_group(machine: Machine) -> str:
@@ -48,6 +55,8 @@ def add_roles(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
             statements += _claims(spec, machines)
         if group == Role.HEAD and (powered := [each for each in layout.machines if each.powered]):
             statements += _power(spec, layout, powered)
+        if roller(layout) in machines:
+            statements += _roll(spec)
         if group == STORAGE:
             statements += _attach("Volumes", "ec2:AttachVolume", "volume", spec, machines)
         if layout.aws.kms_key is not None:
@@ -132,16 +141,13 @@ def _session_manager() -> list[dict[str, Any]]:
 
 
 def _claims(spec: GridSpec, machines: list[Machine]) -> list[dict[str, Any]]:
-    """Taking over name and interface of a machine that is gone; signals for the group's rolling update.
+    """Taking over name and interface of a machine that is gone.
 
     Only of machines of the same kind: a node that runs jobs cannot become a server.
     """
     table = ["dynamodb:GetItem", "dynamodb:UpdateItem"]
     wanted = [f"{WANTED}{each}" for each in _slots([each for each in machines if each.powered])]
     look = ["ec2:DescribeInstances", "ec2:DescribeNetworkInterfaces", "ec2:DescribeVolumes"]
-    stack = Sub(
-        "arn:${AWS::Partition}:cloudformation:${AWS::Region}:${AWS::AccountId}:stack/${AWS::StackName}/*"
-    )
     return [
         _allow("Claims", table, exported(spec, Export.CLAIMS_TABLE_ARN), _of_slots(machines)),
         *(
@@ -151,14 +157,26 @@ def _claims(spec: GridSpec, machines: list[Machine]) -> list[dict[str, Any]]:
         ),
         _allow("Look", look, _ANY),  # descriptions know no resources (Service Authorization Reference, EC2)
         *_attach("Interfaces", "ec2:AttachNetworkInterface", "network-interface", spec, machines),
-        _allow("Signal", ["cloudformation:SignalResource"], stack),
-        _allow(
-            "GiveBack",
-            ["autoscaling:SetInstanceHealth"],
-            _any_group(),
-            {"StringEquals": {f"aws:ResourceTag/{GRID_TAG}": spec.name}},
-        ),
+        _allow("GiveBack", ["autoscaling:SetInstanceHealth"], _GROUPS, _of_grid(spec)),
     ]
+
+
+def _roll(spec: GridSpec) -> list[dict[str, Any]]:
+    """Having groups replace machines whose launch data are old ones, and telling how far that is.
+
+    A scan is held to a table, and to no part of its rows (Service Authorization Reference, DynamoDB).
+    """
+    table, own = exported(spec, Export.CLAIMS_TABLE_ARN), {"dynamodb:LeadingKeys": [ROW]}
+    return [
+        _allow("RollGroups", ["autoscaling:DescribeAutoScalingGroups"], _ANY),
+        _allow("Replace", ["autoscaling:TerminateInstanceInAutoScalingGroup"], _GROUPS, _of_grid(spec)),
+        _allow("Machines", ["dynamodb:Scan"], table),
+        _allow("Roll", ["dynamodb:PutItem"], table, {"ForAllValues:StringEquals": own}),
+    ]
+
+
+def _of_grid(spec: GridSpec) -> dict[str, Any]:
+    return {"StringEquals": {f"aws:ResourceTag/{GRID_TAG}": spec.name}}
 
 
 def _power(spec: GridSpec, layout: AwsLayout, powered: list[Machine]) -> list[dict[str, Any]]:
@@ -184,7 +202,7 @@ def _power(spec: GridSpec, layout: AwsLayout, powered: list[Machine]) -> list[di
         _allow(
             "Size",
             ["autoscaling:SetDesiredCapacity", "autoscaling:TerminateInstanceInAutoScalingGroup"],
-            _any_group(),
+            _GROUPS,
             {"StringEquals": of_groups},
         ),
         _allow("Owners", ["dynamodb:BatchGetItem"], table, _keys([*owners, *wishes])),
@@ -194,13 +212,6 @@ def _power(spec: GridSpec, layout: AwsLayout, powered: list[Machine]) -> list[di
 
 def _keys(keys: list[str]) -> dict[str, Any]:
     return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": sorted(keys)}}
-
-
-def _any_group() -> Sub:
-    return Sub(
-        "arn:${AWS::Partition}:autoscaling:${AWS::Region}:${AWS::AccountId}:autoScalingGroup:*:"
-        "autoScalingGroupName/*"
-    )
 
 
 def _attach(

@@ -8,6 +8,7 @@ from typing import Any
 from gridwright.providers.aws.boot_reports import BOOT, BootReport
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role
 from gridwright.providers.aws.names import ROLE_TAG, claims_table, logical_id
+from gridwright.providers.aws.roll.aws import ROW
 from gridwright.providers.aws.session import Cloud, CloudError
 from gridwright.providers.aws.status_result import OFF, Claim, MachineStatus
 from gridwright.providers.aws.tagged import of_grid, tags_of
@@ -32,7 +33,7 @@ def claims(items: Iterable[Mapping[str, Any]]) -> dict[str, Claim]:
     found = {}
     for item in items:
         name = item["slot"]["S"]
-        if name.startswith(BOOT):
+        if name.startswith(BOOT) or name == ROW:
             continue
         volumes = item.get("volumes", {}).get("M", {})
         owner = item.get("owner", {}).get("S")

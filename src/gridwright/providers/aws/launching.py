@@ -72,22 +72,6 @@ def subnet(building: Building, machine: Machine) -> Any:  # noqa: ANN401 - a fun
     return exported(building.spec, _SUBNETS[machine.subnet])
 
 
-def _type(machine: Machine) -> dict[str, Any]:
-    """The type in the template; a machine that keeps its disk has it itself: another one comes in place."""
-    return {} if keeps_its_disk(machine) else {"InstanceType": machine.instance}
-
-
-def _by_itself(building: Building, machine: Machine) -> dict[str, Any]:
-    """What follows from the type, where the template has none."""
-    ebs = building.type_of(machine).ebs
-    return {"EbsOptimized": True} if keeps_its_disk(machine) and ebs is not None and ebs.dedicated else {}
-
-
-def keeps_its_disk(machine: Machine) -> bool:
-    """Whether it is a machine beside the nodes that stays what it is."""
-    return machine.role is Role.MACHINE and not machine.replaced
-
-
 def launch_template(building: Building, machine: Machine, name: str, data: UserData | None) -> str:
     """What machines like this one are started with; returns its logical ID.
 
@@ -101,7 +85,6 @@ def launch_template(building: Building, machine: Machine, name: str, data: UserD
     tagged = [ec2.TagSpecifications(ResourceType=each, Tags=Tags(**marks)) for each in made]
     content: dict[str, Any] = {
         "ImageId": _image(building, machine, kind),
-        **_type(machine),
         "IamInstanceProfile": ec2.IamInstanceProfile(Arn=profile_arn(machine)),
         "MetadataOptions": ec2.MetadataOptions(
             HttpEndpoint="enabled", HttpTokens="required", HttpPutResponseHopLimit=1
@@ -113,7 +96,7 @@ def launch_template(building: Building, machine: Machine, name: str, data: UserD
     }
     if aws.key is not None:
         content["KeyName"] = aws.key
-    if kind.ebs is not None and kind.ebs.dedicated and not keeps_its_disk(machine):
+    if _is_ebs_optimized(kind) and data is not None:
         content["EbsOptimized"] = True
     if machine.role is Role.COMPUTE and not aws.hyperthreads and _has_threads(kind):
         content["CpuOptions"] = ec2.CpuOptions(CoreCount=kind.cores, ThreadsPerCore=1)
@@ -121,9 +104,11 @@ def launch_template(building: Building, machine: Machine, name: str, data: UserD
         content["Placement"] = ec2.Placement(GroupName=Ref(PLACEMENT))
     content |= _bought(spec.nodes.get(machine.group) if machine.role is Role.COMPUTE else None)
     if data is not None:
+        # That of a machine that stays is its own property, which changes while it is stopped for a moment.
+        content["InstanceType"] = machine.instance
         content["UserData"] = data.property()
         content["NetworkInterfaces"] = [_interface(building, machine)]
-    title = logical_id(name, "Template")
+    title = template_id(name)
     building.template.add_resource(
         ec2.LaunchTemplate(
             title,
@@ -160,6 +145,11 @@ def _bought(group: NodeGroup | None) -> dict[str, Any]:
     return found
 
 
+def template_id(name: str) -> str:
+    """Logical ID of the launch template of a group or of a machine, by theirs."""
+    return logical_id(name, "Template")
+
+
 def machine_id(machine: Machine) -> str:
     """Logical ID of a machine that has an address for good: Login, Head, or the node's own name."""
     return logical_id(str(machine.role) if machine.role in (Role.LOGIN, Role.HEAD) else machine.name)
@@ -177,13 +167,12 @@ def add_machine(building: Building, machine: Machine, data: UserData) -> str:
         ec2.Instance(
             title,
             DependsOn=after,
-            # One that keeps its disk is of the first version for good: another image would make it anew.
             LaunchTemplate=ec2.LaunchTemplateSpecification(
                 LaunchTemplateId=Ref(template),
-                Version="1" if keeps_its_disk(machine) else GetAtt(template, "LatestVersionNumber"),
+                Version=GetAtt(template, "LatestVersionNumber"),
             ),
             InstanceType=machine.instance,
-            **_by_itself(building, machine),
+            **({"EbsOptimized": True} if _is_ebs_optimized(building.type_of(machine)) else {}),
             NetworkInterfaces=[
                 ec2.NetworkInterfaceProperty(DeviceIndex="0", NetworkInterfaceId=Ref(interface))
             ],
@@ -287,6 +276,10 @@ def _interface(building: Building, machine: Machine) -> ec2.NetworkInterfaces:
         Groups=security_groups(building, machine),
         **({"InterfaceType": "efa"} if adapter else {}),
     )
+
+
+def _is_ebs_optimized(kind: InstanceType) -> bool:
+    return kind.ebs is not None and kind.ebs.dedicated
 
 
 def _has_threads(kind: InstanceType) -> bool:

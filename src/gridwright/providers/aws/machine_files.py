@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from gridwright.providers.aws import power_program, spot_program
+from gridwright.providers.aws import power_program, roll_program, spot_program
 from gridwright.providers.aws.claim_program import UNIT, build_zipapp, unit_file
 from gridwright.providers.aws.layout import AwsLayout, Machine, aws_section, built_lustres, fsx_file_systems
 from gridwright.providers.aws.names import claims_table
@@ -51,6 +51,13 @@ _SPOT = PlaybookRole(
     when="inventory_hostname in gridwright_spot_nodes | default([])",
     package=_PACKAGE,
 )
+_ROLL = PlaybookRole(
+    name="roll",
+    task="Replace machines of groups",
+    when="gridwright_roller | default('') == inventory_hostname",
+    package=_PACKAGE,
+    comment="Before slurm.conf is written: nodes that are replaced later keep their lines in it until then.",
+)
 _SERVER = PlaybookRole(
     name="lustre_server", task="Serve Lustre", when="gridwright_serves_lustre", package=_PACKAGE
 )
@@ -75,7 +82,7 @@ def machine_files(spec: GridSpec, layout: AwsLayout, release: str | None) -> Mac
     threads = aws_section(spec).hyperthreads
     scheduler = kind_of(spec.scheduler).setup(spec, lambda: machines_of_types(spec, threads=threads), release)
     hosts = aws_hosts(spec, layout)
-    known = _provided(spec, layout)
+    known = _provided(spec, layout, scheduler)
     playbook = playbook_files(spec, hosts, scheduler, known)
     first = {claim_name(each): each for each in reversed(layout.machines) if each.replaced}
     claims: dict[str, str | bytes] = {
@@ -90,7 +97,7 @@ def machine_files(spec: GridSpec, layout: AwsLayout, release: str | None) -> Mac
     parts: dict[Part, Mapping[str, str | bytes]] = {"nodes": {**nodes, **_boot(spec, layout, "nodes")}}
     if built_lustres(spec):
         # Servers have no part in the scheduler, and a new queue must not touch them.
-        own = playbook_files(spec, hosts, None, known, SERVERS)
+        own = playbook_files(spec, hosts, None, _provided(spec, layout, None), SERVERS)
         parts["servers"] = {**own, **claims, **_boot(spec, layout, "servers")}
     return MachineFiles(files, parts, claims, scheduler, hosts)
 
@@ -104,21 +111,32 @@ def _boot(spec: GridSpec, layout: AwsLayout, part: Part) -> dict[str, str]:
     return {"boot/set_up.py": program, "boot/variables.json": known, **secrets}
 
 
-def _provided(spec: GridSpec, layout: AwsLayout) -> Provided:
-    """What machines on AWS have beside those elsewhere: claims of what they are, and servers of Lustre."""
+def _provided(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup | None) -> Provided:
+    """What machines on AWS have beside those elsewhere: claims of what they are, and servers of Lustre.
+
+    Without a scheduler it is for these servers, which replace nobody.
+    """
     beside = [inventory_group(name) for name, group in spec.machines.items() if group.replace]
     groups = [*{each.role.group for each in layout.machines if each.replaced} - {MACHINES}, *beside]
     serves = bool(built_lustres(spec))
     powers, spot = bool(spec.powered_nodes()), spot_program.spot_nodes(spec)
-    needed = ((_CLAIM, bool(groups)), (_SERVER, serves), (_POWER, powers), (_SPOT, bool(spot)))
+    roller = roll_program.roller(layout) if scheduler is not None else None
+    needed = (
+        *((_CLAIM, bool(groups)), (_SERVER, serves), (_ROLL, roller is not None)),
+        *((_POWER, powers), (_SPOT, bool(spot))),
+    )
+    files = _programs(claim=bool(groups), power=powers, spot=bool(spot))
+    if roller is not None and scheduler is not None:
+        files |= _roll_files(spec, layout, scheduler)
     return Provided(
         sources=mount_sources(spec, layout),
         addresses=layout.addresses,
         roles=[role for role, is_needed in needed if is_needed],
-        files=_programs(claim=bool(groups), power=powers, spot=bool(spot)),
+        files=files,
         variables={
             "gridwright_claims": [group for group in (*GROUPS, *beside) if group in groups],
             "gridwright_lustre_servers": serves,
+            **({"gridwright_roller": roller.name} if roller else {}),
             "gridwright_metadata": {"addresses": list(METADATA)},
             "gridwright_power": power_program.power_configuration(spec) if powers else {},
             "gridwright_spot_nodes": spot,
@@ -138,6 +156,15 @@ def _programs(*, claim: bool, power: bool, spot: bool) -> dict[str, str | bytes]
         files["roles/spot/files/spot.pyz"] = spot_program.build_zipapp()
         files[f"roles/spot/files/{spot_program.UNIT}"] = spot_program.unit_file()
     return files
+
+
+def _roll_files(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup) -> dict[str, str | bytes]:
+    """The program that replaces machines, with its unit and what it is told."""
+    return {
+        "roles/roll/files/roll.pyz": roll_program.build_zipapp(),
+        f"roles/roll/files/{roll_program.UNIT}": roll_program.unit_file(),
+        "roles/roll/files/roll.json": roll_program.roll_file(spec, layout, scheduler.directory),
+    }
 
 
 def aws_hosts(spec: GridSpec, layout: AwsLayout) -> Hosts:

@@ -12,6 +12,8 @@ from gridwright.providers.aws.boot_reports import RESTARTING, BootReport, boot_r
 from gridwright.providers.aws.instances import claims, instances, rows
 from gridwright.providers.aws.layout import AwsLayout, Role
 from gridwright.providers.aws.names import ROLE_TAG
+from gridwright.providers.aws.roll_program import roller
+from gridwright.providers.aws.rolling import outdated_instances
 from gridwright.providers.aws.session import Cloud, CloudError
 from gridwright.providers.aws.tagged import tags_of
 from gridwright.providers.aws.user_data import LOGS, Part, part_of
@@ -60,6 +62,10 @@ class MachinesReady:
                 for name, each in current.items()
                 if (each is None or each.state != "done") and there[name]["State"]["Name"] not in _STOPPED
             }
+            if any(_has_failed(each) for each in open_.values()) and roller(self.layout):
+                # What is to be replaced is mended by that, and not by its next try.
+                leaving = outdated_instances(self.cloud, self.spec)
+                open_ = {n: each for n, each in open_.items() if n not in leaving or not _has_failed(each)}
             waiting = [name for name, each in open_.items() if not _has_failed(each)]
             lacking = len(self.layout.always_on) - len(there.keys() - self._powered(told))
             quiet = time.monotonic() - heard > QUIET_S

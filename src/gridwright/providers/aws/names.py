@@ -99,3 +99,8 @@ def tags(spec: GridSpec, **more: str) -> dict[str, str]:
     """The tags of what changes them in place: those for good, and owner and expiry where there are any."""
     passing = {name: value for name, value in passing_tags(spec).items() if value is not None}
     return {**lasting_tags(spec, **more), **passing}
+
+
+def group_name(grid: str, group: str, role: str, *, serves: bool) -> str:
+    """The tag Name of an Auto Scaling group and its machines: GRID-GROUP, of servers GRID-FILESYSTEM-ROLE."""
+    return "-".join([grid, group, *([role] if serves else [])])

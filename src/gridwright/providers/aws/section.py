@@ -17,7 +17,7 @@ from gridwright.providers.aws.section_network import (
     private_network,
 )
 from gridwright.spec.fields import Budget, Change, SpecModel, Update
-from gridwright.yamltext.fields import FieldError, matching
+from gridwright.yamltext.fields import Duration, FieldError, matching
 from gridwright.yamltext.source import show
 
 NETWORK = "10.20.0.0/16"
@@ -121,13 +121,15 @@ Owner = Annotated[
 
 _MADE_ANEW = Update(Change.NEVER, "everything lies in it; make another grid")
 _EGRESS = Update(Change.LIVE, "the firewalls of login node, head node, nodes and other machines are changed")
+_DRAINED = "nodes are replaced, each when its jobs have ended"
+_LAUNCHED = Update(Change.ROLLING, f"{_DRAINED}; login and head node when --replace names them")
 _TAG = Update(Change.LIVE, "tags change while the grid runs")
 
 
 class CloudMachine(SpecModel):
     """A machine beside the nodes that run jobs."""
 
-    instance: Annotated[Instance, Update(Change.ROLLING, "the machine is replaced")] = Field(
+    instance: Annotated[Instance, Update(Change.ROLLING, "it is stopped and started, with its disk")] = Field(
         default="m6i.large", description="Its instance type; m6i.large by default."
     )
 
@@ -152,7 +154,7 @@ class Images(SpecModel):
     What a name stands for is looked up by the first `up`, and kept until the spec has another one.
     """
 
-    compute: Annotated[Image | None, Update(Change.ROLLING, "nodes are replaced one at a time")] = Field(
+    compute: Annotated[Image | None, _LAUNCHED] = Field(
         default=None,
         description="Of nodes, head and login node: an AMI, or the SSM parameter that names one, kept as the "
         "first up finds it. By default Ubuntu 24.04, as Canonical names it in SSM.",
@@ -197,7 +199,7 @@ class Aws(SpecModel):
     )
     proxy: Annotated[
         Proxy | None,
-        Update(Change.ROLLING, "nodes are replaced one at a time"),
+        Update(Change.ROLLING, f"{_DRAINED}; login and head node are stopped and started"),
     ] = Field(
         default=None,
         description="A web proxy that nodes reach the outside through, such as http://proxy.example:3128; "
@@ -205,32 +207,39 @@ class Aws(SpecModel):
     )
     key: Annotated[
         KeyPair | None,
-        Update(Change.ROLLING, "nodes are replaced one at a time"),
+        _LAUNCHED,
     ] = Field(
         default=None,
         description="The EC2 key pair that lets administrators in. By default Session Manager alone does.",
     )
-    images: Annotated[Images, Update(Change.ROLLING, "nodes are replaced one at a time")] = Field(
-        default_factory=Images, description="Machine images."
-    )
-    head: Annotated[CloudMachine, Update(Change.ROLLING, "queued jobs are kept where the state is")] = Field(
+    images: Annotated[Images, _LAUNCHED] = Field(default_factory=Images, description="Machine images.")
+    head: Annotated[CloudMachine, Update(Change.ROLLING, "it keeps its disk, and the queue")] = Field(
         default_factory=CloudMachine, description="The machine that the scheduler runs on."
     )
     login: Annotated[CloudMachine, Update(Change.ROLLING, "users log in again")] = Field(
         default_factory=CloudMachine, description="The machine that users log in to, in the public subnet."
     )
-    hyperthreads: Annotated[bool, Update(Change.ROLLING, "nodes are replaced one at a time")] = Field(
+    hyperthreads: Annotated[bool, Update(Change.ROLLING, _DRAINED)] = Field(
         default=True, description="Whether each core of a node runs two threads, where its type can."
     )
-    efa: Annotated[bool, Update(Change.ROLLING, "nodes are replaced one at a time")] = Field(
+    efa: Annotated[bool, Update(Change.ROLLING, _DRAINED)] = Field(
         default=False, description="Whether nodes have an Elastic Fabric Adapter; only some types can."
     )
-    replace_nodes: Annotated[bool, Update(Change.ROLLING, "nodes are replaced one at a time")] = Field(
+    replace_nodes: Annotated[
+        bool, Update(Change.REBUILD, "down, and then up: nodes keep their addresses")
+    ] = Field(
         default=True,
         description="Whether a node that died is replaced by itself: nodes are an Auto Scaling group of "
         "fixed size then. Servers of file systems always are.",
     )
-    placement_group: Annotated[bool, Update(Change.ROLLING, "nodes are replaced one at a time")] = Field(
+    drain_limit: Annotated[
+        Duration | None, Update(Change.LIVE, "the head node reads it when it next replaces a node")
+    ] = Field(
+        default=None,
+        description="How long a node that is to be replaced waits for its jobs, such as 12h: then they start "
+        "again elsewhere, or end where they may not. By default it waits for as long as they run.",
+    )
+    placement_group: Annotated[bool, Update(Change.ROLLING, f"{_DRAINED}; servers one at a time")] = Field(
         default=True, description="Whether nodes and servers are placed close together, in a cluster group."
     )
     kms_key: Annotated[

@@ -14,6 +14,8 @@ from gridwright.providers.aws.kept_images import deployed_images
 from gridwright.providers.aws.kept_spec import kept_spec
 from gridwright.providers.aws.layout import AwsLayout, aws_layout, fsx_file_systems
 from gridwright.providers.aws.names import grid_stack, logical_id, storage_stack
+from gridwright.providers.aws.roll_program import roller
+from gridwright.providers.aws.rolling import group_rolls
 from gridwright.providers.aws.section import Aws
 from gridwright.providers.aws.session import Cloud, reason_remedy
 from gridwright.providers.aws.stack_failures import state_remedy
@@ -59,6 +61,7 @@ def status(spec: GridSpec) -> AwsStatus:
             layout, instances(cloud, deployed), stacks.resources(grid), claimed, boot_reports(told)
         )
     stopped = is_stopped(grid)
+    rolls = grid is not None and not stopped and roller(layout) is not None
     costs = stopped_bill(deployed, layout) if stopped else bill(deployed, layout, running=grid is not None)
     hours = _hours(grid or storage)
     hourly = total(costs)
@@ -80,6 +83,9 @@ def status(spec: GridSpec) -> AwsStatus:
         expires=aws.expires if (aws := deployed.section(Aws)) else None,
         expired=_expired(deployed),
         kept=kept,
+        rolling=tuple(
+            each for each in (group_rolls(cloud, deployed, layout, told) if rolls else ()) if each.left
+        ),
     )
 
 

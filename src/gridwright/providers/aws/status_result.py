@@ -79,6 +79,30 @@ class StackStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupRoll:
+    """How far machines of a group are that were launched with other data than now, and are replaced."""
+
+    group: str
+    """The tag Name of its Auto Scaling group."""
+    total: int
+    left: int
+    """Machines that are still to be replaced, or that were and are not at work yet."""
+    halted: str = ""
+    """What has to be mended, as the head node says it; empty where it goes on."""
+    waits: tuple[str, ...] = ()
+    """What the head node waits for."""
+    kept: int = 0
+    """Of those that are left, how many somebody drained: nobody waits for these."""
+
+    @property
+    def text(self) -> str:
+        """In one line."""
+        waits = f"; {'; '.join(self.waits)}" if self.waits else ""
+        halted = f"; halted: {self.halted}" if self.halted else ""
+        return f"{self.group}: {self.total - self.left} of {self.total} machines are replaced{halted}{waits}"
+
+
+@dataclass(frozen=True, slots=True)
 class AwsStatus:
     """A grid on AWS."""
 
@@ -101,6 +125,8 @@ class AwsStatus:
     """What was replaced and is kept, and billed."""
     least_usd_per_hour: float | None = None
     """With the nodes alone that are always on; None where all are."""
+    rolling: tuple[GroupRoll, ...] = ()
+    """Groups whose machines are being replaced."""
 
     @property
     def whole(self) -> bool:
@@ -110,6 +136,7 @@ class AwsStatus:
             and all(each.remedy is None for each in self.stacks)
             and not any(_machine_lacks(self, each) for each in self.machines)
             and all(each.lacking is None for each in self.filesystems)
+            and not any(each.halted for each in self.rolling)
         )
 
     @property
@@ -200,6 +227,7 @@ def _lacking(status: AwsStatus) -> Iterator[str]:
     for filesystem in status.filesystems:
         if filesystem.lacking is not None:
             yield f"file system {filesystem.name}: {filesystem.lacking}"
+    yield from (each.text for each in status.rolling)
     if status.expired:
         yield (
             f"warning: the grid was needed until {status.expires}: take it down, or write a later aws.expires"

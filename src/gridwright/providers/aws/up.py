@@ -13,6 +13,13 @@ from gridwright.providers.aws.bill import least_usd_per_hour
 from gridwright.providers.aws.boot_reports import boot_reports
 from gridwright.providers.aws.changes import FieldChange, ResourceChange
 from gridwright.providers.aws.deployment import Deployment, deployment, storage_body
+from gridwright.providers.aws.fixed_machines import (
+    FixedMachines,
+    fixed_machines,
+    replaceable,
+    with_images,
+)
+from gridwright.providers.aws.grid_template import groups_of
 from gridwright.providers.aws.instances import claims, instances, machines, rows
 from gridwright.providers.aws.kept_images import GridImage, chosen_images
 from gridwright.providers.aws.layout import aws_layout
@@ -22,6 +29,7 @@ from gridwright.providers.aws.names import grid_stack, storage_stack, tags
 from gridwright.providers.aws.passing_tags import settle_passing_tags
 from gridwright.providers.aws.preflight.images import refuse_unfit_images
 from gridwright.providers.aws.preflight.looking import preflight
+from gridwright.providers.aws.rolling import MachinesReplaced, announced
 from gridwright.providers.aws.root_squash import settle_root_squash
 from gridwright.providers.aws.running import ALL, PARAMETER
 from gridwright.providers.aws.section import Aws
@@ -63,7 +71,7 @@ def up(
     if storage is None or made:
         preflight(spec, wanted.layout, cloud).refuse()
     if storage is None:
-        _check_names(spec, replace, spec.filesystems)
+        _check_names(spec, replace, [*spec.filesystems, *replaceable(wanted.layout)])
         retired.mark(cloud, spec, ())
         storage = work.make_storage()
     else:
@@ -74,7 +82,10 @@ def up(
     grid = work.bring_grid(grid, stored[SITE_BUCKET])
     settle_passing_tags(cloud, spec)
     bundles = {part: each.key for part, each in wanted.bundles.items()}
-    MachinesReady(cloud, caller, spec, wanted.layout, bundles, stored[SITE_BUCKET]).wait()
+    ready = MachinesReady(cloud, caller, spec, wanted.layout, bundles, stored[SITE_BUCKET])
+    ready.wait()
+    MachinesReplaced(cloud, caller, spec, wanted.layout).wait()
+    ready.wait()
     resources = work.stacks.resources(grid)
     told = rows(cloud, spec)
     return AwsUp(
@@ -104,7 +115,8 @@ class _Up:
     new_images: bool = False
     images: tuple[GridImage, ...] = ()
     deployed: Mapping[str, str] = field(default_factory=dict)
-    """Parameters of the grid stack as it was found, and its template below."""
+    """Parameters of the grid stack as it was found; those that it is to have, and its template, below."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
     old: Mapping[str, Any] = field(default_factory=dict)
     fields: list[FieldChange] = field(default_factory=list)
     resources: list[ResourceChange] = field(default_factory=list)
@@ -161,7 +173,11 @@ class _Up:
         """Bring the storage stack to what the spec says, where that loses no data that was not named."""
         old = self.stacks.template(storage)
         kept = kept_spec.kept_values(old)
-        known = [*self.spec.filesystems, *(kept or {}).get("filesystems", {})]
+        known = [
+            *self.spec.filesystems,
+            *(kept or {}).get("filesystems", {}),
+            *replaceable(self.wanted.layout),
+        ]
         _check_names(self.spec, self.replace, known)
         self._keep_addresses(old, self.stacks.template(grid) if grid is not None else {})
         if kept is None:
@@ -221,30 +237,73 @@ class _Up:
     def bring_grid(self, grid: Stack | None, bucket: str) -> Stack:
         """Make or change the grid stack, whose machines read their bundles from the bucket.
 
-        Machines that run are brought what is new as they are: only what they are launched with replaces them.
+        Machines that run are brought what is new as they are. Those that are to be replaced are known as
+        such before they are told of it: slurm.conf keeps what it says of them.
         """
         wanted, name = self.wanted, grid_stack(self.spec)
-        for part, made in wanted.bundles.items():
+        for made in wanted.bundles.values():
             put_once(self.cloud, bucket, made.key, made.content)
-            if put_changed(self.cloud, bucket, pointer(part), f"{made.key}\n".encode()):
-                self.stacks.caller.say(f"bucket {bucket}: {part} set themselves up with {made.key}")
-                self.brought.append(part)
         for key, text in wanted.nested.items():
             put_once(self.cloud, bucket, key, text.encode())
-        body = body_of(self.cloud, bucket, wanted.grid)
-        parameters = {PARAMETER: ALL, **self._choose_images(grid)}
         if grid is None:
-            return self._create(name, body, parameters, protected=False)
+            self._point(bucket)
+            body = body_of(self.cloud, bucket, wanted.grid)
+            return self._create(name, body, self._parameters(None), protected=False)
         if is_stopped(grid):
             self.stacks.caller.say(f"{name}: the grid was stopped, and is started again")
             start_fixed(self.stacks, self.spec, wanted.layout, grid)
-        proposed = self.stacks.propose(grid, body, parameters=parameters, tags=tags(self.spec))
+        grid = self._change_grid(grid, bucket)
+        self._point(bucket)
+        return grid
+
+    def _point(self, bucket: str) -> None:
+        """Name the bundles that machines set themselves up from now on."""
+        for part, made in self.wanted.bundles.items():
+            if put_changed(self.cloud, bucket, pointer(part), f"{made.key}\n".encode()):
+                self.stacks.caller.say(f"bucket {bucket}: {part} set themselves up with {made.key}")
+                self.brought.append(part)
+
+    def _change_grid(self, grid: Stack, bucket: str) -> Stack:
+        old = self.stacks.template(grid)
+        self.parameters = self._parameters(grid)
+        launched = with_images(self.wanted.layout, old, self.deployed, self.parameters)
+        fixed = fixed_machines(self.spec, self.wanted.layout, launched, self.wanted.grid, self.replace)
+        if fixed.problems:
+            raise GridwrightError(*fixed.problems)
+        proposed = self._propose(grid, bucket, fixed.template)
         if proposed is None:
             return grid
-        found = self._resources(name, self.old, wanted.grid, proposed, {})
-        self._tell(name, found)
+        found = self._resources(grid.name, old, fixed.template, proposed, {})
+        self._tell(grid.name, found)
+        for line in announced(self.spec, self.wanted.layout, groups_of(self.wanted.layout), found):
+            self.stacks.caller.say(line)
+        self._tell_fixed(fixed)
         self.resources += found
-        return self.stacks.execute(proposed)
+        if fixed.first is None:
+            return self.stacks.execute(proposed)
+        self.stacks.discard(proposed)
+        first = self._propose(grid, bucket, fixed.first)
+        grid = grid if first is None else self.stacks.execute(first)
+        proposed = self._propose(grid, bucket, fixed.template)
+        return grid if proposed is None else self.stacks.execute(proposed)
+
+    def _propose(self, grid: Stack, bucket: str, template: Mapping[str, Any]) -> ChangeSet | None:
+        body = body_of(self.cloud, bucket, template)
+        return self.stacks.propose(grid, body, parameters=self.parameters, tags=tags(self.spec))
+
+    def _tell_fixed(self, fixed: FixedMachines) -> None:
+        """What becomes of machines that no group replaces."""
+        say = self.stacks.caller.say
+        for name in fixed.kept:
+            say(f"{name} stays as it was launched, with its image; --replace {name} has it made anew")
+        for name in fixed.restarted:
+            say(f"{name} is stopped and started: who is logged in there is cut off, jobs on nodes go on")
+        for name in fixed.anew:
+            say(f"{name} is made anew: what is on its disk is lost, on the head node the queue and its jobs")
+
+    def _parameters(self, grid: Stack | None) -> dict[str, str]:
+        """Of the grid stack: all machines are wanted, and which images they start from."""
+        return {PARAMETER: ALL, **self._choose_images(grid)}
 
     def _choose_images(self, grid: Stack | None) -> dict[str, str]:
         """Values of the parameters of images; what is not as it should be of them is said.
@@ -286,15 +345,14 @@ class _Up:
 
 
 def _check_names(spec: GridSpec, replace: frozenset[str], known: Iterable[str]) -> None:
-    """Names that --replace gives are file systems of the spec, or of the grid as it is."""
+    """Names that --replace gives are file systems of the spec or of the grid as it is, or fixed machines."""
     names = frozenset(known)
     problems = []
     for name in sorted(replace - names):
         near = nearest(name, names)
-        hint = f"did you mean {near}?" if near else f"its file systems are {_names(names)}"
-        problems.append(
-            Problem(what=f"grid {spec.name} has no file system {name}", where="--replace", remedy=hint)
-        )
+        hint = f"did you mean {near}?" if near else f"write one of {_names(names)}"
+        what = f"grid {spec.name} has neither a file system nor a machine of its own {name}"
+        problems.append(Problem(what=what, where="--replace", remedy=hint))
     if problems:
         raise GridwrightError(*problems)
 

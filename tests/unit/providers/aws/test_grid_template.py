@@ -124,17 +124,19 @@ def test_a_machine_that_fails_does_not_undo_the_grid() -> None:
         assert not [name for name, each in content["Resources"].items() if "CreationPolicy" in each]
 
 
-@pytest.mark.parametrize(("nodes", "at_once"), [(1, 1), (20, 1), (21, 2), (1000, 50)])
-def test_an_update_of_any_number_of_nodes_ends(nodes: int, at_once: int) -> None:
-    group = template(FSX.replace("count: 4", f"count: {nodes}"))["Resources"]["ComputeNodes"]
-    update = group["UpdatePolicy"]["AutoScalingRollingUpdate"]
-    assert int(update["MaxBatchSize"]) == at_once
-    assert int(update["MinInstancesInService"]) == nodes - at_once
-
-
-def test_servers_are_replaced_one_at_a_time() -> None:
-    group = template(LUSTRE)["Resources"]["SharedOssServers"]
-    assert group["UpdatePolicy"]["AutoScalingRollingUpdate"]["MaxBatchSize"] == "1"
+@pytest.mark.parametrize("text", [FSX, LUSTRE], ids=["fsx", "lustre"])
+def test_an_update_of_the_stack_ends_no_machine(text: str) -> None:
+    """The head node replaces machines when their jobs have ended; CloudFormation would not ask."""
+    groups = {
+        name: each
+        for name, each in template(text)["Resources"].items()
+        if each["Type"] == "AWS::AutoScaling::AutoScalingGroup"
+    }
+    assert groups
+    for each in groups.values():
+        assert not {"UpdatePolicy", "CreationPolicy"} & each.keys()
+        version = each["Properties"]["LaunchTemplate"]["Version"]["Fn::GetAtt"]
+        assert version[1] == "LatestVersionNumber"
 
 
 @pytest.mark.parametrize("text", [FSX, LUSTRE], ids=["fsx", "lustre"])
@@ -201,9 +203,13 @@ def test_roles_can_do_what_their_machines_need_and_no_more() -> None:
     content = template(LUSTRE)
     login, node, server = (statements(content, f"{each}Role") for each in ("Login", "Compute", "Storage"))
     assert set(login) == {"Bundle", "Log", "Report", "Count", "SessionManager", "Munge"}
-    assert set(node) == set(login) | {
-        *("Claims", "Look", "Interfaces", "InterfacesHere", "Signal", "GiveBack")
+    assert set(node) == set(login) | {*("Claims", "Look", "Interfaces", "InterfacesHere", "GiveBack")}
+    head = statements(content, "HeadRole")
+    assert set(head) == set(login) | {"Groups", "Replace", "Machines", "Roll"}
+    assert head["Replace"]["Condition"] == {
+        "StringEquals": {"aws:ResourceTag/gridwright:grid": "lustre-grid"}
     }
+    assert head["Roll"]["Condition"]["ForAllValues:StringEquals"]["dynamodb:LeadingKeys"] == ["roll"]
     assert set(server) == (set(node) | {"Volumes", "VolumesHere"}) - {"Munge"}
     tagged = server["Volumes"]["Condition"]["StringEquals"]
     assert tagged == {

@@ -9,11 +9,11 @@ import pytest
 from gridwright.providers.aws.layout import Role
 from tests.support.aws_faults import Call
 from tests.support.aws_grid import FSX, LUSTRE
-from tests.support.aws_permissions import BOOT, BY_OTHERS, CLAIM, POWER, RenderedGrid, unused
+from tests.support.aws_permissions import BOOT, BY_OTHERS, CLAIM, POWER, ROLL, RenderedGrid, unused
 from tests.support.iam_judge import Asked, actions_of, is_allowed
 
 KEY = "kms_key: arn:aws:kms:us-east-1:111122223333:key/11111111-2222-3333-4444-555555555555"
-GROUPS = {"cloudformation:SignalResource", "autoscaling:SetInstanceHealth"}
+GROUPS = {"autoscaling:SetInstanceHealth"}
 SECRET = {"secretsmanager:GetSecretValue"}
 ME, ANOTHER = "i-0123456789abcdef0", "i-0fedcba9876543210"
 OSS = "shared-oss1"
@@ -33,7 +33,7 @@ def rendered(directory: Path, text: str) -> RenderedGrid:
     ("role", "calls"),
     [
         (Role.LOGIN, BOOT - GROUPS),
-        (Role.HEAD, BOOT - GROUPS),
+        (Role.HEAD, (BOOT | ROLL) - GROUPS),
         (Role.COMPUTE, (BOOT | CLAIM) - {"ec2:AttachVolume"}),
         (Role.MDS, (BOOT | CLAIM) - SECRET),
         (Role.OSS, (BOOT | CLAIM) - SECRET),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gridwright.providers.aws.deployment import deployment
+from gridwright.providers.aws.fixed_machines import fixed_machines
 from gridwright.spec import parse_spec
 from tests.support.aws_grid import FSX, LUSTRE, SITE_VPC
 from tests.support.aws_updates import effects
@@ -96,15 +97,59 @@ def test_a_certificate_touches_no_machine(spec: str) -> None:
     assert changed(spec, ZONE, f"{ZONE} certificate: '{CERTIFICATE}',") == {}
 
 
-def test_a_change_that_replaces_machines_is_seen_as_one() -> None:
-    found = changed(FSX, ZONE, f"{ZONE} head: {{instance: m6i.xlarge}},")
-    assert found == {"Head": "replace"}
-    renamed = changed(FSX, ZONE, f"{ZONE} images: {{compute: /site/image}},")
-    assert renamed == {"Head": "replace", "Login": "replace", "ComputeNodes": "roll"}
-    rolled = changed(LUSTRE, ZONE, f"{ZONE} key: ours,")
-    assert {name for name, effect in rolled.items() if effect == "roll"} == {
-        *("ComputeNodes", "SharedOssServers", "SharedMdsServers")
-    }
+def test_another_type_of_head_or_login_node_stops_it_for_a_moment() -> None:
+    for name, machine in (("head", "Head"), ("login", "Login")):
+        for instance in ("m6i.xlarge", "m4.large", "t3.large"):
+            found = changed(FSX, ZONE, f"{ZONE} {name}: {{instance: {instance}}},")
+            assert found == {machine: "restart"}, instance
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rolled"),
+    [
+        (ZONE, f"{ZONE} key: ours,", {"ComputeNodes", "SharedOssServers", "SharedMdsServers"}),
+        ("images: {", "images: {compute: ami-0aaaaaaaaaaaaaaaa, ", {"ComputeNodes"}),
+        ("ami-0123456789abcdef0", "ami-0bbbbbbbbbbbbbbbb", {"SharedOssServers", "SharedMdsServers"}),
+        ("m6i.4xlarge", "m6i.8xlarge", {"ComputeNodes"}),
+        ("c5n.9xlarge", "c5n.18xlarge", {"SharedOssServers"}),
+        (ZONE, f"{ZONE} hyperthreads: false,", {"ComputeNodes"}),
+        (ZONE, f"{ZONE} drain_limit: 2h,", set()),
+    ],
+    ids=[
+        "key",
+        "image",
+        "image of servers",
+        "instance",
+        "instance of servers",
+        "hyperthreads",
+        "drain_limit",
+    ],
+)
+def test_what_nodes_are_launched_with_rolls_their_group_and_replaces_nothing(
+    old: str, new: str, rolled: set[str]
+) -> None:
+    assert changed(LUSTRE, old, new) == dict.fromkeys(rolled, "roll")
+
+
+def test_a_proxy_stops_head_and_login_node_for_a_moment() -> None:
+    found = changed(LUSTRE, ZONE, f"{ZONE} proxy: 'http://proxy.example:3128',")
+    effects_of = {name: found.get(name) for name in ("Head", "Login", "ComputeNodes")}
+    assert effects_of == {"Head": "restart", "Login": "restart", "ComputeNodes": "roll"}
+
+
+def test_head_and_login_node_that_keep_what_they_have_are_named() -> None:
+    before, after = (deployment(parse_spec(each)) for each in (FSX, FSX.replace(ZONE, f"{ZONE} key: ours,")))
+    kept = fixed_machines(after.spec, after.layout, before.grid, after.grid, ())
+    assert (kept.kept, kept.restarted, kept.anew, kept.first) == (("login1", "controller"), (), (), None)
+    again = fixed_machines(after.spec, after.layout, kept.template, after.grid, ())
+    assert again.template == kept.template, "a second up changes nothing"
+    named = fixed_machines(after.spec, after.layout, kept.template, after.grid, ("controller",))
+    assert (named.kept, named.anew) == (("login1",), ("controller",))
+    assert named.first is not None
+    resources = named.first["Resources"]
+    assert set(named.template["Resources"]) - set(resources) <= {"Head", "HeadBroken", "Dashboard"}
+    assert "HeadInstance" not in named.first["Outputs"]
+    assert "Head" not in resources["ComputeNodes"]["DependsOn"]
 
 
 SITE = FSX.replace(ZONE, f"{ZONE} vpc: {SITE_VPC},") + "machines: {meta: {instance: m6i.large}}\n"

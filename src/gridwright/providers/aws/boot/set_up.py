@@ -324,18 +324,6 @@ class Teller:
         s3 = client("s3", self.settings)
         self._try(lambda: s3.put_object(Bucket=self.settings["bucket"], Key=key, Body=text))
 
-    def signal(self, status: str) -> None:
-        """Tell the update of the group that waits for this machine, if one does."""
-        stacks = client("cloudformation", self.settings)
-        self._try(
-            lambda: stacks.signal_resource(
-                StackName=self.settings["stack"],
-                LogicalResourceId=self.settings["group"],
-                UniqueId=self.instance,
-                Status=status,
-            )
-        )
-
     def count_failure(self) -> None:
         """Count it where the grid's alarm looks."""
         dimension = {"Name": "Grid", "Value": self.settings["table"][len("gridwright-") : -len("-claims")]}
@@ -345,7 +333,6 @@ class Teller:
 
     def give_up(self) -> None:
         """Have the group replace this machine, whose log is in the bucket."""
-        self.signal("FAILURE")
         groups = client("autoscaling", self.settings)
         self._try(lambda: groups.set_instance_health(InstanceId=self.instance, HealthStatus="Unhealthy"))
 
@@ -407,8 +394,6 @@ def main(bundle: str, tries: int, first: bool) -> int:
     if not reason:
         say(f"{teller.name} is set up")
         teller.tell("done")
-        if settings["group"] and first:
-            teller.signal("SUCCESS")
         teller.keep_log()
         return 0
     text = f"{teller.name or settings['claim']} is not set up, try {tries}: {reason}"

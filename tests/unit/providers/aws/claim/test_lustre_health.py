@@ -186,3 +186,58 @@ def test_it_does_not_serve_before_the_machine_has_a_name(root: Path) -> None:
     (root / "run/gridwright/node.json").unlink()
     server = run(root, "serve")
     assert server.wait(30) == 1
+
+
+# As a Lustre 2.17.0 prints it, of a target that is recovered, of one that is not, of one with nothing to do.
+COMPLETE = "status: COMPLETE\nrecovery_start: 1795228739\nrecovery_duration: 0\ncompleted_clients: 1/1"
+RECOVERING = "status: RECOVERING\nrecovery_start: 1795229450\ntime_remaining: 293\nconnected_clients: 0/1"
+INACTIVE = "status: INACTIVE"
+
+
+def recovery(root: Path, first: str, second: str, health: str = "healthy") -> None:
+    answers = f'*health_check) echo "{health}";; *OST0000*) echo "{first}";; *) echo "{second}";;'
+    command(root, "lctl", f'case "$*" in {answers} esac')
+
+
+def waited(root: Path) -> tuple[int, str]:
+    environment = {"GRIDWRIGHT_ROOT": str(root), "PATH": f"{root}/bin:{os.environ['PATH']}"}
+    done = subprocess.run(
+        [sys.executable, "-I", str(PROGRAM), "wait"],
+        env={**environment, "GRIDWRIGHT_WAIT_S": "0"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
+def test_a_server_is_set_up_when_its_targets_are_recovered(root: Path) -> None:
+    recovery(root, COMPLETE, INACTIVE)
+    assert waited(root) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "health", "says"),
+    [
+        (COMPLETE, RECOVERING, "healthy", "recovery of shared-OST0001 is RECOVERING, 293 s left"),
+        ("status: WAITING_FOR_CLIENTS", COMPLETE, "healthy", "OST0000 is WAITING_FOR_CLIENTS"),
+        ("", COMPLETE, "healthy", "recovery of shared-OST0000 is not told"),
+        (COMPLETE, COMPLETE, "device shared-OST0001 reported unhealthy", "health_check says: device"),
+    ],
+)
+def test_one_that_recovers_or_is_not_healthy_is_not(
+    root: Path, first: str, second: str, health: str, says: str
+) -> None:
+    recovery(root, first, second, health)
+    status, said = waited(root)
+    assert status == 1
+    assert says in said
+
+
+def test_one_that_lacks_a_target_is_not(root: Path) -> None:
+    recovery(root, COMPLETE, COMPLETE)
+    mounted(root, TARGETS[0])
+    assert waited(root)[0] == 1
+    (root / "run/gridwright/node.json").unlink()
+    assert "name no targets" in waited(root)[1]

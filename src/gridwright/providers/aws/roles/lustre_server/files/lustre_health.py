@@ -2,6 +2,7 @@
 
 `lustre_health.py write` looks, with a limit of time for each command, and writes the page and its figures.
 `lustre_health.py tell` puts the figures where the grid's alarms look, by boto3; all else is Python 3.9 alone.
+`lustre_health.py wait` waits until this server serves all of its targets, their recovery over.
 `lustre_health.py serve` serves it on port 8080 of the server's own address. It answers 503 where the page is
 old or says that something is wrong, so that a load balancer sees it, too.
 """
@@ -27,6 +28,11 @@ CLAIM = ROOT / "etc/gridwright/claim.json"
 MOUNTS = ROOT / "proc/self/mounts"
 PORT = 8080
 LIMIT_S = 15
+WAIT_S = float(os.environ.get("GRIDWRIGHT_WAIT_S", "1200"))
+"""Longer than a recovery takes at most (recovery_time_hard, 900 s; Lustre Operations Manual)."""
+PAUSE_S = 5.0
+OVER = ("COMPLETE", "INACTIVE")
+"""States of a recovery that is over, or that nothing needed."""
 OLD_S = 300
 HEALTHY = "<!-- healthy -->"
 _PLACE = """<!DOCTYPE html>
@@ -160,6 +166,42 @@ def tell() -> None:
     )
 
 
+def lacking() -> list[str]:
+    """What keeps this server from serving, in words; nothing where it serves."""
+    name = str(read(NODE).get("name", ""))
+    there, targets = mounted(), expected(name)
+    if not targets:
+        return [f"{NODE} and {CLAIM} name no targets of this server"]
+    found = [f"{target} is not mounted" for target, mount in targets if mount not in there]
+    said = asked("lctl", "get_param", "-n", "health_check")
+    if said != "healthy":
+        found.append(f"lctl health_check says: {said}")
+    # One name that is not there makes the status 2; the others are told all the same.
+    for target, _ in targets:
+        if target == "MGS":
+            continue
+        kind = "mdt" if "-MDT" in target else "obdfilter"
+        told = asked("lctl", "get_param", "-n", f"{kind}.{target}.recovery_status")
+        status = re.search(r"^status: (\S+)", told, re.MULTILINE)
+        if status is None or status[1] not in OVER:
+            left = re.search(r"^time_remaining: (\d+)", told, re.MULTILINE)
+            more = f", {left[1]} s left" if left else ""
+            found.append(f"recovery of {target} is {status[1] if status else told or 'not told'}{more}")
+    return found
+
+
+def wait() -> None:
+    """Return when this server serves; end with what is lacking where it does not in time."""
+    deadline, before = time.monotonic() + WAIT_S, [""]
+    while found := lacking():
+        if found != before:
+            print("; ".join(found), flush=True)  # noqa: T201 - the log of the boot
+            before = found
+        if time.monotonic() >= deadline:
+            sys.exit(f"not healthy after {WAIT_S:.0f} s: {'; '.join(found)}")
+        time.sleep(min(PAUSE_S, WAIT_S))
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     """Answers with the page, whatever is asked for."""
 
@@ -196,4 +238,5 @@ def serve() -> None:
 
 
 if __name__ == "__main__":
-    {"write": write, "serve": serve, "tell": tell}.get(sys.argv[1] if len(sys.argv) > 1 else "write", write)()
+    words = {"write": write, "serve": serve, "tell": tell, "wait": wait}
+    words.get(sys.argv[1] if len(sys.argv) > 1 else "write", write)()
