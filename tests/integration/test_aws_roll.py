@@ -110,6 +110,7 @@ def test_the_first_node_that_fails_stops_it_and_the_grid_works_on(
     assert not set(head.owners().values()) & {*old.values(), *new.values()}
 
 
+@pytest.mark.thorough
 def test_nobody_has_to_watch_and_a_head_node_that_is_silent_replaces_nothing(
     gridwright: Command, cloud: AwsCloud, before: Faults, tmp_path: Path
 ) -> None:
@@ -132,6 +133,7 @@ def test_nobody_has_to_watch_and_a_head_node_that_is_silent_replaces_nothing(
     assert "nothing is changed" in grid.done("up").out
 
 
+@pytest.mark.thorough
 def test_servers_go_one_at_a_time_and_only_while_clients_have_all_targets(
     gridwright: Command, cloud: AwsCloud, before: Faults, tmp_path: Path
 ) -> None:
@@ -235,6 +237,7 @@ def test_plain_nodes_are_not_restarted_without_a_word(
     assert _type(grid, "compute1") == "m6i.8xlarge"
 
 
+@pytest.mark.thorough
 def test_nodes_of_a_group_do_not_become_plain_ones_in_place(
     gridwright: Command, cloud: AwsCloud, tmp_path: Path
 ) -> None:
@@ -248,6 +251,7 @@ def test_nodes_of_a_group_do_not_become_plain_ones_in_place(
     grid.done("up")
 
 
+@pytest.mark.thorough
 def test_lines_of_slurm_conf_follow_nodes(
     gridwright: Command, cloud: AwsCloud, before: Faults, tmp_path: Path
 ) -> None:

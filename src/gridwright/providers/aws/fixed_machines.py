@@ -77,6 +77,7 @@ def fixed_machines(
             problems.update(_in_the_way(spec, machine, old))
             continue
         differs = _launch_data(machine, old) != _launch_data(machine, template)
+        _leave_in_launch_data(machine, before, old, template)
         stops = [name for name in _STOPS if _differs(name, machine, before, template)]
         if differs and (machine.name in chosen or not _can_keep(machine, old, template)):
             if machine.name not in chosen:
@@ -140,6 +141,17 @@ def _launch_data(machine: Machine, template: Mapping[str, Any]) -> Any:  # noqa:
 def _seen(data: Mapping[str, Any]) -> dict[str, Any]:
     """What of launch data a machine is seen to differ by: the rest is a property of the instance, too."""
     return {name: each for name, each in data.items() if name not in _STOPS}
+
+
+def _leave_in_launch_data(
+    machine: Machine, before: Mapping[str, Any], old: Mapping[str, Any], new: Mapping[str, Any]
+) -> None:
+    """What an earlier release had in launch data alone stays there: it would stop the machine for nothing."""
+    after = new["Resources"][machine_id(machine)]["Properties"]
+    data = _launch_data(machine, old) or {}
+    name = "EbsOptimized"
+    if name in data and name not in before["Properties"] and data[name] == after.get(name):
+        del after[name]
 
 
 def _can_keep(machine: Machine, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:

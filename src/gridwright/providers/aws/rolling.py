@@ -18,7 +18,7 @@ from gridwright.providers.aws.instances import rows
 from gridwright.providers.aws.launching import template_id
 from gridwright.providers.aws.layout import AwsLayout, Machine
 from gridwright.providers.aws.names import GRID_TAG, group_name
-from gridwright.providers.aws.roll.aws import ROW
+from gridwright.providers.aws.roll.aws import ROW, is_outdated
 from gridwright.providers.aws.roll.deciding import STEPS
 from gridwright.providers.aws.roll_program import roller
 from gridwright.providers.aws.session import Cloud
@@ -109,7 +109,7 @@ def group_rolls(
         name = next((tag["Value"] for tag in each["Tags"] if tag["Key"] == "Name"), "")
         if name in wanted:
             known = says.get(name, GroupRoll(name, 0, 0))
-            left = max(sum(_is_outdated(one, each) for one in each["Instances"]), known.left)
+            left = max(sum(_is_left(one, each) for one in each["Instances"]), known.left)
             rolls.append(
                 GroupRoll(name, int(each["DesiredCapacity"]), left, known.halted, known.waits, known.kept)
             )
@@ -119,10 +119,7 @@ def group_rolls(
 def outdated_instances(cloud: Cloud, spec: GridSpec) -> frozenset[str]:
     """Instances that are to be replaced. Raises CloudError."""
     return frozenset(
-        one["InstanceId"]
-        for each in _groups(cloud, spec)
-        for one in each["Instances"]
-        if _is_outdated(one, each)
+        one["InstanceId"] for each in _groups(cloud, spec) for one in each["Instances"] if _is_left(one, each)
     )
 
 
@@ -131,9 +128,8 @@ def _groups(cloud: Cloud, spec: GridSpec) -> Iterator[Mapping[str, Any]]:
     return cloud.listed("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", Filters=filters)
 
 
-def _is_outdated(instance: Mapping[str, Any], group: Mapping[str, Any]) -> bool:
-    was, is_now = (each.get("LaunchTemplate") or {} for each in (instance, group))
-    return was.get("Version") != is_now.get("Version") and instance["LifecycleState"] == "InService"
+def _is_left(instance: Mapping[str, Any], group: Mapping[str, Any]) -> bool:
+    return is_outdated(instance, group) and instance["LifecycleState"] == "InService"
 
 
 def _says(told: Iterable[Mapping[str, Any]]) -> dict[str, GroupRoll]:

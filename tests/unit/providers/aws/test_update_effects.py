@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from gridwright.providers.aws.deployment import deployment
@@ -135,6 +137,19 @@ def test_a_proxy_stops_head_and_login_node_for_a_moment() -> None:
     found = changed(LUSTRE, ZONE, f"{ZONE} proxy: 'http://proxy.example:3128',")
     effects_of = {name: found.get(name) for name in ("Head", "Login", "ComputeNodes")}
     assert effects_of == {"Head": "restart", "Login": "restart", "ComputeNodes": "roll"}
+
+
+def test_a_grid_of_an_earlier_release_is_not_stopped_for_where_its_type_stands() -> None:
+    made = deployment(parse_spec(FSX))
+    old = json.loads(json.dumps(made.grid))
+    for name in ("Head", "Login"):
+        data = old["Resources"][f"{name}Template"]["Properties"]["LaunchTemplateData"]
+        data |= {"InstanceType": "m6i.large", "EbsOptimized": True}
+        del old["Resources"][name]["Properties"]["EbsOptimized"]
+    found = fixed_machines(made.spec, made.layout, old, made.grid, ())
+    assert (found.kept, found.restarted, found.anew) == ((), (), ())
+    for name in ("Head", "Login", "HeadTemplate", "LoginTemplate"):
+        assert found.template["Resources"][name] == old["Resources"][name]
 
 
 def test_head_and_login_node_that_keep_what_they_have_are_named() -> None:

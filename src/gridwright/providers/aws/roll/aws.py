@@ -110,11 +110,10 @@ def _name(group: Mapping[str, Any]) -> str:
 
 
 def _group(found: Mapping[str, Any], wanted_group: WantedGroup) -> SeenGroup:
-    wanted = _version(found)
     instances = [
         GroupInstance(
             each["InstanceId"],
-            outdated=_version(each) != wanted,
+            outdated=is_outdated(each, found),
             in_service=each["LifecycleState"] == "InService",
         )
         for each in found.get("Instances", ())
@@ -129,7 +128,18 @@ def _group(found: Mapping[str, Any], wanted_group: WantedGroup) -> SeenGroup:
     )
 
 
-def _version(found: Mapping[str, Any]) -> tuple[str, str]:
-    """Launch template and its version; a group without one has nothing to compare with."""
-    known = found.get("LaunchTemplate") or {}
-    return str(known.get("LaunchTemplateId", "")), str(known.get("Version", ""))
+def is_outdated(instance: Mapping[str, Any], group: Mapping[str, Any]) -> bool:
+    """Whether an instance was launched with another template or version than its group has now.
+
+    Both are as Auto Scaling describes them. What has no template at all is compared with nothing.
+    """
+    policy = (group.get("MixedInstancesPolicy") or {}).get("LaunchTemplate") or {}
+    wanted = group.get("LaunchTemplate") or policy.get("LaunchTemplateSpecification") or {}
+    launched = instance.get("LaunchTemplate") or {}
+    if not wanted.get("Version") or not launched.get("Version"):
+        return False
+    return _version(launched) != _version(wanted)
+
+
+def _version(known: Mapping[str, Any]) -> tuple[str, str]:
+    return str(known.get("LaunchTemplateId", "")), str(known["Version"])

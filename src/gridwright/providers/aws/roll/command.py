@@ -116,7 +116,11 @@ class Run:
             return
         # What is told comes first: it says what is about to be done, should this run be killed.
         self._tell(due)
-        self._carry_out(seen, due)
+        try:
+            self._carry_out(seen, due)
+        finally:
+            for failure in self.queue.failures:
+                say(failure)
 
     def _carry_out(self, seen: SeenGrid, due: Due) -> None:
         self.queue.resume(due.resume)

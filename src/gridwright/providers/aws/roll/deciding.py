@@ -51,6 +51,7 @@ class _Nodes:
             for each in group.fresh
             if each.in_service and seen.is_done(each) and (node := seen.node(each)) and node.is_drained_by_us
         )
+        back += self._powered_down()
         if not group.outdated:
             return Due(resume=back, standing=(self._standing(self._failure if self._on_their_way() else ""),))
         if self._has_queue and seen.queue is None:
@@ -68,6 +69,13 @@ class _Nodes:
             terminate=tuple(each.id for each in gone),
             standing=(self._standing(),),
         )
+
+    def _powered_down(self) -> tuple[str, ...]:
+        """Nodes that Slurm switched off in their turn: what starts there next is launched as it should be."""
+        old = {self.seen.names.get(each.id) for each in self.group.outdated}
+        nodes = (self.seen.queue or {}).get
+        found = (node for name in self.group.machines if name not in old and (node := nodes(name)))
+        return tuple(e.name for e in found if e.is_drained_by_us and "POWERED_DOWN" in e.known.states)
 
     @property
     def _has_queue(self) -> bool:
