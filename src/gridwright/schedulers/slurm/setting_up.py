@@ -126,6 +126,8 @@ def _directories(spec: GridSpec, parameters: SlurmParameters, nodes: str) -> Ite
     yield f"clush -w {nodes} install -d -m 0755 {PROGRAM.parent}"
     yield f"clush -w {nodes} --copy slurm/health slurm/health.pyz --dest {PROGRAM.parent}/"
     yield f"clush -w {nodes} chmod 0755 {STARTER} {PROGRAM}"
+    for path in PROGRAMS if spec.powered_nodes() else ():
+        yield f"install -D -m 0755 slurm/power {path}"
     yield f"cp slurm/slurm.conf slurm/cgroup.conf {DIRECTORY}/"
     yield f"clush -w {nodes} --copy slurm/slurm.conf slurm/cgroup.conf --dest {DIRECTORY}/"
 
