@@ -108,6 +108,14 @@ class BootMachine:
 
     def age(self) -> None:
         """Let so much time go by that what failed is tried again."""
+        asked = "systemctl is-active gridwright-boot.service"
+        # What it told comes before its end, which writes the state.
+        wait_until(
+            lambda: self.container.run(asked).stdout.strip() in ("inactive", "failed") or None,
+            seconds=60,
+            what="the end of a try",
+            last=self._last,
+        )
         state = json.loads(self.container.run(f"cat {STATE}").ok())
         text = json.dumps({**state, "at": state["at"] - 7200})
         self.container.run(f"echo '{text}' > {STATE}").ok()
