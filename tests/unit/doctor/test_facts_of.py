@@ -39,6 +39,7 @@ def test_this_machine_tells_of_itself(tmp_path: Path) -> None:
         FactsRequest({"data": str(tmp_path)}, {"sysctl": ["vm.swappiness", "no.such"], "limit": ["nofile"]})
     )
     assert facts.system is not None and facts.system.kernel == os.uname().release
+    assert facts.kernels is not None
     assert facts.processors is not None and 1 <= facts.processors.cores <= facts.cpus
     assert facts.memory is not None and facts.memory.total_bytes == pytest.approx(
         facts.memory_bytes, rel=0.01

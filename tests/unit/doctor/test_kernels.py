@@ -59,6 +59,7 @@ class Disk:
         self.file("proc/filesystems", "nodev\tsysfs\nnodev\tlustre\n\text4\n\txfs\nnodev\tnfs4\n")
         for loaded in ("lustre", "xfs"):
             self.file(f"sys/module/{loaded}/initstate", "live\n")
+        self.file("proc/sys/kernel/osrelease", f"{OLD}\n")
         # Built into the kernel: it has parameters below /sys/module, and no state.
         self.file("sys/module/ext4/parameters/x", "1\n")
 
@@ -114,7 +115,7 @@ def test_a_newer_kernel_without_the_module_is_named_before_it_starts(disk: Disk)
 def test_a_newer_kernel_that_is_not_started_is_none_of_its_business(disk: Disk) -> None:
     disk.kernel(NEW)
     disk.starts(AT_OLD)
-    assert disk.lost().found == f"{OLD} starts next and has lustre, xfs"
+    assert disk.lost().found == f"{OLD} starts next and has ext4, lustre, xfs"
     # Saved by grub-set-default; and once only, by grub-reboot.
     disk.starts("${saved_entry}", saved_entry=AT_OLD)
     assert disk.lost().ok
@@ -148,7 +149,7 @@ def test_where_the_menu_cannot_be_read_the_newest_kernel_is_taken(disk: Disk) ->
 def test_modules_are_found_wherever_they_are_and_however_they_are_packed(disk: Disk, module: str) -> None:
     disk.kernel(NEW, module)
     disk.starts("0")
-    assert disk.lost().found == f"{NEW} starts next and has lustre, xfs"
+    assert disk.lost().found == f"{NEW} starts next and has ext4, lustre, xfs"
 
 
 @pytest.mark.parametrize(
@@ -191,7 +192,7 @@ def test_a_link_of_weak_modules_counts_as_long_as_it_leads_to_a_module(disk: Dis
 
 def test_a_module_that_is_built_in_is_there(disk: Disk) -> None:
     disk.kernel(NEW)
-    disk.file(f"lib/modules/{NEW}/modules.builtin", "kernel/fs/lustre/lustre.ko\n")
+    disk.file(f"lib/modules/{NEW}/modules.builtin", "kernel/fs/ext4/ext4.ko\nkernel/fs/lustre/lustre.ko\n")
     disk.starts("0")
     assert disk.lost().ok
 
@@ -209,8 +210,19 @@ def test_only_what_is_mounted_counts(disk: Disk) -> None:
     disk.kernel(NEW)
     disk.starts("0")
     found = disk.lost(mounts=[mount("/", type="ext4"), mount("/scratch", type="xfs")], libraries={})
-    assert found.found == f"{NEW} starts next and has xfs"
-    assert not disk.lost(mounts=[mount("/", type="ext4")], libraries={}).applies
+    assert found.found == f"{NEW} starts next and has ext4, xfs"
+    # What no kernel has by a module is a part of all of them.
+    assert not disk.lost(mounts=[mount("/tmp", type="tmpfs")], libraries={}).applies
+
+
+def test_a_module_that_only_the_running_kernel_has_built_in_is_lost(disk: Disk) -> None:
+    (disk.root / "sys/module/lustre/initstate").unlink()
+    disk.kernel(OLD)
+    disk.file(f"lib/modules/{OLD}/modules.builtin", "kernel/fs/lustre/lustre.ko\nkernel/fs/ext4/ext4.ko\n")
+    assert disk.lost().ok
+    disk.kernel(NEW)
+    disk.starts("0")
+    assert disk.lost().found == f"{NEW} starts next without module lustre"
 
 
 def test_red_hat_starts_what_grubenv_names(disk: Disk) -> None:

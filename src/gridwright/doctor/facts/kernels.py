@@ -50,11 +50,15 @@ def version_key(release: str) -> list[tuple[int, str]]:
 
 
 def _types(root: Path) -> Iterator[str]:
-    """File systems that the running kernel has by a module which is loaded: what is built in has no state."""
+    """File systems that the running kernel has by a module, one that is loaded or built in."""
+    running = text_of(root / "proc/sys/kernel/osrelease") or "unknown"
     known = (line.split()[-1:] for line in (text_of(root / "proc/filesystems") or "").splitlines())
-    for words in known:
-        if words and (root / _LOADED / words[0] / "initstate").exists():
-            yield words[0]
+    names = [words[0] for words in known if words]
+    has = _modules(root / "lib/modules" / running, names)
+    for name in names:
+        # A module that is loaded may be gone from the disk since.
+        if has.get(name) == BUILT_IN or (root / _LOADED / name / "initstate").exists():
+            yield name
 
 
 def _startable(root: Path) -> Iterator[str]:
