@@ -18,7 +18,8 @@ def up(
             "--replace",
             metavar="NAME",
             help="A file system that may be made anew, empty, where the spec asks for what cannot be changed "
-            "in place. What it was is kept, and billed. May be given several times.",
+            "in place; what it was is kept, and billed. Or machines that may go with their disks. May be "
+            "given several times.",
         ),
     ] = None,
     check: Annotated[

@@ -13,6 +13,7 @@ from gridwright.providers.aws.boot_reports import boot_reports
 from gridwright.providers.aws.changes import FieldChange, ResourceChange
 from gridwright.providers.aws.deployment import Deployment, deployment, storage_body
 from gridwright.providers.aws.instances import claims, instances, machines, rows
+from gridwright.providers.aws.kept_machines import lost_machines
 from gridwright.providers.aws.layout import aws_layout
 from gridwright.providers.aws.machines_ready import MachinesReady
 from gridwright.providers.aws.names import grid_stack, storage_stack, tags
@@ -55,7 +56,7 @@ def up(spec: GridSpec, caller: Caller, replace: frozenset[str] = frozenset()) ->
     if storage is None or made:
         preflight(spec, wanted.layout, cloud).refuse()
     if storage is None:
-        _check_names(spec, replace, spec.filesystems)
+        _check_names(spec, replace, [*spec.filesystems, *spec.machines])
         retired.mark(cloud, spec, ())
         storage = work.make_storage()
     else:
@@ -141,7 +142,8 @@ class _Up:
         """Bring the storage stack to what the spec says, where that loses no data that was not named."""
         old = self.stacks.template(storage)
         kept = kept_spec.kept_values(old)
-        known = [*self.spec.filesystems, *(kept or {}).get("filesystems", {})]
+        known = [*self.spec.filesystems, *self.spec.machines]
+        known += [name for each in ("filesystems", "machines") for name in (kept or {}).get(each, {})]
         _check_names(self.spec, self.replace, known)
         # An up that stopped in the middle of a replacement may have left some without its mark.
         retired.mark(self.cloud, self.spec, self.stacks.resources(storage).values())
@@ -149,7 +151,10 @@ class _Up:
         proposed = propose_storage(self.stacks, storage, self.wanted.storage, self.spec)
         held = self._held(old)
         found = self._resources(storage.name, old, self.wanted.storage, proposed, held)
-        problems = changes.refusals(self.spec, self.fields, found, self.replace)
+        problems = [
+            *changes.refusals(self.spec, self.fields, found, self.replace),
+            *lost_machines(kept_spec.kept_spec(old), self.spec, self.replace),
+        ]
         if problems:
             if proposed is not None:
                 self.stacks.discard(proposed)
@@ -236,15 +241,14 @@ class _Up:
 
 
 def _check_names(spec: GridSpec, replace: frozenset[str], known: Iterable[str]) -> None:
-    """Names that --replace gives are file systems of the spec, or of the grid as it is."""
+    """Names that --replace gives are file systems, or groups of machines, of the spec or as they are."""
     names = frozenset(known)
     problems = []
     for name in sorted(replace - names):
         near = nearest(name, names)
-        hint = f"did you mean {near}?" if near else f"its file systems are {_names(names)}"
-        problems.append(
-            Problem(what=f"grid {spec.name} has no file system {name}", where="--replace", remedy=hint)
-        )
+        hint = f"did you mean {near}?" if near else f"it has {_names(names)}"
+        what = f"grid {spec.name} has no file system and no machines {name}"
+        problems.append(Problem(what=what, where="--replace", remedy=hint))
     if problems:
         raise GridwrightError(*problems)
 

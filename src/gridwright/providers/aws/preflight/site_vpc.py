@@ -46,11 +46,6 @@ class Place:
         return Network(self.wanted.addresses)
 
 
-def error(name: str, text: str, remedy: str) -> Finding:
-    """A finding that stops `up`."""
-    return Finding("error", name, text, remedy)
-
-
 def chosen(name: str, *values: str) -> list[dict[str, Any]]:
     """Filters of EC2: what is not there is left out of its answer, where an ID would be an error."""
     return [{"Name": name, "Values": list(values)}]
@@ -63,7 +58,8 @@ def vpc_findings(cloud: Cloud, layout: AwsLayout, account: str) -> Iterator[Find
         return
     found = described(cloud, vpc)
     if found is None:
-        yield error(
+        yield Finding(
+            "error",
             "vpc-unknown",
             f"the account sees no VPC {vpc.id} in {cloud.region}",
             "write the ID of one in aws.vpc.id (aws ec2 describe-vpcs); another account shares one by RAM",
@@ -82,7 +78,8 @@ def vpc_findings(cloud: Cloud, layout: AwsLayout, account: str) -> Iterator[Find
     own = own or [Network(found["CidrBlock"])]
     for each in layout.networks:
         if not any(each.subnet_of(one) for one in own):
-            yield error(
+            yield Finding(
+                "error",
                 "vpc-of-another-range",
                 f"VPC {vpc.id} has {', '.join(map(str, own))}, and not {each}",
                 "write ranges that it has in aws.vpc.networks",
@@ -145,7 +142,8 @@ def subnet_findings(cloud: Cloud, spec: GridSpec, layout: AwsLayout) -> Iterator
     for name, each in vpc.subnets().items():
         if name not in {place.name for place in found}:
             field = f"aws.vpc.{'login' if name == 'public' else name}.subnet"
-            yield error(
+            yield Finding(
+                "error",
                 "subnet-unknown",
                 f"the account sees no subnet {each.subnet} in {cloud.region}",
                 f"write the ID of one of VPC {vpc.id} in {field}",
@@ -163,19 +161,22 @@ def _lies(place: Place, layout: AwsLayout) -> Iterator[Finding]:
     number, zone, vpc = place.wanted.subnet, place.found["AvailabilityZone"], place.found["VpcId"]
     expected = layout.aws.vpc.id if layout.aws.vpc else ""
     if vpc != expected:
-        yield error(
+        yield Finding(
+            "error",
             "subnet-of-another-vpc",
             f"subnet {number} is in {vpc}, and not in {expected}",
             f"write a subnet of {expected} in {place.field}.subnet",
         )
     if zone != layout.aws.zone:
-        yield error(
+        yield Finding(
+            "error",
             "subnet-in-another-zone",
             f"subnet {number} is in zone {zone}, and the grid in {layout.aws.zone}",
             f"write a subnet of {layout.aws.zone} in {place.field}.subnet, or aws.zone: {zone}",
         )
     if not place.addresses.subnet_of(place.cidr):
-        yield error(
+        yield Finding(
+            "error",
             "addresses-outside-subnet",
             f"subnet {number} has {place.cidr}, and {place.addresses} is not in it",
             f"write {place.cidr}, or a part of it, in {place.field}.addresses",
@@ -199,7 +200,8 @@ def _room(cloud: Cloud, spec: GridSpec, layout: AwsLayout, together: list[Place]
         first, holder = next(iter(others.items()))
         what = str(holder.get("Description") or holder.get("InterfaceType") or "without a description")
         more = f", and {len(others) - 1} more of the grid's addresses are taken" if len(others) > 1 else ""
-        yield error(
+        yield Finding(
+            "error",
             "address-taken",
             f"{first}, which {fixed[first].name} is to have, is that of {holder['NetworkInterfaceId']} "
             f"({what}){more}",
@@ -208,7 +210,8 @@ def _room(cloud: Cloud, spec: GridSpec, layout: AwsLayout, together: list[Place]
     needed = len(fixed) - (len(taken) - len(others)) + _by_chance(spec, together, machines, interfaces)
     free = int(together[0].found["AvailableIpAddressCount"])
     if free < needed:
-        yield error(
+        yield Finding(
+            "error",
             "subnet-too-full",
             f"subnet {number} has {free} free addresses, and the grid needs {needed} there: "
             f"{len(fixed)} of machines, and those that AWS chooses for replaced machines and FSx",
@@ -258,7 +261,8 @@ def _reserved(cloud: Cloud, layout: AwsLayout, together: list[Place]) -> Iterato
         if vpc is not None and vpc.reserve:
             yield from _reserving(each, foreign)
         elif over and not kept:
-            yield error(
+            yield Finding(
+                "error",
                 "addresses-reserved",
                 f"{over[0]['Cidr']} of subnet {number} is reserved ({over[0]['ReservationType']}), and the "
                 f"grid's addresses {each.addresses} are not within one reservation of type explicit",
@@ -278,7 +282,8 @@ def _reserved(cloud: Cloud, layout: AwsLayout, together: list[Place]) -> Iterato
 def _reserving(place: Place, foreign: list[Mapping[str, Any]]) -> Iterator[Finding]:
     """Why AWS would refuse a reservation of the grid's, or do so with what else it places there."""
     if foreign:
-        yield error(
+        yield Finding(
+            "error",
             "addresses-reserved",
             f"{foreign[0]['Cidr']} of subnet {place.wanted.subnet} is reserved already "
             f"({foreign[0]['ReservationType']}), and {place.addresses} overlaps it",
@@ -286,7 +291,8 @@ def _reserving(place: Place, foreign: list[Mapping[str, Any]]) -> Iterator[Findi
             f"{place.field}.addresses",
         )
     if place.addresses == place.cidr:
-        yield error(
+        yield Finding(
+            "error",
             "subnet-reserved-whole",
             f"{place.addresses} is all of subnet {place.wanted.subnet}: with reserve AWS has no address left "
             "for FSx, and for machines before they claim theirs",
