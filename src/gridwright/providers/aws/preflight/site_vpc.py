@@ -22,7 +22,7 @@ Network = ipaddress.IPv4Network
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SubnetPlace:
     """A subnet by its name in the spec, as AWS describes it, with the machines that are to be in it."""
 
     name: str
@@ -115,7 +115,7 @@ def _dns(cloud: Cloud, vpc: ExistingVpc) -> Iterator[Finding]:
         )
 
 
-def places(cloud: Cloud, layout: AwsLayout) -> list[Place]:
+def places(cloud: Cloud, layout: AwsLayout) -> list[SubnetPlace]:
     """Subnets of the spec that are there. Raises CloudError."""
     vpc = layout.aws.vpc
     if vpc is None:
@@ -127,7 +127,7 @@ def places(cloud: Cloud, layout: AwsLayout) -> list[Place]:
         for each in cloud.listed("ec2", "describe_subnets", "Subnets", Filters=chosen("subnet-id", *ids))
     }
     return [
-        Place(name, each, there[each.subnet], tuple(m for m in layout.machines if m.subnet == name))
+        SubnetPlace(name, each, there[each.subnet], tuple(m for m in layout.machines if m.subnet == name))
         for name, each in wanted.items()
         if each.subnet in there
     ]
@@ -157,7 +157,7 @@ def subnet_findings(cloud: Cloud, spec: GridSpec, layout: AwsLayout) -> Iterator
         yield from _reserved(cloud, layout, together)
 
 
-def _lies(place: Place, layout: AwsLayout) -> Iterator[Finding]:
+def _lies(place: SubnetPlace, layout: AwsLayout) -> Iterator[Finding]:
     number, zone, vpc = place.wanted.subnet, place.found["AvailabilityZone"], place.found["VpcId"]
     expected = layout.aws.vpc.id if layout.aws.vpc else ""
     if vpc != expected:
@@ -183,7 +183,7 @@ def _lies(place: Place, layout: AwsLayout) -> Iterator[Finding]:
         )
 
 
-def _room(cloud: Cloud, spec: GridSpec, layout: AwsLayout, together: list[Place]) -> Iterator[Finding]:
+def _room(cloud: Cloud, spec: GridSpec, layout: AwsLayout, together: list[SubnetPlace]) -> Iterator[Finding]:
     """Addresses that machines are to have are nobody else's, and there are enough beside them."""
     number = together[0].wanted.subnet
     interfaces = list(
@@ -229,7 +229,7 @@ def _holders(interfaces: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Map
 
 
 def _by_chance(
-    spec: GridSpec, together: list[Place], machines: list[Machine], interfaces: list[Mapping[str, Any]]
+    spec: GridSpec, together: list[SubnetPlace], machines: list[Machine], interfaces: list[Mapping[str, Any]]
 ) -> int:
     """Addresses that AWS chooses: of machines that claim their own, of FSx, of the load balancer."""
     needed = sum(each.replaced for each in machines)
@@ -242,11 +242,11 @@ def _by_chance(
     return max(0, needed - there)
 
 
-def _fields(together: list[Place]) -> str:
+def _fields(together: list[SubnetPlace]) -> str:
     return " and ".join(each.field for each in together)
 
 
-def _reserved(cloud: Cloud, layout: AwsLayout, together: list[Place]) -> Iterator[Finding]:
+def _reserved(cloud: Cloud, layout: AwsLayout, together: list[SubnetPlace]) -> Iterator[Finding]:
     """What keeps others from the grid's addresses until machines have them."""
     vpc, number = layout.aws.vpc, together[0].wanted.subnet
     answer = cloud.call("ec2", "get_subnet_cidr_reservations", SubnetId=number)
@@ -279,7 +279,7 @@ def _reserved(cloud: Cloud, layout: AwsLayout, together: list[Place]) -> Iterato
             )
 
 
-def _reserving(place: Place, foreign: list[Mapping[str, Any]]) -> Iterator[Finding]:
+def _reserving(place: SubnetPlace, foreign: list[Mapping[str, Any]]) -> Iterator[Finding]:
     """Why AWS would refuse a reservation of the grid's, or do so with what else it places there."""
     if foreign:
         yield Finding(

@@ -8,7 +8,7 @@ from typing import Any
 
 from gridwright.errors import Finding
 from gridwright.providers.aws.layout import AwsLayout, Role
-from gridwright.providers.aws.preflight.site_vpc import Place, chosen, places
+from gridwright.providers.aws.preflight.site_vpc import SubnetPlace, chosen, places
 from gridwright.providers.aws.section_network import ExistingVpc
 from gridwright.providers.aws.session import Cloud
 from gridwright.schedulers import kind_of
@@ -27,7 +27,7 @@ OF_ALL = ("monitoring",)
 class Ways:
     """What leads out of one subnet."""
 
-    place: Place
+    place: SubnetPlace
     table: str
     default: Mapping[str, Any] | None
     """Its route to anywhere."""
@@ -81,7 +81,7 @@ def way_findings(cloud: Cloud, spec: GridSpec, layout: AwsLayout) -> Iterator[Fi
     yield from _named_endpoints(cloud, layout, endpoints, found)
 
 
-def _ways(cloud: Cloud, vpc: ExistingVpc, place: Place, endpoints: list[Mapping[str, Any]]) -> Ways:
+def _ways(cloud: Cloud, vpc: ExistingVpc, place: SubnetPlace, endpoints: list[Mapping[str, Any]]) -> Ways:
     """The subnet's own route table, else the main one of the VPC."""
     own = chosen("association.subnet-id", place.wanted.subnet)
     main = [*chosen("association.main", "true"), *chosen("vpc-id", vpc.id)]
@@ -141,7 +141,7 @@ def _to_services(ways: Ways, spec: GridSpec, layout: AwsLayout) -> Iterator[Find
         )
 
 
-def _services(spec: GridSpec, place: Place) -> Iterator[str]:
+def _services(spec: GridSpec, place: SubnetPlace) -> Iterator[str]:
     yield from OF_ALL
     if any(each.replaced for each in place.machines):
         yield from BY_CLAIMS
