@@ -85,7 +85,7 @@ lint-playbook: install
 	cd build/rendered && PATH="$(CURDIR)/$(BIN):$$PATH" ansible-lint --offline --profile production -q site.yml group_vars roles
 
 # Specs whose templates are looked at: the examples of AWS, and both ways of the papers.
-ON_AWS := examples/aws-fsx.yaml examples/aws-lustre.yaml examples/aws-elastic.yaml examples/papers/000-all-on-lustre.yaml examples/papers/002-fsx-lustre.yaml
+ON_AWS := $(wildcard examples/aws-*.yaml) examples/papers/000-all-on-lustre.yaml examples/papers/002-fsx-lustre.yaml
 
 $(VENV)/checkov: requirements/checkov.lock $(VENV)/python
 	$(PYTHON) -m venv --clear $(VENV)/checkov-venv

@@ -51,9 +51,10 @@ def test_a_grid_in_a_network_of_the_site_from_nothing_to_nothing(
         assert grid.done("up", "--check").status == 0, (
             "its own addresses and reservations are in nobody's way"
         )
+        _what_a_machine_keeps_is_not_lost(grid, cloud)
         _stopped_and_started(grid, cloud)
         down = grid.done("down", "--yes", "--delete-data", "shared", "--json").json
-        assert down["was_up"] is True
+        assert "meta1 WITH ALL THAT LIES ON THEIR DISKS" in " ".join(down["removed"])
     assert judge.without_use() == set()
     assert cloud.stack_states() == {}
     site.release_what_is_gone()
@@ -113,6 +114,25 @@ def _what_is_in_the_network(site: SiteNetwork, before: dict[str, Any], status: d
     ]
     assert len(by_role) == 1
     assert len(by_role[0]["UserIdGroupPairs"]) == 1
+
+
+def _what_a_machine_keeps_is_not_lost(grid: Grid, cloud: AwsCloud) -> None:
+    """A machine that stays goes only where its group is named, and nothing else of the update before that."""
+    meta = cloud.resources("gridwright-demo")["Meta1"]
+    whole = grid.spec.read_text()
+    grid.edit("  meta: {instance: r6i.xlarge, disk: 200 GiB}\n", "")
+    grid.edit("    - {role: meta, source: compute, ports: 8561}\n", "")
+    grid.edit("meta: [", "head: [")
+    cloud.faults.clear()
+    refused = grid("up")
+    assert refused.status == 2
+    assert "meta1 would go, with what lies on its disk" in refused.text
+    assert "--replace meta" in refused.text
+    assert "cloudformation:ExecuteChangeSet" not in cloud.faults.seen
+    grid.spec.write_text(whole)
+    wrong = grid("up", "--replace", "mta")
+    assert "has no file system and no machines mta" in wrong.text
+    assert cloud.resources("gridwright-demo")["Meta1"] == meta
 
 
 def _stopped_and_started(grid: Grid, cloud: AwsCloud) -> None:

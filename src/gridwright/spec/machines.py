@@ -167,7 +167,8 @@ def _of_provider(name: str, group: Mapping[str, Any], provider: ProviderKind) ->
     if provider.is_cloud and "instance" not in group:
         yield path, "instance"
     for field in () if provider.is_cloud else ("instance", "replace", "disk", "address"):
-        if field in group:
+        # A spec that is kept has defaults in it, and false is one.
+        if group.get(field) not in (None, False):
             yield (
                 (*path, field),
                 FieldError(f"provider {provider.name} makes no such machines", "remove the line"),

@@ -275,7 +275,7 @@ WRONG: dict[str, str | bytes] = {
     .replace("2400 GiB", "2400 GiB\n    deployment: scratch-2\n    metadata: 5000\n    backup_days: 1")
     + "  subnets: {storage: 192.168.0.0/24}\n  expires: soon\n",
     "more_than_fifty_problems": DISK + "silence:\n" + "".join(f"  unknown{n}: x\n" for n in range(70)),
-    "vpc_beside_a_network_of_its_own": AWS + "  network: 10.20.0.0/16\n" + _VPC,
+    "vpc_beside_a_network_of_its_own": AWS + "  network: 10.30.0.0/16\n" + _VPC,
     "vpc_addresses_that_overlap_or_lie_outside": AWS
     + _VPC.replace("10.8.8.64/28", "10.8.16.112/28").replace("10.8.4.64/28", "10.9.4.64/28"),
     "vpc_ids_that_are_none": AWS

@@ -15,8 +15,8 @@ Replace = Annotated[
         "--replace",
         metavar="NAME",
         help="A file system that may be made anew, empty, where the spec asks for what cannot be changed "
-        "in place. What it was is kept, and billed. On AWS also controller or login1, whose disk is "
-        "lost. May be given several times.",
+        "in place. What it was is kept, and billed. On AWS also controller, login1 or other "
+        "machines, which may go with their disks. May be given several times.",
     ),
 ]
 NewImages = Annotated[

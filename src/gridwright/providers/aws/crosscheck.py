@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gridwright.providers.aws.network_crosscheck import network_problems
-from gridwright.providers.aws.section import NETWORK, SUBNETS, default_subnets
-from gridwright.providers.aws.section_network import SMALLEST_SUBNET
+from gridwright.providers.aws.section import SUBNETS, default_subnets
+from gridwright.providers.aws.section_network import NETWORK, SMALLEST_SUBNET
 from gridwright.providers.controller import CONTROLLER
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.source import show

@@ -10,6 +10,7 @@ from gridwright.providers.aws.bill import kept_bill, kept_names
 from gridwright.providers.aws.cost_lines import CostLine, total
 from gridwright.providers.aws.deployment import storage_body
 from gridwright.providers.aws.down_result import AwsDown, DownPlan
+from gridwright.providers.aws.kept_machines import keeping
 from gridwright.providers.aws.kept_spec import kept_spec
 from gridwright.providers.aws.layout import AwsLayout, aws_layout
 from gridwright.providers.aws.names import grid_stack, storage_stack
@@ -111,7 +112,9 @@ def plan(found: Going) -> DownPlan:
     goes = []
     if found.grid is not None:
         count = len(found.layout.machines)
-        goes.append(f"stack {found.grid.name}: {count} machines, and all else that runs")
+        keepers = ", ".join(keeping(found.spec))
+        disks = f", {keepers} WITH ALL THAT LIES ON THEIR DISKS" if keepers else ""
+        goes.append(f"stack {found.grid.name}: {count} machines{disks}, and all else that runs")
     goes += [f"file system {name}, WITH ALL ITS DATA" for name in sorted(found.holding & found.named)]
     goes += [f"{each.text}, WITH ALL ITS DATA" for each in found.retired if each.filesystem in found.named]
     if found.storage is not None and not found.staying:

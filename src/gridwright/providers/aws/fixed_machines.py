@@ -51,7 +51,7 @@ def replaceable(layout: AwsLayout) -> dict[str, frozenset[str]]:
     for each in layout.machines:
         if not each.replaced:
             found[each.name] = frozenset({each.name})
-            if each.role is Role.COMPUTE:
+            if each.role in (Role.COMPUTE, Role.MACHINE):
                 found[each.group] = found.get(each.group, frozenset()) | {each.name}
     return found
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gridwright.errors import nearest
-from gridwright.providers.aws.section_network import MOST_GROUPS, ROLE_NAME
+from gridwright.providers.aws.section_network import MOST_GROUPS, NETWORK, ROLE_NAME
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.source import show
 from gridwright.yamltext.together import KEY, Refused
@@ -30,8 +30,9 @@ def network_problems(data: Mapping[str, Any], aws: Mapping[str, Any]) -> _Proble
     vpc = aws.get("vpc")
     if not isinstance(vpc, Mapping):
         return
-    for field in ("network", "subnets"):
-        if field in aws:
+    # A spec that is kept in a stack has the defaults in it.
+    for field, default in (("network", NETWORK), ("subnets", {})):
+        if aws.get(field, default) != default:
             yield (
                 ("aws", field, KEY),
                 FieldError(

@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 
 from gridwright.providers.aws.section_network import (
+    NETWORK,
     Egress,
     ExistingVpc,
     Ingress,
@@ -20,8 +21,6 @@ from gridwright.spec.fields import Budget, Change, SpecModel, Update
 from gridwright.yamltext.fields import Duration, FieldError, matching
 from gridwright.yamltext.source import show
 
-NETWORK = "10.20.0.0/16"
-"""Of a grid that names none."""
 SUBNETS = ("public", "storage", "compute")
 _ARN = r"^arn:aws[a-z-]*:{}:[a-z0-9-]+:[0-9]{{12}}:{}/[A-Za-z0-9/_-]+$"
 _PORT = r"(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"

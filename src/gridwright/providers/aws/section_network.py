@@ -13,6 +13,8 @@ from gridwright.spec.fields import Change, SpecModel, Update
 from gridwright.yamltext.fields import FieldError, matching
 from gridwright.yamltext.source import show
 
+NETWORK = "10.20.0.0/16"
+"""Of a grid that names none."""
 LAST_PORT = 65535
 WIDEST_SSH = 8
 """Shortest prefix of a range that ssh is let in from: a site's own addresses are never more."""

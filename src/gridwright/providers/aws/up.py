@@ -22,6 +22,7 @@ from gridwright.providers.aws.fixed_machines import (
 from gridwright.providers.aws.grid_template import groups_of
 from gridwright.providers.aws.instances import claims, instances, machines, rows
 from gridwright.providers.aws.kept_images import GridImage, chosen_images
+from gridwright.providers.aws.kept_machines import lost_machines
 from gridwright.providers.aws.layout import aws_layout
 from gridwright.providers.aws.machines_ready import MachinesReady
 from gridwright.providers.aws.moved_addresses import moved_addresses
@@ -71,7 +72,7 @@ def up(
     if storage is None or made:
         preflight(spec, wanted.layout, cloud).refuse()
     if storage is None:
-        _check_names(spec, replace, [*spec.filesystems, *replaceable(wanted.layout)])
+        _check_names(spec, replace, [*spec.filesystems, *spec.machines, *replaceable(wanted.layout)])
         retired.mark(cloud, spec, ())
         storage = work.make_storage()
     else:
@@ -173,11 +174,8 @@ class _Up:
         """Bring the storage stack to what the spec says, where that loses no data that was not named."""
         old = self.stacks.template(storage)
         kept = kept_spec.kept_values(old)
-        known = [
-            *self.spec.filesystems,
-            *(kept or {}).get("filesystems", {}),
-            *replaceable(self.wanted.layout),
-        ]
+        known = [*self.spec.filesystems, *self.spec.machines, *replaceable(self.wanted.layout)]
+        known += [name for each in ("filesystems", "machines") for name in (kept or {}).get(each, {})]
         _check_names(self.spec, self.replace, known)
         self._keep_addresses(old, self.stacks.template(grid) if grid is not None else {})
         if kept is None:
@@ -189,7 +187,10 @@ class _Up:
         proposed = propose_storage(self.stacks, storage, self.wanted.storage, self.spec)
         held = self._held(old)
         found = self._resources(storage.name, old, self.wanted.storage, proposed, held)
-        problems = changes.refusals(self.spec, self.fields, found, self.replace)
+        problems = [
+            *changes.refusals(self.spec, self.fields, found, self.replace),
+            *lost_machines(kept_spec.kept_spec(old), self.spec, self.replace),
+        ]
         if problems:
             if proposed is not None:
                 self.stacks.discard(proposed)
@@ -345,7 +346,7 @@ class _Up:
 
 
 def _check_names(spec: GridSpec, replace: frozenset[str], known: Iterable[str]) -> None:
-    """Names that --replace gives are file systems of the spec or of the grid as it is, or fixed machines."""
+    """Names that --replace gives are file systems, or machines, of the spec or of the grid as it is."""
     names = frozenset(known)
     problems = []
     for name in sorted(replace - names):

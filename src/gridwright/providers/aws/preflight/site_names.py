@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gridwright.errors import Finding
 from gridwright.providers.aws.layout import AwsLayout
-from gridwright.providers.aws.preflight.site_vpc import chosen, error
+from gridwright.providers.aws.preflight.site_vpc import chosen
 from gridwright.providers.aws.session import Cloud, CloudError
 
 
@@ -25,13 +25,15 @@ def group_findings(cloud: Cloud, layout: AwsLayout) -> Iterator[Finding]:
     for group, role in wanted.items():
         field = f"aws.vpc.security_groups.{role}"
         if group not in there:
-            yield error(
+            yield Finding(
+                "error",
                 "security-group-unknown",
                 f"the account sees no security group {group} in {cloud.region}",
                 f"write one of VPC {vpc.id} in {field}",
             )
         elif there[group] != vpc.id:
-            yield error(
+            yield Finding(
+                "error",
                 "security-group-of-another-vpc",
                 f"security group {group} is of {there[group]}, and machines are in {vpc.id}",
                 f"write one of VPC {vpc.id} in {field}",
@@ -48,7 +50,8 @@ def zone_findings(cloud: Cloud, layout: AwsLayout) -> Iterator[Finding]:
     except CloudError as refused:
         if refused.code != "NoSuchHostedZone":
             raise
-        yield error(
+        yield Finding(
+            "error",
             "hosted-zone-unknown",
             f"the account has no hosted zone {vpc.dns.id}",
             "write the ID of one of this account in aws.vpc.dns.id: aws route53 list-hosted-zones",
@@ -56,13 +59,15 @@ def zone_findings(cloud: Cloud, layout: AwsLayout) -> Iterator[Finding]:
         return
     name = str(answer["HostedZone"]["Name"]).rstrip(".")
     if name != vpc.dns.name:
-        yield error(
+        yield Finding(
+            "error",
             "hosted-zone-of-another-name",
             f"hosted zone {vpc.dns.id} is {name}, and not {vpc.dns.name}",
             f"write name: {name} in aws.vpc.dns",
         )
     if not answer["HostedZone"].get("Config", {}).get("PrivateZone", False):
-        yield error(
+        yield Finding(
+            "error",
             "hosted-zone-public",
             f"hosted zone {vpc.dns.id} ({name}) is public: the world would read the private addresses in it",
             "write a private hosted zone in aws.vpc.dns",

@@ -22,7 +22,7 @@ Network = ipaddress.IPv4Network
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SubnetPlace:
     """A subnet by its name in the spec, as AWS describes it, with the machines that are to be in it."""
 
     name: str
@@ -46,11 +46,6 @@ class Place:
         return Network(self.wanted.addresses)
 
 
-def error(name: str, text: str, remedy: str) -> Finding:
-    """A finding that stops `up`."""
-    return Finding("error", name, text, remedy)
-
-
 def chosen(name: str, *values: str) -> list[dict[str, Any]]:
     """Filters of EC2: what is not there is left out of its answer, where an ID would be an error."""
     return [{"Name": name, "Values": list(values)}]
@@ -63,7 +58,8 @@ def vpc_findings(cloud: Cloud, layout: AwsLayout, account: str) -> Iterator[Find
         return
     found = described(cloud, vpc)
     if found is None:
-        yield error(
+        yield Finding(
+            "error",
             "vpc-unknown",
             f"the account sees no VPC {vpc.id} in {cloud.region}",
             "write the ID of one in aws.vpc.id (aws ec2 describe-vpcs); another account shares one by RAM",
@@ -82,7 +78,8 @@ def vpc_findings(cloud: Cloud, layout: AwsLayout, account: str) -> Iterator[Find
     own = own or [Network(found["CidrBlock"])]
     for each in layout.networks:
         if not any(each.subnet_of(one) for one in own):
-            yield error(
+            yield Finding(
+                "error",
                 "vpc-of-another-range",
                 f"VPC {vpc.id} has {', '.join(map(str, own))}, and not {each}",
                 "write ranges that it has in aws.vpc.networks",
@@ -118,7 +115,7 @@ def _dns(cloud: Cloud, vpc: ExistingVpc) -> Iterator[Finding]:
         )
 
 
-def places(cloud: Cloud, layout: AwsLayout) -> list[Place]:
+def places(cloud: Cloud, layout: AwsLayout) -> list[SubnetPlace]:
     """Subnets of the spec that are there. Raises CloudError."""
     vpc = layout.aws.vpc
     if vpc is None:
@@ -130,7 +127,7 @@ def places(cloud: Cloud, layout: AwsLayout) -> list[Place]:
         for each in cloud.listed("ec2", "describe_subnets", "Subnets", Filters=chosen("subnet-id", *ids))
     }
     return [
-        Place(name, each, there[each.subnet], tuple(m for m in layout.machines if m.subnet == name))
+        SubnetPlace(name, each, there[each.subnet], tuple(m for m in layout.machines if m.subnet == name))
         for name, each in wanted.items()
         if each.subnet in there
     ]
@@ -145,7 +142,8 @@ def subnet_findings(cloud: Cloud, spec: GridSpec, layout: AwsLayout) -> Iterator
     for name, each in vpc.subnets().items():
         if name not in {place.name for place in found}:
             field = f"aws.vpc.{'login' if name == 'public' else name}.subnet"
-            yield error(
+            yield Finding(
+                "error",
                 "subnet-unknown",
                 f"the account sees no subnet {each.subnet} in {cloud.region}",
                 f"write the ID of one of VPC {vpc.id} in {field}",
@@ -159,30 +157,33 @@ def subnet_findings(cloud: Cloud, spec: GridSpec, layout: AwsLayout) -> Iterator
         yield from _reserved(cloud, layout, together)
 
 
-def _lies(place: Place, layout: AwsLayout) -> Iterator[Finding]:
+def _lies(place: SubnetPlace, layout: AwsLayout) -> Iterator[Finding]:
     number, zone, vpc = place.wanted.subnet, place.found["AvailabilityZone"], place.found["VpcId"]
     expected = layout.aws.vpc.id if layout.aws.vpc else ""
     if vpc != expected:
-        yield error(
+        yield Finding(
+            "error",
             "subnet-of-another-vpc",
             f"subnet {number} is in {vpc}, and not in {expected}",
             f"write a subnet of {expected} in {place.field}.subnet",
         )
     if zone != layout.aws.zone:
-        yield error(
+        yield Finding(
+            "error",
             "subnet-in-another-zone",
             f"subnet {number} is in zone {zone}, and the grid in {layout.aws.zone}",
             f"write a subnet of {layout.aws.zone} in {place.field}.subnet, or aws.zone: {zone}",
         )
     if not place.addresses.subnet_of(place.cidr):
-        yield error(
+        yield Finding(
+            "error",
             "addresses-outside-subnet",
             f"subnet {number} has {place.cidr}, and {place.addresses} is not in it",
             f"write {place.cidr}, or a part of it, in {place.field}.addresses",
         )
 
 
-def _room(cloud: Cloud, spec: GridSpec, layout: AwsLayout, together: list[Place]) -> Iterator[Finding]:
+def _room(cloud: Cloud, spec: GridSpec, layout: AwsLayout, together: list[SubnetPlace]) -> Iterator[Finding]:
     """Addresses that machines are to have are nobody else's, and there are enough beside them."""
     number = together[0].wanted.subnet
     interfaces = list(
@@ -199,7 +200,8 @@ def _room(cloud: Cloud, spec: GridSpec, layout: AwsLayout, together: list[Place]
         first, holder = next(iter(others.items()))
         what = str(holder.get("Description") or holder.get("InterfaceType") or "without a description")
         more = f", and {len(others) - 1} more of the grid's addresses are taken" if len(others) > 1 else ""
-        yield error(
+        yield Finding(
+            "error",
             "address-taken",
             f"{first}, which {fixed[first].name} is to have, is that of {holder['NetworkInterfaceId']} "
             f"({what}){more}",
@@ -208,7 +210,8 @@ def _room(cloud: Cloud, spec: GridSpec, layout: AwsLayout, together: list[Place]
     needed = len(fixed) - (len(taken) - len(others)) + _by_chance(spec, together, machines, interfaces)
     free = int(together[0].found["AvailableIpAddressCount"])
     if free < needed:
-        yield error(
+        yield Finding(
+            "error",
             "subnet-too-full",
             f"subnet {number} has {free} free addresses, and the grid needs {needed} there: "
             f"{len(fixed)} of machines, and those that AWS chooses for replaced machines and FSx",
@@ -226,7 +229,7 @@ def _holders(interfaces: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Map
 
 
 def _by_chance(
-    spec: GridSpec, together: list[Place], machines: list[Machine], interfaces: list[Mapping[str, Any]]
+    spec: GridSpec, together: list[SubnetPlace], machines: list[Machine], interfaces: list[Mapping[str, Any]]
 ) -> int:
     """Addresses that AWS chooses: of machines that claim their own, of FSx, of the load balancer."""
     needed = sum(each.replaced for each in machines)
@@ -239,11 +242,11 @@ def _by_chance(
     return max(0, needed - there)
 
 
-def _fields(together: list[Place]) -> str:
+def _fields(together: list[SubnetPlace]) -> str:
     return " and ".join(each.field for each in together)
 
 
-def _reserved(cloud: Cloud, layout: AwsLayout, together: list[Place]) -> Iterator[Finding]:
+def _reserved(cloud: Cloud, layout: AwsLayout, together: list[SubnetPlace]) -> Iterator[Finding]:
     """What keeps others from the grid's addresses until machines have them."""
     vpc, number = layout.aws.vpc, together[0].wanted.subnet
     answer = cloud.call("ec2", "get_subnet_cidr_reservations", SubnetId=number)
@@ -258,7 +261,8 @@ def _reserved(cloud: Cloud, layout: AwsLayout, together: list[Place]) -> Iterato
         if vpc is not None and vpc.reserve:
             yield from _reserving(each, foreign)
         elif over and not kept:
-            yield error(
+            yield Finding(
+                "error",
                 "addresses-reserved",
                 f"{over[0]['Cidr']} of subnet {number} is reserved ({over[0]['ReservationType']}), and the "
                 f"grid's addresses {each.addresses} are not within one reservation of type explicit",
@@ -275,10 +279,11 @@ def _reserved(cloud: Cloud, layout: AwsLayout, together: list[Place]) -> Iterato
             )
 
 
-def _reserving(place: Place, foreign: list[Mapping[str, Any]]) -> Iterator[Finding]:
+def _reserving(place: SubnetPlace, foreign: list[Mapping[str, Any]]) -> Iterator[Finding]:
     """Why AWS would refuse a reservation of the grid's, or do so with what else it places there."""
     if foreign:
-        yield error(
+        yield Finding(
+            "error",
             "addresses-reserved",
             f"{foreign[0]['Cidr']} of subnet {place.wanted.subnet} is reserved already "
             f"({foreign[0]['ReservationType']}), and {place.addresses} overlaps it",
@@ -286,7 +291,8 @@ def _reserving(place: Place, foreign: list[Mapping[str, Any]]) -> Iterator[Findi
             f"{place.field}.addresses",
         )
     if place.addresses == place.cidr:
-        yield error(
+        yield Finding(
+            "error",
             "subnet-reserved-whole",
             f"{place.addresses} is all of subnet {place.wanted.subnet}: with reserve AWS has no address left "
             "for FSx, and for machines before they claim theirs",

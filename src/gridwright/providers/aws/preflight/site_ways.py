@@ -8,7 +8,7 @@ from typing import Any
 
 from gridwright.errors import Finding
 from gridwright.providers.aws.layout import AwsLayout, Role
-from gridwright.providers.aws.preflight.site_vpc import Place, chosen, error, places
+from gridwright.providers.aws.preflight.site_vpc import SubnetPlace, chosen, places
 from gridwright.providers.aws.section_network import ExistingVpc
 from gridwright.providers.aws.session import Cloud
 from gridwright.schedulers import kind_of
@@ -27,7 +27,7 @@ OF_ALL = ("monitoring",)
 class Ways:
     """What leads out of one subnet."""
 
-    place: Place
+    place: SubnetPlace
     table: str
     default: Mapping[str, Any] | None
     """Its route to anywhere."""
@@ -81,7 +81,7 @@ def way_findings(cloud: Cloud, spec: GridSpec, layout: AwsLayout) -> Iterator[Fi
     yield from _named_endpoints(cloud, layout, endpoints, found)
 
 
-def _ways(cloud: Cloud, vpc: ExistingVpc, place: Place, endpoints: list[Mapping[str, Any]]) -> Ways:
+def _ways(cloud: Cloud, vpc: ExistingVpc, place: SubnetPlace, endpoints: list[Mapping[str, Any]]) -> Ways:
     """The subnet's own route table, else the main one of the VPC."""
     own = chosen("association.subnet-id", place.wanted.subnet)
     main = [*chosen("association.main", "true"), *chosen("vpc-id", vpc.id)]
@@ -96,13 +96,15 @@ def _ways(cloud: Cloud, vpc: ExistingVpc, place: Place, endpoints: list[Mapping[
 def _out(ways: Ways, vpc: ExistingVpc) -> Iterator[Finding]:
     table = f"route table {ways.table} of subnet {ways.place.wanted.subnet}"
     if ways.default is not None and ways.default.get("State") != "active":
-        yield error(
+        yield Finding(
+            "error",
             "route-leads-nowhere",
             f"{table} sends {ANYWHERE} to something that is not there any more",
             "have who answers for the VPC mend the route",
         )
     if ways.place.name == "public" and vpc.public_address and not ways.to_internet_gateway:
-        yield error(
+        yield Finding(
+            "error",
             "no-internet-gateway",
             f"the login node is to have a public address, and {table} has no route to an internet gateway",
             "write a subnet that has one in aws.vpc.login, or public_address: false",
@@ -122,7 +124,8 @@ def _to_services(ways: Ways, spec: GridSpec, layout: AwsLayout) -> Iterator[Find
             if ways.to_internet_gateway
             else "it has no route that leads out"
         )
-        yield error(
+        yield Finding(
+            "error",
             "service-not-reached",
             f"machines in subnet {ways.place.wanted.subnet} do not reach {names}: {why}, and the VPC has no "
             f"endpoint for {'it' if len(lacking) == 1 else 'them'} there",
@@ -138,7 +141,7 @@ def _to_services(ways: Ways, spec: GridSpec, layout: AwsLayout) -> Iterator[Find
         )
 
 
-def _services(spec: GridSpec, place: Place) -> Iterator[str]:
+def _services(spec: GridSpec, place: SubnetPlace) -> Iterator[str]:
     yield from OF_ALL
     if any(each.replaced for each in place.machines):
         yield from BY_CLAIMS
@@ -155,7 +158,8 @@ def _named_endpoints(
     for number in dict.fromkeys(vpc.endpoints if vpc is not None else ()):
         each = known.get(number)
         if each is None:
-            yield error(
+            yield Finding(
+                "error",
                 "endpoint-unknown",
                 f"the VPC has no endpoint {number}",
                 "write one that it has in aws.vpc.endpoints: aws ec2 describe-vpc-endpoints",
@@ -163,7 +167,8 @@ def _named_endpoints(
             continue
         state = str(each.get("State", "available"))
         if state.lower() != "available":
-            yield error(
+            yield Finding(
+                "error",
                 "endpoint-not-available",
                 f"endpoint {number} ({each['ServiceName']}) is {state}",
                 "wait until it is available, or have who answers for the VPC look at it",
@@ -172,14 +177,16 @@ def _named_endpoints(
             without = [one for one in found if one.table not in each.get("RouteTableIds", ())]
             if without:
                 tables = ", ".join(dict.fromkeys(one.table for one in without))
-                yield error(
+                yield Finding(
+                    "error",
                     "endpoint-not-reached",
                     f"endpoint {number} ({each['ServiceName']}) is in no route of {tables}",
                     f"aws ec2 modify-vpc-endpoint --region {cloud.region} --vpc-endpoint-id {number} "
                     f"--add-route-table-ids {tables.replace(', ', ' ')}",
                 )
         elif not _lets_in(cloud, layout, [one["GroupId"] for one in each.get("Groups", ())]):
-            yield error(
+            yield Finding(
+                "error",
                 "endpoint-not-reached",
                 f"no security group of endpoint {number} ({each['ServiceName']}) lets HTTPS in from "
                 f"{', '.join(map(str, layout.networks))}",
