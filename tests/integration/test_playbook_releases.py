@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,19 @@ NODE, HEAD, SERVER = "compute1", "controller", "shared-oss1"
 """Between them they run every role."""
 OF_UBUNTU = "2.16"
 """The default image: all of its machines are tried in any case."""
-SETUP = "setup: {after: [roles/product], only_on: {product: [compute]}, variables: {product_name: stats}}"
+USERS = """
+users:
+  groups: {risk: 3001}
+  homes: {filesystem: shared}
+  local: {anna: {uid: 2001, groups: [risk]}}
+  ldap: {servers: ["ldaps://ldap1"], base: "dc=a", bind: {dn: "cn=a", secret: /etc/gridwright/bind.secret}}
+"""
+SETUP = """
+setup:
+  after: [roles/product, roles/depot]
+  only_on: {product: [compute]}
+  variables: {product_name: stats}
+"""
 PRODUCT = """
 - name: Write what is installed
   ansible.builtin.copy:
@@ -30,10 +43,12 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("rendered")
     (directory / "roles/product/tasks").mkdir(parents=True)
     (directory / "roles/product/tasks/main.yml").write_text(PRODUCT)
+    # As an administrator begins with it: a copy under another name.
+    shutil.copytree(ROOT / "examples/roles/product", directory / "roles/depot")
     spec = directory / "grid.yaml"
     text = (ROOT / "examples/aws-lustre.yaml").read_text()
     assert "count: 5}" in text
-    spec.write_text(f"{text.replace('count: 5}', 'count: 5, min: 2}')}\n{SETUP}\n")
+    spec.write_text(f"{text.replace('count: 5}', 'count: 5, min: 2}')}\n{SETUP}\n{USERS}")
     done = Command(directory)("render", spec, "--out", directory / "grid")
     assert done.status == 0, done.err
     return directory / "grid"
@@ -62,6 +77,9 @@ def test_the_playbook_would_set_a_machine_up(rendered: Path, release: Release, h
     # The head has nodes powered on and off.
     assert ("/etc/gridwright/power.json" in written) is (host == HEAD)
     assert ("/usr/local/lib/gridwright/power-resume" in written) is (host == HEAD)
+    for path in ("/etc/gridwright/users.json", "/etc/profile.d/stats.sh"):
+        assert (path in written) is (host != SERVER)
+    assert ("package sssd-ldap" in installed) is (host != SERVER)
     # A server has no part in Slurm: it would be refused for want of a key that it must not have.
     assert ("/etc/slurm/slurm.conf" in written) is (host != SERVER)
     assert any("slurm" in each or "munge" in each for each in installed) is (host != SERVER)

@@ -45,6 +45,24 @@ users:
 """
 
 
+EXAMPLE = Path(__file__).parents[2] / "examples/roles/product"
+DEPOT = "/mnt/grid/depots/thing"
+INSTALLER = """#!/bin/sh
+[ "$1" = -quiet ] && [ "$2" = -responsefile ] || exit 9
+mkdir -p "$5/bin"
+by="installed by $(id -un) on $(hostname) with $(grep edition "$3")"
+printf '#!/bin/sh\\necho "%s"\\n' "$by" > "$5/bin/thing"
+chmod +x "$5/bin/thing"
+date >> "$5/times"
+"""
+PRODUCT = f"""\
+setup:
+  after: [./roles/product]
+  variables: {{product_name: thing, product_depot: {DEPOT}, product_directory: /mnt/grid/products/thing,
+    product_user: dora}}
+"""
+
+
 class Grid:
     """The lab with its directory of users."""
 
@@ -169,12 +187,23 @@ def test_who_leaves_the_spec_is_locked_and_keeps_files(grid: Grid) -> None:
     text = grid.lab.spec.read_text()
     line = next(line for line in text.splitlines() if line.startswith("    anna: "))
     other = line.replace("anna", "bob").replace("2001", "2009")
-    grid.lab.spec.write_text(text.replace(line, "    eva: {uid: 2003, groups: [risk]}"))
+    role = grid.lab.spec.parent / "roles/product"
+    shutil.copytree(EXAMPLE, role, dirs_exist_ok=True)
+    grid.on(
+        "controller",
+        f"mkdir -p {DEPOT} && cat > {DEPOT}/setup.sh << 'END'\n{INSTALLER}END\nchmod +x {DEPOT}/setup.sh",
+    )
+    grid.lab.spec.write_text(text.replace(line, "    eva: {uid: 2003, groups: [risk]}") + PRODUCT)
     try:
         first, again = (setup(grid) for _ in range(2))
         assert "user anna, who left the spec: open -> locked" in first["compute1"]
         assert "user eva: missing -> 2003" in first["compute2"]
         assert again == {node: [] for node in NODES}
+        # The site's own role: installed once, by an account of the spec, and used by a job of another one.
+        assert (
+            grid.job("eva", "thing", "-w", "compute2") == "installed by dora on controller with edition=grid"
+        )
+        assert grid.on("compute1", "wc -l < /mnt/grid/products/thing/times") == "1"
         assert grid.ssh("anna", "compute1")[0] == 255
         assert grid.on("compute2", f"stat -c %U {HOMES}/anna/.profile") == "anna"
         assert grid.job("eva", "id -Gn; pwd").split() == ["eva", "risk", f"{HOMES}/eva"]

@@ -21,6 +21,9 @@ pytestmark = [pytest.mark.root, pytest.mark.thorough]
 NAME = "labreleases"
 OF_NODES = [release for release in RELEASES if release.oldest <= 11 <= release.newest]
 """Nodes have the Python of Debian 12."""
+USERS = """
+users: {groups: {risk: 3001}, homes: {filesystem: shared}, local: {anna: {uid: 2001, groups: [risk]}}}
+"""
 SITE = """\
 gridwright_slurm_configure: true
 slurm_munge_key_file: /opt/munge.key
@@ -32,7 +35,7 @@ gridwright_metadata: {addresses: [169.254.169.254]}
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     directory = tmp_path_factory.mktemp("releases")
     made = nodes_only(Command(directory), directory, NAME, "10.85.0.0/24", count=len(OF_NODES))
-    made.spec.write_text(made.spec.read_text().replace("type: ssh", "type: slurm"))
+    made.spec.write_text(made.spec.read_text().replace("type: ssh", "type: slurm") + USERS)
     with up(made):
         yield made
 

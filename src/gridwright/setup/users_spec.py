@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,6 @@ from gridwright.spec.users import ActiveDirectory, Ldap, Person, UserDirectory, 
 
 SECRET_FILE = "/etc/gridwright/directory.secret"  # noqa: S105 - where it is
 """Where machines of a cloud put what they read from its service of secrets."""
-LONGEST_COMPUTER = 15
-"""Characters of a computer's name in a domain (NetBIOS; adcli(8), --computer-name)."""
 _MOST_CA_BYTES = 1 << 18
 _ON_EACH = "/home"
 _BEGIN, _PRIVATE = "-----BEGIN CERTIFICATE-----", "PRIVATE KEY-----"
@@ -178,14 +175,6 @@ def _active_directory(ad: ActiveDirectory | None) -> dict[str, str]:
 def _join(ad: ActiveDirectory) -> dict[str, str | None]:
     """The computer's name is each machine's own: the playbook puts it in."""
     return {"domain": ad.domain, "user": ad.join.user, "ou": ad.ou, "computer": ""}
-
-
-def computer_name(grid: str, machine: str) -> str:
-    """Of a machine in a domain: other grids have machines of the same names. The role has the same rule."""
-    name = f"{grid}-{machine}"
-    if len(name) <= LONGEST_COMPUTER:
-        return name
-    return f"gw-{hashlib.sha1(name.encode(), usedforsecurity=False).hexdigest()[:12]}"
 
 
 def _certificates(spec: GridSpec, path: Path) -> str:

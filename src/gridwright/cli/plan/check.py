@@ -56,11 +56,15 @@ def _check_catalogue(spec: "GridSpec") -> None:
 
 
 def _check_roles(spec: "GridSpec") -> None:
-    """Raise GridwrightError for roles of the site that cannot be used."""
+    """Raise GridwrightError for roles and certificates of the site that cannot be used."""
     if spec.setup != type(spec.setup)():  # the playbook takes long to import
         from gridwright.setup.playbook import site_roles
 
         site_roles(spec)
+    if spec.users is not None:
+        from gridwright.setup.users_spec import users_configuration
+
+        users_configuration(spec)
 
 
 def _document(file: Path, *, ok: bool, **items: "Sequence[Finding | Problem]") -> dict[str, object]:

@@ -94,6 +94,36 @@ def test_one_node_more_touches_no_other() -> None:
     assert found == {}
 
 
+PEOPLE = """\
+users:
+  local: {anna: {uid: 2001}}
+  ldap:
+    servers: ["ldaps://ldap1"]
+    base: dc=example,dc=com
+    bind: {dn: "cn=grid", secret: "arn:aws:secretsmanager:us-east-1:111122223333:secret:grid-AbCdEf"}
+"""
+
+
+@pytest.mark.parametrize("spec", [FSX, LUSTRE], ids=["fsx", "lustre"])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("libraries:", f"{PEOPLE}libraries:"),
+        (ZONE, f"{ZONE} depots: ['s3://our-depots/sas'],"),
+    ],
+    ids=["users", "depots"],
+)
+def test_what_is_the_sites_touches_no_machine(spec: str, old: str, new: str) -> None:
+    assert changed(spec, old, new) == {}
+
+
+def test_somebody_more_sets_nothing_up_again_on_servers() -> None:
+    texts = [LUSTRE + PEOPLE, LUSTRE + PEOPLE.replace("2001}", "2001}, bob: {uid: 2002}")]
+    before, after = (deployment(parse_spec(text)).bundles for text in texts)
+    assert before["nodes"].key != after["nodes"].key
+    assert before["servers"].key == after["servers"].key
+
+
 @pytest.mark.parametrize("spec", [FSX, LUSTRE], ids=["fsx", "lustre"])
 def test_a_certificate_touches_no_machine(spec: str) -> None:
     assert changed(spec, ZONE, f"{ZONE} certificate: '{CERTIFICATE}',") == {}
