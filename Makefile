@@ -83,6 +83,8 @@ check: install
 lint-playbook: install
 	$(BIN)/gridwright render examples/aws-lustre.yaml --out build/rendered --overwrite > /dev/null
 	cd build/rendered && PATH="$(CURDIR)/$(BIN):$$PATH" ansible-lint --offline --profile production -q site.yml group_vars roles
+	$(BIN)/gridwright render examples/aws-lustre.yaml --out build/image --image --overwrite > /dev/null
+	cd build/image/playbook && PATH="$(CURDIR)/$(BIN):$$PATH" ansible-lint --offline --profile production -q image.yml
 
 # Specs whose templates are looked at: both examples of AWS, and both ways of the papers.
 ON_AWS := examples/aws-fsx.yaml examples/aws-lustre.yaml examples/papers/000-all-on-lustre.yaml examples/papers/002-fsx-lustre.yaml

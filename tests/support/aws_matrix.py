@@ -53,6 +53,11 @@ FIELDS: dict[str, dict[str, Any]] = {
     "ssh_from": {"one": ["203.0.113.0/24"], "two": ["203.0.113.0/24", "198.51.100.7/32"]},
     "egress": {"usual": None, "more": [{"to": "192.0.2.0/24", "ports": "27000-27009"}]},
     "key": {"none": None, "admins": "admins"},
+    "images": {
+        "usual": None,
+        "al2023": {"compute": "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64"},
+        "rocky": {"compute": "ami-0fedcba9876543210", "distribution": "rocky-9"},
+    },
     "head": {"usual": None, "large": {"instance": "m6i.2xlarge"}},
     "hyperthreads": {"usual": None, "off": False},
     "efa": {"off": None, "on": True},
@@ -93,7 +98,9 @@ def matrix() -> dict[str, dict[str, Any]]:
 def _spec(chosen: dict[str, str]) -> tuple[str, dict[str, Any]]:
     values = {field: FIELDS[field][name] for field, name in chosen.items()}
     aws: dict[str, Any] = {"zone": f"{REGION}a", "images": {"storage": "ami-0123456789abcdef0"}}
+    own = values["images"] or {}
     aws |= {field: values[field] for field in _NAMES[4:] if values[field] is not None}
+    aws["images"] = {"storage": "ami-0123456789abcdef0", **own}
     if chosen["network"] == "own":
         aws["network"] = values["network"]
     if chosen["network"] == "proxy":

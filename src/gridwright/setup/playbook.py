@@ -14,6 +14,8 @@ from gridwright import schedulers
 from gridwright.filesystems import all_kinds, kind_of
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.services.playbook_role import PlaybookRole
+from gridwright.setup.distributions import FILE as DISTRIBUTIONS
+from gridwright.setup.distributions import distributions_text
 from gridwright.setup.health_spec import health_configuration
 from gridwright.setup.scratch_spec import scratch_configuration
 from gridwright.setup.site_roles import SiteRoles, read_site_roles
@@ -102,12 +104,13 @@ def playbook_files(
         "inventory.yml": inventory(hosts),
         "group_vars/all.yml": variables(spec, scheduler, provided),
         "tuning.yaml": tuning_text(),
+        DISTRIBUTIONS: distributions_text(),
         "roles/scratch/files/scratch.pyz": build_zipapp(),
         "roles/scratch/files/gridwright-scratch.service": unit_file(),
     }
     files.update(tree(resources.files("gridwright.setup").joinpath("ansible")))
     site = str(files["site.yml"])
-    for mark, roles in ((_PROVIDED, provided.roles), (_ROLES, _roles_of_kinds())):
+    for mark, roles in ((_PROVIDED, provided.roles), (_ROLES, roles_of_kinds())):
         for role in roles:
             files.update(tree(role.directory, f"roles/{role.name}/"))
         tasks = "\n".join(role.as_task() for role in roles)
@@ -122,11 +125,11 @@ def playbook_files(
 def site_roles(spec: GridSpec, provided: Provided = _NOTHING) -> SiteRoles:
     """The site's own roles. Raises GridwrightError (INPUT) with all that is wrong with them."""
     ours = resources.files("gridwright.setup").joinpath("ansible", "roles")
-    brought = {role.name for role in (*_roles_of_kinds(), *provided.roles)}
+    brought = {role.name for role in (*roles_of_kinds(), *provided.roles)}
     return read_site_roles(spec, {each.name for each in ours.iterdir()} | brought)
 
 
-def _roles_of_kinds() -> list[PlaybookRole]:
+def roles_of_kinds() -> list[PlaybookRole]:
     """Roles of file systems, each once though kinds share some, and then those of schedulers."""
     of_filesystems = {role.name: role for _, kind in all_kinds() for role in kind.playbook_roles()}
     of_schedulers = [role for kind in schedulers.all_kinds() for role in kind.playbook_roles()]

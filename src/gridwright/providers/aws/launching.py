@@ -11,6 +11,7 @@ from troposphere import GetAtt, Ref, Tags, Template, ec2
 
 from gridwright.catalog import Catalog, InstanceType
 from gridwright.providers.aws.costs import ROOT_VOLUME, ROOT_VOLUME_SIZE
+from gridwright.providers.aws.distribution import root_device
 from gridwright.providers.aws.iam import profile_arn
 from gridwright.providers.aws.layout import DEFAULT_VOLUME, AwsLayout, Machine, Role
 from gridwright.providers.aws.names import SLOT_TAG, Export, lasting_tags, logical_id, tags
@@ -18,8 +19,6 @@ from gridwright.providers.aws.user_data import UserData, exported
 from gridwright.spec.model import GridSpec
 from gridwright.spec.storage import INSTANCE_STORE, Disks
 
-ROOT_DEVICE = "/dev/sda1"
-"""Of images of Ubuntu, Red Hat and Rocky Linux."""
 UBUNTU = "/aws/service/canonical/ubuntu/server/24.04/stable/current/{}/hvm/ebs-gp3/ami-id"
 """The name by which Canonical publishes its image; its documentation, Ubuntu on AWS, find images by SSM."""
 PLACEMENT = "Placement"
@@ -82,7 +81,7 @@ def launch_template(building: Building, machine: Machine, name: str, data: UserD
         ),
         # Five-minute figures of CloudWatch cost nothing; Gridwright measures nodes itself.
         "Monitoring": ec2.Monitoring(Enabled=False),
-        "BlockDeviceMappings": [_root(building), *_devices(building, machine, kind)],
+        "BlockDeviceMappings": [_root(building, machine.role), *_devices(building, machine, kind)],
         "TagSpecifications": tagged,
     }
     if aws.key is not None:
@@ -208,8 +207,9 @@ def _has_threads(kind: InstanceType) -> bool:
     return kind.vcpus == 2 * kind.cores and not kind.bare_metal
 
 
-def _root(building: Building) -> ec2.LaunchTemplateBlockDeviceMapping:
-    return _volume(building, ROOT_DEVICE, Disks(type=ROOT_VOLUME, size=ROOT_VOLUME_SIZE))
+def _root(building: Building, role: Role) -> ec2.LaunchTemplateBlockDeviceMapping:
+    device = root_device(building.layout.aws, serves_lustre=role.serves_lustre)
+    return _volume(building, device, Disks(type=ROOT_VOLUME, size=ROOT_VOLUME_SIZE))
 
 
 def _devices(

@@ -16,6 +16,7 @@ from gridwright.providers.machines import machines_of_types
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.services.playbook_role import PlaybookRole
+from gridwright.setup.distributions import distributions
 from gridwright.setup.playbook import Hosts, Provided, playbook_files
 from gridwright.spec.model import GridSpec
 from gridwright.spec.site_setup import GROUPS
@@ -60,7 +61,7 @@ def machine_files(spec: GridSpec, layout: AwsLayout, release: str | None) -> Mac
     threads = aws_section(spec).hyperthreads
     scheduler = kind_of(spec.scheduler).setup(spec, lambda: machines_of_types(spec, threads=threads), release)
     hosts = aws_hosts(layout)
-    known = _provided(spec, layout)
+    known = provided(spec, layout)
     playbook = playbook_files(spec, hosts, scheduler, known)
     first = {claim_name(each): each for each in reversed(layout.machines) if each.replaced}
     claims: dict[str, str | bytes] = {
@@ -84,10 +85,28 @@ def _boot(spec: GridSpec, layout: AwsLayout, part: Part) -> dict[str, str]:
     """The program that machines of a part run from their bundle, and what it tells the playbook."""
     program = resources.files(f"{_PACKAGE}.boot").joinpath("set_up.py").read_text("ascii")
     known = json.dumps(role_variables(spec, layout, part), indent=2) + "\n"
-    return {"boot/set_up.py": program, "boot/variables.json": known}
+    return {
+        "boot/set_up.py": program,
+        "boot/variables.json": known,
+        "boot/distributions.json": known_distributions(),
+    }
 
 
-def _provided(spec: GridSpec, layout: AwsLayout) -> Provided:
+def known_distributions() -> str:
+    """What machines have to know of distributions at their start, before they can read YAML."""
+    rows = [
+        {
+            "id": each.os.id,
+            "version": each.os.version,
+            "refused": None if each.in_cloud else each.reason,
+            "ansible": each.built.ansible.packages if each.built else [],
+        }
+        for each in distributions()
+    ]
+    return "".join(["[\n", ",\n".join(f" {json.dumps(row)}" for row in rows), "\n]\n"])
+
+
+def provided(spec: GridSpec, layout: AwsLayout) -> Provided:
     """What machines on AWS have beside those elsewhere: claims of what they are, and servers of Lustre."""
     groups = {each.role.group for each in layout.machines if each.replaced}
     serves = bool(built_lustres(spec))
@@ -105,6 +124,9 @@ def _provided(spec: GridSpec, layout: AwsLayout) -> Provided:
             "gridwright_claims": [group for group in GROUPS if group in groups],
             "gridwright_lustre_servers": serves,
             "gridwright_metadata": {"addresses": list(METADATA)},
+            # The clients that AWS builds for kernels of its images, where the site names no repository.
+            "gridwright_aws_packages": True,
+            "gridwright_trusted_networks": [layout.aws.network],
         },
     )
 

@@ -13,6 +13,8 @@ GRID_TAG = "gridwright:grid"
 ROLE_TAG = "gridwright:role"
 SLOT_TAG = "gridwright:slot"
 """The tag that says which node a volume or a network interface is for."""
+DISTRIBUTION_TAG = "gridwright:distribution"
+"""The tag of an image that says which distribution it has, by its name in the table of distributions."""
 TARGET_TAG = "gridwright:target"
 """The tag that says which target of a Lustre a volume holds."""
 

@@ -97,14 +97,21 @@ def reason_of(lines: Sequence[str]) -> str:
 
 
 def install() -> None:
-    """Ansible, as a package of the system."""
+    """Ansible, as packages of the system that Gridwright's table names. Raises Failed for systems without."""
+    system = os_release()
+    known = json.loads((BUNDLE / "boot/distributions.json").read_text())
+    row = next((each for each in known if is_of(each, system)), None)
+    if row is None or row["refused"]:
+        title = system.get("PRETTY_NAME") or "this system"
+        why = row["refused"] if row else "it is not in the table of distributions"
+        raise Failed(f"{title} is not supported: {why} (gridwright help setup)")
     if shutil.which("ansible-playbook"):
         return
     if shutil.which("apt-get"):
         wait = ["-o", "DPkg::Lock::Timeout=300", "-qq"]
-        steps = [["apt-get", *wait, "update"], ["apt-get", *wait, "-y", "install", "ansible-core"]]
+        steps = [["apt-get", *wait, "update"], ["apt-get", *wait, "-y", "install", *row["ansible"]]]
     else:
-        steps = [["dnf", "-y", "-q", "install", "ansible-core"]]
+        steps = [["dnf", "-y", "-q", "install", *row["ansible"]]]
     for attempt in range(TRIES):
         time.sleep(PAUSE_S if attempt else 0)
         for step in steps:
@@ -114,6 +121,19 @@ def install() -> None:
         else:
             return
     raise Failed(f"ansible-core cannot be installed: {reason_of(lines)}")
+
+
+def os_release() -> dict[str, str]:
+    """What os-release(5) says of this machine."""
+    lines = (ROOT / "etc/os-release").read_text("utf-8", "replace").splitlines()
+    pairs = (line.partition("=") for line in lines if "=" in line)
+    return {name: value.strip("\"'") for name, _, value in pairs}
+
+
+def is_of(row: dict[str, Any], system: dict[str, str]) -> bool:
+    """Whether a row of the table is for this system: its version is that of the row, or a later minor one."""
+    version = system.get("VERSION_ID", "")
+    return row["id"] == system.get("ID") and (version + ".").startswith(row["version"] + ".")
 
 
 def client(service: str, settings: Settings) -> Any:  # noqa: ANN401 - boto3 has no types of its own

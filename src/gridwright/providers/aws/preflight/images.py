@@ -8,9 +8,13 @@ from typing import Any
 
 from gridwright.catalog import Catalog
 from gridwright.errors import Finding
-from gridwright.providers.aws.launching import ROOT_DEVICE, image_of
+from gridwright.providers.aws.distribution import distribution_of_nodes, root_device
+from gridwright.providers.aws.launching import image_of
 from gridwright.providers.aws.layout import AwsLayout
+from gridwright.providers.aws.names import DISTRIBUTION_TAG
+from gridwright.providers.aws.section import Aws
 from gridwright.providers.aws.session import Cloud, CloudError
+from gridwright.setup.distributions import Distribution, distributions, of_image
 
 _BY_PARAMETER = "resolve:ssm:"
 
@@ -23,6 +27,13 @@ class _Wanted:
     field: str
     instance: str
     architecture: str
+    root: str
+    """The device that it is to start from."""
+
+    @property
+    def is_of_nodes(self) -> bool:
+        """Whether nodes start from it, rather than servers of Lustre."""
+        return self.field == "aws.images.compute"
 
 
 def images(layout: AwsLayout, catalog: Catalog) -> list[_Wanted]:
@@ -33,8 +44,9 @@ def images(layout: AwsLayout, catalog: Catalog) -> list[_Wanted]:
         storage = machine.role.serves_lustre
         named = image_of(layout.aws.images.storage if storage else layout.aws.images.compute, kind)
         field = f"aws.images.{'storage' if storage else 'compute'}"
+        root = root_device(layout.aws, serves_lustre=storage)
         found.setdefault(
-            (named, kind.architecture), _Wanted(named, field, machine.instance, kind.architecture)
+            (named, kind.architecture), _Wanted(named, field, machine.instance, kind.architecture, root)
         )
     return list(found.values())
 
@@ -58,6 +70,8 @@ def image_findings(cloud: Cloud, layout: AwsLayout, catalog: Catalog) -> Iterato
             )
             continue
         yield from _unfit(each, name, found)
+        if each.is_of_nodes:
+            yield from _of_another_distribution(layout.aws, name, found)
 
 
 def _described(cloud: Cloud, image: str) -> dict[str, Any] | None:
@@ -87,11 +101,48 @@ def _unfit(wanted: _Wanted, name: str, found: dict[str, Any]) -> Iterator[Findin
             f"name an image for {wanted.architecture} in {wanted.field}, or choose another type",
         )
     root = found.get("RootDeviceName")
-    if root != ROOT_DEVICE:
+    if root != wanted.root:
+        known = looked_up(found) if wanted.is_of_nodes else None
+        remedy = f"name an image of Ubuntu, Red Hat or Rocky Linux in {wanted.field}"
+        if known is not None and known.in_cloud:
+            remedy = f"write distribution: {known.name} in aws.images"
         yield Finding(
             "error",
             "image-with-another-root-device",
-            f"{image} starts from {root}, and Gridwright gives it a volume at {ROOT_DEVICE}: "
+            f"{image} starts from {root}, and Gridwright gives it a volume at {wanted.root}: "
             "the machine would have two, and its root without its size and encryption",
-            f"name an image of Ubuntu, Red Hat or Rocky Linux in {wanted.field}",
+            remedy,
+        )
+
+
+def looked_up(image: dict[str, Any]) -> Distribution | None:
+    """The distribution of an image as EC2 describes it: by the tag that a build of ours left, or its name."""
+    tags = {each["Key"]: each["Value"] for each in image.get("Tags", ())}
+    named = tags.get(DISTRIBUTION_TAG)
+    tagged = [each for each in distributions() if each.name == named]
+    return tagged[0] if tagged else of_image(str(image.get("Name", "")), str(image.get("OwnerId", "")))
+
+
+def _of_another_distribution(aws: Aws, name: str, found: dict[str, Any]) -> Iterator[Finding]:
+    """Whether the image has the distribution that the grid is made for."""
+    known, said = looked_up(found), distribution_of_nodes(aws)
+    remedy = f"write distribution: {known.name} in aws.images" if known is not None else ""
+    if known is not None and not known.in_cloud:
+        fit = ", ".join(each.title for each in distributions() if each.in_cloud)
+        yield Finding(
+            "error",
+            "image-not-supported",
+            f"image {name} has {known.title}: {known.reason}",
+            f"choose an image of {fit}",
+        )
+    elif known is not None and said is not None and known != said:
+        text = f"image {name} has {known.title}, and the grid would be made for {said.title}"
+        yield Finding("error", "image-of-another-distribution", text, remedy)
+    elif said is None:
+        text = f"image {name} has {known.title}" if known else f"nothing tells what image {name} has"
+        yield Finding(
+            "warning",
+            "distribution-not-said",
+            f"{text}, and the spec does not say it: nobody knows who logs in with the key pair",
+            remedy or "write distribution in aws.images, such as rocky-9; gridwright help setup lists them",
         )
