@@ -85,6 +85,8 @@ lint-playbook: install
 	cd build/rendered && PATH="$(CURDIR)/$(BIN):$$PATH" ansible-lint --offline --profile production -q site.yml group_vars roles
 	$(BIN)/gridwright render examples/aws-product.yaml --out build/rendered-product --overwrite > /dev/null
 	cd build/rendered-product && PATH="$(CURDIR)/$(BIN):$$PATH" ansible-lint --offline --profile production -q roles/product
+	$(BIN)/gridwright render examples/aws-lustre.yaml --out build/image --image --overwrite > /dev/null
+	cd build/image/playbook && PATH="$(CURDIR)/$(BIN):$$PATH" ansible-lint --offline --profile production -q image.yml
 
 # Specs whose templates are looked at: the examples of AWS, and both ways of the papers.
 ON_AWS := $(wildcard examples/aws-*.yaml) examples/papers/000-all-on-lustre.yaml examples/papers/002-fsx-lustre.yaml

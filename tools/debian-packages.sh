@@ -42,6 +42,15 @@ if [ "$purpose" = test ]; then
     need mandoc command -v mandoc
     need bash-completion test -f /usr/share/bash-completion/bash_completion
     need zsh command -v zsh
+    # What systems of the Red Hat family are tried with.
+    need dnf command -v dnf
+    need python3-dnf /usr/bin/python3 -c 'import dnf'
+    need rpm command -v rpmbuild
+    need createrepo-c command -v createrepo_c
+    need gnupg command -v gpg
+    need policycoreutils-python-utils test -x /usr/sbin/semanage
+    need selinux-policy-default test -d /etc/selinux/default/policy
+    need packer command -v packer
     need fish command -v fish
     # The image of a lab's nodes is built by it; the lab tests run as root only.
     # So is the directory of users that some of them ask, a daemon of their own.

@@ -42,6 +42,12 @@ def checked(grid: Grid, status: int) -> dict[str, Any]:
     return {each["name"]: each for each in ended.json["findings"] if each["level"] == "error"}
 
 
+def warned(grid: Grid) -> dict[str, dict[str, Any]]:
+    """Warnings by name of a grid that can be made."""
+    found = grid("up", "--check", "--json").json["findings"]
+    return {each["name"]: each for each in found if each["level"] == "warning"}
+
+
 def networks(cloud: AwsCloud) -> int:
     return len(cloud.client("ec2").describe_vpcs()["Vpcs"])
 
@@ -136,6 +142,34 @@ def test_images_that_machines_cannot_start_from(gridwright: Command, cloud: AwsC
     assert "aws.images.storage" in found["image-with-another-root-device"]["remedy"]
     grid.edit(STORAGE_IMAGE, "ami-0bbbbbbbbbbbbbbbb")
     assert "no image ami-0bbbbbbbbbbbbbbbb" in checked(grid, 3)["image-unknown"]["text"]
+
+
+def test_the_distribution_of_an_image_is_looked_up(fsx: Grid, cloud: AwsCloud) -> None:
+    image = cloud.image(STORAGE_IMAGE)
+    fsx.edit("zone: us-east-1a", f"zone: us-east-1a, images: {{compute: {STORAGE_IMAGE}}}")
+    unknown = warned(fsx)["distribution-not-said"]
+    assert "nothing tells what image" in unknown["text"]
+    image.name, image.owner_id = "Rocky-9-EC2-Base-9.4-20240523.0.x86_64", "792107900819"
+    known = warned(fsx)["distribution-not-said"]
+    assert "has Rocky Linux 9" in known["text"]
+    assert known["remedy"] == "write distribution: rocky-9 in aws.images"
+    fsx.edit(f"compute: {STORAGE_IMAGE}", f"compute: {STORAGE_IMAGE}, distribution: almalinux-9")
+    wrong = checked(fsx, 3)["image-of-another-distribution"]
+    assert "has Rocky Linux 9, and the grid would be made for AlmaLinux 9" in wrong["text"]
+    fsx.edit("distribution: almalinux-9", "distribution: rocky-9")
+    assert checked(fsx, 0) == {}
+    assert "distribution-not-said" not in warned(fsx)
+    # A build of ours says it by a tag, whatever the image is called.
+    image.name = "ours"
+    image.add_tag("gridwright:distribution", "amzn-2023")
+    image.root_device_name = "/dev/xvda"
+    found = checked(fsx, 3)
+    assert found["image-with-another-root-device"]["remedy"] == "write distribution: amzn-2023 in aws.images"
+    assert "image-of-another-distribution" in found
+    fsx.edit("distribution: rocky-9", "distribution: amzn-2023")
+    assert checked(fsx, 0) == {}
+    image.add_tag("gridwright:distribution", "amzn-2")
+    assert "its Python is 3.7" in checked(fsx, 3)["image-not-supported"]["text"]
 
 
 def test_rights_that_are_missing(fsx: Grid, cloud: AwsCloud) -> None:

@@ -85,6 +85,11 @@ FIELDS: dict[str, dict[str, Any]] = {
     "ingress": {"none": None, "login": [{"role": "login", "source": "10.0.0.0/8", "ports": "8000-8099"}]},
     "egress": {"usual": None, "more": [{"to": "192.0.2.0/24", "ports": "27000-27009"}]},
     "key": {"none": None, "admins": "admins"},
+    "images": {
+        "usual": None,
+        "al2023": {"compute": "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64"},
+        "rocky": {"compute": "ami-0fedcba9876543210", "distribution": "rocky-9"},
+    },
     "head": {"usual": None, "large": {"instance": "m6i.2xlarge"}},
     "hyperthreads": {"usual": None, "off": False},
     "efa": {"off": None, "on": True},
@@ -130,7 +135,9 @@ def matrix() -> dict[str, dict[str, Any]]:
 def _spec(chosen: dict[str, str]) -> tuple[str, dict[str, Any]]:
     values = {field: FIELDS[field][name] for field, name in chosen.items()}
     aws: dict[str, Any] = {"zone": f"{REGION}a", "images": {"storage": "ami-0123456789abcdef0"}}
+    own = values["images"] or {}
     aws |= {field: values[field] for field in _NAMES[5:] if values[field] is not None}
+    aws["images"] = {"storage": "ami-0123456789abcdef0", **own}
     if chosen["network"] == "own":
         aws["network"] = values["network"]
     if chosen["network"].startswith("vpc"):

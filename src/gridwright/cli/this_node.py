@@ -31,3 +31,10 @@ def render_here(spec: GridSpec, slurm: str) -> Rendering:
     )
     host_machine = HostMachine(machine, detect_cgroups(_MOUNTS.read_text()))
     return provider_of(spec).render(spec, host_machine, slurm)
+
+
+def render_image_here(spec: GridSpec, slurm: str) -> Rendering:
+    """Files of a build of an image. Raises GridwrightError (INPUT)."""
+    from gridwright.providers import provider_of
+
+    return provider_of(spec).render_image(spec, slurm)

@@ -106,6 +106,17 @@ class Provider(ProviderKind):
         hosts = self.hosts(spec, machine.hardware.name)
         return render_playbook(spec, setup, hosts, self.notes(spec, setup))
 
+    def render_image(self, spec: GridSpec, release: str | None) -> Rendering:
+        """Files of a build that makes an image for the grid's machines, so that they start sooner.
+
+        Raises GridwrightError (INPUT), also where the provider starts no machines from images.
+        """
+        raise input_error(
+            f"provider {self.name} starts no machines from images",
+            where=str(spec.file) if spec.file else None,
+            remedy="leave --image out: what nodes of their own need is in the playbook",
+        )
+
     def hosts(self, spec: GridSpec, machine: str) -> Hosts:
         """The nodes that the playbook sets up, by what they are there for; `machine` is the name of this one.
 

@@ -27,6 +27,21 @@ class PlaybookRole:
         """Its files."""
         return resources.files(self.package).joinpath("roles", self.name)
 
+    @property
+    def has_install(self) -> bool:
+        """Whether it can install its packages alone, by tasks/install.yml, as images have them."""
+        return self.directory.joinpath("tasks", "install.yml").is_file()
+
+    def as_install_task(self) -> str:
+        """The task of a play that installs its packages alone."""
+        return (
+            f"    - name: Install what is needed to {self.task[0].lower()}{self.task[1:]}\n"
+            "      ansible.builtin.include_role:\n"
+            f"        name: {self.name}\n"
+            "        tasks_from: install.yml\n"
+            f"      when: {self.when}\n"
+        )
+
     def as_task(self) -> str:
         """The task of a play that includes it."""
         comment = f"      # {self.comment}\n" if self.comment else ""

@@ -14,6 +14,8 @@ from gridwright import schedulers
 from gridwright.filesystems import all_kinds, kind_of
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.services.playbook_role import PlaybookRole
+from gridwright.setup.distributions import FILE as DISTRIBUTIONS
+from gridwright.setup.distributions import distributions_text
 from gridwright.setup.health_spec import health_configuration
 from gridwright.setup.scratch_spec import scratch_configuration
 from gridwright.setup.site_roles import SiteRoles, read_site_roles
@@ -119,6 +121,7 @@ def playbook_files(
         "group_vars/all.yml": variables(spec, scheduler, provided, groups),
         **_without_mounts(spec),
         "tuning.yaml": tuning_text(),
+        DISTRIBUTIONS: distributions_text(),
         "roles/scratch/files/scratch.pyz": build_zipapp(),
         "roles/scratch/files/gridwright-scratch.service": unit_file(),
         "roles/users/files/users.pyz": users_program(),
@@ -146,9 +149,13 @@ def playbook_files(
 def site_roles(spec: GridSpec, provided: Provided = _NOTHING) -> SiteRoles:
     """The site's own roles. Raises GridwrightError (INPUT) with all that is wrong with them."""
     ours = resources.files("gridwright.setup").joinpath("ansible", "roles")
-    kinds = (*_roles_of_filesystems(), *_roles_of_schedulers())
-    brought = {role.name for role in (*kinds, *provided.roles)}
+    brought = {role.name for role in (*roles_of_kinds(), *provided.roles)}
     return read_site_roles(spec, {each.name for each in ours.iterdir()} | brought)
+
+
+def roles_of_kinds() -> list[PlaybookRole]:
+    """Roles of file systems, and then those of schedulers."""
+    return [*_roles_of_filesystems(), *_roles_of_schedulers()]
 
 
 def _roles_of_filesystems() -> list[PlaybookRole]:

@@ -32,7 +32,15 @@ EXAMPLES = {
     "paper-002": REPOSITORY / "examples" / "papers" / "002-fsx-lustre.yaml",
 }
 SAME_EVERYWHERE = (
-    *("roles/", "filter_plugins/", "tuned_values.py", "tuning.yaml", "site.yml", "ansible.cfg"),
+    *(
+        "roles/",
+        "filter_plugins/",
+        "tuned_values.py",
+        "tuning.yaml",
+        "distributions.yaml",
+        "site.yml",
+        "ansible.cfg",
+    ),
     *("claims/claim.pyz", "slurm/health.pyz"),
 )
 DERIVED = "bundle-"

@@ -20,12 +20,26 @@ Slurm = Annotated[
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Write over files that were edited, too.")]
 
 
+Image = Annotated[
+    bool,
+    typer.Option("--image", help="Write what builds an image for the grid's machines instead, by Packer."),
+]
+
+
 def render(
-    out: Out, file: SpecFile = None, slurm: Slurm = "22.05", overwrite: Overwrite = False, json: Json = False
+    out: Out,
+    file: SpecFile = None,
+    slurm: Slurm = "22.05",
+    image: Image = False,
+    overwrite: Overwrite = False,
+    json: Json = False,
 ) -> None:
     """Write what `up` would use: playbook, configuration of Slurm, a README with next commands.
 
     On AWS also two CloudFormation templates, the bundle that machines set themselves up from, and the bill.
+
+    With --image, of a grid on AWS, what builds an image that has the packages of its machines: a template of
+    Packer and the playbook that it runs. Machines that start from it are set up in a fraction of the time.
 
     The same spec gives the same files. A directory with anything that `render` did not write is refused.
 
@@ -33,14 +47,15 @@ def render(
     Examples:
       gridwright render grid.yaml --out rendered
       gridwright render grid.yaml --out rendered --slurm 23.11
+      gridwright render grid.yaml --out image --image
     """  # noqa: D301 - \b keeps typer from filling the lines
     from gridwright.cli.build.rendered_directory import write_rendered
     from gridwright.cli.spec_file import load_placed
-    from gridwright.cli.this_node import render_here
+    from gridwright.cli.this_node import render_here, render_image_here
     from gridwright.spec.findings import unsilenced
 
     spec = load_placed(file)
-    rendering = render_here(spec, slurm)
+    rendering = render_image_here(spec, slurm) if image else render_here(spec, slurm)
     findings = unsilenced(rendering.findings, spec.silence)
     done = write_rendered(out, rendering.files, overwrite=overwrite)
     document = {

@@ -8,6 +8,7 @@ import socket
 import psutil
 
 from gridwright.errors import environment_error
+from gridwright.providers.aws.distribution import login_user
 from gridwright.providers.aws.layout import LOGIN, AwsLayout, Role, aws_layout
 from gridwright.providers.aws.names import grid_stack
 from gridwright.providers.aws.session import Cloud
@@ -19,8 +20,6 @@ from gridwright.spec.model import GridSpec
 
 LOGIN_ADDRESS = "LoginPublicAddress"
 """Output of the grid stack; a network behind a proxy has none."""
-USER = "ubuntu"
-"""Who logs in on the default image (cloud-images.ubuntu.com)."""
 
 
 def aws_head(spec: GridSpec) -> HeadNode:
@@ -41,7 +40,7 @@ def aws_head(spec: GridSpec) -> HeadNode:
         )
     login = stack.outputs.get(LOGIN_ADDRESS) or layout.addresses[LOGIN]
     # Without a key pair the site has made accounts, and ssh knows whose is to be taken.
-    user = USER if layout.aws.key is not None and layout.aws.images.compute is None else None
+    user = login_user(layout.aws)
     controllers = layout.of_role(Role.HEAD)
     keys = _keys(spec, stack)
     if not controllers:

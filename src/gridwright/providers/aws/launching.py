@@ -12,6 +12,7 @@ from troposphere import GetAtt, Parameter, Ref, Tags, Template, ec2
 
 from gridwright.catalog import Catalog, InstanceType
 from gridwright.providers.aws.costs import ROOT_VOLUME, ROOT_VOLUME_SIZE
+from gridwright.providers.aws.distribution import root_device
 from gridwright.providers.aws.iam import profile_arn
 from gridwright.providers.aws.layout import DEFAULT_VOLUME, AwsLayout, Machine, Role
 from gridwright.providers.aws.names import SLOT_TAG, Export, lasting_tags, logical_id, tags
@@ -22,8 +23,6 @@ from gridwright.spec.model import GridSpec, NodeGroup
 from gridwright.spec.storage import INSTANCE_STORE, Disks
 from gridwright.units import Bytes
 
-ROOT_DEVICE = "/dev/sda1"
-"""Of images of Ubuntu, Red Hat and Rocky Linux."""
 UBUNTU = "/aws/service/canonical/ubuntu/server/24.04/stable/current/{}/hvm/ebs-gp3/ami-id"
 """The name by which Canonical publishes its image; its documentation, Ubuntu on AWS, find images by SSM."""
 BY_NAME = "resolve:ssm:"
@@ -289,8 +288,8 @@ def _has_threads(kind: InstanceType) -> bool:
 
 
 def _root(building: Building, machine: Machine) -> ec2.LaunchTemplateBlockDeviceMapping:
-    disks = Disks(type=ROOT_VOLUME, size=root_size(building.spec, machine))
-    return _volume(building, ROOT_DEVICE, disks)
+    device = root_device(building.layout.aws, serves_lustre=machine.role.serves_lustre)
+    return _volume(building, device, Disks(type=ROOT_VOLUME, size=root_size(building.spec, machine)))
 
 
 def root_size(spec: GridSpec, machine: Machine) -> Bytes:

@@ -17,6 +17,7 @@ from gridwright.providers.machines import machines_of_types
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.services.playbook_role import PlaybookRole
+from gridwright.setup.distributions import distributions
 from gridwright.setup.playbook import Hosts, Provided, playbook_files
 from gridwright.setup.users_spec import SECRET_FILE, secret_arn
 from gridwright.spec.machines import inventory_group
@@ -82,7 +83,7 @@ def machine_files(spec: GridSpec, layout: AwsLayout, release: str | None) -> Mac
     threads = aws_section(spec).hyperthreads
     scheduler = kind_of(spec.scheduler).setup(spec, lambda: machines_of_types(spec, threads=threads), release)
     hosts = aws_hosts(spec, layout)
-    known = _provided(spec, layout, scheduler)
+    known = provided(spec, layout, scheduler)
     playbook = playbook_files(spec, hosts, scheduler, known)
     first = {claim_name(each): each for each in reversed(layout.machines) if each.replaced}
     claims: dict[str, str | bytes] = {
@@ -97,7 +98,7 @@ def machine_files(spec: GridSpec, layout: AwsLayout, release: str | None) -> Mac
     parts: dict[Part, Mapping[str, str | bytes]] = {"nodes": {**nodes, **_boot(spec, layout, "nodes")}}
     if built_lustres(spec):
         # Servers have no part in the scheduler, and a new queue must not touch them.
-        own = playbook_files(spec, hosts, None, _provided(spec, layout, None), SERVERS)
+        own = playbook_files(spec, hosts, None, provided(spec, layout), SERVERS)
         parts["servers"] = {**own, **claims, **_boot(spec, layout, "servers")}
     return MachineFiles(files, parts, claims, scheduler, hosts)
 
@@ -108,13 +109,32 @@ def _boot(spec: GridSpec, layout: AwsLayout, part: Part) -> dict[str, str]:
     known = json.dumps(role_variables(spec, layout, part), indent=2) + "\n"
     arn = secret_arn(spec) if part == "nodes" else None
     secrets = {"boot/secrets.json": json.dumps({SECRET_FILE: arn}, indent=2) + "\n"} if arn else {}
-    return {"boot/set_up.py": program, "boot/variables.json": known, **secrets}
+    return {
+        "boot/set_up.py": program,
+        "boot/variables.json": known,
+        "boot/distributions.json": known_distributions(),
+        **secrets,
+    }
 
 
-def _provided(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup | None) -> Provided:
+def known_distributions() -> str:
+    """What machines have to know of distributions at their start, before they can read YAML."""
+    rows = [
+        {
+            "id": each.os.id,
+            "version": each.os.version,
+            "refused": None if each.in_cloud else each.reason,
+            "ansible": each.built.ansible.packages if each.built else [],
+        }
+        for each in distributions()
+    ]
+    return "".join(["[\n", ",\n".join(f" {json.dumps(row)}" for row in rows), "\n]\n"])
+
+
+def provided(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup | None = None) -> Provided:
     """What machines on AWS have beside those elsewhere: claims of what they are, and servers of Lustre.
 
-    Without a scheduler it is for these servers, which replace nobody.
+    Without a scheduler it is for these servers, or for an image: both replace nobody.
     """
     beside = [inventory_group(name) for name, group in spec.machines.items() if group.replace]
     groups = [*{each.role.group for each in layout.machines if each.replaced} - {MACHINES}, *beside]
@@ -140,6 +160,9 @@ def _provided(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup | Non
             "gridwright_metadata": {"addresses": list(METADATA)},
             "gridwright_power": power_program.power_configuration(spec) if powers else {},
             "gridwright_spot_nodes": spot,
+            # The clients that AWS builds for kernels of its images, where the site names no repository.
+            "gridwright_aws_packages": True,
+            "gridwright_trusted_networks": [str(each) for each in layout.networks],
         },
     )
 

@@ -15,6 +15,8 @@ GROUP_TAG = "gridwright:group"
 """The tag that says of which group of nodes of the spec an Auto Scaling group has the machines."""
 SLOT_TAG = "gridwright:slot"
 """The tag that says which node a volume or a network interface is for."""
+DISTRIBUTION_TAG = "gridwright:distribution"
+"""The tag of an image that says which distribution it has, by its name in the table of distributions."""
 TARGET_TAG = "gridwright:target"
 """The tag that says which target of a Lustre a volume holds."""
 

@@ -69,6 +69,12 @@ class AwsProvider(Provider):
 
         return Rendering(*aws_files(spec, release))
 
+    def render_image(self, spec: GridSpec, release: str | None) -> Rendering:
+        """A template of Packer with the playbook that it runs."""
+        from gridwright.providers.aws.image_build import image_build
+
+        return image_build(spec, release)
+
     def costs_beside(self, spec: GridSpec, catalog: Catalog) -> tuple[Cost, ...]:
         """Login and head node, root volumes, the way out, the health page."""
         from gridwright.providers.aws.costs import costs_beside

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 
+from gridwright.errors import nearest
 from gridwright.providers.aws.section_network import (
     NETWORK,
     Egress,
@@ -39,6 +40,24 @@ def depot_place(depot: str) -> tuple[str, str]:
     return bucket, f"{below.rstrip('/')}/" if below else ""
 
 
+def _distribution(value: str) -> str:
+    from gridwright.setup.distributions import distributions
+
+    known = {each.name: each for each in distributions()}
+    fit = ", ".join(name for name, each in known.items() if each.in_cloud)
+    if value not in known:
+        near = nearest(value, known)
+        raise FieldError(
+            f"{show(value)} is no distribution that is known",
+            f"did you mean {near}?" if near else f"write one of {fit}",
+        )
+    if not known[value].in_cloud:
+        raise FieldError(
+            f"{known[value].title} is not supported: {known[value].reason}", f"choose one of {fit}"
+        )
+    return value
+
+
 def _day(value: object) -> str:
     """A day as YYYY-MM-DD; YAML has read an unquoted one already."""
     text = value.isoformat() if isinstance(value, datetime.date) else str(value)
@@ -64,6 +83,11 @@ Image = Annotated[
         "an image",
         "its ID, ami-..., or the name of an SSM parameter that has it",
     ),
+]
+DistributionName = Annotated[
+    str,
+    AfterValidator(_distribution),
+    WithJsonSchema({"type": "string", "pattern": "^[a-z]+-[0-9.]+$", "examples": ["rocky-9"]}),
 ]
 KmsKey = Annotated[str, matching(_ARN.format("kms", "key"), "the ARN of a KMS key", "arn:aws:kms:...")]
 Boundary = Annotated[
@@ -157,6 +181,14 @@ class Images(SpecModel):
         default=None,
         description="Of nodes, head and login node: an AMI, or the SSM parameter that names one, kept as the "
         "first up finds it. By default Ubuntu 24.04, as Canonical names it in SSM.",
+    )
+    distribution: Annotated[
+        DistributionName | None,
+        Update(Change.ROLLING, "nodes are replaced where their disk has another name"),
+    ] = Field(
+        default=None,
+        description="What the image of nodes, head and login node is, such as rocky-9 or amzn-2023. Names of "
+        "public SSM parameters tell it; of an AMI's ID, up --check says what to write.",
     )
     storage: Annotated[Image | None, Update(Change.ROLLING, "servers are replaced one at a time")] = Field(
         default=None,

@@ -13,6 +13,7 @@ from gridwright.providers.aws.bill import least_usd_per_hour
 from gridwright.providers.aws.boot_reports import boot_reports
 from gridwright.providers.aws.changes import FieldChange, ResourceChange
 from gridwright.providers.aws.deployment import Deployment, deployment, storage_body
+from gridwright.providers.aws.distribution import login_user
 from gridwright.providers.aws.fixed_machines import (
     FixedMachines,
     fixed_machines,
@@ -363,8 +364,8 @@ def _names(names: frozenset[str]) -> str:
 
 
 def _user(spec: GridSpec) -> str | None:
-    """Who a key pair lets in on the default image; None where there is no key pair."""
+    """Who a key pair lets in; None where there is no key pair."""
     aws = spec.section(Aws)
     if aws is None or aws.key is None:
         return None
-    return "ubuntu" if aws.images.compute is None else "USER"
+    return login_user(aws) or "USER"

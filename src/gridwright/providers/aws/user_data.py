@@ -37,12 +37,6 @@ LOGS = "boot-logs/"
 """Of keys that machines put the logs of tries under that failed; their instance's ID follows."""
 LARGEST = 16 * 1024
 """Bytes of user data that EC2 takes (EC2 User Guide, user data)."""
-FSX_CLIENT_KEY = "https://fsx-lustre-client-repo-public-keys.s3.amazonaws.com/fsx-ubuntu-public-key.asc"
-FSX_CLIENT = (
-    "deb [signed-by=/usr/share/keyrings/gridwright-lustre.asc] "
-    "https://fsx-lustre-client-repo.s3.amazonaws.com/ubuntu noble main"
-)
-"""Clients for kernels of Ubuntu 24.04 on AWS (FSx for Lustre User Guide, installing the Lustre client)."""
 _BOUNDARY = "gridwright"
 
 
@@ -82,13 +76,16 @@ def user_data(
             dns, mount = fsx_export(name, "Dns"), fsx_export(name, "Mount")
             settings["sources"][name] = f"${{{dns}}}@tcp:/${{{mount}}}"
             values |= {dns: exported(spec, dns), mount: exported(spec, mount)}
-    parts = [_file("preamble.sh")]
+    parts = [boot_file("preamble.sh")]
     if aws.proxy is not None:
         parts.append(_proxy(aws.proxy, ",".join(map(str, layout.networks)), spec.region or ""))
     parts += [
         _here("etc/gridwright/boot.json", json.dumps(settings, indent=1)),
-        _here("var/lib/gridwright/fetch.py", _literal(_file("fetch.py"))),
-        _file("start.sh"),
+        *(
+            _here(f"var/lib/gridwright/{name}", _literal(boot_file(name)))
+            for name in ("fetch.py", "begin.sh", "boto3.lock")
+        ),
+        boot_file("start.sh"),
     ]
     literal = [_literal(parts[0]), *parts[1:-1], _literal(parts[-1])]
     return UserData(_multipart("\n".join(literal)), values)
@@ -105,17 +102,11 @@ def pointer(part: Part) -> str:
 
 
 def role_variables(spec: GridSpec, layout: AwsLayout, part: Part) -> dict[str, Any]:
-    """What the roles are told beside the grid spec.
-
-    The image of Ubuntu has no client of Lustre, and that of AWS fits its kernels; who names an image of their
-    own puts the client into it, or names its repository to the playbook.
-    """
+    """What the roles are told beside the grid spec."""
     if part == "servers":
         page = {"lustre_server_health_page": True} if layout.aws.certificate is not None else {}
         return {**page, "lustre_server_root_squash": _root_squash(spec, layout)}
-    if layout.aws.images.compute is not None:
-        return {}
-    return {"lustre_client_repository": FSX_CLIENT, "lustre_client_repository_key": FSX_CLIENT_KEY}
+    return {}
 
 
 def _root_squash(spec: GridSpec, layout: AwsLayout) -> list[dict[str, str]]:
@@ -161,7 +152,8 @@ def exported(spec: GridSpec, name: str) -> ImportValue:
 
 
 @cache
-def _file(name: str) -> str:
+def boot_file(name: str) -> str:
+    """A file of what machines begin with."""
     return resources.files("gridwright.providers.aws.boot").joinpath(name).read_text("ascii")
 
 

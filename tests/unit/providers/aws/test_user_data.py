@@ -87,10 +87,9 @@ def test_the_way_through_a_proxy_leaves_out_what_has_a_way_of_its_own() -> None:
     assert "proxy" not in of(LUSTRE, Role.COMPUTE).text.split("fetch.py")[0]
 
 
-def test_an_image_of_the_site_brings_its_own_client() -> None:
-    assert "noble" in role_variables(*laid_out(LUSTRE), "nodes")["lustre_client_repository"]
-    own = LUSTRE.replace("  images:\n", "  images:\n    compute: ami-0123456789abcdef1\n")
-    assert role_variables(*laid_out(own), "nodes") == {}
+def test_nothing_that_roles_are_told_goes_before_what_the_site_says() -> None:
+    """Extra variables of Ansible would: of nodes there are none, and each role has its own by default."""
+    assert role_variables(*laid_out(LUSTRE), "nodes") == {}
 
 
 def test_they_are_those_of_the_release_that_machines_began_with() -> None:

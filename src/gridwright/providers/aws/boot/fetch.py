@@ -1,16 +1,14 @@
 """Gets what a machine sets itself up from, and runs it: when it starts, and whenever there is something new.
 
 User data of the machine write it to /var/lib/gridwright/fetch.py, with settings in /etc/gridwright/boot.json,
-and a timer of systemd runs it. It stays as it is for the life of a machine, and across releases: what may
-change is in the bundle. It needs Python 3.9; boto3 is a package that it installs. What failed is tried again,
-later each time.
+and a timer of systemd runs it by begin.sh. It stays as it is for the life of a machine, and across releases:
+what may change is in the bundle. It needs Python 3.9 and boto3, which begin.sh finds or installs. What failed
+is tried again, later each time.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib
-import importlib.util
 import io
 import json
 import os
@@ -26,15 +24,13 @@ ROOT = Path(os.environ.get("GRIDWRIGHT_ROOT") or "/")
 ETC, STATE = ROOT / "etc/gridwright", ROOT / "var/lib/gridwright"
 PAUSE_S = float(os.environ.get("GRIDWRIGHT_BOOT_PAUSE_S", "15"))
 TRIES = 8
-INSTALL_S, SET_UP_S = 1200, 10 * 3600
+SET_UP_S = 10 * 3600
 """A claim may wait for hours for a machine that shuts down; set_up.py bounds each of its steps."""
 FIRST_RETRY_S, LONGEST_RETRY_S = 60, 1800
 ITEMS_S = 60
 """Of one request to AWS."""
 RESTARTS = 75
 """Exit status of a program that goes on when the machine was restarted: no failure, and no try more."""
-QUIET = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "1"}
-"""The environment in which packages ask nothing, and nothing restarts services for them."""
 
 
 class NotFetched(Exception):
@@ -53,32 +49,6 @@ def on_console(text: str) -> None:
             console.write(f"gridwright: {text}\n")
     except OSError:
         pass
-
-
-def has_boto3() -> None:
-    """Install boto3 as a package of the system, where it is not there."""
-    importlib.invalidate_caches()
-    if importlib.util.find_spec("boto3") is not None:
-        return
-    if shutil.which("apt-get"):
-        wait = ["-o", "DPkg::Lock::Timeout=300", "-qq"]
-        # apt-get installs nothing after a power cut until dpkg has finished what it had begun.
-        mend = ["dpkg", "--force-confold", "--configure", "-a"]
-        steps = [mend, ["apt-get", *wait, "update"], ["apt-get", *wait, "-y", "install", "python3-boto3"]]
-    else:  # boto3 is in EPEL on some systems
-        steps = [["dnf", "-y", "-q", "install", each] for each in ("epel-release", "python3-boto3")]
-    for attempt in range(TRIES):
-        time.sleep(PAUSE_S if attempt else 0)
-        for step in steps:
-            say("+ " + " ".join(step))
-            try:
-                subprocess.run(step, stdin=subprocess.DEVNULL, env=QUIET, timeout=INSTALL_S, check=False)
-            except subprocess.TimeoutExpired:
-                say(f"it had not ended after {INSTALL_S} s")
-        importlib.invalidate_caches()
-        if importlib.util.find_spec("boto3") is not None:
-            return
-    raise NotFetched("python3-boto3 cannot be installed: the lines above say why")
 
 
 def store(settings: dict[str, Any]) -> Any:  # noqa: ANN401 - boto3 has no types of its own
@@ -184,7 +154,6 @@ def main() -> int:
     text = (ETC / "boot.json").read_text()
     settings: dict[str, Any] = json.loads(text)
     try:
-        has_boto3()
         return set_up(store(settings), settings, text)
     except (NotFetched, OSError, tarfile.TarError, subprocess.TimeoutExpired) as error:
         say(f"FAILURE {error}")

@@ -116,17 +116,27 @@ def reason_of(lines: Sequence[str]) -> str:
 
 
 def install() -> None:
-    """Ansible, as a package of the system; what a power cut left half installed is finished first."""
+    """Ansible, as packages of the system that Gridwright's table names. Raises Failed for systems without.
+
+    What a power cut left half installed is finished first.
+    """
+    system = os_release()
+    known = json.loads((BUNDLE / "boot/distributions.json").read_text())
+    row = next((each for each in known if is_of(each, system)), None)
+    if row is None or row["refused"]:
+        title = system.get("PRETTY_NAME") or "this system"
+        why = row["refused"] if row else "it is not in the table of distributions"
+        raise Failed(f"{title} is not supported: {why} (gridwright help setup)")
     is_debian, is_there = shutil.which("apt-get"), shutil.which("ansible-playbook")
     steps: list[list[str]] = []
     if is_debian and is_interrupted():
         steps.append(["dpkg", "--force-confold", "--configure", "-a"])
     if is_debian and not is_there:
         wait = ["-o", "DPkg::Lock::Timeout=300", "-qq"]
-        add = ["-y", "--no-install-recommends", "install", "ansible-core"]
+        add = ["-y", "--no-install-recommends", "install", *row["ansible"]]
         steps += [["apt-get", *wait, "update"], ["apt-get", *wait, *add]]
     elif not is_there:
-        steps.append(["dnf", "-y", "-q", "install", "ansible-core"])
+        steps.append(["dnf", "-y", "-q", "install", *row["ansible"]])
     for attempt in range(TRIES):
         time.sleep(PAUSE_S if attempt else 0)
         for step in steps:
@@ -142,6 +152,19 @@ def install() -> None:
 def is_interrupted() -> bool:
     """Whether dpkg was cut off: apt-get installs nothing until it has finished, and looks at these files."""
     return any(each.name.isdigit() for each in (ROOT / "var/lib/dpkg/updates").glob("*"))
+
+
+def os_release() -> dict[str, str]:
+    """What os-release(5) says of this machine."""
+    lines = (ROOT / "etc/os-release").read_text("utf-8", "replace").splitlines()
+    pairs = (line.partition("=") for line in lines if "=" in line)
+    return {name: value.strip("\"'") for name, _, value in pairs}
+
+
+def is_of(row: dict[str, Any], system: dict[str, str]) -> bool:
+    """Whether a row of the table is for this system: its version is that of the row, or a later minor one."""
+    version = system.get("VERSION_ID", "")
+    return row["id"] == system.get("ID") and (version + ".").startswith(row["version"] + ".")
 
 
 def client(service: str, settings: Settings) -> Any:  # noqa: ANN401 - boto3 has no types of its own

@@ -13,7 +13,7 @@ Wants=network-online.target
 Type=oneshot
 EnvironmentFile=-/etc/gridwright/boot.env
 # systemd of Red Hat 8 cannot append to a file by itself.
-ExecStart=/bin/sh -c 'exec python3 /var/lib/gridwright/fetch.py >> /var/log/gridwright-boot.log 2>&1'
+ExecStart=/bin/sh -c 'exec /bin/sh /var/lib/gridwright/begin.sh >> /var/log/gridwright-boot.log 2>&1'
 # A claim may wait for hours for a machine that shuts down.
 TimeoutStartSec=11h
 END-OF-FILE

@@ -10,11 +10,15 @@ from typing import Any
 
 from gridwright.catalog import Catalog, load_catalog
 from gridwright.errors import ExitStatus, Finding, GridwrightError, Problem
+from gridwright.providers.aws.distribution import distribution_of_nodes, root_device
 from gridwright.providers.aws.kept_images import RENEW
-from gridwright.providers.aws.launching import BY_NAME, ROOT_DEVICE, image_of, image_parameter
+from gridwright.providers.aws.launching import BY_NAME, image_of, image_parameter
 from gridwright.providers.aws.layout import AwsLayout
+from gridwright.providers.aws.names import DISTRIBUTION_TAG
+from gridwright.providers.aws.section import Aws
 from gridwright.providers.aws.session import DENIED, Cloud, CloudError
 from gridwright.providers.aws.stacks import Stacks
+from gridwright.setup.distributions import Distribution, distributions, of_image
 from gridwright.spec.model import GridSpec
 
 _NO_PARAMETERS: Mapping[str, str] = MappingProxyType({})
@@ -30,6 +34,13 @@ class _Wanted:
     field: str
     instance: str
     architecture: str
+    root: str
+    """The device that it is to start from."""
+
+    @property
+    def is_of_nodes(self) -> bool:
+        """Whether nodes start from it, rather than servers of Lustre."""
+        return self.field == "aws.images.compute"
 
     @property
     def is_kept(self) -> bool:
@@ -51,7 +62,10 @@ def images(
         named = image_of(layout.aws.images.storage if storage else layout.aws.images.compute, kind)
         image = parameters.get(image_parameter(machine.role, kind), named) if _is_name(named) else named
         field = f"aws.images.{'storage' if storage else 'compute'}"
-        wanted = _Wanted(image, named.removeprefix(BY_NAME), field, machine.instance, kind.architecture)
+        root = root_device(layout.aws, serves_lustre=storage)
+        wanted = _Wanted(
+            *(image, named.removeprefix(BY_NAME), field, machine.instance), kind.architecture, root
+        )
         found.setdefault((image, kind.architecture), wanted)
     return list(found.values())
 
@@ -88,6 +102,8 @@ def image_findings(
             )
         else:
             yield from _unfit(each, found)
+            if each.is_of_nodes:
+                yield from _of_another_distribution(layout.aws, each.name, found)
 
 
 def refuse_unfit_images(
@@ -148,11 +164,48 @@ def _unfit(wanted: _Wanted, found: dict[str, Any]) -> Iterator[Finding]:
             f"name an image for {wanted.architecture} in {wanted.field}, or choose another type",
         )
     root = found.get("RootDeviceName")
-    if root != ROOT_DEVICE:
+    if root != wanted.root:
+        known = looked_up(found) if wanted.is_of_nodes else None
+        remedy = f"name an image of Ubuntu, Red Hat or Rocky Linux in {wanted.field}"
+        if known is not None and known.in_cloud:
+            remedy = f"write distribution: {known.name} in aws.images"
         yield Finding(
             "error",
             "image-with-another-root-device",
-            f"{image} starts from {root}, and Gridwright gives it a volume at {ROOT_DEVICE}: "
+            f"{image} starts from {root}, and Gridwright gives it a volume at {wanted.root}: "
             "the machine would have two, and its root without its size and encryption",
-            f"name an image of Ubuntu, Red Hat or Rocky Linux in {wanted.field}",
+            remedy,
+        )
+
+
+def looked_up(image: dict[str, Any]) -> Distribution | None:
+    """The distribution of an image as EC2 describes it: by the tag that a build of ours left, or its name."""
+    tags = {each["Key"]: each["Value"] for each in image.get("Tags", ())}
+    named = tags.get(DISTRIBUTION_TAG)
+    tagged = [each for each in distributions() if each.name == named]
+    return tagged[0] if tagged else of_image(str(image.get("Name", "")), str(image.get("OwnerId", "")))
+
+
+def _of_another_distribution(aws: Aws, name: str, found: dict[str, Any]) -> Iterator[Finding]:
+    """Whether the image has the distribution that the grid is made for."""
+    known, said = looked_up(found), distribution_of_nodes(aws)
+    remedy = f"write distribution: {known.name} in aws.images" if known is not None else ""
+    if known is not None and not known.in_cloud:
+        fit = ", ".join(each.title for each in distributions() if each.in_cloud)
+        yield Finding(
+            "error",
+            "image-not-supported",
+            f"image {name} has {known.title}: {known.reason}",
+            f"choose an image of {fit}",
+        )
+    elif known is not None and said is not None and known != said:
+        text = f"image {name} has {known.title}, and the grid would be made for {said.title}"
+        yield Finding("error", "image-of-another-distribution", text, remedy)
+    elif said is None:
+        text = f"image {name} has {known.title}" if known else f"nothing tells what image {name} has"
+        yield Finding(
+            "warning",
+            "distribution-not-said",
+            f"{text}, and the spec does not say it: nobody knows who logs in with the key pair",
+            remedy or "write distribution in aws.images, such as rocky-9; gridwright help setup lists them",
         )

@@ -59,14 +59,33 @@ def tuning_rows(table: str, groups: Iterable[str], found: str) -> dict[str, list
     return chosen
 
 
+def distribution_row(table: str, found: str) -> dict[str, Any]:
+    """The row of distributions.yaml for a node, with what its platform shares; empty for one that it lacks.
+
+    `found` has lines `os-release ID=...` and `os-release VERSION_ID=...`.
+    """
+    system = dict(re.findall(r"^os-release (\w+)=[\"']?([^\"'\n]*)", str(found), re.MULTILINE))
+    version = system.get("VERSION_ID", "") + "."
+    known = _yaml(table)
+    for row in known["gridwright_distributions"]:
+        if row["os"]["id"] == system.get("ID") and version.startswith(f"{row['os']['version']}."):
+            shared = known["gridwright_platforms"].get(row.get("platform"), {})
+            return {**shared, **row}
+    return {}
+
+
 def _rows(table: str) -> list[Row]:
+    rows: list[Row] = _yaml(table)["gridwright_tuning"]
+    return rows
+
+
+def _yaml(text: str) -> dict[str, Any]:
     import yaml  # type: ignore[import-untyped]
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     # Ansible marks what it reads by a class that str() keeps and libyaml refuses; bytes have no mark.
-    text = str.encode(table)
-    rows: list[Row] = yaml.load(text, Loader=loader)["gridwright_tuning"]  # noqa: S506 - it is a safe one
-    return rows
+    found: dict[str, Any] = yaml.load(str.encode(text), Loader=loader)  # noqa: S506 - it is a safe one
+    return found
 
 
 def _size(text: str) -> dict[str, int]:
@@ -305,6 +324,7 @@ class FilterModule:
         """Filters by the name that templates call them."""
         return {
             "gridwright_rows": tuning_rows,
+            "gridwright_distribution": distribution_row,
             "gridwright_read": settings_read,
             "gridwright_patterns": patterns,
             "gridwright_units": units_read,

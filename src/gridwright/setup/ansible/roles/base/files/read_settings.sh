@@ -1,9 +1,10 @@
-# Prints what a node has, in one go: memory and cores as /proc has them, then of its arguments
+# Prints what a node has, in one go: memory and cores as /proc has them, os-release(5), then of its arguments
 #   unit:NAME    `units NAME...`, and LoadState and ActiveState of each as systemctl shows them, where systemd runs
 #   exists:NAME  `exists NAME` where it does
 #   NAME/        `no directory NAME/` where there is none
 #   PATTERN      `NAME:VALUE` for each file that can be read; what is not there is left out
 cat /proc/meminfo /proc/cpuinfo
+sed 's/^/os-release /' /etc/os-release
 units='' files=''
 for argument in "$@"; do
   case $argument in
