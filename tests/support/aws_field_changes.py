@@ -10,6 +10,7 @@ from typing import Any
 
 ACCOUNT = "111122223333"
 TOPIC = f"arn:aws:sns:us-east-1:{ACCOUNT}:alarms"
+SECRET = f"arn:aws:secretsmanager:us-east-1:{ACCOUNT}:secret:grid-AbCdEf"
 NUMBER = "11111111-2222-3333-4444-555555555555"
 GP3 = {"type": "gp3", "count": 2, "size": "500 GiB", "iops": 4000, "throughput": "250 MiB/s"}
 FSX = {
@@ -35,8 +36,17 @@ SERVED = {
 }
 NFS = {"type": "nfs", "path": "/shared", "server": "10.9.0.7", "export": "/vol"}
 LOCAL = {"type": "local", "path": "/scratch", "disks": {"type": "instance-store"}}
+VPC_SUBNETS = {"login": "10.8.4.64/28", "compute": "10.8.16.64/26", "storage": "10.8.8.64/28"}
+VPC = {
+    "id": "vpc-0123456789abcdef0",
+    "networks": ["10.8.0.0/16"],
+    **{
+        name: {"subnet": f"subnet-0123456789abcde{number:02}", "addresses": addresses}
+        for number, (name, addresses) in enumerate(VPC_SUBNETS.items())
+    },
+}
 OTHER = {**NFS, "path": "/other"}
-EXAMPLES = {"fsx": FSX, "lustre": LUSTRE, "served": SERVED, "nfs": NFS, "local": LOCAL}
+EXAMPLES = {"fsx": FSX, "site": FSX, "lustre": LUSTRE, "served": SERVED, "nfs": NFS, "local": LOCAL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +91,14 @@ def _spec(base: str) -> dict[str, Any]:
                 "zone": "us-east-1a",
                 "ssh_from": ["203.0.113.0/24"],
                 "images": {"storage": "ami-0123456789abcdef0"},
+                **({"vpc": VPC} if base == "site" else {}),
             },
             "nodes": {
                 "compute": {"instance": "m6id.4xlarge" if base == "local" else "m5n.24xlarge", "count": 2}
             },
             "filesystems": {"shared": EXAMPLES[base]} | ({"other": OTHER} if base == "nfs" else {}),
             "libraries": {name: {"filesystem": "shared", "path": name} for name in ("data", "work", "util")},
-            "scheduler": {"type": "slurm", "queues": {"day": {"time": "12h"}}},
+            "scheduler": {"type": "slurm", "queues": {"day": {"time": "12h", "spot": True}}},
         }
     )
 
@@ -102,6 +113,10 @@ def _set(values: dict[str, Any], path: str, value: Any) -> None:
         values[last] = value
 
 
+_NODES = {"instance": "m5n.24xlarge", "count": 6}
+_IMAGES = {"storage": "ami-0123456789abcdef0", "compute": "ami-0fedcba9876543210"}
+_META = {"instance": "m6i.large"}
+_LDAP = {"servers": ["ldaps://ldap1"], "base": "dc=a", "bind": {"dn": "cn=grid", "secret": SECRET}}
 _LIBRARY = {"filesystem": "shared", "path": "work", "capacity": "1 TB"}
 _OF_ANY: tuple[tuple[Any, ...], ...] = (
     ("nodes.compute.count", 3),
@@ -112,6 +127,25 @@ _OF_ANY: tuple[tuple[Any, ...], ...] = (
     ("scheduler.queues.day.priority", 7),
     ("scheduler.queues.day.cores", 4),
     ("scheduler.queues.day.nodes", ["compute"]),
+    ("scheduler.queues.day.spot", False),
+    ("nodes.compute", {**_NODES, "min": 2}, _NODES),
+    ("nodes.compute", {**_NODES, "min": 2}, {**_NODES, "min": 1}),
+    ("nodes.compute", {**_NODES, "min": 1, "idle": "20m"}, {**_NODES, "min": 1}),
+    ("nodes.compute", {**_NODES, "min": 0, "spot": True}, {**_NODES, "min": 0}),
+    ("nodes.compute.reservation", "cr-0123456789abcdef0"),
+    ("machines.meta", _META),
+    ("machines.meta", {**_META, "count": 2}, _META),
+    ("machines.meta", {**_META, "instance": "m6i.2xlarge"}, _META),
+    ("machines.meta", {**_META, "mounts": False}, _META),
+    ("machines.meta", {**_META, "disk": "200 GiB"}, _META),
+    ("machines.meta", {**_META, "replace": True}, _META),
+    ("machines.meta", {**_META, "address": "10.20.200.10"}, _META),
+    ("users", {"ldap": _LDAP}),
+    ("users", {"ldap": {**_LDAP, "base": "dc=b"}}, {"ldap": _LDAP}),
+    ("aws.depots", ["s3://our-depots/sas"]),
+    ("aws.drain_limit", "2h"),
+    ("aws.ingress", [{"role": "login", "source": "10.0.0.0/8", "ports": "443"}]),
+    ("aws.images", {**_IMAGES, "distribution": "amzn-2023"}, {**_IMAGES, "distribution": "rocky-9"}),
     ("scheduler.account", "risk"),
     ("scheduler.partition", "day"),
     ("scheduler.options", ["--qos=night"]),
@@ -172,6 +206,19 @@ _OF_ONE: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("maintenance", "sun:03:00"),
         ("backup_days", 7),
     ),
+    "site": (
+        ("aws.vpc.id", "vpc-0123456789abcdef9"),
+        ("aws.vpc.networks", ["10.8.0.0/16", "10.9.0.0/16"]),
+        ("aws.vpc.public_address", True),
+        ("aws.vpc.reserve", True),
+        ("aws.vpc.endpoints", ["vpce-0123456789abcdef0"]),
+        ("aws.vpc.dns", {"id": "Z0123456789ABD", "name": "a.org"}, {"id": "Z0123456789ABC", "name": "a.org"}),
+        ("aws.vpc.dns", {"id": "Z0123456789ABC", "name": "b.org"}, {"id": "Z0123456789ABC", "name": "a.org"}),
+        ("aws.vpc.security_groups", {"compute": ["sg-0123456789abcdef0"]}),
+        ("aws.vpc.security_groups", {"login": ["sg-0123456789abcdef0"]}),
+        *((f"aws.vpc.{each}.subnet", "subnet-0123456789abcdef9") for each in VPC_SUBNETS),
+        *((f"aws.vpc.{each}.addresses", "10.8.99.64/26") for each in VPC_SUBNETS),
+    ),
     "lustre": (
         ("path", "/elsewhere"),
         ("root_squash", "none"),
@@ -223,7 +270,7 @@ _OF_ONE: dict[str, tuple[tuple[Any, ...], ...]] = {
     ),
 }
 """Of a grid with one kind of file system: paths within it, but for those of sections of the spec."""
-SECTIONS = ("aws.", "nodes.", "scheduler.", "libraries.")
+SECTIONS = ("aws.", "nodes.", "machines.", "users", "scheduler.", "libraries.")
 
 
 def _changes() -> Iterator[FieldChange]:
