@@ -406,7 +406,7 @@ def _applied(original: Callable[[Any], None]) -> Callable[[Any], None]:
         original(self)
         for name in removed:
             stack.resource_map._parsed_resources.pop(name, None)
-        aws_groups.follow_templates(stack)
+        aws_groups.follow_templates(stack, self.template_dict["Resources"])
         stack.parameters = self.parameters
         stack.template = self.template
         stack._parse_template()

@@ -87,9 +87,9 @@ def _update_machine(
     return original_resource
 
 
-def follow_templates(stack: Any) -> None:
+def follow_templates(stack: Any, resources: dict[str, Any]) -> None:
     """Have groups and machines of a stack that was changed follow the versions of their launch templates."""
-    for name, resource in stack.template_dict["Resources"].items():
+    for name, resource in resources.items():
         if resource["Type"] not in ("AWS::AutoScaling::AutoScalingGroup", "AWS::EC2::Instance"):
             continue
         template = resource["Properties"]["LaunchTemplate"]["LaunchTemplateId"]["Ref"]
