@@ -123,11 +123,12 @@ class LabProvider(Provider):
         return _removal(spec.name, delete_data)
 
     def processes_here(self, spec: GridSpec) -> Sequence[int]:
-        """The anchor of the lab: all nodes lie below it."""
+        """The anchor of the lab, below which all nodes lie, and what powers nodes for the scheduler."""
         from gridwright.providers.lab.record import read
 
         record = read(spec.name)
-        return [record.anchor.pid] if record is not None and record.anchor is not None else []
+        known = (record.anchor, record.power) if record is not None else ()
+        return [each.pid for each in known if each is not None]
 
     def found_here(self) -> list[GridHere]:
         """Labs of this machine, whether their specs are at hand or not."""

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridwright.node_programs.power.supply import SupplyError
 from gridwright.providers.aws.power.cloud import GroupState, StartTry, TableState
 from gridwright.providers.aws.power.configuration import PoweredGroup
 from gridwright.providers.aws.power.supplying import AwsSupply
+from tests.support.examples import examples
 
 GROUP = PoweredGroup("compute", "m6i.large", ("compute1",), ("compute2", "compute3", "compute4"))
 
@@ -79,6 +80,8 @@ class World:
             self.desired -= 1
         if machine in self.machines:
             self._terminate(machine)
+        if not shrink:
+            self.scale()
 
     def _terminate(self, machine: str) -> None:
         self.machines.remove(machine)
@@ -115,6 +118,7 @@ class World:
 ACTIONS = st.one_of(
     st.tuples(st.just("want"), st.frozensets(st.sampled_from(GROUP.nodes))),
     st.tuples(st.just("round"), st.integers(0, 12)),
+    st.tuples(st.just("settle"), st.none()),
     st.tuples(st.just("scale"), st.none()),
     st.tuples(st.just("claim"), st.integers(0, 3)),
     st.tuples(st.just("die"), st.integers(0, 3)),
@@ -133,7 +137,8 @@ def settled(world: World, supply: AwsSupply, wanted: frozenset[str]) -> dict[str
     return failed
 
 
-@given(st.lists(ACTIONS, max_size=25))
+@settings(max_examples=examples(2000))
+@given(st.lists(ACTIONS, min_size=6, max_size=25))
 def test_in_the_end_each_wanted_node_has_one_machine_and_no_other_is_left(
     actions: list[tuple[str, object]],
 ) -> None:
@@ -146,6 +151,8 @@ def test_in_the_end_each_wanted_node_has_one_machine_and_no_other_is_left(
             wanted = value
         elif what == "scale":
             world.scale()
+        elif what == "settle":
+            settled(world, supply, wanted)
         elif what == "round":
             assert isinstance(value, int)
             world.calls_left = value
@@ -173,6 +180,21 @@ def test_in_the_end_each_wanted_node_has_one_machine_and_no_other_is_left(
     assert set(world.wanted) == wanted - {*GROUP.always_on}
     # A second round changes nothing.
     assert supply.settle(wanted).done == ()
+
+
+def test_a_machine_that_came_in_vain_goes_and_none_is_started_in_its_place() -> None:
+    world = World()
+    supply = AwsSupply(world, (GROUP,), lambda: world.now)
+    settled(world, supply, frozenset({"compute2"}))
+    supply.settle(frozenset({"compute2", "compute3"}))
+    world.scale()
+    # Nobody has claimed compute3 yet, and it is wanted no more.
+    supply.settle(frozenset({"compute2"}))
+    assert (len(world.machines), world.desired, world.ended) == (2, 2, ["i-3"])
+    supply.settle(frozenset())
+    assert (len(world.machines), world.desired, world.made) == (1, 1, 3)
+    world.scale()
+    assert world.made == 3
 
 
 def test_a_node_that_ec2_has_no_machine_for_is_told_with_its_reason_and_can_be_had_later() -> None:
