@@ -31,6 +31,9 @@ INSTALL_S, SET_UP_S = 1200, 10 * 3600
 FIRST_RETRY_S, LONGEST_RETRY_S = 60, 1800
 ITEMS_S = 60
 """Of one request to AWS."""
+APT = ["apt-get", "-o", "DPkg::Lock::Timeout=300", "-qq"]
+MENDED = ROOT / "run/gridwright-packages"
+"""There when packages were looked at since this start."""
 QUIET = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "1"}
 """The environment in which packages ask nothing, and nothing restarts services for them."""
 
@@ -53,26 +56,44 @@ def on_console(text: str) -> None:
         pass
 
 
+def run(step: list[str]) -> None:
+    """Run a command of packages; what comes of it is seen by what is there then."""
+    say("+ " + " ".join(step))
+    try:
+        subprocess.run(step, stdin=subprocess.DEVNULL, env=QUIET, timeout=INSTALL_S, check=False)
+    except subprocess.TimeoutExpired:
+        say(f"it had not ended after {INSTALL_S} s")
+
+
+def mend_packages() -> None:
+    """Finish what a power cut left half installed: once after each start, as it may be boto3 itself."""
+    if MENDED.exists() or not shutil.which("apt-get"):
+        return
+    audit = subprocess.run(["dpkg", "--audit"], capture_output=True, timeout=300, check=False)
+    if audit.stdout.strip():
+        for step in (
+            ["dpkg", "--force-confold", "--configure", "-a"],
+            [*APT, "update"],
+            [*APT, "-y", "-f", "install"],
+        ):
+            run(step)
+    MENDED.parent.mkdir(exist_ok=True)
+    MENDED.touch()
+
+
 def has_boto3() -> None:
     """Install boto3 as a package of the system, where it is not there."""
     importlib.invalidate_caches()
     if importlib.util.find_spec("boto3") is not None:
         return
     if shutil.which("apt-get"):
-        wait = ["-o", "DPkg::Lock::Timeout=300", "-qq"]
-        # apt-get installs nothing after a power cut until dpkg has finished what it had begun.
-        mend = ["dpkg", "--force-confold", "--configure", "-a"]
-        steps = [mend, ["apt-get", *wait, "update"], ["apt-get", *wait, "-y", "install", "python3-boto3"]]
+        steps = [[*APT, "update"], [*APT, "-y", "install", "python3-boto3"]]
     else:  # boto3 is in EPEL on some systems
         steps = [["dnf", "-y", "-q", "install", each] for each in ("epel-release", "python3-boto3")]
     for attempt in range(TRIES):
         time.sleep(PAUSE_S if attempt else 0)
         for step in steps:
-            say("+ " + " ".join(step))
-            try:
-                subprocess.run(step, stdin=subprocess.DEVNULL, env=QUIET, timeout=INSTALL_S, check=False)
-            except subprocess.TimeoutExpired:
-                say(f"it had not ended after {INSTALL_S} s")
+            run(step)
         importlib.invalidate_caches()
         if importlib.util.find_spec("boto3") is not None:
             return
@@ -176,6 +197,7 @@ def main() -> int:
     text = (ETC / "boot.json").read_text()
     settings: dict[str, Any] = json.loads(text)
     try:
+        mend_packages()
         has_boto3()
         return set_up(store(settings), settings, text)
     except (NotFetched, OSError, tarfile.TarError, subprocess.TimeoutExpired) as error:
