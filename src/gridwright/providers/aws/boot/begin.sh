@@ -30,10 +30,21 @@ from_pypi() {
       --retries 5 --timeout 30 --require-hashes --only-binary :all: -r "$lock" && return
   done
 }
+# What a power cut left half installed is finished, once after each start: it may be boto3 itself.
+mend() {
+  if [ -n "$(timeout 300 dpkg --audit 2> /dev/null)" ]; then
+    try dpkg --force-confold --configure -a
+    try apt-get -o DPkg::Lock::Timeout=300 -qq update
+    try apt-get -o DPkg::Lock::Timeout=300 -qq -y -f install
+  fi
+  mkdir -p "$root/run"
+  : > "$root/run/gridwright-packages"
+}
+if command -v apt-get > /dev/null && [ ! -e "$root/run/gridwright-packages" ]; then
+  mend
+fi
 begin
 if command -v apt-get > /dev/null; then
-  # apt-get installs nothing after a power cut until dpkg has finished what it had begun.
-  try dpkg --force-confold --configure -a
   try apt-get -o DPkg::Lock::Timeout=300 -qq update
   try apt-get -o DPkg::Lock::Timeout=300 -qq -y install python3-boto3
 elif command -v dnf > /dev/null; then

@@ -42,6 +42,8 @@ GIVE_UP = 5
 METADATA = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254")
 QUIET = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "1"}
 """The environment in which packages ask nothing, and nothing restarts services for them."""
+APT = ["apt-get", "-o", "DPkg::Lock::Timeout=300", "-qq"]
+CONFIGURE = ["dpkg", "--force-confold", "--configure", "-a"]
 LAST: collections.deque[str] = collections.deque(maxlen=40)
 """The end of the log."""
 
@@ -127,31 +129,29 @@ def install() -> None:
         title = system.get("PRETTY_NAME") or "this system"
         why = row["refused"] if row else "it is not in the table of distributions"
         raise Failed(f"{title} is not supported: {why} (gridwright help setup)")
-    is_debian, is_there = shutil.which("apt-get"), shutil.which("ansible-playbook")
-    steps: list[list[str]] = []
-    if is_debian and is_interrupted():
-        steps.append(["dpkg", "--force-confold", "--configure", "-a"])
-    if is_debian and not is_there:
-        wait = ["-o", "DPkg::Lock::Timeout=300", "-qq"]
-        add = ["-y", "--no-install-recommends", "install", *row["ansible"]]
-        steps += [["apt-get", *wait, "update"], ["apt-get", *wait, *add]]
-    elif not is_there:
-        steps.append(["dnf", "-y", "-q", "install", *row["ansible"]])
+    lines: list[str] = []
     for attempt in range(TRIES):
         time.sleep(PAUSE_S if attempt else 0)
-        for step in steps:
+        for step in missing(row["ansible"]):
             status, lines = run(step, INSTALL_S, **QUIET)
-            if status:
+            # Where another dpkg is at work, apt-get waits for it after this.
+            if status and step != CONFIGURE:
                 break
         else:
             return
-    what = "packages cannot be mended" if is_there else "ansible-core cannot be installed"
-    raise Failed(f"{what}: {reason_of(lines)}")
+    raise Failed(f"ansible-core cannot be installed: {reason_of(lines)}")
 
 
-def is_interrupted() -> bool:
-    """Whether dpkg was cut off: apt-get installs nothing until it has finished, and looks at these files."""
-    return any(each.name.isdigit() for each in (ROOT / "var/lib/dpkg/updates").glob("*"))
+def missing(packages: list[str]) -> list[list[str]]:
+    """The commands that install what is missing, and mend what is there in part: none, as a rule."""
+    is_there = shutil.which("ansible-playbook") is not None
+    if not shutil.which("apt-get"):
+        return [] if is_there else [["dnf", "-y", "-q", "install", *packages]]
+    is_mess = any(run(["dpkg", "--audit"], INSTALL_S)[1])
+    steps = [CONFIGURE, [*APT, "update"], [*APT, "-y", "-f", "install"]] if is_mess else []
+    if not is_there:
+        steps += [[*APT, "update"], [*APT, "-y", "--no-install-recommends", "install", *packages]]
+    return steps
 
 
 def os_release() -> dict[str, str]:
