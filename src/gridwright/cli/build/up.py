@@ -22,8 +22,8 @@ NewImages = Annotated[
     bool,
     typer.Option(
         "--new-images",
-        help="Replace machines by those that start from what names of images stand for today. Without it a "
-        "grid on AWS keeps the images that it was made with, until the spec names others.",
+        help="Replace nodes and servers by those that start from what names of images stand for today. "
+        "Without it a grid on AWS keeps the images that it was made with, until the spec names others.",
     ),
 ]
 

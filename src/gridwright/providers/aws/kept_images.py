@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gridwright.catalog import load_catalog
@@ -31,6 +31,8 @@ class GridImage:
     """Of the spec: aws.images.compute."""
     name: str
     """Of the SSM parameter."""
+    is_fixed: bool
+    """Whether it is that of machines which no group replaces: login and head node, above all."""
     image: str | None = None
     """What machines start from; None where EC2 looks the name up for each machine."""
     newest: str | None = None
@@ -44,15 +46,16 @@ class GridImage:
     @property
     def text(self) -> str:
         """In a sentence."""
+        whose = f"{self.field}, of {'login and head node' if self.is_fixed else 'machines in groups'}"
         if self.image is None:
-            return (
-                f"{self.field}: not kept: each machine that is made starts from what {self.name} is by then; "
-                f"{RENEW} keeps {self.newest or 'what it is now'}, and replaces the machines with it"
-            )
-        kept = f"{self.field}: {self.image} is kept"
+            rest = f"{RENEW} keeps {self.newest or 'what it is now'}, and replaces the machines with it"
+            until = f"a machine that is made starts from what {self.name} is by then"
+            return f"{whose}: not kept: {until}" + ("" if self.is_fixed else f"; {rest}")
+        kept = f"{whose}: {self.image} is kept"
         if self.newest in (None, self.image):
             return f"{kept}, from {self.name}"
-        return f"{kept}; {self.name} is {self.newest} by now: {RENEW} replaces the machines with that"
+        rest = "gridwright down, then up, begins" if self.is_fixed else f"{RENEW} replaces the machines"
+        return f"{kept}; {self.name} is {self.newest} by now: {rest} with that"
 
 
 def named_images(spec: GridSpec, layout: AwsLayout) -> tuple[GridImage, ...]:
@@ -65,9 +68,10 @@ def named_images(spec: GridSpec, layout: AwsLayout) -> tuple[GridImage, ...]:
         images = layout.aws.images
         named = image_of(images.storage if storage else images.compute, kind)
         if named.startswith(BY_NAME):
-            title = image_parameter(machine.role, kind)
+            title = image_parameter(machine, kind)
             field = f"aws.images.{'storage' if storage else 'compute'}"
-            found.setdefault(title, GridImage(title, field, named.removeprefix(BY_NAME)))
+            name = named.removeprefix(BY_NAME)
+            found.setdefault(title, GridImage(title, field, name, is_fixed=not machine.replaced))
     return tuple(found.values())
 
 
@@ -76,7 +80,7 @@ def deployed_images(
 ) -> tuple[GridImage, ...]:
     """Images of a grid as its stack has them, with what their names stand for by now."""
     return tuple(
-        GridImage(each.parameter, each.field, each.name, _kept(parameters, each), _newest(cloud, each.name))
+        replace(each, image=_kept(parameters, each), newest=_newest(cloud, each.name))
         for each in named_images(spec, layout)
     )
 
@@ -104,17 +108,18 @@ def chosen_images(
     """Images that a grid is to have: those that it has, where the spec names what it named, else today's.
 
     `parameters` and `old` are those of the grid stack and its template, empty where there is none, and `new`
-    is its template to be. A stack by whose template EC2 looks names up for each machine stays so where
-    machines would be replaced for the image alone. Raises GridwrightError where a name stands for nothing.
+    is its template to be; `renew` asks for today's, but for fixed machines. A stack by whose template EC2
+    looks names up for each machine stays so where machines would be replaced for the image alone. Raises
+    GridwrightError where a name stands for nothing.
     """
     found = []
     for each in named_images(spec, layout):
-        same = not renew and _is_named_alike(old, spec, each.field)
+        same = not (renew and not each.is_fixed) and _is_named_alike(old, spec, each.field)
         image = _kept(parameters, each) if same else None
         newest = _newest(cloud, each.name)
         if image is None and not (same and _replaced_for_it_alone(each.parameter, old, new)):
             image = newest or _today(cloud, each)
-        found.append(GridImage(each.parameter, each.field, each.name, image, newest))
+        found.append(replace(each, image=image, newest=newest))
     return tuple(found)
 
 

@@ -195,9 +195,14 @@ def image_of(chosen: str | None, kind: InstanceType) -> str:
     return named if named.startswith("ami-") else f"{BY_NAME}{named}"
 
 
-def image_parameter(role: Role, kind: InstanceType) -> str:
-    """The parameter of the grid stack that has the image of such machines, where it has a name."""
-    return f"{'Storage' if role.serves_lustre else 'Compute'}Image{_architecture(kind).capitalize()}"
+def image_parameter(machine: Machine, kind: InstanceType) -> str:
+    """The parameter of the grid stack that has the image of such machines, where it has a name.
+
+    Machines that no group replaces have one of their own, since CloudFormation cannot replace them: it makes
+    the new one first, while the old one has the interface that is to be its own.
+    """
+    whose = "Storage" if machine.role.serves_lustre else "Compute" if machine.replaced else "Fixed"
+    return f"{whose}Image{_architecture(kind).capitalize()}"
 
 
 def _architecture(kind: InstanceType) -> str:
@@ -213,7 +218,7 @@ def _image(building: Building, machine: Machine, kind: InstanceType) -> Any:  # 
     named = image_of(images.storage if machine.role.serves_lustre else images.compute, kind)
     if not named.startswith(BY_NAME):
         return named
-    title = image_parameter(machine.role, kind)
+    title = image_parameter(machine, kind)
     if title not in building.template.parameters:
         # A parameter of the type AWS::EC2::Image::Id, which cfn-lint asks for, takes no name.
         building.template.set_metadata({"cfn-lint": {"config": {"ignore_checks": ["W2506"]}}})

@@ -242,8 +242,7 @@ class _Up:
         )
         found = {each.parameter: each.value for each in self.images}
         if found and grid is not None:
-            is_new = any(self.deployed.get(name) != value for name, value in found.items())
-            refuse_unfit_images(self.stacks, spec, layout, found, raising=is_new)
+            refuse_unfit_images(self.stacks, spec, layout, found, self.deployed)
         return found
 
     def _resources(

@@ -187,7 +187,8 @@ def test_one_thread_a_core_is_asked_for_where_there_are_two() -> None:
 
 def test_images_are_looked_up_when_a_machine_starts_and_not_at_each_update() -> None:
     made = template(FSX)
-    assert launch(made, "HeadTemplate")["ImageId"] == {"Ref": "ComputeImageAmd64"}
+    assert launch(made, "HeadTemplate")["ImageId"] == {"Ref": "FixedImageAmd64"}
+    assert launch(made, "ComputeNodesTemplate")["ImageId"] == {"Ref": "ComputeImageAmd64"}
     named = made["Parameters"]["ComputeImageAmd64"]
     assert named["Default"].startswith("resolve:ssm:/aws/service/canonical/")
     for value in (named["Default"], "ami-0123456789abcdef0"):
@@ -290,7 +291,7 @@ def test_nothing_secret_is_in_the_template() -> None:
     content = template(FSX)
     assert content["Resources"]["MungeKey"]["Properties"]["GenerateSecretString"]["PasswordLength"] >= 32
     assert "SecretString" not in content["Resources"]["MungeKey"]["Properties"]
-    assert set(content["Parameters"]) == {"Running", "ComputeImageAmd64"}
+    assert set(content["Parameters"]) == {"Running", "ComputeImageAmd64", "FixedImageAmd64"}
 
 
 def test_the_bill_is_the_one_of_predictions(tmp_path: Path) -> None:

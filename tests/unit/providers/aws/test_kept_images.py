@@ -17,7 +17,7 @@ from gridwright.providers.aws.session import Cloud
 from gridwright.spec import parse_spec
 from tests.support.aws_grid import FSX
 
-PARAMETER = "ComputeImageAmd64"
+PARAMETER, FIXED = "ComputeImageAmd64", "FixedImageAmd64"
 OLD, TODAY = "ami-0aaaaaaaaaaaaaaaa", "ami-0bbbbbbbbbbbbbbbb"
 OTHER_TYPE = FSX.replace("aws: {", "aws: {login: {instance: m6i.xlarge}, ")
 
@@ -43,7 +43,7 @@ def chosen(
 ) -> dict[str, str]:
     spec = parse_spec(new)
     layout, template = aws_layout(spec), deployment(spec).grid
-    cloud, parameters = cast("Cloud", Names()), {PARAMETER: kept} if kept else {}
+    cloud, parameters = cast("Cloud", Names()), dict.fromkeys((PARAMETER, FIXED), kept) if kept else {}
     found = chosen_images(cloud, spec, layout, parameters, old, template, renew=renew)
     return {each.parameter: each.value for each in found}
 
@@ -51,15 +51,19 @@ def chosen(
 def earlier(text: str) -> dict[str, Any]:
     """A template as releases made it that kept no image: the name stands in each launch template."""
     made: dict[str, Any] = json.loads(json.dumps(deployment(parse_spec(text)).grid))
-    named = made["Parameters"].pop(PARAMETER)["Default"]
-    changed = json.dumps(made).replace(json.dumps({"Ref": PARAMETER}), json.dumps(named))
-    assert PARAMETER not in changed
-    return cast("dict[str, Any]", json.loads(changed))
+    names = {each: made["Parameters"].pop(each)["Default"] for each in (PARAMETER, FIXED)}
+    for each in made["Resources"].values():
+        if each["Type"] == "AWS::EC2::LaunchTemplate":
+            data = each["Properties"]["LaunchTemplateData"]
+            data["ImageId"] = names[data["ImageId"]["Ref"]]
+    return made
 
 
 def test_a_stack_of_an_earlier_release_is_not_rolled_for_its_image_alone() -> None:
-    assert chosen(earlier(FSX))[PARAMETER].startswith("resolve:ssm:/aws/service/canonical/")
-    assert chosen(earlier(FSX), renew=True) == {PARAMETER: TODAY}
+    by_name = chosen(earlier(FSX))[PARAMETER]
+    assert by_name.startswith("resolve:ssm:/aws/service/canonical/")
+    assert chosen(earlier(FSX)) == {PARAMETER: by_name, FIXED: by_name}
+    assert chosen(earlier(FSX), renew=True) == {PARAMETER: TODAY, FIXED: by_name}
 
 
 def test_one_whose_machines_are_all_replaced_anyway_keeps_the_image_from_then_on() -> None:
@@ -67,30 +71,31 @@ def test_one_whose_machines_are_all_replaced_anyway_keeps_the_image_from_then_on
     for each in old["Resources"].values():
         if each["Type"] == "AWS::EC2::LaunchTemplate":
             each["Properties"]["LaunchTemplateData"]["KeyName"] = "theirs"
-    assert chosen(old) == {PARAMETER: TODAY}
+    assert chosen(old) == {PARAMETER: TODAY, FIXED: TODAY}
 
 
 def test_one_of_whose_machines_only_some_are_replaced_leaves_the_others() -> None:
-    assert chosen(earlier(FSX), OTHER_TYPE)[PARAMETER].startswith("resolve:ssm:")
+    assert {each.partition("/")[0] for each in chosen(earlier(FSX), OTHER_TYPE).values()} == {"resolve:ssm:"}
 
 
 def test_an_image_that_is_kept_stays_whatever_else_changes() -> None:
     deployed = deployment(parse_spec(FSX)).grid
-    assert chosen(deployed, OTHER_TYPE, kept=OLD) == {PARAMETER: OLD}
-    assert chosen(deployed, renew=True, kept=OLD) == {PARAMETER: TODAY}
+    assert chosen(deployed, OTHER_TYPE, kept=OLD) == {PARAMETER: OLD, FIXED: OLD}
+    # What CloudFormation cannot replace keeps it, until the spec names another one.
+    assert chosen(deployed, renew=True, kept=OLD) == {PARAMETER: TODAY, FIXED: OLD}
     named = FSX.replace("owner: ann", "owner: ann, images: {compute: /site/image}")
-    assert chosen(deployed, named, kept=OLD) == {PARAMETER: TODAY}
+    assert chosen(deployed, named, kept=OLD) == {PARAMETER: TODAY, FIXED: TODAY}
 
 
 def test_a_spec_that_cannot_be_read_any_more_changes_no_image() -> None:
     deployed = {**deployment(parse_spec(FSX)).grid, "Metadata": {"Gridwright": {"Schema": 0}}}
-    assert chosen(deployed, kept=OLD) == {PARAMETER: OLD}
+    assert chosen(deployed, kept=OLD) == {PARAMETER: OLD, FIXED: OLD}
 
 
 def test_machines_of_two_architectures_keep_an_image_each() -> None:
     spec = parse_spec(FSX.replace("m6i.4xlarge", "m7g.4xlarge"))
     names = {each.parameter: each.name for each in named_images(spec, aws_layout(spec))}
-    assert set(names) == {PARAMETER, "ComputeImageArm64"}
+    assert set(names) == {FIXED, "ComputeImageArm64"}
     assert "/arm64/" in names["ComputeImageArm64"]
 
 
@@ -98,11 +103,19 @@ def test_machines_of_two_architectures_keep_an_image_each() -> None:
 def test_an_image_whose_time_is_over_is_named_while_it_still_starts(until: str, names: list[str]) -> None:
     cloud = cast("Cloud", Names(DeprecationTime=f"{until}T00:00:00.000Z"))
     layout = aws_layout(parse_spec(FSX))
-    found = list(image_findings(cloud, layout, load_catalog(None), {PARAMETER: OLD}))
-    assert [each.name for each in found] == names
-    assert all(OLD in each.text and "--new-images" in each.remedy for each in found)
+    found = list(image_findings(cloud, layout, load_catalog(None), {PARAMETER: OLD, FIXED: OLD}))
+    assert [each.name for each in found] == names * 2
+    assert all(OLD in each.text for each in found)
+    assert [("--new-images" in each.remedy, "gridwright down" in each.remedy) for each in found] == (
+        [(False, True), (True, False)] if names else []
+    )
 
 
 def test_what_is_said_of_an_image_names_what_to_do_only_where_there_is_something() -> None:
-    image = GridImage(PARAMETER, "aws.images.compute", "/site/image", OLD, OLD)
-    assert image.text == f"aws.images.compute: {OLD} is kept, from /site/image"
+    image = GridImage(PARAMETER, "aws.images.compute", "/site/image", False, OLD, OLD)
+    assert image.text == f"aws.images.compute, of machines in groups: {OLD} is kept, from /site/image"
+    fixed = GridImage(FIXED, "aws.images.compute", "/site/image", True, OLD, TODAY)
+    assert fixed.text == (
+        f"aws.images.compute, of login and head node: {OLD} is kept; /site/image is {TODAY} by now: "
+        "gridwright down, then up, begins with that"
+    )

@@ -30,6 +30,15 @@ class _Wanted:
     field: str
     instance: str
     architecture: str
+    is_fixed: bool
+    """Whether no group replaces these machines, so that they keep it."""
+
+    @property
+    def renewal(self) -> str:
+        """How its machines come to what its name stands for today."""
+        if self.is_fixed:
+            return f"gridwright down, then gridwright up, makes the grid with what {self.name} is today"
+        return f"{RENEW} replaces the machines with what {self.name} is today"
 
     @property
     def is_kept(self) -> bool:
@@ -44,15 +53,16 @@ def images(
 
     `parameters` are those of a grid stack that is there, or is to be, which keep images.
     """
-    found: dict[tuple[str, str], _Wanted] = {}
+    found: dict[tuple[str, str, bool], _Wanted] = {}
     for machine in layout.machines:
         kind = catalog.instance(machine.instance, "aws")
         storage = machine.role.serves_lustre
         named = image_of(layout.aws.images.storage if storage else layout.aws.images.compute, kind)
-        image = parameters.get(image_parameter(machine.role, kind), named) if _is_name(named) else named
+        image = parameters.get(image_parameter(machine, kind), named) if _is_name(named) else named
         field = f"aws.images.{'storage' if storage else 'compute'}"
-        wanted = _Wanted(image, named.removeprefix(BY_NAME), field, machine.instance, kind.architecture)
-        found.setdefault((image, kind.architecture), wanted)
+        name, is_fixed = named.removeprefix(BY_NAME), image != named and not machine.replaced
+        wanted = _Wanted(image, name, field, machine.instance, kind.architecture, is_fixed)
+        found.setdefault((image, kind.architecture, is_fixed), wanted)
     return list(found.values())
 
 
@@ -65,51 +75,64 @@ def image_findings(
 ) -> Iterator[Finding]:
     """What is wrong with them. Raises CloudError for what is not about one image."""
     for each in images(layout, catalog, parameters):
-        try:
-            found = _described(cloud, each.image)
-        except CloudError as error:
-            if not error.code.startswith(("InvalidAMI", "ParameterNotFound")):
-                raise
-            found = None
-        if found is None and each.is_kept:
-            yield Finding(
-                "error",
-                "image-gone",
-                f"image {each.image} of {each.field}, which the grid keeps, is gone: machines run, and one "
-                "that dies, is started again or is added is not replaced",
-                f"{RENEW} replaces the machines with what {each.name} is today",
-            )
-        elif found is None:
-            yield Finding(
-                "error",
-                "image-unknown",
-                f"the account sees no image {each.name} in {cloud.region}",
-                f"name one of this region in {each.field}: public, the account's own, or shared with it",
-            )
-        else:
-            yield from _unfit(each, found)
+        yield from _findings(cloud, each)
+
+
+def _findings(cloud: Cloud, each: _Wanted) -> Iterator[Finding]:
+    try:
+        found = _described(cloud, each.image)
+    except CloudError as error:
+        if not error.code.startswith(("InvalidAMI", "ParameterNotFound")):
+            raise
+        found = None
+    if found is None and each.is_kept:
+        yield Finding(
+            "error",
+            "image-gone",
+            f"image {each.image} of {each.field}, which the grid keeps, is gone: machines run, and one "
+            "that dies, is started again or is added is not replaced",
+            each.renewal,
+        )
+    elif found is None:
+        yield Finding(
+            "error",
+            "image-unknown",
+            f"the account sees no image {each.name} in {cloud.region}",
+            f"name one of this region in {each.field}: public, the account's own, or shared with it",
+        )
+    else:
+        yield from _unfit(each, found)
 
 
 def refuse_unfit_images(
-    stacks: Stacks, spec: GridSpec, layout: AwsLayout, parameters: Mapping[str, str], *, raising: bool
+    stacks: Stacks,
+    spec: GridSpec,
+    layout: AwsLayout,
+    parameters: Mapping[str, str],
+    deployed: Mapping[str, str],
 ) -> None:
     """Say what is wrong with the images of a grid that is up, as far as it may be looked at.
 
-    Raises GridwrightError (ENVIRONMENT) with all of that where machines are about to start from others.
+    `parameters` are those that its stack is to have, `deployed` those that it has. Raises GridwrightError
+    (ENVIRONMENT) with what is wrong with images that machines have not started from before.
     """
     catalog = load_catalog(spec.file.parent if spec.file else None)
-    try:
-        found = list(image_findings(stacks.cloud, layout, catalog, parameters))
-    except CloudError as error:
-        if error.code not in DENIED:
-            raise
-        return
-    unfit = [each for each in found if each.level == "error"]
-    if raising and unfit:
-        problems = [Problem(f"{each.name}: {each.text}", remedy=each.remedy) for each in unfit]
+    new = {value for name, value in parameters.items() if deployed.get(name) != value}
+    problems = []
+    for each in images(layout, catalog, parameters):
+        try:
+            found = list(_findings(stacks.cloud, each))
+        except CloudError as error:
+            if error.code not in DENIED:
+                raise
+            continue
+        for one in found:
+            if one.level == "error" and each.image in new:
+                problems.append(Problem(f"{one.name}: {one.text}", remedy=one.remedy))
+            else:
+                stacks.caller.say(f"{one.level} {one.name}: {one.text}; {one.remedy}")
+    if problems:
         raise GridwrightError(*problems, status=ExitStatus.ENVIRONMENT)
-    for each in found:
-        stacks.caller.say(f"{each.level} {each.name}: {each.text}; {each.remedy}")
 
 
 def _described(cloud: Cloud, image: str) -> dict[str, Any] | None:
@@ -131,7 +154,7 @@ def _unfit(wanted: _Wanted, found: dict[str, Any]) -> Iterator[Finding]:
             "warning",
             "image-deprecated",
             f"{image} is deprecated since {until[:10]}: no machine starts any more once its owner removes it",
-            f"{RENEW} takes today's" if wanted.is_kept else f"name a newer one in {wanted.field}",
+            wanted.renewal if wanted.is_kept else f"name a newer one in {wanted.field}",
         )
     if found.get("State", "available") != "available":
         yield Finding(
