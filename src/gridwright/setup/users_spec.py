@@ -36,11 +36,12 @@ def users_configuration(spec: GridSpec) -> dict[str, Any]:
     """
     users = spec.users
     if users is None:
-        return dict(_NOTHING)
+        return {**_NOTHING, "grid": spec.name}
     homes = _homes(spec, users)
     below = str(homes["directory"]) if homes else _ON_EACH
     return {
         "schema": SCHEMA,
+        "grid": spec.name,
         "groups": dict(users.groups),
         "accounts": [_account(name, each, users, below) for name, each in users.local.items()],
         "homes": homes,

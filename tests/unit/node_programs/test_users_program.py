@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -41,7 +42,7 @@ INCLUDING = f"Include /{SSHD_DIRECTORY}/*.conf\nUsePAM yes\n"
 
 
 def wanted(*accounts: dict[str, Any], **others: Any) -> dict[str, Any]:
-    whole = {"schema": 1, "groups": {"risk": 3001}, "accounts": list(accounts), "homes": None,
+    whole = {"schema": 1, "grid": "demo", "groups": {"risk": 3001}, "accounts": list(accounts), "homes": None,
              "makes_homes": True, "directory": None}  # fmt: skip
     return {**whole, **others}
 
@@ -93,6 +94,7 @@ def test_only_who_was_in_the_spec_is_locked() -> None:
         users={"anna": user(2001), "zoe": user(2005), "eva": user(2009), "lea": user(2011, is_locked=True)},
         groups={},
         known={"anna": 2001, "eva": 2003, "gone": 2010, "lea": 2011},
+        grid="demo",
     )
     made = planned(there)
     acts = [each.act.argv for each in made.changes if isinstance(each.act, Run)]
@@ -101,6 +103,13 @@ def test_only_who_was_in_the_spec_is_locked() -> None:
         ("usermod", "--lock", "--expiredate", "1970-01-02", "anna"),
     ], "zoe was never in it, another account is called eva by now, and lea is locked"
     assert [each.split()[0] for each in made.notes] == ["anna", "lea"]
+
+
+def test_a_spec_without_people_locks_nobody_of_another_grid() -> None:
+    there = Machine(users={"anna": user(2001)}, groups={}, known={"anna": 2001}, grid="other")
+    assert planned(there, groups={}).changes == []
+    of_this = planned(dataclasses.replace(there, grid="demo"), groups={})
+    assert settings(of_this) == ["user anna, who left the spec"]
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,8 @@ def _spec(flags: SetupFlags) -> GridSpec:
         from gridwright.spec import parse_spec
 
         # A directory of the node itself: nothing is mounted for it, and no disk is touched.
-        return parse_spec("filesystems: {disk: {type: local, path: /var/tmp}}")
+        # The name is no grid's, so that people of the grid that it belongs to are left alone.
+        return parse_spec("name: no-grid\nfilesystems: {disk: {type: local, path: /var/tmp}}")
     from gridwright.cli.spec_file import load
 
     return load(flags.file)

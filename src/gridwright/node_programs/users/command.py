@@ -18,7 +18,7 @@ from gridwright.node_programs.users.configuration import (
     read_configuration,
 )
 from gridwright.node_programs.users.machine import observe
-from gridwright.node_programs.users.planning import Plan, plan
+from gridwright.node_programs.users.planning import Plan, is_of_another, plan
 from gridwright.node_programs.users.services import conflicts, settle
 from gridwright.node_programs.users.sssd import directory_changes, directory_notes
 from gridwright.node_programs.users.steps import Remove, Write
@@ -59,6 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _planned(wanted: UsersConfiguration, root: Path, *, homes: bool) -> Plan:
     there = observe(root, [each.home for each in wanted.accounts])
     made = plan(wanted, there, homes=homes)
+    if is_of_another(wanted, there):
+        return made
     try:
         made.changes += directory_changes(wanted, there, root)
     except UsersError as error:

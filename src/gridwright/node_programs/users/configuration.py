@@ -76,12 +76,18 @@ class DirectoryOfUsers:
 class UsersConfiguration:
     """All of it."""
 
+    grid: str
     groups: Mapping[str, int]
     accounts: tuple[Account, ...]
     homes: SharedHomes | None
     makes_homes: bool
     """Whether root of this machine makes homes on the shared file system, where it may write."""
     directory: DirectoryOfUsers | None
+
+    @property
+    def names_nobody(self) -> bool:
+        """Whether its spec has no users at all."""
+        return not self.accounts and not self.groups and self.directory is None
 
 
 def read_configuration(path: Path) -> UsersConfiguration:
@@ -99,6 +105,7 @@ def parse_configuration(text: str) -> UsersConfiguration:
         if data["schema"] != SCHEMA:
             raise UsersError(f"schema {data['schema']} is of another release of Gridwright", WRONG_INPUT)
         return UsersConfiguration(
+            grid=str(data["grid"]),
             groups={str(name): int(number) for name, number in data["groups"].items()},
             accounts=tuple(_account(each) for each in data["accounts"]),
             homes=SharedHomes(**data["homes"]) if data["homes"] else None,

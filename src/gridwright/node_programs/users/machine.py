@@ -44,6 +44,8 @@ class Machine:
     groups: Mapping[str, ThereGroup]
     known: Mapping[str, int] = field(default_factory=dict)
     """Accounts that an earlier run had in its configuration, with their numbers."""
+    grid: str | None = None
+    """The grid of that run."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Text of files that may be written, by their path from the root on; those that are there."""
     homes: frozenset[str] = frozenset()
@@ -54,10 +56,12 @@ class Machine:
 
 def observe(root: Path, homes: list[str]) -> Machine:
     """Look at the machine below `root`. Raises OSError."""
+    known, grid = _known(root / STATE)
     return Machine(
         users=_users(_text(root / "etc/passwd"), _text(root / "etc/shadow")),
         groups=_groups(_text(root / "etc/group")),
-        known=_known(root / STATE),
+        known=known,
+        grid=grid,
         files=dict(_files(root)),
         homes=frozenset(each for each in homes if os.path.lexists(root / each.lstrip("/"))),
         mounts=_mounts(Path("/proc/self/mountinfo")),
@@ -105,12 +109,13 @@ def _groups(text: str) -> dict[str, ThereGroup]:
     return found
 
 
-def _known(path: Path) -> dict[str, int]:
+def _known(path: Path) -> tuple[dict[str, int], str | None]:
     try:
-        return {str(name): int(uid) for name, uid in json.loads(path.read_text("utf-8"))["accounts"].items()}
+        state = json.loads(path.read_text("utf-8"))
+        return {str(name): int(uid) for name, uid in state["accounts"].items()}, str(state["grid"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         # A state that is lost locks nobody; the accounts of the configuration are known again at once.
-        return {}
+        return {}, None
 
 
 def _mounts(table: Path) -> frozenset[str]:

@@ -32,6 +32,8 @@ class Plan:
 def plan(wanted: UsersConfiguration, there: Machine, *, homes: bool = True) -> Plan:
     """Accounts, groups, keys and homes; a directory of users has its own (sssd.py)."""
     made = Plan()
+    if is_of_another(wanted, there):
+        return made
     _state(made, wanted, there)
     _groups(made, wanted, there)
     for account in wanted.accounts:
@@ -44,12 +46,21 @@ def plan(wanted: UsersConfiguration, there: Machine, *, homes: bool = True) -> P
     return made
 
 
+def is_of_another(wanted: UsersConfiguration, there: Machine) -> bool:
+    """Whether a spec without users says nothing of the people here: they are of another grid, or of none.
+
+    Such a spec is that of a machine of no grid (`gridwright setup --local`), or one that only measures.
+    """
+    return wanted.names_nobody and there.grid != wanted.grid
+
+
 def _state(made: Plan, wanted: UsersConfiguration, there: Machine) -> None:
     """Who is made is written down before it is made, so that who leaves the grid later is known."""
     known = {**there.known, **{each.name: each.uid for each in wanted.accounts}}
-    if known != there.known:
-        text = json.dumps({"schema": 1, "accounts": known}, indent=2, sort_keys=True) + "\n"
-        new = named(sorted(known.keys() - there.known.keys())) or "other numbers"
+    if known != there.known or there.grid != wanted.grid:
+        state = {"schema": 1, "grid": wanted.grid, "accounts": known}
+        text = json.dumps(state, indent=2, sort_keys=True) + "\n"
+        new = named(sorted(known.keys() - there.known.keys())) or f"grid {wanted.grid}"
         made.change(f"/{STATE}", "without " + new, "with " + new, Write(STATE, text, 0o600))
 
 
