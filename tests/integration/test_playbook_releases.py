@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,43 @@ def test_the_playbook_would_set_a_machine_up(rendered: Path, release: Release, h
     assert ("package sssd-ldap" in installed) is (host != SERVER)
     # A server has no part in Slurm: it would be refused for want of a key that it must not have.
     assert ("/etc/slurm/slurm.conf" in written) is (host != SERVER)
-    assert any("slurm" in each or "munge" in each for each in installed) is (host != SERVER)
+    assert host != SERVER or not any("slurm" in each or "munge" in each for each in installed)
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("image")
+    done = Command(directory)(
+        "render", ROOT / "examples/aws-lustre.yaml", "--image", "--out", directory / "of"
+    )
+    assert done.status == 0, done.err
+    return directory / "of/playbook"
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        pytest.param(each, id=each.name, marks=() if each.name == OF_UBUNTU else pytest.mark.thorough)
+        for each in RELEASES
+    ],
+)
+def test_an_image_would_have_the_packages_of_all_machines(image: Path, release: Release) -> None:
+    node = play(release, image, "machine", "--check", file="image.yml")
+    assert node.failures == []
+    needed = {"slurmd", "slurmctld", "slurm-client", "munge", "nftables", "mdadm", "python3-boto3"}
+    missing = {each.removeprefix("package ") for each in _packages(node)}
+    lacking = needed - missing
+    # What this machine has is not missing; nothing else may be left out.
+    there = subprocess.run(
+        ["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\\n", *lacking],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    installed = {line.split()[0] for line in there.stdout.splitlines() if line.endswith(" installed")}
+    assert lacking <= installed
+    assert {"/etc/fstab", "/etc/slurm/slurm.conf", "/etc/hosts"} & _files(node) == set()
 
 
 def _files(node: NodeSetup) -> set[str]:

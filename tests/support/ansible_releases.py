@@ -58,14 +58,14 @@ RELEASES = (
 )
 
 
-def play(release: Release, playbook: Path, host: str, *words: str) -> NodeSetup:
-    """Run the playbook as if this machine were one of its hosts; what became of it."""
+def play(release: Release, playbook: Path, host: str, *words: str, file: str = "site.yml") -> NodeSetup:
+    """Run a file of the playbook as if this machine were one of its hosts; what became of it."""
     report = playbook / f"report-{release.name}-{host}"
     report.touch()
     done = subprocess.run(
         [release.python, "-m", "ansible", "playbook", "-i", "inventory.yml", "--connection", "local",
          "--limit", host, "--extra-vars", "gridwright_become=false",
-         "--extra-vars", "ansible_python_interpreter=/usr/bin/python3", *words, "site.yml"],
+         "--extra-vars", "ansible_python_interpreter=/usr/bin/python3", *words, file],
         cwd=playbook, env=_environment(playbook, report), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         timeout=_PLAY_S, check=False,
     )  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 from gridwright.errors import Finding
+from gridwright.providers.aws.distribution import DEFAULT
 from gridwright.providers.aws.layout import built_lustres, fsx_file_systems
 from gridwright.providers.aws.section import Aws
 from gridwright.spec.filesystem import FILESYSTEMS
@@ -51,6 +52,19 @@ def _no_storage_image(spec: GridSpec) -> Iterator[Finding]:
             "its servers do not come up",
             "Add images: {storage: ami-...} to aws; gridwright help aws says how to make one",
         )
+
+
+def _distribution_without_image(spec: GridSpec) -> Iterator[Finding]:
+    aws = spec.section(Aws)
+    if aws is None or aws.images.compute is not None or aws.images.distribution in (None, DEFAULT):
+        return
+    yield _warning(
+        "distribution-without-image",
+        f"aws.images says {aws.images.distribution} and names no image: nodes start from the default one, "
+        f"{DEFAULT}",
+        "Add compute: ami-... to aws.images; gridwright render --image builds one from what the "
+        "distribution publishes",
+    )
 
 
 def _volumes_not_made(spec: GridSpec) -> Iterator[Finding]:
@@ -114,6 +128,7 @@ _CHECKS: tuple[Callable[[GridSpec], Iterator[Finding]], ...] = (
     _of_kinds,
     _key_not_used,
     _no_storage_image,
+    _distribution_without_image,
     _volumes_not_made,
     _no_owner,
     _local_scheduler,
