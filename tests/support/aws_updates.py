@@ -12,7 +12,7 @@ import cfnlint  # type: ignore[import-untyped]
 
 from gridwright.providers.aws.changes import create_only, differences
 from gridwright.providers.aws.deployment import Deployment, deployment
-from gridwright.providers.aws.fixed_machines import fixed_machines
+from gridwright.providers.aws.fixed_machines import fixed_machines, with_images
 from gridwright.spec import parse_spec
 
 SCHEMAS = Path(cfnlint.__file__).parent / "data" / "schemas"
@@ -42,9 +42,14 @@ def deployed(spec: str) -> Deployment:
 def effects(old: str, new: str) -> dict[str, str]:
     """Resources of a grid that are replaced, rolled or restarted between two specs, by logical ID."""
     before, after = deployed(old), deployed(new)
-    grid = fixed_machines(after.spec, after.layout, before.grid, after.grid, ()).template
+    had, wanted = (
+        {name: str(value.get("Default", "")) for name, value in each.grid.get("Parameters", {}).items()}
+        for each in (before, after)
+    )
+    launched = with_images(after.layout, before.grid, had, wanted)
+    grid = fixed_machines(after.spec, after.layout, launched, after.grid, ()).template
     found: dict[str, str] = {}
-    for was, is_now in ((before.storage, after.storage), (before.grid, grid)):
+    for was, is_now in ((before.storage, after.storage), (launched, grid)):
         parameters = was.get("Parameters", {}), is_now.get("Parameters", {})
         found |= _of_stack(was["Resources"], is_now["Resources"], _others(*parameters))
     return found

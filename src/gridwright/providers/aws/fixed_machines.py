@@ -112,9 +112,9 @@ def with_images(
     """A template in which these machines have the images that they were launched with.
 
     `had` and `wanted` are values of the stack's parameters: another value would have them replaced as other
-    launch data would.
+    launch data would, and so would one that is there no more.
     """
-    moved = {name: had[name] for name in had.keys() & wanted.keys() if had[name] != wanted[name]}
+    moved = {name: value for name, value in had.items() if wanted.get(name) != value}
     template = copy.deepcopy(dict(old))
     for machine in layout.machines:
         data = None if machine.replaced else _launch_data(machine, template)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 from typing import Any
 
 from gridwright.providers.aws import power_program, roll_program, spot_program
 from gridwright.providers.aws.claim_program import UNIT, build_zipapp, unit_file
 from gridwright.providers.aws.layout import AwsLayout, Machine, aws_section, built_lustres, fsx_file_systems
 from gridwright.providers.aws.names import claims_table
-from gridwright.providers.aws.user_data import Part, claim_name, role_variables
+from gridwright.providers.aws.user_data import Part, boot_file, claim_name, role_variables
 from gridwright.providers.machines import machines_of_types
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.set_up import SchedulerSetup
@@ -105,12 +104,11 @@ def machine_files(spec: GridSpec, layout: AwsLayout, release: str | None) -> Mac
 
 def _boot(spec: GridSpec, layout: AwsLayout, part: Part) -> dict[str, str]:
     """The program that machines of a part run from their bundle, and what it tells the playbook."""
-    program = resources.files(f"{_PACKAGE}.boot").joinpath("set_up.py").read_text("ascii")
     known = json.dumps(role_variables(spec, layout, part), indent=2) + "\n"
     arn = secret_arn(spec) if part == "nodes" else None
     secrets = {"boot/secrets.json": json.dumps({SECRET_FILE: arn}, indent=2) + "\n"} if arn else {}
     return {
-        "boot/set_up.py": program,
+        **{f"boot/{name}": boot_file(name) for name in ("set_up.py", "system_packages.py")},
         "boot/variables.json": known,
         "boot/distributions.json": known_distributions(),
         **secrets,

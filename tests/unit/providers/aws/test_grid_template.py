@@ -205,7 +205,7 @@ def test_roles_can_do_what_their_machines_need_and_no_more() -> None:
     assert set(login) == {"Bundle", "Log", "Report", "Count", "SessionManager", "Munge"}
     assert set(node) == set(login) | {*("Claims", "Look", "Interfaces", "InterfacesHere", "GiveBack")}
     head = statements(content, "HeadRole")
-    assert set(head) == set(login) | {"Groups", "Replace", "Machines", "Roll"}
+    assert set(head) == set(login) | {"RollGroups", "Replace", "Machines", "Roll"}
     assert head["Replace"]["Condition"] == {
         "StringEquals": {"aws:ResourceTag/gridwright:grid": "lustre-grid"}
     }

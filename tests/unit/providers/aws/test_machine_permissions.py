@@ -47,7 +47,7 @@ def test_a_role_has_the_permissions_that_calls_use_and_no_other(
 
 def test_the_head_has_more_where_nodes_are_powered_and_nodes_read_what_is_wanted(tmp_path: Path) -> None:
     powered = rendered(tmp_path, FSX.replace("count: 2}", "count: 12, min: 1}"))
-    assert actions_of(powered.statements(Role.HEAD)) - set(BY_OTHERS) == (BOOT - GROUPS) | POWER
+    assert actions_of(powered.statements(Role.HEAD)) - set(BY_OTHERS) == (BOOT - GROUPS) | POWER | ROLL
     nodes = (BOOT | CLAIM) - {"ec2:AttachVolume"}
     assert actions_of(powered.statements(Role.COMPUTE)) - set(BY_OTHERS) == nodes
 
