@@ -25,6 +25,7 @@ from tests.support.iam_judge import Asked, actions_of, is_allowed
 FREE = frozenset({"sts:GetCallerIdentity"})
 """Needs no permission (AWS STS API Reference)."""
 RARE: Mapping[str, str] = {
+    "autoscaling:SetInstanceProtection": "up, where a group becomes smaller; test_aws_leaving sees it",
     "ec2:GetConsoleOutput": "up, of a machine that told nothing; test_aws_failures sees it",
     "ec2:DeleteTags": "up, where owner or expires left the spec, and where a file system was replaced",
     "ec2:CreateTags": "up, where owner or expires changed, and where a file system was replaced",
@@ -144,6 +145,8 @@ class Judge:
 
     cloud: AwsCloud
     statements: list[Mapping[str, Any]]
+    callers: frozenset[str] = frozenset({GRIDWRIGHT})
+    """Which parts of Gridwright look at this grid."""
     denied: list[str] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
 
@@ -158,7 +161,7 @@ class Judge:
         own = {
             each.action
             for each in operator_actions()
-            if each.source.startswith("call") and any(by.startswith(GRIDWRIGHT) for by in each.callers)
+            if each.source.startswith("call") and each.callers & self.callers
         }
         return (own & actions_of(self.statements)) - self.used - set(RARE)
 
@@ -200,7 +203,9 @@ class Judge:
         elif service == "secretsmanager":
             yield str(given["SecretId"]), self._tags_of(str(given["SecretId"]))
         else:
-            yield "*", {}
+            group = given.get("AutoScalingGroupName")
+            of_group = f"autoScalingGroup:0:autoScalingGroupName/{group}"
+            yield _arn("autoscaling", of_group) if group else "*", {}
 
     def _tags_of(self, number: str) -> dict[str, list[str]]:
         """Tags of a resource as they are at this moment."""
@@ -218,7 +223,9 @@ class Judge:
 @contextmanager
 def judged(cloud: AwsCloud, text: str) -> Iterator[Judge]:
     """Judge each call that the commands make of a cloud by the policies of a spec: none is denied."""
-    judge = Judge(cloud, statements_of(operator_of(text)))
+    of = operator_of(text)
+    parts = frozenset({GRIDWRIGHT, *(f"{GRIDWRIGHT}:{each}" for each in of.has)})
+    judge = Judge(cloud, statements_of(of), parts)
     cloud.faults.watching.append(judge)
     try:
         yield judge

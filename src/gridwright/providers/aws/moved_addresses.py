@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gridwright.errors import Problem
-from gridwright.providers.aws.layout import AwsLayout, Machine
+from gridwright.providers.aws.layout import AwsLayout, Machine, Role
 from gridwright.providers.aws.names import SLOT_TAG
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
@@ -30,13 +30,13 @@ def moved_addresses(
         if group in replace:
             continue
         more = f", and {others} more of {group} would move, too" if others else ""
-        path = ("filesystems", group) if machine.role.serves_lustre else ("nodes", group)
+        path, remedy = _where(spec, machine, had[machine.name])
         yield problem_at(
             spec,
-            path if group in (*spec.filesystems, *spec.nodes) else ("aws",),
+            path,
             f"{machine.name} is at {had[machine.name]}, and would be at {machine.address} as the spec is now"
             f"{more}: machines that are up keep their addresses",
-            _servers(group) if machine.role.serves_lustre else _NODES,
+            remedy,
         )
 
 
@@ -44,6 +44,15 @@ _NODES = (
     "leave the groups before it as large as they are, and in their order, and add a group behind it for what "
     "is new; or run gridwright down, which keeps data, and then up"
 )
+
+
+def _where(spec: GridSpec, machine: Machine, address: str) -> tuple[tuple[str, ...], str]:
+    """The field that decides on its address, and what to write."""
+    if machine.role.serves_lustre:
+        return ("filesystems", machine.group), _servers(machine.group)
+    if machine.role is Role.MACHINE:
+        return ("machines", machine.group), f"write address: {address} for it"
+    return (("nodes", machine.group) if machine.group in spec.nodes else ("aws",)), _NODES
 
 
 def _servers(filesystem: str) -> str:

@@ -9,11 +9,13 @@ from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error, input_error
 from gridwright.providers.aws.bill import bill, least_usd_per_hour, stopped_bill
+from gridwright.providers.aws.grid_template import groups_of
 from gridwright.providers.aws.head import is_here
 from gridwright.providers.aws.instances import instances
 from gridwright.providers.aws.kept_spec import kept_spec
 from gridwright.providers.aws.launching import machine_id
 from gridwright.providers.aws.layout import AwsLayout, Role, aws_layout
+from gridwright.providers.aws.leaving import unprotect
 from gridwright.providers.aws.machines_ready import MachinesReady
 from gridwright.providers.aws.names import ROLE_TAG, grid_stack, storage_stack
 from gridwright.providers.aws.running import ALL, NONE, PARAMETER, SERVERS
@@ -101,6 +103,7 @@ def stop(spec: GridSpec, caller: Caller) -> AwsStopped:
             remedy="run gridwright stop where gridwright up was run",
         )
     already = found.running == NONE
+    _unprotect(found)
     _stop_fixed(found)
     if found.running == ALL and any(machine.role.serves_lustre for machine in found.layout.machines):
         found.set_running(SERVERS)
@@ -144,6 +147,14 @@ def start(spec: GridSpec, caller: Caller) -> AwsStarted:
         seconds=time.monotonic() - begun,
         file=caller.file,
     )
+
+
+def _unprotect(found: Deployed) -> None:
+    """What an `up` protected that was killed while a group became smaller would be left running."""
+    physical = found.stacks.resources(found.grid)
+    for title in groups_of(found.layout):
+        if title in physical:
+            unprotect(found.cloud, physical[title])
 
 
 def start_fixed(stacks: Stacks, spec: GridSpec, layout: AwsLayout, grid: Stack) -> None:

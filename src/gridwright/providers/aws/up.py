@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,8 @@ from gridwright.providers.aws.grid_template import groups_of
 from gridwright.providers.aws.instances import claims, instances, machines, rows
 from gridwright.providers.aws.kept_images import GridImage, chosen_images
 from gridwright.providers.aws.kept_machines import lost_machines
-from gridwright.providers.aws.layout import aws_layout
+from gridwright.providers.aws.layout import AwsLayout, aws_layout
+from gridwright.providers.aws.leaving import Shrinking, leaving, unnamed
 from gridwright.providers.aws.machines_ready import MachinesReady
 from gridwright.providers.aws.moved_addresses import moved_addresses
 from gridwright.providers.aws.names import grid_stack, storage_stack, tags
@@ -52,6 +53,9 @@ from gridwright.providers.aws.up_result import AwsUp
 from gridwright.providers.aws.user_data import Part, pointer
 from gridwright.providers.caller import Caller
 from gridwright.spec.model import GridSpec
+
+_NAMED = ("filesystems", "machines", "nodes")
+"""Sections of the spec whose names --replace takes, of what is deployed, too."""
 
 
 def up(
@@ -120,6 +124,8 @@ class _Up:
     """Parameters of the grid stack as it was found; those that it is to have, and its template, below."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     old: Mapping[str, Any] = field(default_factory=dict)
+    before: AwsLayout | None = None
+    """The machines of the grid that is up; None where nothing tells."""
     fields: list[FieldChange] = field(default_factory=list)
     resources: list[ResourceChange] = field(default_factory=list)
     brought: list[Part] = field(default_factory=list)
@@ -175,10 +181,10 @@ class _Up:
         """Bring the storage stack to what the spec says, where that loses no data that was not named."""
         old = self.stacks.template(storage)
         kept = kept_spec.kept_values(old)
-        known = [*self.spec.filesystems, *self.spec.machines, *replaceable(self.wanted.layout)]
-        known += [name for each in ("filesystems", "machines") for name in (kept or {}).get(each, {})]
+        known = [*self.spec.filesystems, *self.spec.machines, *self.spec.nodes]
+        known += replaceable(self.wanted.layout)
+        known += [name for each in _NAMED for name in (kept or {}).get(each, {})]
         _check_names(self.spec, self.replace, known)
-        self._keep_addresses(old, self.stacks.template(grid) if grid is not None else {})
         if kept is None:
             say = self.stacks.caller.say
             say(f"{storage.name}: this release cannot read the spec in it; fields that differ are not named")
@@ -188,9 +194,15 @@ class _Up:
         proposed = propose_storage(self.stacks, storage, self.wanted.storage, self.spec)
         held = self._held(old)
         found = self._resources(storage.name, old, self.wanted.storage, proposed, held)
+        # A stack keeps the spec that it was changed for last: that of machines is the grid stack's.
+        deployed = kept_spec.kept_spec(self.old) if grid is not None else None
+        self.before = None if deployed is None else aws_layout(deployed)
+        gone = leaving(self.before, self.wanted.layout) if self.before is not None else {}
         problems = [
             *changes.refusals(self.spec, self.fields, found, self.replace),
-            *lost_machines(kept_spec.kept_spec(old), self.spec, self.replace),
+            *lost_machines(deployed, self.spec, self.replace),
+            *unnamed(self.spec, gone, self.replace),
+            *self._moved(old, self.old if grid is not None else {}),
         ]
         if problems:
             if proposed is not None:
@@ -208,14 +220,9 @@ class _Up:
             self.stacks.delete(grid)
         return None, self._replace(storage, old, lost)
 
-    def _keep_addresses(self, *templates: dict[str, Any]) -> None:
-        found = [
-            problem
-            for each in templates
-            for problem in moved_addresses(self.spec, self.wanted.layout, each, self.replace)
-        ]
-        if found:
-            raise GridwrightError(*found)
+    def _moved(self, *templates: Mapping[str, Any]) -> Iterator[Problem]:
+        for each in templates:
+            yield from moved_addresses(self.spec, self.wanted.layout, each, self.replace)
 
     def _replace(self, storage: Stack, old: dict[str, Any], lost: frozenset[str]) -> Stack:
         """Let go of what is lost, mark it as kept, and make it anew."""
@@ -281,6 +288,7 @@ class _Up:
             self.stacks.caller.say(line)
         self._tell_fixed(fixed)
         self.resources += found
+        self._shrink(grid)
         if fixed.first is None:
             return self.stacks.execute(proposed)
         self.stacks.discard(proposed)
@@ -288,6 +296,13 @@ class _Up:
         grid = grid if first is None else self.stacks.execute(first)
         proposed = self._propose(grid, bucket, fixed.template)
         return grid if proposed is None else self.stacks.execute(proposed)
+
+    def _shrink(self, grid: Stack) -> None:
+        """End what the spec has no more before its interfaces are removed with the stack."""
+        if self.before is not None:
+            wanted, physical = self.wanted, self.stacks.resources(grid)
+            caller = self.stacks.caller
+            Shrinking(self.cloud, caller, self.spec, self.before, wanted.layout, physical).let_go()
 
     def _propose(self, grid: Stack, bucket: str, template: Mapping[str, Any]) -> ChangeSet | None:
         body = body_of(self.cloud, bucket, template)
@@ -353,7 +368,7 @@ def _check_names(spec: GridSpec, replace: frozenset[str], known: Iterable[str]) 
     for name in sorted(replace - names):
         near = nearest(name, names)
         hint = f"did you mean {near}?" if near else f"write one of {_names(names)}"
-        what = f"grid {spec.name} has neither a file system nor a machine of its own {name}"
+        what = f"grid {spec.name} has no file system and no machines {name}"
         problems.append(Problem(what=what, where="--replace", remedy=hint))
     if problems:
         raise GridwrightError(*problems)

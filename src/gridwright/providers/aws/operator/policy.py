@@ -84,7 +84,7 @@ class Operator:
                 "Resource": resources[scope],
                 **({"Condition": held} if (held := conditions.get(scope)) else {}),
             }
-            for scope, actions in needed(self.types, self._has).items()
+            for scope, actions in needed(self.types, self.has).items()
             if resources[scope]
         ]
 
@@ -95,7 +95,7 @@ class Operator:
         return frozenset(found | ({"AWS::EC2::NetworkInterface"} if _NESTED in found else set()))
 
     @property
-    def _has(self) -> list[str]:
+    def has(self) -> list[str]:
         """What Gridwright looks at by itself of this grid's network."""
         aws, vpc = self.layout.aws, self.layout.aws.vpc
         words = {
@@ -177,7 +177,7 @@ class Operator:
         return [*paths, self._iam("role/AWSServiceRoleFor*")] if services else []
 
     def _actions(self, scope: Scope) -> list[str]:
-        return needed(self.types, self._has).get(scope, [])
+        return needed(self.types, self.has).get(scope, [])
 
     def _stacks(self) -> Iterator[str]:
         yield grid_stack(self.spec)
