@@ -7,10 +7,10 @@ import json
 import pytest
 
 from gridwright.providers.aws.deployment import deployment
-from gridwright.providers.aws.fixed_machines import fixed_machines
+from gridwright.providers.aws.fixed_machines import fixed_machines, with_images
 from gridwright.spec import parse_spec
 from tests.support.aws_grid import FSX, LUSTRE, SITE_VPC
-from tests.support.aws_updates import effects
+from tests.support.aws_updates import deployed, effects
 
 CERTIFICATE = "arn:aws:acm:us-east-1:123456789012:certificate/12345678-1234-1234-1234-123456789012"
 ZONE = "zone: us-east-1a,"
@@ -250,3 +250,30 @@ def test_a_machine_that_keeps_its_disk_is_never_made_anew(old: str, new: str, fo
 def test_machines_that_are_replaced_roll_as_nodes_do() -> None:
     spec = FSX + "machines: {meta: {instance: m6i.large, replace: true}}\n"
     assert changed(spec, "m6i.large, r", "m6i.2xlarge, r") == {"MetaMachines": "roll"}
+
+
+def test_head_and_login_node_keep_their_image_when_nodes_get_a_new_one() -> None:
+    """Another value of a parameter would have CloudFormation make them anew, on addresses in use."""
+    made = deployed(FSX)
+    parameter = "ComputeImageAmd64"
+    had, wanted = ({"Running": "all", parameter: f"ami-{digit * 17}"} for digit in "01")
+    launched = with_images(made.layout, made.grid, had, wanted)
+    kept = fixed_machines(made.spec, made.layout, launched, made.grid, ())
+    images = {
+        name: each["Properties"]["LaunchTemplateData"]["ImageId"]
+        for name, each in kept.template["Resources"].items()
+        if each["Type"] == "AWS::EC2::LaunchTemplate"
+    }
+    assert images == {
+        "HeadTemplate": had[parameter],
+        "LoginTemplate": had[parameter],
+        "ComputeNodesTemplate": {"Ref": parameter},
+    }
+    assert kept.kept == ("login1", "controller")
+    # The next up has the same images, and leaves both as they are.
+    after = with_images(made.layout, kept.template, wanted, wanted)
+    assert fixed_machines(made.spec, made.layout, after, made.grid, ()).template == kept.template
+    named = fixed_machines(made.spec, made.layout, after, made.grid, ("controller",))
+    assert named.anew == ("controller",)
+    data = named.template["Resources"]["HeadTemplate"]["Properties"]["LaunchTemplateData"]
+    assert data["ImageId"] == {"Ref": parameter}
