@@ -543,5 +543,5 @@ def test_a_wrong_claim_file_is_the_user_s_to_correct(site: Site) -> None:
     site.claim = {**site.claim, "role": "king", "table": 7}
     done = site.launch().claim()
     assert done.status == 2
-    assert 'role: "king" is given it takes compute, mgs, mds, oss' in done.text
+    assert 'role: "king" is given it takes compute, machine, mgs, mds, oss' in done.text
     assert "table: 7 is given" in done.text

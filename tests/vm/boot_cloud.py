@@ -15,10 +15,9 @@ import threading
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import boto3
 from cryptography import x509
@@ -35,8 +34,8 @@ from gridwright.providers.aws.user_data import part_of, pointer, user_data
 from gridwright.spec import parse_spec
 from tests.support.aws_faults import Faults
 from tests.support.aws_permissions import ACCOUNT, BUCKET, REGION
-from tests.vm.boot_network import METADATA, SERVICES, SIGNALS, BootNetwork
-from tests.vm.instance_metadata import InstanceMetadata, serve, serve_all
+from tests.vm.boot_network import METADATA, SERVICES, BootNetwork
+from tests.vm.instance_metadata import InstanceMetadata, serve_all
 
 GROUP = "ComputeNodes"
 KEY = "s3cret-of-munge-" * 8
@@ -124,8 +123,6 @@ class BootCloud:
     text: str
     """The grid spec."""
     closing: list[Callable[[], object]] = field(default_factory=list)
-    signals: list[dict[str, str]] = field(default_factory=list)
-    """What CloudFormation was told, which moto does not know."""
     instances: dict[str, InstanceMetadata] = field(default_factory=dict)
     """What each instance is told, by its address."""
 
@@ -157,25 +154,10 @@ class BootCloud:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(pem)
         calls = urlsplit(self.faults.url)
-        told = self.signals
-
-        class Signals(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                told.append({name: each[0] for name, each in parse_qs(body.decode()).items()})
-                self.send_response(200)
-                self.send_header("Content-Length", "11")
-                self.end_headers()
-                self.wfile.write(b"<Response/>")
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        signals = serve(socket.create_server(("127.0.0.1", 0)), Signals)
-        place = signals.socket.getsockname()
-        for address, to in ((SERVICES, (calls.hostname or "", calls.port or 0)), (SIGNALS, place)):
-            relay = _RelayServer(self.network.listen(address, 443), to, context)
-            self.closing.append(relay.shutdown)
+        relay = _RelayServer(
+            self.network.listen(SERVICES, 443), (calls.hostname or "", calls.port or 0), context
+        )
+        self.closing.append(relay.shutdown)
 
     def _fill(self) -> None:
         """What the stacks would have made."""

@@ -9,8 +9,8 @@ import subprocess
 import threading
 from pathlib import Path
 
-METADATA, SERVICES, SIGNALS = "169.254.169.254", "10.20.0.2", "10.20.0.3"
-"""Addresses of the metadata service, of AWS's services, and of those that moto does not know."""
+METADATA, SERVICES = "169.254.169.254", "10.20.0.2"
+"""Addresses of the metadata service, and of AWS's other services."""
 HEAD_MAC, NODE_MAC = "02:00:00:00:10:01", "02:00:00:00:10:02"
 """Of the first interfaces. The head node always has its address; nodes have any, and claim theirs."""
 _CLONE_NEWNET = 0x40000000
@@ -19,14 +19,14 @@ set -e
 ip link set lo up
 ip link add lan type bridge
 ip address add 10.20.128.1/24 dev lan
-for each in {METADATA} {SERVICES} {SIGNALS}; do ip address add $each/32 dev lan; done
+for each in {METADATA} {SERVICES}; do ip address add $each/32 dev lan; done
 ip link set lan up
 echo up
 exec dnsmasq --keep-in-foreground --conf-file=/dev/null --user=root --no-hosts --no-resolv --local=/#/ \\
     --interface=lan --bind-interfaces --no-ping --leasefile-ro --pid-file= \\
     --dhcp-range=10.20.128.200,10.20.128.250,1h \\
     --dhcp-host={HEAD_MAC},10.20.128.10 --dhcp-host={NODE_MAC},10.20.128.200 \\
-    --address=/amazonaws.com/{SERVICES} --address=/cloudformation.us-east-1.amazonaws.com/{SIGNALS} 2>&1
+    --address=/amazonaws.com/{SERVICES} 2>&1
 """
 
 

@@ -66,7 +66,6 @@ def test_a_node_takes_its_place_and_tells_the_grid(node: BootMachine) -> None:
     # Who asks the claimed address is answered from it.
     assert f" {address}/32 " in run("ip -4 -o address show dev eth1").ok()
     assert "dev eth1 table 7001" in run(f"ip route get 10.20.128.77 from {address}").ok()
-    assert [each["Status"] for each in node.cloud.signals] == ["SUCCESS"]
     for service in ("munge", "slurmd", "gridwright-claim", "gridwright-metadata", "gridwright-boot.timer"):
         assert run(f"systemctl is-active {service}").stdout.strip() == "active", service
     assert "10.0.0.9:/srv/data /shared" in run("cat /proc/mounts").ok()
@@ -116,4 +115,3 @@ def test_the_second_start_changes_nothing_and_guards_the_metadata_before_the_net
     )
     assert "refused" in run(METADATA, user=USER).stderr
     assert "inet 10.20.128." in run("ip -4 -o address show dev eth1").ok()
-    assert [each["Status"] for each in node.cloud.signals] == ["SUCCESS"], "nobody waits for a second one"
