@@ -179,5 +179,5 @@ def test_the_role_is_carried_in_the_playbook_of_the_example() -> None:
     assert (
         str(files["site.yml"])
         .rstrip()
-        .endswith("when: group_names | intersect(['compute', 'head']) | length > 0")
+        .endswith("when: group_names | intersect(['compute', 'head', 'machines']) | length > 0")
     )

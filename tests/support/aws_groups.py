@@ -7,11 +7,14 @@ makes anew first, which an interface in use does not allow. What refers to the v
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 from moto.autoscaling.models import FakeAutoScalingGroup, InstanceState
 from moto.cloudformation.exceptions import ValidationError
+from moto.ec2.models.launch_templates import LaunchTemplate
+from moto.ec2.utils import parse_user_data
 
 from tests.support import aws_resources
 
@@ -21,9 +24,24 @@ def register(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(InstanceState, "__init__", _remembering(InstanceState.__init__))
     patch.setattr(InstanceState, "launch_template", property(_launched_with))
     patch.setattr(FakeAutoScalingGroup, "update_from_cloudformation_json", classmethod(_update_group))
+    in_place = classmethod(_update_template(LaunchTemplate.update_from_cloudformation_json))
+    patch.setattr(LaunchTemplate, "update_from_cloudformation_json", in_place)
     patch.setattr(
         aws_resources.Machine, "update_from_cloudformation_json", classmethod(_update_machine), raising=False
     )
+
+
+def _update_template(original: Any) -> Any:
+    """A launch template whose values are what they were has no new version, however the text names them."""
+
+    def update(cls: Any, original_resource: Any, cloudformation_json: dict[str, Any], **more: Any) -> Any:
+        data = copy.deepcopy(cloudformation_json["Properties"]["LaunchTemplateData"])
+        data["UserData"] = parse_user_data(data.get("UserData"))
+        if data == original_resource.latest_version().data:
+            return original_resource
+        return original(original_resource=original_resource, cloudformation_json=cloudformation_json, **more)
+
+    return update
 
 
 def _remembering(original: Any) -> Any:
