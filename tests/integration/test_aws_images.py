@@ -117,7 +117,7 @@ def test_a_stack_that_keeps_no_image_is_left_so(fsx: Grid, cloud: AwsCloud) -> N
     assert "nothing is changed" in left.out
     assert "aws.images.compute: not kept" in left.out
     assert set(cloud.running("demo")) == running
-    # moto leaves launch templates as they were when only a parameter changes, so that no more can be shown here.
+    # moto leaves launch templates alone when only a parameter changes: no more can be shown here.
     assert "gridwright up --new-images keeps" in fsx("status").out
 
 

@@ -24,7 +24,7 @@ def register(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(InstanceState, "__init__", _remembering(InstanceState.__init__))
     patch.setattr(InstanceState, "launch_template", property(_launched_with))
     patch.setattr(FakeAutoScalingGroup, "update_from_cloudformation_json", classmethod(_update_group))
-    in_place = classmethod(_update_template(LaunchTemplate.update_from_cloudformation_json))
+    in_place: Any = classmethod(_update_template(LaunchTemplate.update_from_cloudformation_json))
     patch.setattr(LaunchTemplate, "update_from_cloudformation_json", in_place)
     patch.setattr(
         aws_resources.Machine, "update_from_cloudformation_json", classmethod(_update_machine), raising=False
