@@ -54,7 +54,7 @@ FIELDS: dict[str, dict[str, Any]] = {
         "arm": {"instance": "m7gd.4xlarge", "count": 2},
         "four": {"instance": "r5n.8xlarge", "count": 4, "cores": 12},
         "metal": {"instance": "c6i.metal", "count": 2},
-        "many": {"instance": "m5n.24xlarge", "count": 60},
+        "many": {"instance": "m5n.24xlarge", "count": 40},
         "powered": {"instance": "m6i.4xlarge", "count": 12, "min": 2, "idle": "20m"},
         "spot": {"instance": "m6i.4xlarge", "count": 3, "min": 0, "spot": {"max_price": 0.4}},
         "reserved": {"instance": "m6i.4xlarge", "count": 2, "reservation": "cr-0123456789abcdef0"},

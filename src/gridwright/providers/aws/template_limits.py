@@ -45,8 +45,17 @@ def template_text(template: Template) -> str:
 def template_problems(template: Template, where: str | None = None) -> Iterator[Problem]:
     """The limits of CloudFormation that a template goes beyond; `where` is the file it is made from."""
     yield from count_problems(len(template.resources), len(template.outputs), where)
-    # As JSON, which is as large and written much sooner.
-    yield from _beyond(len(template.to_json(indent=None).encode()), MOST_BYTES, "bytes", where)
+    yield from _beyond(_size(template), MOST_BYTES, "bytes", where)
+
+
+def _size(template: Template) -> int:
+    """Bytes of the larger of its two forms: `render` writes YAML, and `up` changes stacks with JSON.
+
+    YAML indents user data line by line, so that it is larger by a fifth, and it takes long to write: a template
+    that is far from the limit is counted as JSON alone.
+    """
+    size = len(template.to_json(indent=None).encode())
+    return size if size < MOST_BYTES // 2 else max(size, len(template_text(template).encode()))
 
 
 def count_problems(resources: int, outputs: int, where: str | None = None) -> Iterator[Problem]:
@@ -60,5 +69,5 @@ def _beyond(count: int, most: int, what: str, where: str | None) -> Iterator[Pro
         yield Problem(
             f"the template has {count} {what}, and CloudFormation takes {most}",
             where=where,
-            remedy="Use fewer and larger volumes for each server, fewer machines, or two grids.",
+            remedy="Use fewer and larger volumes for each server, nodes that are replaced, fewer machines, or two grids.",
         )

@@ -319,6 +319,14 @@ def test_more_machines_than_a_stack_has_room_for_are_refused_with_their_count() 
     assert said in str(error.value)
 
 
+def test_a_template_is_refused_by_the_size_that_is_written_which_is_more_than_that_of_its_json() -> None:
+    plain = FSX.replace("aws:\n", "aws:\n  replace_nodes: false\n", 1)
+    most, more = (plain.replace("count: 4}", f"count: {count}}}") for count in (50, 55))
+    assert 900_000 < len(str(aws_files(parse_spec(most))[0]["grid.template.yaml"]).encode()) <= 1_000_000
+    with pytest.raises(GridwrightError, match=r"has \d+ bytes, and CloudFormation takes 1000000(.|\n)*replaced"):
+        aws_files(parse_spec(more))
+
+
 def test_all_that_is_wrong_with_a_grid_is_said_at_once() -> None:
     spec = parse_spec(
         "provider: aws\nregion: us-east-1\nnodes: {compute: {instance: m5.huge}}\n"
