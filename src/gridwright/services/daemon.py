@@ -43,9 +43,9 @@ def start_daemon(node: ServiceNode, command: Sequence[str], *, timeout_s: float 
         raise failure(node, command, answer.stderr)
 
 
-def call(node: ServiceNode, command: Sequence[str], *, timeout_s: float = 30.0) -> bytes:
+def call(node: ServiceNode, command: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0) -> bytes:
     """What a command prints that has to succeed. Raises GridwrightError (status ENVIRONMENT)."""
-    answer = node.run(command, timeout_s=timeout_s)
+    answer = node.run(command, stdin=stdin, timeout_s=timeout_s)
     if answer.status:
         raise failure(node, command, answer.stderr or answer.stdout)
     return answer.stdout

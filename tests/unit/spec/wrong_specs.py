@@ -109,7 +109,6 @@ WRONG: dict[str, str | bytes] = {
     "lab_with_the_local_scheduler": "provider: lab\nnodes:\n  compute: {count: 4, memory: 2}\n" + DISK,
     "lab_with_a_group_named_controller": "provider: lab\nscheduler: {type: slurm}\nnodes:\n"
     "  controller: {count: 2, instance: m5n.large}\n" + DISK,
-    "lab_with_a_database": "provider: lab\nscheduler: {type: slurm, accounting: slurmdbd}\n" + DISK,
     "lab_network_public": "provider: lab\nscheduler: {type: slurm}\nlab: {network: 8.8.8.0/24}\n" + DISK,
     "lab_network_with_host_bits": "provider: lab\nscheduler: {type: slurm}\nlab: {network: 10.1.2.3/24}\n"
     + DISK,

@@ -51,8 +51,8 @@ def template_problems(template: Template, where: str | None = None) -> Iterator[
 def _size(template: Template) -> int:
     """Bytes of the larger of its two forms: `render` writes YAML, and `up` changes stacks with JSON.
 
-    YAML indents user data line by line, so that it is larger by a fifth, and it takes long to write: a template
-    that is far from the limit is counted as JSON alone.
+    YAML indents user data line by line, so that it is larger by a fifth, and it takes long to write: a
+    template that is far from the limit is counted as JSON alone.
     """
     size = len(template.to_json(indent=None).encode())
     return size if size < MOST_BYTES // 2 else max(size, len(template_text(template).encode()))
@@ -69,5 +69,6 @@ def _beyond(count: int, most: int, what: str, where: str | None) -> Iterator[Pro
         yield Problem(
             f"the template has {count} {what}, and CloudFormation takes {most}",
             where=where,
-            remedy="Use fewer and larger volumes for each server, nodes that are replaced, fewer machines, or two grids.",
+            remedy="Use fewer and larger volumes for each server, nodes that are replaced, fewer machines, "
+            "or two grids.",
         )

@@ -29,6 +29,8 @@ STATE = PurePosixPath("/var/lib/slurm/slurmctld")
 SPOOL = PurePosixPath("/var/lib/slurm/slurmd")
 """Where slurmd keeps the scripts of jobs that run on its node."""
 LOGS = PurePosixPath("/var/log/slurm")
+DATABASE_CONFIGURATION = "slurmdbd.conf"
+"""In the same directory, on the controller only."""
 USER = "slurm"
 """The account of slurmctld and slurmdbd."""
 MOST_JOBS = 200_000
@@ -50,7 +52,7 @@ def slurm_configuration(spec: GridSpec, parameters: SlurmParameters) -> SlurmCon
         "cgroup.conf": _text("cgroup.conf", spec, [_cgroup(parameters)]),
     }
     if section_of(spec).has_database:
-        files["slurmdbd.conf"] = _text("slurmdbd.conf", spec, [_database(parameters)])
+        files[DATABASE_CONFIGURATION] = _text(DATABASE_CONFIGURATION, spec, [_database(parameters)])
     return SlurmConfiguration(files, queue_findings(spec, parameters.nodes))
 
 
@@ -72,7 +74,7 @@ def _text(
         f"# {name} of grid {spec.name}, written by Gridwright from its grid spec.",
         "# It may be edited; render or set up again from the grid spec, and it is written anew.",
     ]
-    if name != "slurmdbd.conf":
+    if name != DATABASE_CONFIGURATION:
         parts.append("# It must be the same on all nodes.")
     for section in sections:
         parts += ["", f"# {section.heading}"]

@@ -12,6 +12,7 @@ from gridwright.node_programs.power.asking import PROGRAMS, program
 from gridwright.schedulers.in_lab import SchedulerNodes
 from gridwright.schedulers.machines import CgroupVersion, GridMachines, NodeHardware, hardware_of_nodes
 from gridwright.schedulers.slurm.configuration import (
+    DATABASE_CONFIGURATION,
     DIRECTORY,
     LOGS,
     SPOOL,
@@ -159,8 +160,10 @@ def _limits_swap(lab: SchedulerNodes, node: ServiceNode) -> bool:
 
 
 def _write(node: ServiceNode, files: Mapping[str, str]) -> None:
+    """All but the configuration of slurmdbd, which is for slurmdbd alone."""
     for name, text in files.items():
-        node.write(str(DIRECTORY / name), text)
+        if name != DATABASE_CONFIGURATION:
+            node.write(str(DIRECTORY / name), text)
 
 
 def _write_health_check(node: ServiceNode, configuration: str) -> None:

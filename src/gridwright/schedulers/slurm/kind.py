@@ -10,7 +10,6 @@ from gridwright.schedulers.network import GridPart, NetworkRule, SharedKey
 from gridwright.schedulers.slurm.section import SlurmSection, section_of
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.services.ports import EPHEMERAL, Ports
-from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
     from gridwright.schedulers.head_node import HeadNode
@@ -48,14 +47,6 @@ class SlurmKind(SchedulerKind[SlurmSection]):
 
         return [node.state for node in read_nodes(Tools(head)).values()]
 
-    def lab_problems(self, section: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
-        """A lab has no database server."""
-        if section.get("accounting") == "slurmdbd":
-            yield (
-                ("accounting",),
-                FieldError("a lab has no database that slurmdbd could use", "write jobcomp"),
-            )
-
     def setup(
         self, spec: GridSpec, machines: Callable[[], GridMachines], release: str | None = None
     ) -> SchedulerSetup:
@@ -86,13 +77,20 @@ class SlurmKind(SchedulerKind[SlurmSection]):
     def lab_services(
         self, spec: GridSpec, controller: str, workers: Sequence[str]
     ) -> Sequence[Service[SchedulerNodes]]:
-        """Munged everywhere, slurmctld on the controller and its backup, slurmd on the workers."""
+        """Munged everywhere, slurmctld on the controller and its backup, slurmd on the workers.
+
+        With slurmdbd it and MariaDB are on the controller.
+        """
         from gridwright.schedulers.slurm.daemons import SlurmController, SlurmNodes
+        from gridwright.schedulers.slurm.database import MariaDb, SlurmDatabase
         from gridwright.schedulers.slurm.munge import Munge
 
         backups = list(workers[:1]) if section_of(spec).backup_controller else []
+        has_database = section_of(spec).has_database
+        database = (MariaDb(controller), SlurmDatabase(controller)) if has_database else ()
         return (
             Munge([controller, *workers]),
+            *database,
             SlurmController([controller, *backups]),
             SlurmNodes(workers),
         )
