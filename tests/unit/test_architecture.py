@@ -25,7 +25,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "plan": frozenset({"spec", "catalog", "filesystems", "model"}),
     "node_programs": frozenset(),
     "setup": frozenset({"spec", "services", "filesystems", "schedulers", "node_programs"}),
-    "doctor": frozenset({"spec", "catalog", "filesystems", "setup", "grid"}),
+    "doctor": frozenset({"spec", "catalog", "filesystems", "schedulers", "setup", "grid"}),
     "schedulers": frozenset({"yamltext", "spec", "services", "node_programs"}),
     "grid": frozenset({"yamltext", "spec", "schedulers", "providers"}),
     "runs": frozenset({"spec"}),

@@ -11,6 +11,7 @@ from gridwright.doctor.probes.pairs import Attach
 from gridwright.filesystems.health import Run
 from gridwright.grid.grid import Grid
 from gridwright.grid.nodes import Promised, names_in_set
+from gridwright.schedulers.policies import SettingComparison
 
 Reach = Callable[[Sequence[str], bytes, float], Mapping[str, CommandOutput | None]]
 """Runs a command with an input on all nodes, each within some seconds; None where one is silent."""
@@ -33,6 +34,8 @@ class NodeAccess:
     """Why it says nothing, where it does not answer."""
     asleep: Sequence[str] = ()
     """Nodes that are off until a job waits for them: these are named, and not asked."""
+    scheduler_settings: Sequence[SettingComparison] = ()
+    """What the scheduler is set to, held against what is recommended."""
 
 
 def access_to(grid: Grid, chosen: str | None = None) -> NodeAccess | None:
@@ -56,6 +59,7 @@ def access_to(grid: Grid, chosen: str | None = None) -> NodeAccess | None:
         known.promised,
         known.scheduler_silent,
         asleep,
+        () if known.scheduler_silent else grid.compared_settings(),
     )
 
 

@@ -69,6 +69,7 @@ def see(spec: GridSpec | None, access: NodeAccess | None, *, pairs: bool) -> Obs
         asleep=tuple(access.asleep),
         promised=access.promised,
         scheduler_silent=access.scheduler_silent,
+        scheduler_settings=access.scheduler_settings,
         pairs=tried,
         clock_offsets_s=_clocks(observation.clock_offsets_s, tried),
         filesystems=health_of_filesystems(observation, access.run),

@@ -9,6 +9,7 @@ from gridwright.doctor.facts.node_facts import NodeFacts
 from gridwright.doctor.probes.findings import PairFindings
 from gridwright.errors import Finding
 from gridwright.grid.nodes import Promised
+from gridwright.schedulers.policies import SettingComparison
 from gridwright.spec.machines import MachineGroup
 from gridwright.spec.model import GridSpec, NodeGroup
 
@@ -30,6 +31,7 @@ class Observation:
     promised: Mapping[str, Promised] = field(default_factory=dict)
     scheduler_silent: str | None = None
     """Why the scheduler says nothing of nodes, where it does not answer."""
+    scheduler_settings: Sequence[SettingComparison] = ()
     pairs: PairFindings | None = None
     """What pairs of nodes found of file systems that they share; None where they were not asked."""
     filesystems: Mapping[str, Sequence[Finding] | str] = field(default_factory=dict)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from gridwright.grid.node_python import NodePythons
     from gridwright.grid.shared_python import Packages
     from gridwright.providers.provider import GridHere
+    from gridwright.schedulers.policies import SettingComparison
 
 LOST = 126
 """Exit status that stands for a program that could not be run on a node (as shells have it)."""
@@ -150,6 +151,15 @@ class Grid:
             # Nodes are to be mended before their scheduler can be.
             names = [node.name for node in nodes_of_spec(self.spec)]
             return KnownNodes(names, scheduler_silent=error.problems[0].what)
+
+    def compared_settings(self) -> Sequence[SettingComparison]:
+        """Settings of its scheduler, held against what is recommended; none where it tells nothing."""
+        if not self.has_queue:
+            return ()
+        try:
+            return kind_of(self.spec.scheduler).compared_settings(self.spec, self.head)
+        except GridwrightError:
+            return ()
 
     def nodes(self) -> list[GridNode]:
         """As many nodes as the spec has, those that are up and idle first; others say why they are absent.

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gridwright.schedulers.job import NodeState
     from gridwright.schedulers.machines import GridMachines
     from gridwright.schedulers.network import NetworkRule, SharedKey
+    from gridwright.schedulers.policies import SchedulerPolicies, SettingComparison
     from gridwright.schedulers.scheduler import Scheduler
     from gridwright.schedulers.set_up import SchedulerSetup
     from gridwright.services.playbook_role import PlaybookRole
@@ -53,6 +54,20 @@ class SchedulerKind(ABC, Generic[S]):
         Raises GridwrightError as `open` does, and ENVIRONMENT where the scheduler does not answer.
         """
         return self.open(spec, head).nodes()
+
+    def policies(self, spec: GridSpec, head: HeadNode) -> SchedulerPolicies | None:
+        """Its queues, accounts and limits as they are now; None for a kind that does not tell them.
+
+        Raises GridwrightError as `nodes` does.
+        """
+        return None
+
+    def compared_settings(self, spec: GridSpec, head: HeadNode) -> Sequence[SettingComparison]:
+        """Its settings, held against what is recommended; they are never changed.
+
+        Raises GridwrightError as `nodes` does.
+        """
+        return ()
 
     def state_directory(self, spec: GridSpec) -> Path:
         """Where jobs, logs and records of a grid are kept when the spec does not say: on all nodes the same.

@@ -56,8 +56,8 @@ class MachineGroup(SpecModel):
     )
     hosts: Annotated[HostSet | None, Update(Change.ROLLING, "machines join or leave one at a time")] = Field(
         default=None,
-        description="Host names of a site's own machines, as ssh reaches them. With provider local only; "
-        "others name machines by the group and a number.",
+        description="Host names of a site's own machines, as ssh reaches them. With providers local and "
+        "site only; others name machines by the group and a number.",
     )
     instance: Annotated[
         str | None,

@@ -75,7 +75,7 @@ class NodeGroup(SpecModel):
     hosts: Annotated[HostSet | None, Update(Change.ROLLING, "nodes join or leave one at a time")] = Field(
         default=None,
         description="Host names of a site's own nodes, as ssh reaches them, such as node[001-016]. "
-        "With provider local only; others name their nodes by the group and a number.",
+        "With providers local and site only; others name their nodes by the group and a number.",
     )
     instance: Annotated[
         str | None, Update(Change.ROLLING, "nodes are replaced, each when its jobs have ended")
@@ -184,7 +184,8 @@ class GridSpec(SpecModel):
         Update(Change.NEVER, "a grid cannot move between providers; make another"),
     ] = Field(
         default="local",
-        description="Who provides the nodes: local is the machine that Gridwright runs on.",
+        description="Who provides the nodes: local is the machine that Gridwright runs on, site a site "
+        "with its own machines and scheduler.",
         json_schema_extra=_provider_names,
     )
     region: Annotated[

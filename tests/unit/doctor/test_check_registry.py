@@ -17,6 +17,7 @@ from gridwright.doctor.probes.findings import PairFindings, Trial, Tried
 from gridwright.doctor.reference import findings, refreshed
 from gridwright.doctor.results import results_of
 from gridwright.grid.nodes import Promised
+from gridwright.schedulers.policies import SettingComparison
 from gridwright.spec import parse_spec
 from tests.support.doctor_grid import GIB, MACHINES, card, grid, machine, mount, sound
 
@@ -32,6 +33,21 @@ ON_LUSTRE = sound(filesystem_type="lustre", source="10.0.0.1@tcp:/scratch")
 def two(**changes: Any) -> Observation:
     """A grid whose second node is changed."""
     return grid(machine("compute1"), machine("compute2", **changes), spec=MACHINES)
+
+
+def set_to(*, harmful: bool, ok: bool) -> Observation:
+    """A grid whose scheduler has one setting that matters."""
+    setting = SettingComparison(
+        name="SelectType",
+        found="select/cons_tres" if ok else "select/linear",
+        recommended="select/cons_tres",
+        cost="a job takes whole nodes",
+        source="slurm.conf(5)",
+        harmful=harmful,
+        ok=ok,
+        remedy="write SelectType=select/cons_tres",
+    )
+    return replace(two(), scheduler_settings=[setting])
 
 
 def data(**changes: Any) -> Observation:
@@ -117,6 +133,8 @@ FAILING: Mapping[str, Callable[[], Observation]] = {
     "memory-missing": lambda: two(memory_bytes=16 * GIB),
     "instance-smaller": lambda: bought(memory_bytes=32 * GIB),
     "scheduler-silent": lambda: replace(two(), scheduler_silent="scontrol has not answered for 10 s"),
+    "scheduler-setting-harmful": lambda: set_to(harmful=True, ok=False),
+    "scheduler-setting-differs": lambda: set_to(harmful=False, ok=False),
     "scheduler-sees-other": lambda: replace(two(), promised={"compute2": Promised(64, GIB)}),
     "library-hangs": lambda: data(hangs=True),
     "library-missing": lambda: data(missing="No such file or directory"),
@@ -195,6 +213,8 @@ def passing(name: str) -> Observation:
         return bought()
     if name == "nic-slow":
         return bought(interfaces=[card()])
+    if name.startswith("scheduler-setting"):
+        return set_to(harmful=name.endswith("harmful"), ok=True)
     trials: dict[str, Trial] = {
         "not-seen-by-others": "seen",
         "read-after-write": "read",

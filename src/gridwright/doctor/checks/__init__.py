@@ -13,6 +13,7 @@ from gridwright.doctor.checks.machine import MACHINE
 from gridwright.doctor.checks.network import NETWORK
 from gridwright.doctor.checks.nodes import NODES
 from gridwright.doctor.checks.placement import PLACEMENT
+from gridwright.doctor.checks.scheduler import SCHEDULER
 from gridwright.doctor.checks.shared import SHARED
 from gridwright.doctor.checks.time import TIME
 from gridwright.doctor.checks.tuning import tuning_topic
@@ -21,7 +22,10 @@ from gridwright.doctor.checks.tuning import tuning_topic
 @cache
 def all_checks() -> tuple[Check, ...]:
     """Every check, in the order in which they are shown."""
-    topics = (NODES, LIBRARIES, PLACEMENT, SHARED, DISKS, MACHINE, KERNELS, TIME, NETWORK, tuning_topic())
+    topics = (
+        *(NODES, SCHEDULER, LIBRARIES, PLACEMENT, SHARED, DISKS, MACHINE, KERNELS, TIME, NETWORK),
+        tuning_topic(),
+    )
     return tuple(check for topic in topics for check in topic.checks)
 
 

@@ -157,7 +157,7 @@ def parse_config(text: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, value in pairs}
 
 
-def _lines(text: str) -> Sequence[dict[str, str]]:
+def scontrol_lines(text: str) -> Sequence[dict[str, str]]:
     """The lines of `scontrol -o show`: KEY=VALUE with blanks between, and blanks in some values."""
     lines = []
     for line in text.splitlines():
@@ -169,7 +169,7 @@ def _lines(text: str) -> Sequence[dict[str, str]]:
 def parse_partitions(text: str) -> dict[str, Partition]:
     """What `scontrol -o show partitions` prints, by name."""
     found = {}
-    for line in _lines(text):
+    for line in scontrol_lines(text):
         if "PartitionName" not in line:
             continue
         cpus = line.get("MaxCPUsPerNode", "UNLIMITED")
@@ -200,7 +200,7 @@ def parse_time_limit(text: str) -> float | None:
 
 def parse_nodes(text: str) -> dict[str, SlurmNode]:
     """What `scontrol -o show nodes` prints, by name. Cores are physical: a CPU may be a thread of one."""
-    return {line["NodeName"]: _node(line) for line in _lines(text) if "NodeName" in line}
+    return {line["NodeName"]: _node(line) for line in scontrol_lines(text) if "NodeName" in line}
 
 
 def _node(line: Mapping[str, str]) -> SlurmNode:

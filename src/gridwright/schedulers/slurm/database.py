@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import PurePosixPath
 
 from tenacity import Retrying, retry_if_not_result, stop_after_delay, wait_fixed
@@ -63,7 +64,7 @@ class MariaDb:
                 # It has no way to put itself into the background.
                 start_daemon(node, ["sh", "-c", '"$@" &', "sh", *_SERVER, *words])
             # slurmdbd finds out only every 5 s, and slurmctld is next.
-            _until_none(lambda node=node: self.lacking(lab, node.name))
+            _until_none(partial(self.lacking, lab, node.name))
 
     def lacking(self, lab: SchedulerNodes, node: str) -> str | None:
         """Its socket is there once it takes connections."""
@@ -97,7 +98,7 @@ class SlurmDatabase:
         for node in (lab.nodes[name] for name in nodes):
             if not runs(node, "slurmdbd"):
                 start_daemon(node, ["/usr/sbin/slurmdbd"])
-            _until_none(lambda node=node: _told(node))
+            _until_none(partial(_told, node))
             # It fails where the cluster is known.
             node.run(["sacctmgr", "-i", "-Q", "add", "cluster", lab.spec.name], timeout_s=10.0)
 

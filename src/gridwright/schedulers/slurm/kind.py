@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gridwright.schedulers.in_lab import SchedulerNodes
     from gridwright.schedulers.job import NodeState
     from gridwright.schedulers.machines import GridMachines
+    from gridwright.schedulers.policies import SchedulerPolicies, SettingComparison
     from gridwright.schedulers.set_up import SchedulerSetup
     from gridwright.schedulers.slurm.scheduler import SlurmScheduler
     from gridwright.services.service import Service
@@ -46,6 +47,23 @@ class SlurmKind(SchedulerKind[SlurmSection]):
         from gridwright.schedulers.slurm.tools import Tools
 
         return [node.state for node in read_nodes(Tools(head)).values()]
+
+    def policies(self, spec: GridSpec, head: HeadNode) -> SchedulerPolicies:
+        """Partitions, QOS, accounts and limits; see SchedulerKind."""
+        from gridwright.schedulers.slurm.policies import read_policies
+        from gridwright.schedulers.slurm.tools import Tools
+
+        return read_policies(Tools(head))
+
+    def compared_settings(self, spec: GridSpec, head: HeadNode) -> Sequence[SettingComparison]:
+        """What `scontrol show config` tells; see SchedulerKind."""
+        from gridwright.schedulers.slurm.cluster import read_cluster
+        from gridwright.schedulers.slurm.policies import read_policies
+        from gridwright.schedulers.slurm.recommended import compared_settings
+        from gridwright.schedulers.slurm.tools import Tools
+
+        tools = Tools(head)
+        return compared_settings(read_cluster(tools), read_policies(tools))
 
     def setup(
         self, spec: GridSpec, machines: Callable[[], GridMachines], release: str | None = None

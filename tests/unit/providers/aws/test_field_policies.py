@@ -66,7 +66,7 @@ def fields_on_aws() -> list[FieldPlace]:
         place
         for place in all_fields()
         if place.owner.__module__ not in ELSEWHERE
-        and not place.path.startswith(("filesystems.<name>.nsd.", "lab", "azure", "google"))
+        and not place.path.startswith(("filesystems.<name>.nsd.", "lab", "azure", "google", "site."))
         and place.name not in OTHER_GRIDS
     ]
 

@@ -1,0 +1,44 @@
+"""Checks of the scheduler's own settings: a site's are its own, so they are looked at and never written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gridwright.doctor.check import NodeJudgement, Topic, idle, judged
+from gridwright.doctor.observation import Observation
+
+SCHEDULER = Topic("Scheduler")
+
+
+@SCHEDULER.check(
+    "scheduler-setting-harmful",
+    "warning",
+    "a setting of the scheduler loses jobs or nodes",
+    reason="What it costs is said with each.",
+    source="gridwright help slurm, An existing Slurm",
+    remedy="change it where the site keeps its scheduler's configuration",
+)
+def _harmful(observation: Observation) -> Iterator[NodeJudgement]:
+    return _compared(observation, harmful=True)
+
+
+@SCHEDULER.check(
+    "scheduler-setting-differs",
+    "info",
+    "a setting of the scheduler leaves cores idle for longer than need be",
+    reason="What it costs is said with each.",
+    source="gridwright help slurm, An existing Slurm",
+    remedy="change it where the site keeps its scheduler's configuration, or silence it with the reason",
+)
+def _differing(observation: Observation) -> Iterator[NodeJudgement]:
+    return _compared(observation, harmful=False)
+
+
+def _compared(observation: Observation, *, harmful: bool) -> Iterator[NodeJudgement]:
+    settings = [each for each in observation.scheduler_settings if each.harmful is harmful]
+    if not settings:
+        yield NodeJudgement((), idle("no scheduler tells its settings"))
+    for each in settings:
+        found = f"{each.name} is {each.found}" + ("" if each.ok else f": {each.cost}")
+        recommended = f"{each.name} {each.recommended} ({each.source})"
+        yield NodeJudgement((), judged(each.ok, found, recommended, each.remedy))

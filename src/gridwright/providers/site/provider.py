@@ -1,0 +1,100 @@
+"""Provider site: a grid whose machines and scheduler are there, and are the site's own."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from gridwright.errors import input_error
+from gridwright.providers.provider import Provider
+from gridwright.providers.site.section import SiteSection
+from gridwright.spec.fields import Change, Update
+from gridwright.spec.provider import ProviderSection
+from gridwright.spec.scheduler import scheduler_kind_in
+from gridwright.yamltext.fields import FieldError
+from gridwright.yamltext.together import KEY, Refused
+
+if TYPE_CHECKING:
+    from gridwright.providers.machines import HostMachine
+    from gridwright.providers.rendering import Rendering
+    from gridwright.providers.site.status import SiteStatus
+    from gridwright.schedulers.head_node import HeadNode
+    from gridwright.spec.model import GridSpec
+
+
+class SiteProvider(Provider):
+    """See Provider. Its scheduler is looked at and given jobs; it is never set up or changed."""
+
+    name = "site"
+    section = ProviderSection(
+        SiteSection, "What only provider site has.", Update(Change.LIVE, "the next command goes there")
+    )
+    has_machines = True
+    names_its_nodes = False
+
+    def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:
+        """Nodes have names or are counted, and something knows them."""
+        scheduler = scheduler_kind_in(data)
+        if scheduler is not None and scheduler.spec_model.runs_on_one_machine:
+            at = ("scheduler",) if "scheduler" in data else ("provider",)
+            yield (
+                at,
+                FieldError(
+                    "the local scheduler is for the machine that Gridwright runs on",
+                    "write scheduler: {type: slurm}, or {type: ssh} where there is none",
+                ),
+            )
+        groups = data.get("nodes")
+        for name, group in groups.items() if isinstance(groups, Mapping) else ():
+            if isinstance(group, Mapping) and not {"hosts", "count"} & group.keys():
+                yield ("nodes", name, KEY), FieldError("nobody says which nodes these are", _NAMES)
+        section = data.get("site")
+        if isinstance(section, Mapping) and "login" in section and "head" not in section:
+            yield (
+                ("site", "login"),
+                FieldError("a login node leads to a head node, and none is named", "write head, too"),
+            )
+
+    def head_node(self, spec: GridSpec) -> HeadNode:
+        """The machine that the spec names, by ssh; else the one that a command runs on."""
+        from gridwright.schedulers.head_node import LocalHeadNode
+        from gridwright.schedulers.ssh_head import SshHead
+
+        site = spec.section(SiteSection) or SiteSection()
+        if site.head is None or site.head in ("localhost", socket.gethostname(), _short_name()):
+            return LocalHeadNode()
+        return SshHead(site.head, site.head, through=site.login, user=site.user)
+
+    def render(self, spec: GridSpec, machine: HostMachine, release: str | None) -> Rendering:
+        """The playbook for its nodes, without anything of the scheduler: that one is the site's."""
+        from gridwright.providers.rendering import render_playbook
+        from gridwright.schedulers.set_up import SchedulerSetup
+
+        setup = SchedulerSetup()
+        hosts = self.hosts(spec, machine.hardware.name)
+        return render_playbook(spec, setup, hosts, self.notes(spec, setup))
+
+    def status(self, spec: GridSpec) -> SiteStatus:
+        """Its nodes, and the rules of its scheduler, as they are now."""
+        from gridwright.providers.site.status import site_status
+
+        return site_status(spec, self.head_node(spec))
+
+    def refuse(self, spec: GridSpec, verb: str) -> NoReturn:
+        """Raise GridwrightError (INPUT): its machines are neither made nor removed."""
+        raise input_error(
+            f"the machines of grid {spec.name} are the site's: nothing is for {verb} to do",
+            where=str(spec.file) if spec.file else None,
+            remedy="gridwright status, setup, doctor and prove work as it is",
+        )
+
+
+_NAMES = "write hosts, such as c[001-016], or count, and the scheduler is asked for as many"
+
+
+def _short_name() -> str:
+    return socket.gethostname().partition(".")[0]
+
+
+SITE = SiteProvider()
