@@ -33,6 +33,7 @@ from gridwright.spec.model import GridSpec
 if TYPE_CHECKING:
     from gridwright.grid.launching import NodeLauncher
     from gridwright.grid.node_python import NodePythons
+    from gridwright.grid.outages import Cause
     from gridwright.grid.shared_python import Packages
     from gridwright.providers.provider import GridHere
 
@@ -258,6 +259,12 @@ class Grid:
             else replace(node, absent=losses.get(node.name, SILENT))
             for node in nodes
         ]
+
+    def causes(self, silent: Collection[str]) -> Sequence[Cause]:
+        """Why nodes went silent, as machines, head node, scheduler and the nodes themselves tell; bounded."""
+        from gridwright.grid.outages import causes
+
+        return causes(self, silent)
 
     @property
     def launches_by_ssh(self) -> bool:
