@@ -32,6 +32,9 @@ NODES = ["compute1", "compute2"]
 OFF = "node controller of lab outages is powered off"
 
 
+RESTARTED = "node controller was restarted meanwhile"
+
+
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     place = tmp_path_factory.mktemp("outages")
@@ -160,8 +163,25 @@ def test_a_controller_that_is_off_is_named_before_the_nodes_that_a_test_lost_by_
     (left,) = findings(ended, "files-left")
     assert re.search(r"/mnt/grid/data/\.gridwright-iotest-\w+ of compute1 \(up to [0-9.]+ [KMG]iB\)", left)
     assert "no node is left to test it: node controller is powered off" in ended.text
-    # The remark that nodes which live remove their own is true.
+    # A Slurm that had not saved yet that jobs began kills them when it is back.
+    all_idle(lab)
+    with iotest(lab, "--size", "1MiB") as running:
+        again = running.end(120)
+    assert again.status == 0, again.err
     nothing_is_left(lab)
+
+
+def test_a_controller_that_is_on_again_at_once_is_named_too(lab: Lab) -> None:
+    all_idle(lab)
+    with iotest(lab, "--seconds", "60s") as running:
+        running.says("data: write", 60)
+        assert lab.fault("power-off", "controller").status == 0
+        assert lab.fault("power-on", "controller").status == 0
+        ended = running.end(120)
+    assert ended.status == 3, ended.err
+    assert names(ended.json)[0] == "outage"
+    assert all(RESTARTED in text for text in findings(ended, "node-lost"))
+    assert len(findings(ended, "node-lost")) == len(NODES)
 
 
 def test_a_storage_node_that_is_off_is_named_while_the_test_waits_for_it(lab: Lab) -> None:

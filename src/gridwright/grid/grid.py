@@ -33,7 +33,7 @@ from gridwright.spec.model import GridSpec
 if TYPE_CHECKING:
     from gridwright.grid.launching import NodeLauncher
     from gridwright.grid.node_python import NodePythons
-    from gridwright.grid.outages import Cause
+    from gridwright.grid.outages import Causes
     from gridwright.grid.shared_python import Packages
     from gridwright.providers.provider import GridHere
 
@@ -260,11 +260,14 @@ class Grid:
             for node in nodes
         ]
 
-    def causes(self, silent: Collection[str]) -> Sequence[Cause]:
-        """Why nodes went silent, as machines, head node, scheduler and the nodes themselves tell; bounded."""
-        from gridwright.grid.outages import causes
+    def causes(self) -> Causes:
+        """Who says later why nodes went silent: machines, head node, scheduler and nodes are asked.
 
-        return causes(self, silent)
+        Raises GridwrightError where the head node is not there.
+        """
+        from gridwright.grid.outages import Causes
+
+        return Causes(self)
 
     @property
     def launches_by_ssh(self) -> bool:

@@ -24,6 +24,7 @@ LOOK_S = 6.0
 """For each of three looks: a sound machine answers within a fraction of a second."""
 _ASKED = 8
 """Of many silent nodes a few are asked: what they have in common shows in these."""
+_BOOT, _FIRST = "/proc/sys/kernel/random/boot_id", "/proc/1/stat"
 _NO_SSH = 255
 """Exit status of an ssh that did not get there (ssh(1))."""
 Found = TypeVar("Found")
@@ -40,19 +41,41 @@ class Cause:
     """Nodes whose silence it explains."""
     reaches_them: bool = False
     """Whether it is what these are reached through, and not they themselves."""
+    certain: bool = False
+    """Whether it alone tells that these nodes are lost, however long they have been silent."""
     filesystems: tuple[str, ...] = ()
     """File systems whose data it serves."""
 
 
-def causes(grid: Grid, silent: Collection[str]) -> list[Cause]:
-    """What is wrong with the grid, the causes before what they hit; bounded by three times LOOK_S.
+class Causes:
+    """Why nodes of a grid went silent, asked by somebody who has known it since before."""
 
-    `silent` are nodes of which nothing is heard; where there are none, only servers are looked at.
+    def __init__(self, grid: Grid) -> None:
+        """Notes when the head node was started. Raises GridwrightError where it is not there."""
+        self._grid = grid
+        self._life = _life_of_head(grid)
+
+    def __call__(self, silent: Collection[str]) -> list[Cause]:
+        """See `causes`."""
+        return causes(self._grid, silent, self._life)
+
+
+def causes(grid: Grid, silent: Collection[str], life: str | None = None) -> list[Cause]:
+    """What is wrong with the grid, the causes before what they hit; bounded by four times LOOK_S.
+
+    `silent` are nodes of which nothing is heard; where there are none, only servers are looked at. `life`
+    tells one start of the head node from another: connections through it do not survive that.
     """
     found = _of_machines(grid, silent)
     if not silent or any(each.reaches_them for each in found):
         return found
-    head = _bounded(lambda: _reached(grid))
+    head = _bounded(lambda: _life_of_head(grid))
+    if isinstance(head, _Answer) and life not in (None, head.value):
+        again = f"node {grid.head.name} was restarted meanwhile"
+        return [
+            Cause(again, "run the test again", frozenset(silent), reaches_them=True, certain=True),
+            *found,
+        ]
     if not isinstance(head, _Answer):
         return [
             Cause(_late(head, "the head node"), "see the head node", frozenset(silent), reaches_them=True),
@@ -62,7 +85,7 @@ def causes(grid: Grid, silent: Collection[str]) -> list[Cause]:
     if unexplained:
         found += _of_scheduler(grid, unexplained)
         unexplained = [node for node in unexplained if not any(node in each.nodes for each in found)]
-    return found + (_of_nodes(head.value, unexplained[:_ASKED]) if unexplained else [])
+    return found + (_of_nodes(grid.head, unexplained[:_ASKED]) if unexplained else [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +128,29 @@ def _of_machines(grid: Grid, silent: Collection[str]) -> list[Cause]:
         )
         if nodes or outage.serves:
             what = f"{outage.machine} {outage.state}"
-            found.append(Cause(what, outage.remedy, nodes, outage.is_head, outage.serves))
+            found.append(
+                Cause(
+                    what,
+                    outage.remedy,
+                    nodes,
+                    reaches_them=outage.is_head,
+                    certain=True,
+                    filesystems=outage.serves,
+                )
+            )
     return found
 
 
-def _reached(grid: Grid) -> HeadNode:
-    grid.head.run(["true"], timeout_s=LOOK_S)
-    return grid.head
+def _life_of_head(grid: Grid) -> str:
+    """What is another after each start of the head node: the boot, and when its first process began.
+
+    The latter is field 22 of proc(5)'s stat, counted behind the name, which may have blanks. A container is
+    started anew while the kernel goes on. Raises GridwrightError.
+    """
+    answer = grid.head.run(["cat", _BOOT, _FIRST], timeout_s=LOOK_S)
+    boot, _, stat = answer.stdout.decode(errors="replace").partition("\n")
+    fields = stat.rpartition(")")[2].split()
+    return f"{boot} {fields[19] if len(fields) > 19 else ''}"
 
 
 def _of_scheduler(grid: Grid, silent: Collection[str]) -> list[Cause]:

@@ -145,8 +145,8 @@ def left_finding(library: str, directories: Mapping[str, str], written: Mapping[
         "warning",
         "files-left",
         f"library {library}: the test could not remove its files, {total} at most: {', '.join(named)}{more}",
-        "a node that lives removes its own within a minute of losing this test, the next iotest the others; "
-        "else remove them by hand",
+        "a node that lives removes its own within a minute, unless its scheduler ends it; the next iotest "
+        "removes the others",
     )
 
 

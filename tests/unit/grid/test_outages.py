@@ -11,7 +11,7 @@ from gridwright.commands import CommandOutput
 from gridwright.errors import environment_error
 from gridwright.grid import outages as module
 from gridwright.grid.grid import Grid
-from gridwright.grid.outages import causes
+from gridwright.grid.outages import Causes, causes
 from gridwright.providers import provider_of
 from gridwright.providers.outage import MachineOutage
 from gridwright.schedulers.head_node import HeadNodeUnreachable
@@ -99,6 +99,22 @@ def test_a_head_node_that_hangs_is_the_cause_in_bounded_time(grid: Grid) -> None
     (cause,) = causes(grid, SILENT)
     hangs.set()
     assert "has not answered" in cause.what
+
+
+def test_a_head_node_that_was_started_anew_is_the_cause_though_it_answers(
+    grid: Grid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def started(ticks: int) -> Callable[[], CommandOutput]:
+        stat = f"1 (init (x) y) S {' '.join(['0'] * 18)} {ticks} 7\n"
+        return lambda: CommandOutput(0, f"boot\n{stat}".encode(), b"")
+
+    ssh_says(monkeypatch, dict.fromkeys(SILENT, 0))
+    grid.head._run = started(100)  # type: ignore[attr-defined]
+    asked = Causes(grid)
+    assert not any(cause.reaches_them for cause in asked(SILENT))
+    grid.head._run = started(900)  # type: ignore[attr-defined]
+    (cause,) = asked(SILENT)
+    assert (cause.what, cause.certain) == ("node controller was restarted meanwhile", True)
 
 
 def test_a_server_that_is_off_is_told_with_its_file_system_and_explains_no_silent_node(

@@ -67,6 +67,10 @@ class Blame:
                 return f"{cause.what}, and it is reached through that" if cause.reaches_them else cause.what
         return None
 
+    def is_certain(self, node: str) -> bool:
+        """Whether it is known for certain that a node is lost."""
+        return any(node in cause.nodes and cause.certain for cause in self._causes.values())
+
     def of_filesystem(self, filesystem: str) -> str | None:
         """Why a file system does not serve, in words."""
         for cause in self._causes.values():

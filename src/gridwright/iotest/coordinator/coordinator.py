@@ -293,7 +293,8 @@ class Coordinator:
                 self.blame.begin(suspects)
             for node in here:
                 # Who is silent is told with the cause; looking for that has a limit of time.
-                if self.silence.is_lost(node.beats, now) and not self.blame.looks:
+                known = node.name in suspects and self.blame.is_certain(node.name)
+                if (known or self.silence.is_lost(node.beats, now)) and not self.blame.looks:
                     node.fail(self.silence.verdict(node.beats, now))
             for node in self.here:
                 node.ping()
