@@ -29,7 +29,7 @@ from gridwright.runs.iotest_events import IotestEvent
 from gridwright.runs.records import IotestRecord
 
 ROOT = Path(__file__).parents[2]
-QUICK = Limits(gather_s=20.0, silence_s=8.0, order_s=20.0, stop_s=5.0)
+QUICK = Limits(gather_s=20.0, silence_s=8.0, longest_silence_s=12.0, order_s=20.0, stop_s=5.0)
 
 
 class LocalLauncher:

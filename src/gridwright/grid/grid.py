@@ -33,6 +33,7 @@ from gridwright.spec.model import GridSpec
 if TYPE_CHECKING:
     from gridwright.grid.launching import NodeLauncher
     from gridwright.grid.node_python import NodePythons
+    from gridwright.grid.outages import Causes
     from gridwright.grid.shared_python import Packages
     from gridwright.providers.provider import GridHere
     from gridwright.schedulers.policies import SettingComparison
@@ -268,6 +269,15 @@ class Grid:
             else replace(node, absent=losses.get(node.name, SILENT))
             for node in nodes
         ]
+
+    def causes(self) -> Causes:
+        """Who says later why nodes went silent: machines, head node, scheduler and nodes are asked.
+
+        Raises GridwrightError where the head node is not there.
+        """
+        from gridwright.grid.outages import Causes
+
+        return Causes(self)
 
     @property
     def launches_by_ssh(self) -> bool:

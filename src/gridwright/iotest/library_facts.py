@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from gridwright.iotest.outcome import Mismatch
 from gridwright.iotest.scratch import remove_stale
 from gridwright.units import format_bytes
 
+_NAMED = 6
+"""Directories that one message names."""
 LOOK_S = 3.0
 """For a file system that answers; the test tells of one that hangs."""
 
@@ -126,6 +129,24 @@ def kept_finding(files: int, directory: Path | str, size: int) -> Finding:
         "kept-set",
         f"kept {files} files ({format_bytes(size)}) in {directory}",
         f"read them with --phases read; remove them with: rm -r {directory}",
+    )
+
+
+def left_finding(library: str, directories: Mapping[str, str], written: Mapping[str, int]) -> Finding:
+    """Tell what a test had to leave behind: by node its directory, and bytes of the files in it."""
+    sizes = {node: f"up to {format_bytes(written[node])}" for node in directories if written.get(node)}
+    named = [
+        f"{directory} of {node} ({sizes.get(node, 'no file of size')})"
+        for node, directory in sorted(directories.items())[:_NAMED]
+    ]
+    more = f" and {len(directories) - _NAMED} more" if len(directories) > _NAMED else ""
+    total = format_bytes(sum(written.get(node, 0) for node in directories))
+    return Finding(
+        "warning",
+        "files-left",
+        f"library {library}: the test could not remove its files, {total} at most: {', '.join(named)}{more}",
+        "a node that lives removes its own within a minute, unless its scheduler ends it; the next iotest "
+        "removes the others",
     )
 
 

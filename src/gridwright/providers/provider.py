@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.site import Site
     from gridwright.providers.caller import Caller
     from gridwright.providers.machines import HostMachine
+    from gridwright.providers.outage import MachineOutage
     from gridwright.providers.preflight import Preflight
     from gridwright.providers.read_me import Notes
     from gridwright.providers.rendering import Rendering
@@ -215,6 +216,13 @@ class Provider(ProviderKind):
 
     def processes_here(self, spec: GridSpec) -> Sequence[int]:
         """Processes of this machine that a grid consists of, each with all below it."""
+        return ()
+
+    def outages(self, spec: GridSpec) -> Sequence[MachineOutage]:
+        """Machines of a grid that do not do their part, those before others that these depend on.
+
+        Asked when something went silent. Raises GridwrightError where nobody can say.
+        """
         return ()
 
     def found_here(self) -> list[GridHere]:

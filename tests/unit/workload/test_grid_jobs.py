@@ -247,7 +247,11 @@ def test_a_submission_without_an_answer_is_looked_for_before_it_is_repeated(benc
     job = bench.add("0001")
     bench.until(lambda: job.id)
     assert len(bench.scheduler.requests) == 1
-    assert [finding.name for finding in bench.findings] == ["workload-scheduler-silent"]
+    silent, back = bench.findings
+    assert {silent.name, back.name} == {"workload-scheduler-silent"}
+    assert (silent.level, back.level) == ("warning", "info")
+    assert "its service is silent: cut" in silent.text
+    assert "answers again" in back.text
 
 
 def test_a_submission_that_did_not_arrive_is_repeated(bench: Bench) -> None:

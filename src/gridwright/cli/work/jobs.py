@@ -65,22 +65,39 @@ def jobs(
 
 
 def _watch(scheduler: Scheduler, only: Sequence[str] | None, *, everything: bool) -> NoReturn:
-    """Print the jobs again and again, until interrupted. Raises GridwrightError."""
+    """Print the jobs again and again, until interrupted; while nobody answers, the last ones and why.
+
+    Raises GridwrightError, also where the scheduler has been silent for too long.
+    """
+    from rich.console import Group
     from rich.live import Live
 
     from gridwright.cli.work.jobs_table import jobs_table
+    from gridwright.cli.work.patient_questions import PatientQuestions
     from gridwright.report.terminal.frame import terminal_console
 
     console = terminal_console()
+    notes: list[str] = []
+    patient = PatientQuestions(scheduler, meanwhile="jobs go on", tell=notes.append)
+    shown = jobs_table([], time.time())
     with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
         while True:
-            live.update(jobs_table(_find(scheduler, only, everything=everything), time.time()), refresh=True)
+            found = patient.jobs(only or None)
+            if found is not None:
+                notes.clear()
+                shown = jobs_table(_recent(found, only, everything=everything), time.time())
+            live.update(Group(*notes[-1:], shown), refresh=True)
             time.sleep(_AGAIN_S)
 
 
 def _find(scheduler: Scheduler, only: Sequence[str] | None, *, everything: bool) -> list[Job]:
     """The jobs to show: those that are named, or all that have not ended long ago."""
-    if only:
-        return scheduler.jobs(only)
-    since = float("-inf") if everything else time.time() - RECENT_S
-    return [job for job in scheduler.jobs() if job.ended is None or job.ended >= since]
+    return _recent(scheduler.jobs(only or None), only, everything=everything)
+
+
+def _recent(jobs: Sequence[Job], only: Sequence[str] | None, *, everything: bool) -> list[Job]:
+    """Of jobs, those to show; what is named is shown however old it is."""
+    if only or everything:
+        return list(jobs)
+    since = time.time() - RECENT_S
+    return [job for job in jobs if job.ended is None or job.ended >= since]

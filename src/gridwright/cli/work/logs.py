@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 
 from gridwright.cli.grid_file import GridFile, JobName, open_grid
+from gridwright.cli.work.patient_questions import PatientQuestions
 from gridwright.errors import environment_error, input_error
 
 if TYPE_CHECKING:
@@ -35,14 +36,17 @@ def logs(
 
 def show_log(scheduler: Scheduler, identifier: str, *, follow: bool) -> None:
     """Copy the log of a job to stdout, byte for byte. Raises GridwrightError."""
-    job = _one(scheduler, identifier)
+    patient = PatientQuestions(scheduler, meanwhile="what the job prints is shown")
+    job = _now(patient, identifier)
+    if job is None:
+        raise RuntimeError("the first question has an answer, or raises")
     if job.log is None:
         typer.echo(f"job {job.id} keeps no log", err=True)
         return
     file = _open(job)
     while file is None and follow and not job.state.final:
         time.sleep(_ASK_S / 2)
-        job = _one(scheduler, identifier)
+        job = _now(patient, identifier) or job
         file = _open(job)
     if file is None:
         from gridwright.schedulers.job import JobState
@@ -56,14 +60,17 @@ def show_log(scheduler: Scheduler, identifier: str, *, follow: bool) -> None:
         while follow and not job.state.final:
             time.sleep(_LOOK_S)
             if time.monotonic() - asked >= _ASK_S:
-                job = _one(scheduler, identifier)
+                job = _now(patient, identifier) or job
                 asked = time.monotonic()
             # After the question: what came before the end of the job is there by now.
             _copy(file)
 
 
-def _one(scheduler: Scheduler, identifier: str) -> Job:
-    found = scheduler.jobs([identifier])
+def _now(patient: PatientQuestions, identifier: str) -> Job | None:
+    """The job; None where its scheduler does not answer now. Raises GridwrightError."""
+    found = patient.jobs([identifier])
+    if found is None:
+        return None
     if len(found) == 1:
         return found[0]
     raise input_error(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gridwright.cli.arguments import Json
 from gridwright.cli.grid_file import GridFile, JobNames, open_grid
 from gridwright.cli.output import LazyResult, Output
+from gridwright.cli.work.patient_questions import PatientQuestions
 from gridwright.errors import ExitStatus
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ _FIRST_S, _LONGEST_S, _GROWTH = 0.05, 2.0, 1.2
 def wait(job: JobNames, grid: GridFile = None, json: Json = False) -> int:
     """Wait until jobs have ended.
 
-    Exit status 0 when all completed, 1 when one did not.
+    Exit status 0 when all completed, 1 when one did not. A scheduler that goes silent
+    meanwhile is asked again for ten minutes.
 
     Example: gridwright wait 17 && gridwright logs 17
     """
@@ -45,11 +47,15 @@ def wait(job: JobNames, grid: GridFile = None, json: Json = False) -> int:
 
 
 def wait_for(scheduler: Scheduler, identifiers: Sequence[str]) -> list[Job]:
-    """The jobs, once all have ended: however long that takes."""
+    """The jobs, once all have ended: however long that takes.
+
+    Raises GridwrightError where the scheduler does not answer at first, or is silent for too long later.
+    """
+    patient = PatientQuestions(scheduler, meanwhile="jobs go on")
     pause_s = _FIRST_S
     while True:
-        found = scheduler.jobs(identifiers)
-        if all(job.state.final for job in found):
+        found = patient.jobs(identifiers)
+        if found is not None and all(job.state.final for job in found):
             return found
         time.sleep(pause_s)
         pause_s = min(_LONGEST_S, pause_s * _GROWTH)

@@ -15,7 +15,7 @@ import ssl
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self, TypeVar
@@ -25,7 +25,9 @@ from gridwright.disturbance.watch import LoadWatch
 from gridwright.errors import Finding, GridwrightError, environment_error
 from gridwright.grid.launching import NodeLauncher
 from gridwright.grid.nodes import GridNode
+from gridwright.iotest.coordinator.blame import Ask, Blame
 from gridwright.iotest.coordinator.clock import LIMIT_S
+from gridwright.iotest.coordinator.heartbeats import PING_EVERY_S, SilenceJudge, cpu_pressure
 from gridwright.iotest.coordinator.remote_node import NodeFailed, RemoteNode, read_message
 from gridwright.iotest.credentials import Authority, HandedOver
 from gridwright.iotest.events import Emit
@@ -56,6 +58,8 @@ class Limits:
     silence_s: float = 15.0
     """A node answers a ping every two seconds, whatever its libraries do; one that is silent for this long is
     down, cut off or stopped. A server of MooseFS that restarts takes 6 s, and its clients go on meanwhile."""
+    longest_silence_s: float = 35.0
+    """The same where answers come late: as many seconds as leave time to name a loss within a minute."""
     order_s: float = 75.0
     """For an order that touches a library: more than the minute after which a worker itself sees a stall."""
     stop_s: float = 10.0
@@ -77,6 +81,10 @@ class Fleet:
     """Processes of this machine that the grid consists of, with all below them."""
     asleep: Sequence[str] = ()
     """Nodes that are off until a job waits for them: they are named, and not tested."""
+    causes: Ask | None = None
+    """Who knows why nodes went silent."""
+    filesystems: Mapping[str, str] = field(default_factory=dict)
+    """The file system of each library."""
 
 
 class Coordinator:
@@ -87,13 +95,15 @@ class Coordinator:
         self.limits = fleet.limits
         self.stop = stop
         self.tell = tell
-        self.nodes = {node.name: RemoteNode(node.name, node.cores) for node in fleet.nodes}
+        self.silence = SilenceJudge(fleet.limits.silence_s, fleet.limits.longest_silence_s)
+        self.nodes = {node.name: RemoteNode(node.name, node.cores, self.silence) for node in fleet.nodes}
         for node in fleet.nodes:
             if node.absent is not None:
                 self.nodes[node.name].fail(node.absent)
         self._fleet = fleet
         self.watch = LoadWatch(roots=[os.getpid(), *fleet.served_by])
         """Sees this machine, of which nodes may be containers."""
+        self.blame = Blame(fleet.causes, tell)
         self._logs = logs
         self._credentials: HandedOver | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -154,6 +164,7 @@ class Coordinator:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self.blame.end()
         await asyncio.to_thread(self._fleet.launcher.stop)
         for node in self.nodes.values():
             node.fail("the test is over")
@@ -187,6 +198,7 @@ class Coordinator:
     async def _give_up(self) -> None:
         """Say of those who have not come what is known."""
         waiting = await self._reasons()
+        await self.blame.settle([name for name, node in self.nodes.items() if not node.here])
         for node in self.nodes.values():
             if not node.here:
                 why = waiting.get(node.name) or self._strangers.get(node.name) or "nothing was heard of it"
@@ -267,19 +279,38 @@ class Coordinator:
         node.attach(reader, writer, facts)
 
     async def _watch(self) -> None:
-        """Have every node show that it lives, and give up on those that do not."""
+        """Have every node show that it lives, and give up on those that do not; see SilenceJudge."""
         woke = time.monotonic()
         while True:
-            await asyncio.sleep(2.0)
+            await asyncio.sleep(PING_EVERY_S)
             now, before = time.monotonic(), woke
             woke = now
+            here = self.here
+            beats = [node.beats for node in here]
+            self.silence.woke(beats, now, late_s=now - before - PING_EVERY_S, pressure=cpu_pressure())
+            suspects = [node.name for node in here if self.silence.is_suspect(node.beats, now)]
+            if suspects:
+                self.blame.begin(suspects)
+            for node in here:
+                # Who is silent is told with the cause; looking for that has a limit of time.
+                known = node.name in suspects and self.blame.is_certain(node.name)
+                if (known or self.silence.is_lost(node.beats, now)) and not self.blame.looks:
+                    node.fail(self.silence.verdict(node.beats, now))
             for node in self.here:
-                if now - before > 4.0:
-                    # This process itself was stopped: nobody could be heard meanwhile.
-                    node.heard = now
-                elif now - node.heard > self.limits.silence_s:
-                    node.fail(f"nothing was heard of it for {now - node.heard:.0f} s")
                 node.ping()
+
+    def causes_for(self, library: str, silent: Collection[str]) -> Awaitable[None]:
+        """Look for what is wrong first, and wait for it, where a library or nodes failed."""
+        return self.blame.settle(silent, self._fleet.filesystems.get(library))
+
+    def look_at_library(self, library: str) -> None:
+        """Look for what is wrong where a library moves nothing; what is found is told."""
+        self.blame.begin((), self._fleet.filesystems.get(library))
+
+    def cause_at(self, library: str) -> str | None:
+        """Why a library does not answer, in words, as far as is known."""
+        filesystem = self._fleet.filesystems.get(library)
+        return self.blame.of_filesystem(filesystem) if filesystem else None
 
     async def _ask_launcher(self) -> None:
         """Hear of workers that have ended, also where their connections do not tell."""

@@ -22,4 +22,6 @@ def fleet_of(grid: Grid) -> Fleet | None:
         secrets,
         served_by=grid.processes_here,
         asleep=grid.asleep,
+        causes=grid.causes(),
+        filesystems={name: library.filesystem for name, library in grid.spec.libraries.items()},
     )

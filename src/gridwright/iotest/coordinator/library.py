@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 
 from gridwright.errors import Problem
@@ -31,6 +32,7 @@ from gridwright.iotest.library_facts import (
     kept_finding,
     kept_set_finding,
     laid_out,
+    left_finding,
     wrong_data,
 )
 from gridwright.iotest.measure import LibraryFailed, WrongData
@@ -88,6 +90,8 @@ class GridLibraryTest:
         self._readable: dict[str, list[StreamPlan]] = {}
         self._plans = NodePlans((), 0)
         self._shared_names: dict[str, str] = {}
+        self._written: dict[str, int] = {}
+        """Bytes of the files that each node wrote last, as far as it told."""
         self._phases = 0
 
     async def run(self) -> None:
@@ -191,13 +195,17 @@ class GridLibraryTest:
             name: PhasePlan(tuple(plans[name]), self._seed, per_stream, seconds, most) for name in members
         }
         longest = self._options.until_steady_s if op in sweep.SWEPT else None
-        phase = GridPhase(self._coordinator, op, orders, self._emit, longest)
+        phase = GridPhase(self._coordinator, op, orders, self._emit, longest, library=self._given.library)
         steady = await phase.run()
         lost, stopped = self._members.lost, self._members.stopped
         whole = Whole(begun, self._memory_backed, steady, lost, stopped, here=phase.here)
         shares = [replace(share, streams=step_streams(share, streams)) for share in self._members.shares]
         record = with_fall(record_of_all(phase.runs, shares, whole), seconds, phase.history)
         self._emit(PhaseDone(phase=record))
+        if op == "write":
+            self._written |= {name: run.written_bytes for name, run in phase.runs.items()}
+        failed = {name: error for name, run in phase.runs.items() if (error := self._error(run)) is not None}
+        await self._members.find_causes(failed)
         self._after(op, plans, phase.runs, record)
         return record
 
@@ -298,10 +306,19 @@ class GridLibraryTest:
                 self._emit(replace(result.problem, what=f"node {name}: {result.reason}"))
         gone = list(self._members.lost)
         survivor = next(iter(self._members.here), None)
+        left = {name for name, result in results.items() if isinstance(result, NodeFailed)}
         if gone and survivor is not None and self._shared:
-            await self._coordinator.on_each(
+            tidied = await self._coordinator.on_each(
                 [survivor], lambda node: node.ask(TidyAfter(gone), Tidied, limit, "removing files")
             )
+            gone = [] if not any(isinstance(each, NodeFailed) for each in tidied.values()) else gone
+        directories = {share.node: share.directory for share in self._members.shares if share.directory}
+        self._emit_left({name: directories[name] for name in directories if name in left | set(gone)})
+
+    def _emit_left(self, directories: Mapping[str, str]) -> None:
+        """Name what could not be removed, with its size: nobody else knows that it is the test's."""
+        if directories:
+            self._emit(left_finding(self._given.library, directories, self._written))
 
     def _closing(self, node: RemoteNode, keep: bool) -> Close:
         files = self._readable.get(node.name) or []

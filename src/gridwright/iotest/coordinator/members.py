@@ -70,8 +70,21 @@ class Members:
         results = await self.coordinator.on_each(
             self.here, lambda node: node.ask(message, kind, limit, doing)
         )
-        self.settle({name: result for name, result in results.items() if isinstance(result, NodeFailed)})
+        failed = {name: result for name, result in results.items() if isinstance(result, NodeFailed)}
+        await self.find_causes(failed)
+        self.settle(failed)
         return {name: result for name, result in results.items() if not isinstance(result, NodeFailed)}
+
+    async def find_causes(self, failed: Mapping[str, NodeFailed]) -> None:
+        """Look for what is wrong first, where nodes are lost or failed: it is told before them."""
+        gone = [name for name in self.coordinator.nodes if self._is_news(name, failed)]
+        if gone and not self.stopped:
+            silent = [name for name in gone if self.coordinator.nodes[name].failure is not None]
+            await self.coordinator.causes_for(self._target.library, silent)
+
+    def _is_news(self, name: str, failed: Mapping[str, NodeFailed]) -> bool:
+        node = self.coordinator.nodes[name]
+        return name not in self.lost and (name in failed or (node.failure is not None and not node.told))
 
     def settle(self, failed: Mapping[str, NodeFailed]) -> None:
         """Leave out and name nodes that failed.
@@ -93,9 +106,11 @@ class Members:
             return
         tell_of_lost(self.coordinator, self._emit)
         if not self.here:
+            cause = self._cause()
             raise LibraryFailed(
                 Problem(
-                    what=f"library {self._target.library}: no node is left to test it",
+                    what=f"library {self._target.library}: no node is left to test it"
+                    + (f": {cause}" if cause else ""),
                     where=self._target.path,
                     remedy="see what is said of each node",
                 )
@@ -103,13 +118,19 @@ class Members:
         if len(self.lost) > before and self._on_failure == "stop":
             raise NodesFailed
 
+    def _cause(self) -> str | None:
+        """What all nodes were lost by, as far as is known."""
+        known = {self.coordinator.blame.of(name) for name in self.lost}
+        alike = known.pop() if len(known) == 1 else None
+        return alike or self.coordinator.cause_at(self._target.library)
+
 
 def tell_of_lost(coordinator: Coordinator, emit: Emit) -> None:
     """Name every node that is lost, once."""
     for node in coordinator.nodes.values():
         if node.failure is not None and not node.told:
             node.told = True
-            emit(_lost(node.name, node.failure))
+            emit(_lost(node.name, node.failure, coordinator.blame.of(node.name)))
 
 
 def _failed_here(node: str, error: LibraryFailedThere) -> Finding:
@@ -122,10 +143,11 @@ def _failed_here(node: str, error: LibraryFailedThere) -> Finding:
     )
 
 
-def _lost(node: str, reason: str) -> Finding:
+def _lost(node: str, reason: str, cause: str | None) -> Finding:
+    why = f"{cause}; {reason}" if cause else reason
     return Finding(
         "error",
         "node-lost",
-        f"node {node} was lost: {reason}; its figures are left out",
+        f"node {node} was lost: {why}; its figures are left out",
         "see whether the node is up and reaches this machine, and the log of its job",
     )

@@ -27,6 +27,8 @@ LEAD_PER_NODE_S = 0.0005
 QUIET_S = 45.0
 """A worker reports at least once a second, also while nothing moves; one that does not hangs."""
 _SHOWN_S = 0.25
+STANDSTILL_S = 8.0
+"""Where nothing moves on any node for so long, it is time to ask why: a server that restarts takes less."""
 
 
 @dataclass(slots=True)
@@ -43,6 +45,12 @@ class NodeRun:
     history: list[Sample] = field(default_factory=list)
     progress: Progress | None = None
 
+    @property
+    def written_bytes(self) -> int:
+        """What it has written, as far as it told."""
+        told = self.history[-1].written_bytes if self.history else 0
+        return max(told, self.progress.written_bytes if self.progress else 0)
+
 
 @dataclass(slots=True)
 class GridPhase:
@@ -54,11 +62,13 @@ class GridPhase:
     emit: Emit
     longest_s: float | None = None
     """With --until-steady, the longest it may last."""
+    library: str = ""
     runs: dict[str, NodeRun] = field(default_factory=dict)
     _begin: Moment = field(init=False)
     _at: float = 0.0
     _wall: float = 0.0
     _shown: tuple[float, int] = (0.0, 0)
+    _moved: tuple[float, tuple[int, int]] = (0.0, (-1, 0))
     _steady: Steadiness = field(default_factory=lambda: Steadiness(None))
     _joined: list[Sample] = field(default_factory=list)
     _joined_of: frozenset[str] = frozenset()
@@ -161,10 +171,20 @@ class GridPhase:
             if not progress:
                 continue
             self._show(progress)
+            self._look_at_standstill(progress)
             syncing = any(each.syncing for each in progress)
             if self.longest_s is not None and self._steady.reached(self._together(), syncing=syncing):
                 for node in self.coordinator.here:
                     node.send(Finish())
+
+    def _look_at_standstill(self, progress: list[Progress]) -> None:
+        """Have the cause looked for where nothing has moved on any node for a while."""
+        moved = (sum(each.moved_bytes for each in progress), sum(each.operations for each in progress))
+        now = time.monotonic()
+        if moved != self._moved[1]:
+            self._moved = (now, moved)
+        elif now - self._moved[0] > STANDSTILL_S:
+            self.coordinator.look_at_library(self.library)
 
     def _show(self, progress: list[Progress]) -> None:
         whole = Progress(

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from gridwright.errors import Problem
 from gridwright.iotest.coordinator.clock import ClockOffsets, Exchange, best
+from gridwright.iotest.coordinator.heartbeats import Beats, SilenceJudge
 from gridwright.iotest.messages import (
     ANSWERS,
     ORDERS,
@@ -62,7 +63,8 @@ async def read_message(reader: asyncio.StreamReader) -> Hello | Pong | Answer:
 class RemoteNode:
     """One node. All of it is used by one event loop."""
 
-    def __init__(self, name: str, cores: int | None) -> None:
+    def __init__(self, name: str, cores: int | None, judge: SilenceJudge) -> None:
+        """`judge` hears how long its answers to pings take."""
         self.name = name
         self.wanted_cores = cores
         self.facts: WorkerFacts | None = None
@@ -71,7 +73,8 @@ class RemoteNode:
         """Why it can do no more."""
         self.told = False
         """Whether the user knows of its failure."""
-        self.heard = time.monotonic()
+        self.beats = Beats(time.monotonic())
+        self._judge = judge
         self._writer: asyncio.StreamWriter | None = None
         self._inbox: asyncio.Queue[Answer | None] = asyncio.Queue()
         self._pings: dict[int, asyncio.Future[tuple[Pong, float]]] = {}
@@ -92,7 +95,7 @@ class RemoteNode:
     def attach(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, facts: WorkerFacts) -> None:
         """It has come, and is who it says it is."""
         self._writer, self.facts = writer, facts
-        self.heard = time.monotonic()
+        self.beats = Beats(time.monotonic())
         self._reading = asyncio.create_task(self._read(reader))
 
     def fail(self, reason: str) -> None:
@@ -172,7 +175,9 @@ class RemoteNode:
 
     def ping(self) -> None:
         """Have it say that it is alive; nobody waits for the answer."""
-        self.send(Ping(next(self._numbers)))
+        number = next(self._numbers)
+        self.beats.ping(number, time.monotonic())
+        self.send(Ping(number))
 
     async def _ping(self) -> tuple[Pong, float]:
         number = next(self._numbers)
@@ -181,6 +186,7 @@ class RemoteNode:
         try:
             if self.failure is not None:
                 raise NodeFailed(self.name, self.failure)
+            self.beats.ping(number, time.monotonic())
             self.send(Ping(number))
             return await answered
         finally:
@@ -190,7 +196,7 @@ class RemoteNode:
         try:
             while self.failure is None:
                 message = await read_message(reader)
-                self.heard = time.monotonic()
+                self.beats.heard = time.monotonic()
                 if isinstance(message, Pong):
                     self._answered(message)
                 elif isinstance(message, Answer):
@@ -205,6 +211,9 @@ class RemoteNode:
             self.fail(f"it sent a message that is not as agreed: {error}")
 
     def _answered(self, pong: Pong) -> None:
+        now = time.monotonic()
+        if (delay := self.beats.answer(pong.ping, now)) is not None:
+            self._judge.answered(delay, now)
         ping = self._pings.get(pong.ping)
         if ping is not None and not ping.done():
-            ping.set_result((pong, time.monotonic()))
+            ping.set_result((pong, now))

@@ -64,6 +64,12 @@ class GridSession:
             for target in targets:
                 if self._stop.is_set():
                     break
+                if worst == ExitStatus.ENVIRONMENT and (
+                    why := await _known_cause(coordinator, target.library)
+                ):
+                    # Its nodes would hang on it for minutes, one library after the other.
+                    self._emit(_not_tested(target, why))
+                    continue
                 status = await self._library(coordinator, target, options)
                 worst = max(worst, status)
                 if not coordinator.here or (status == ExitStatus.ENVIRONMENT and _ends(coordinator, options)):
@@ -104,6 +110,20 @@ def _ends(coordinator: Coordinator, options: IotestOptions) -> bool:
     """Whether a lost node ends the whole test."""
     lost = any(not node.here for node in coordinator.nodes.values())
     return lost and options.on_node_failure == "stop"
+
+
+async def _known_cause(coordinator: Coordinator, library: str) -> str | None:
+    """Why a library cannot be tested now, where machines that serve it are known to be off."""
+    await coordinator.causes_for(library, [])
+    return coordinator.cause_at(library)
+
+
+def _not_tested(target: LibraryTarget, why: str) -> Problem:
+    return Problem(
+        what=f"library {target.library} was not tested: {why}",
+        where=target.path,
+        remedy="mend that, and test it again",
+    )
 
 
 def _recorded(coordinator: Coordinator, name: str) -> RecordedNode:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from gridwright.providers.lab.boot import boot_nodes
 from gridwright.providers.lab.node import node_is_down
 from gridwright.providers.lab.processes import end_all
 from gridwright.providers.lab.record import LabRecord, locked, read, write
-from gridwright.providers.lab.serving import running_lab, serve, services_of
+from gridwright.providers.lab.serving import running_lab, serve, services_of, wait_until_served
 from gridwright.providers.lab.spec_copy import kept_spec
 from gridwright.providers.lab.teardown import PATIENCE_S
 
@@ -61,7 +62,8 @@ def power_off(lab: str, name: str) -> bool:
 def power_on(lab: str, name: str, *, wait: bool = True) -> bool:
     """Boot a node and start its services; False where it was on. Raises GridwrightError.
 
-    With `wait` they have to serve. For a node that its scheduler powers, the scheduler waits.
+    With `wait` they have to serve, and those of nodes behind the controller are waited for, too. For a node
+    that its scheduler powers, the scheduler waits.
     """
     with _changing(lab) as record:
         if record.node(name).up:
@@ -79,11 +81,16 @@ def power_on(lab: str, name: str, *, wait: bool = True) -> bool:
             raise environment_error(
                 f"node {name} cannot be powered on: {error}", remedy="mend that, and power it on again"
             ) from error
+    if wait:
+        _wait_for_those_behind(lab, name)
     return True
 
 
 def partition(lab: str, name: str, *, heal: bool) -> bool:
-    """Cut a node off the network of the lab, or heal that; False where it was so. Raises GridwrightError."""
+    """Cut a node off the network of the lab, or heal that; False where it was so. Raises GridwrightError.
+
+    A healed node serves again when this returns, and the scheduler has it as a node that takes jobs.
+    """
     with _changing(lab) as record:
         node = record.node(name)
         if not node.up:
@@ -95,4 +102,30 @@ def partition(lab: str, name: str, *, heal: bool) -> bool:
             write(record.with_node(replace(node, partitioned=True)))
             network.partition(record.anchor.pid, [node.plan], heal=heal)
             write(record.with_node(replace(node, partitioned=not heal)))
+    if heal:
+        _wait_until_served(lab, [name])
+        _wait_for_those_behind(lab, name)
     return True
+
+
+def _wait_for_those_behind(lab: str, name: str) -> None:
+    """Wait until nodes serve again that a controller which is back had lost.
+
+    One that its scheduler has drained does not, and is no fault of the controller's.
+    """
+    record = record_of(lab)
+    if name == record.layout.controller.name:
+        powered = kept_spec(record).powered_nodes()
+        with contextlib.suppress(GridwrightError):
+            _wait_until_served(lab, [each.name for each in record.layout.nodes if each.name not in powered])
+
+
+def _wait_until_served(lab: str, nodes: Collection[str]) -> None:
+    """Wait until services of nodes serve that are up and connected. Raises GridwrightError.
+
+    Other commands may change the lab meanwhile: it is not locked.
+    """
+    record = record_of(lab)
+    spec = kept_spec(record)
+    here = {node.plan.name for node in record.nodes if node.up and not node.partitioned}
+    wait_until_served(running_lab(record, spec), services_of(spec, record.layout), here & set(nodes))

@@ -5,24 +5,29 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from gridwright.commands import CommandOutput
+from gridwright.commands import CommandNotStarted, CommandOutput
 from gridwright.errors import environment_error
 from gridwright.providers.lab.network import listen
 from gridwright.providers.lab.node import Node, node_of
 from gridwright.providers.lab.owner import record_for
+from gridwright.providers.lab.record import LabRecord, read
+from gridwright.schedulers.head_node import HeadNodeUnreachable
 from gridwright.spec.model import GridSpec
 
 
 class LabHead:
-    """See HeadNode. Every call first checks that the controller is still the same one."""
+    """See HeadNode. Every call looks up the controller as it is now: it may have been powered off and on."""
 
     nodes_share_python = True
     sees_state = True
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self.name = node.name
+    def __init__(self, record: LabRecord, spec_file: Path | None = None) -> None:
+        """`record` is of a lab that is up."""
+        self._lab = record.lab
+        self._spec_file = spec_file
+        self.name = record.layout.controller.name
 
     @classmethod
     def of(cls, spec: GridSpec) -> LabHead:
@@ -34,7 +39,9 @@ class LabHead:
                 where=str(spec.file) if spec.file else None,
                 remedy=f"run gridwright up {spec.file or 'FILE'}",
             )
-        return cls(node_of(record, record.layout.controller.name))
+        head = cls(record, spec.file)
+        head._now()
+        return head
 
     def run(
         self,
@@ -44,13 +51,25 @@ class LabHead:
         environment: Mapping[str, str] | None = None,
         timeout_s: float = 30.0,
     ) -> CommandOutput:
-        """Run a command on the controller; see HeadNode."""
+        """Run a command on the controller; see HeadNode.
+
+        Raises HeadNodeUnreachable also where the controller was powered off while the command ran.
+        """
         chosen = dict(os.environ) if environment is None else environment
-        return self._node.run(command, stdin=stdin, environment=chosen, timeout_s=timeout_s)
+        node = self._now()
+        try:
+            answer = node.run(command, stdin=stdin, environment=chosen, timeout_s=timeout_s)
+        except CommandNotStarted:
+            self._must_live(node)
+            raise
+        if answer.status != 0:
+            # What a power failure killed has said nothing of its own.
+            self._must_live(node)
+        return answer
 
     def argv(self, command: Sequence[str]) -> list[str]:
         """The command line that runs a command on the controller from here, in `/`."""
-        return self._node.argv(command)
+        return self._now().argv(command)
 
     def ssh(self, words: Sequence[str], port: int | None = None) -> list[str]:
         """The controller's ssh; nodes reach every port of the controller."""
@@ -58,12 +77,34 @@ class LabHead:
 
     def listen(self) -> tuple[socket.socket, str]:
         """A TCP socket in the network of the lab, on the controller's address."""
-        self._node.check()
+        node = self._now()
         try:
-            return listen(self._node.process.pid, self._node.address), self._node.address
+            return listen(node.process.pid, node.address), node.address
         except OSError as error:
+            self._must_live(node)
             raise environment_error(
                 f"cannot listen in the network of the lab: {error}",
                 where=self.name,
                 remedy="see gridwright status",
             ) from error
+
+    def _now(self) -> Node:
+        """The controller as it is now. Raises HeadNodeUnreachable where it is off, or the lab is down."""
+        record = read(self._lab)
+        if record is None or not record.is_up:
+            remedy = f"run gridwright up {self._spec_file or 'FILE'}"
+            raise HeadNodeUnreachable(f"lab {self._lab} is not up any more", self.name, remedy)
+        if not record.node(self.name).up:
+            raise self._off()
+        return node_of(record, self.name)
+
+    def _must_live(self, node: Node) -> None:
+        if not node.process.alive:
+            raise self._off()
+
+    def _off(self) -> HeadNodeUnreachable:
+        return HeadNodeUnreachable(
+            f"node {self.name} of lab {self._lab} is powered off",
+            self.name,
+            f"run gridwright lab power-on {self.name}",
+        )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gridwright.providers.lab.status import LabStatus
     from gridwright.providers.lab.up import LabUp
     from gridwright.providers.machines import HostMachine
+    from gridwright.providers.outage import MachineOutage
     from gridwright.providers.preflight import Preflight
     from gridwright.providers.read_me import Notes
     from gridwright.schedulers.machines import GridMachines
@@ -129,6 +130,12 @@ class LabProvider(Provider):
         record = read(spec.name)
         known = (record.anchor, record.power) if record is not None else ()
         return [each.pid for each in known if each is not None]
+
+    def outages(self, spec: GridSpec) -> Sequence[MachineOutage]:
+        """As the record of the lab has them, and what does not serve on controller and storage nodes."""
+        from gridwright.providers.lab.outages import lab_outages
+
+        return lab_outages(spec)
 
     def found_here(self) -> list[GridHere]:
         """Labs of this machine, whether their specs are at hand or not."""

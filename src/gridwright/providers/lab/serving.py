@@ -67,10 +67,18 @@ def serve(
     for service, on in here:
         caller.go_on()
         service.start(lab, on)
+    if wait:
+        wait_until_served(lab, services, nodes, caller)
+
+
+def wait_until_served(
+    lab: RunningLab, services: Collection[LabService], nodes: Collection[str], caller: Caller | None = None
+) -> None:
+    """Wait until services serve on nodes, each for its own time. Raises GridwrightError."""
     started = time.monotonic()
-    for service, on in here if wait else ():
-        for node in on:
-            _wait_for(lab, service, node, started + service.patience_s, caller)
+    for service in services:
+        for node in [each for each in service.nodes if each in nodes]:
+            _wait_for(lab, service, node, started + service.patience_s, caller or Caller())
 
 
 def _wait_for(lab: RunningLab, service: LabService, node: str, until: float, caller: Caller) -> None:
@@ -86,9 +94,15 @@ def _wait_for(lab: RunningLab, service: LabService, node: str, until: float, cal
         time.sleep(_PAUSE_S)
 
 
-def states(lab: RunningLab, services: Collection[LabService]) -> list[ServiceState]:
-    """How each service stands on each of its nodes that is up, in order; all are asked at the same time."""
-    asked = [(service, node) for service in services for node in service.nodes if node in lab.nodes]
+def states(
+    lab: RunningLab, services: Collection[LabService], *, on: Collection[str] | None = None
+) -> list[ServiceState]:
+    """How each service stands on each of its nodes that is up, in order; all are asked at the same time.
+
+    `on` limits that to some nodes.
+    """
+    chosen = lab.nodes.keys() if on is None else lab.nodes.keys() & set(on)
+    asked = [(service, node) for service in services for node in service.nodes if node in chosen]
 
     def ask(pair: tuple[LabService, str]) -> ServiceState:
         service, node = pair

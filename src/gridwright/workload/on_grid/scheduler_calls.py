@@ -12,13 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from gridwright.errors import ExitStatus, Finding, GridwrightError
+from gridwright.errors import Finding, GridwrightError
 from gridwright.schedulers.scheduler import Scheduler
+from gridwright.schedulers.silence import PATIENCE_S, Silence
 
 T = TypeVar("T")
 
-PATIENCE_S = 600.0
-"""A scheduler that has not answered for so long is given up: a restart of its machine takes less."""
 _RETRY_S = 2.0
 
 
@@ -41,13 +40,14 @@ class SchedulerCalls:
     ) -> None:
         """`open_scheduler` is called in the thread that asks: a scheduler may be for one thread only."""
         self._open = open_scheduler
-        self._tell = tell
-        self._patience_s = patience_s
+        self._silence = Silence(
+            lambda level, text, remedy: tell(Finding(level, "workload-scheduler-silent", text, remedy)),
+            meanwhile="what runs goes on",
+            patience_s=patience_s,
+        )
         self._orders: queue.SimpleQueue[_Call] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
         self._call: _Call | None = None
-        self._silent_since: float | None = None
-        self._told = False
         self._not_before = 0.0
         self.took_s = 0.0
         """How long the last call took."""
@@ -79,33 +79,21 @@ class SchedulerCalls:
         try:
             answer, error = self._answers.get_nowait()
         except queue.Empty:
+            self._silence.check()
             return
         call, self._call = self._call, None
         if call is None:
             raise RuntimeError("an answer without a call")
         if error is None:
-            self._silent_since, self._told = None, False
+            self._silence.answered()
             call.then(answer)
             return
         call.failed()
-        if not isinstance(error, GridwrightError) or error.status != ExitStatus.ENVIRONMENT:
+        if not isinstance(error, GridwrightError):
             raise error
         now = time.monotonic()
         self._not_before = now + _RETRY_S
-        self._silent_since = now if self._silent_since is None else self._silent_since
-        if now - self._silent_since > self._patience_s:
-            raise error
-        if not self._told:
-            self._told = True
-            self._tell(
-                Finding(
-                    "warning",
-                    "workload-scheduler-silent",
-                    f"the scheduler did not answer: {error.problems[0].what}; it is asked again for "
-                    f"{self._patience_s / 60:.0f} minutes, and what runs goes on",
-                    error.problems[0].remedy or "see whether its service runs",
-                )
-            )
+        self._silence.unanswered(error, now - self.took_s)
 
     def _serve(self) -> None:
         scheduler: Scheduler | None = None
