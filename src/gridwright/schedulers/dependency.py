@@ -21,6 +21,11 @@ class DependencyType(StrEnum):
     EACH = "each"
     """For arrays: each element waits until the element of the other array with its index has completed."""
 
+    @property
+    def required(self) -> str:
+        """How the other job has to end, in words."""
+        return {"any": "ended", "not-ok": "ended, not completed"}.get(self.value, "completed")
+
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
