@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gridwright.errors import Problem
-from gridwright.schedulers.dependency import Dependency, DependencyType, parse_dependency
+from gridwright.schedulers.dependency import Dependency, DependencyType, each_problems, parse_dependency
 from gridwright.schedulers.job import JobRequest, JobState
 from gridwright.schedulers.slurm.job_name import split_identifier
 from gridwright.schedulers.slurm.record import JobRecord
@@ -92,7 +92,7 @@ def resolve(
         token = each.job.removeprefix(BY_TOKEN)
         if numbers is not None and each.job.startswith(BY_TOKEN) and token in numbers:
             if each.type is DependencyType.EACH:
-                found.problems += _unlike_arrays(request, (arrays or {}).get(token), "an earlier job")
+                found.problems += each_problems(request.array, (arrays or {}).get(token), each.job)
             found.after.append(f"{_WORDS[each.type]}:{numbers[token]}")
         else:
             _resolve(record, request, each, found)
@@ -108,7 +108,7 @@ def _resolve(record: JobRecord, request: JobRequest, each: Dependency, found: Re
     wanted = submission.elements if element is None else (element,)
     if each.type is DependencyType.EACH:
         array = submission.request.array if element is None else None
-        if unlike := _unlike_arrays(request, array, f"job {name}"):
+        if unlike := list(each_problems(request.array, array, name)):
             found.problems += unlike
             return
         wanted = tuple(request.array or ())
@@ -158,20 +158,3 @@ def name_of(submission: Submission, element: int | None) -> str:
     """What users call a job."""
     name = submission.identifier or submission.token
     return name if element is None else f"{name}_{element}"
-
-
-def _unlike_arrays(request: JobRequest, other: Sequence[int] | None, job: str) -> list[Problem]:
-    if request.array is None or other is None:
-        what = f"{job} is no array" if other is None else "the job is no array"
-        return [
-            Problem(what=f"each goes from element to element, and {what}", where="after", remedy="write ok")
-        ]
-    if missing := sorted(set(request.array) - set(other)):
-        return [
-            Problem(
-                what=f"{job} has no element {missing[0]}, which an element of the array would wait for",
-                where="after",
-                remedy="give both arrays the same indices",
-            )
-        ]
-    return []

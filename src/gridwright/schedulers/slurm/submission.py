@@ -198,7 +198,7 @@ def _array_problems(request: JobRequest, label: str, cluster: Cluster) -> list[P
                 what=f"{label}: its array goes from {low} to {high},"
                 f" and this Slurm allows 0 to {highest}: its MaxArraySize is {highest + 1}",
                 where="array",
-                remedy=f"split it, or raise MaxArraySize in slurm.conf",
+                remedy="split it, or raise MaxArraySize in slurm.conf",
             )
         ]
     return []
