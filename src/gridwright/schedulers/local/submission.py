@@ -8,7 +8,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,12 +57,16 @@ def check_requests(
     problems: list[Problem] = []
     checked = []
     for number, request in enumerate(requests):
+        found: list[Problem] = []
         if section is not None:
-            problems += option_problems(request, section)
-        problems += path_problems(request)
-        problems += _wrong_nice(request)
-        problems += _dependency_problems(request, requests[:number], store)
-        checked.append(_check(request, machine, problems))
+            found += option_problems(request, section)
+        found += path_problems(request)
+        found += _wrong_nice(request)
+        found += _dependency_problems(request, requests[:number], store)
+        checked.append(_check(request, machine, found))
+        if len(requests) > 1 and request.name:
+            found = [replace(each, what=f"{request.name}: {each.what}") for each in found]
+        problems += found
     if problems:
         # Requests that are alike have the same problems.
         raise GridwrightError(*dict.fromkeys(problems))
