@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -22,6 +23,15 @@ class LocalSchedulerSection(SchedulerSection):
     """The scheduler built into Gridwright, for one machine."""
 
     runs_on_one_machine: ClassVar[bool] = True
+    job_options: ClassVar[frozenset[str]] = frozenset(
+        {"account", "begin", "nice", "stderr", "stdin", "stdout"}
+    )
+    job_options_instead: ClassVar[Mapping[str, str]] = {
+        "gres": "set CUDA_VISIBLE_DEVICES in the command, and --exclusive keeps other jobs away",
+        "constraint": "leave it out: there is one machine",
+        "reservation": "leave it out: start it at a time with --begin",
+    }
+    dependency_types: ClassVar[frozenset[str]] = frozenset({"ok", "any", "not-ok", "each"})
 
     type: Annotated[Literal["local"], REPLACED] = Field(
         default="local",
