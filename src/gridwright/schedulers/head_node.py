@@ -25,12 +25,14 @@ class HeadNode(Protocol):
     HeadNodeUnreachable where it cannot be reached.
     """
 
-    name: str
-    """Its host name."""
     nodes_share_python: bool
     """Whether nodes have this very Python and Gridwright, at the same paths."""
     sees_state: bool
     """Whether the grid's state directory is at its path here, too, so that jobs can be submitted."""
+
+    @property
+    def name(self) -> str:
+        """Its host name; of the machine that has taken over for it, where one has."""
 
     def run(
         self,

@@ -125,6 +125,10 @@ class SchedulerKind(ABC, Generic[S]):
         """The services of a lab, in the order in which they start; `workers` are the nodes that run jobs."""
         return ()
 
+    def standbys(self, spec: GridSpec, workers: Sequence[str]) -> Sequence[str]:
+        """Which of the nodes that run jobs take over for its controller when that fails, in their order."""
+        return ()
+
     def network_rules(self, spec: GridSpec) -> Iterable[NetworkRule]:
         """Who has to reach whom on which ports, for firewalls and security groups."""
         return ()

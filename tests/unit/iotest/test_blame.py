@@ -132,6 +132,4 @@ def test_what_a_test_left_is_named_with_its_size() -> None:
         "data", {"compute1": "/grid/data/.a", "compute2": "/grid/data/.b"}, {"compute1": 2 << 30}
     )
     assert said.name == "files-left"
-    assert (
-        "2 GiB at most: /grid/data/.a of compute1 (up to 2 GiB), /grid/data/.b of compute2" in said.text
-    )
+    assert "2 GiB at most: /grid/data/.a of compute1 (up to 2 GiB), /grid/data/.b of compute2" in said.text

@@ -9,25 +9,39 @@ from pathlib import Path
 
 from gridwright.commands import CommandNotStarted, CommandOutput
 from gridwright.errors import environment_error
+from gridwright.providers.lab.layout import LabRole
 from gridwright.providers.lab.network import listen
 from gridwright.providers.lab.node import Node, node_of
 from gridwright.providers.lab.owner import record_for
 from gridwright.providers.lab.record import LabRecord, read
+from gridwright.schedulers import kind_of
 from gridwright.schedulers.head_node import HeadNodeUnreachable
 from gridwright.spec.model import GridSpec
 
 
 class LabHead:
-    """See HeadNode. Every call looks up the controller as it is now: it may have been powered off and on."""
+    """See HeadNode. Every call looks up the controller as it is now: it may have been powered off and on.
+
+    While it is off, a node that takes over for it is the head node.
+    """
 
     nodes_share_python = True
     sees_state = True
 
-    def __init__(self, record: LabRecord, spec_file: Path | None = None) -> None:
-        """`record` is of a lab that is up."""
+    def __init__(
+        self, record: LabRecord, spec_file: Path | None = None, standbys: Sequence[str] = ()
+    ) -> None:
+        """`record` is of a lab that is up; `standbys` are nodes that take over, in their order."""
         self._lab = record.lab
         self._spec_file = spec_file
-        self.name = record.layout.controller.name
+        self._controller = record.layout.controller.name
+        self._standbys = standbys
+
+    @property
+    def name(self) -> str:
+        """The controller, or the node that has taken over."""
+        record = read(self._lab)
+        return self._controller if record is None or not record.is_up else self._serving(record)
 
     @classmethod
     def of(cls, spec: GridSpec) -> LabHead:
@@ -39,7 +53,8 @@ class LabHead:
                 where=str(spec.file) if spec.file else None,
                 remedy=f"run gridwright up {spec.file or 'FILE'}",
             )
-        head = cls(record, spec.file)
+        workers = [node.name for node in record.layout.of_role(LabRole.COMPUTE)]
+        head = cls(record, spec.file, kind_of(spec.scheduler).standbys(spec, workers))
         head._now()
         return head
 
@@ -93,10 +108,16 @@ class LabHead:
         record = read(self._lab)
         if record is None or not record.is_up:
             remedy = f"run gridwright up {self._spec_file or 'FILE'}"
-            raise HeadNodeUnreachable(f"lab {self._lab} is not up any more", self.name, remedy)
-        if not record.node(self.name).up:
+            raise HeadNodeUnreachable(f"lab {self._lab} is not up any more", self._controller, remedy)
+        name = self._serving(record)
+        if not record.node(name).up:
             raise self._off()
-        return node_of(record, self.name)
+        return node_of(record, name)
+
+    def _serving(self, record: LabRecord) -> str:
+        """The first of those that are up; the controller where none is."""
+        able = [name for name in (self._controller, *self._standbys) if record.node(name).up]
+        return able[0] if able else self._controller
 
     def _must_live(self, node: Node) -> None:
         if not node.process.alive:
@@ -104,7 +125,7 @@ class LabHead:
 
     def _off(self) -> HeadNodeUnreachable:
         return HeadNodeUnreachable(
-            f"node {self.name} of lab {self._lab} is powered off",
-            self.name,
-            f"run gridwright lab power-on {self.name}",
+            f"node {self._controller} of lab {self._lab} is powered off",
+            self._controller,
+            f"run gridwright lab power-on {self._controller}",
         )

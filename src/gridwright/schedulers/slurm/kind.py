@@ -103,7 +103,7 @@ class SlurmKind(SchedulerKind[SlurmSection]):
         from gridwright.schedulers.slurm.database import MariaDb, SlurmDatabase
         from gridwright.schedulers.slurm.munge import Munge
 
-        backups = list(workers[:1]) if section_of(spec).backup_controller else []
+        backups = self.standbys(spec, workers)
         has_database = section_of(spec).has_database
         database = (MariaDb(controller), SlurmDatabase(controller)) if has_database else ()
         return (
@@ -112,6 +112,10 @@ class SlurmKind(SchedulerKind[SlurmSection]):
             SlurmController([controller, *backups]),
             SlurmNodes(workers),
         )
+
+    def standbys(self, spec: GridSpec, workers: Sequence[str]) -> Sequence[str]:
+        """The first node that runs jobs, with `backup_controller`."""
+        return workers[:1] if section_of(spec).backup_controller else ()
 
     def network_rules(self, spec: GridSpec) -> Iterator[NetworkRule]:
         """slurmctld, slurmd and slurmdbd, and the ports that srun waits at."""
