@@ -58,6 +58,9 @@ HURTS = {
     "stripes-beyond-targets": CLOUD.replace("4800 GiB", "4800 GiB, stripe_count: 5"),
     "no-server-image": CLOUD.replace(" images: {storage: ami-0123456789abcdef0}", ""),
     "distribution-without-image": CLOUD.replace("images: {", "images: {distribution: rocky-9, "),
+    "no-scheduler-repository": CLOUD.replace(
+        "images: {", "images: {compute: ami-0123456789abcdef1, distribution: amzn-2023, "
+    ),
     "server-on-credits": CLOUD.replace("mds: {instance: m6i.large", "mds: {instance: t3.large"),
     "root-not-squashed": CLOUD.replace("type: lustre, path", "type: lustre, root_squash: none, path"),
     "volumes-not-made": CLOUD.replace("{type: instance-store}", "{type: gp3, size: 1 TiB}"),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 from gridwright.errors import Finding
-from gridwright.providers.aws.distribution import DEFAULT
+from gridwright.providers.aws.distribution import DEFAULT, distribution_of_nodes, lacks_scheduler
 from gridwright.providers.aws.layout import built_lustres, fsx_file_systems
 from gridwright.providers.aws.section import Aws
 from gridwright.spec.filesystem import FILESYSTEMS
@@ -64,6 +64,19 @@ def _distribution_without_image(spec: GridSpec) -> Iterator[Finding]:
         f"{DEFAULT}",
         "Add compute: ami-... to aws.images; gridwright render --image builds one from what the "
         "distribution publishes",
+    )
+
+
+def _no_scheduler_repository(spec: GridSpec) -> Iterator[Finding]:
+    aws = spec.section(Aws)
+    found = distribution_of_nodes(aws) if aws is not None and spec.scheduler.needs_head_node else None
+    if found is None or not lacks_scheduler(spec, found):
+        return
+    yield _warning(
+        "no-scheduler-repository",
+        f"{found.title} has no packages of the scheduler that fit, and no repository of the site is named: "
+        "nodes come up only where their image has these packages",
+        "Write setup: {variables: {slurm_repository: https://...}}, a dnf repository with Slurm and munge",
     )
 
 
@@ -129,6 +142,7 @@ _CHECKS: tuple[Callable[[GridSpec], Iterator[Finding]], ...] = (
     _key_not_used,
     _no_storage_image,
     _distribution_without_image,
+    _no_scheduler_repository,
     _volumes_not_made,
     _no_owner,
     _local_scheduler,

@@ -9,7 +9,7 @@ from typing import Any
 from gridwright.catalog import load_catalog
 from gridwright.errors import GridwrightError
 from gridwright.providers.aws.costs import ROOT_VOLUME, ROOT_VOLUME_SIZE
-from gridwright.providers.aws.distribution import distribution_of_nodes
+from gridwright.providers.aws.distribution import distribution_of_nodes, lacks_scheduler
 from gridwright.providers.aws.layout import AwsLayout, Role, aws_layout
 from gridwright.providers.aws.machine_files import known_distributions, provided
 from gridwright.providers.aws.names import DISTRIBUTION_TAG
@@ -65,7 +65,7 @@ def image_build(spec: GridSpec, release: str | None) -> Rendering:
         source=layout.aws.images.compute,
         template=TEMPLATE,
         proxy=layout.aws.proxy,
-        slurm_is_missing=_lacks_scheduler(spec, found),
+        slurm_is_missing=lacks_scheduler(spec, found),
         roles=[each.name for each in (*spec.setup.before, *spec.setup.after)],
     )
     return Rendering({name: files[name] for name in sorted(files)}, scheduler.findings, Hosts())
@@ -147,11 +147,3 @@ def _architecture(spec: GridSpec, layout: AwsLayout) -> str:
     """Of the nodes that run jobs."""
     catalog = load_catalog(spec.file.parent if spec.file else None)
     return catalog.instance(layout.of_role(Role.COMPUTE)[0].instance, "aws").architecture
-
-
-def _lacks_scheduler(spec: GridSpec, found: Distribution) -> bool:
-    """Whether the site has to name a repository with the scheduler, and does not."""
-    built = found.built
-    return (
-        built is not None and built.slurm.origin == "site" and "slurm_repository" not in spec.setup.variables
-    )
