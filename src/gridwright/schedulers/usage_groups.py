@@ -44,10 +44,10 @@ class UsageGroup:
 
 
 Price = Callable[[JobUsage], float | None]
-"""USD per hour of one core of the node that a job ran on."""
+"""USD per hour of one core of the node that a job ran on; None where that has no price."""
 
 
-def usage_groups(jobs: Sequence[JobUsage], by: str, price: Price) -> list[UsageGroup]:
+def usage_groups(jobs: Sequence[JobUsage], by: str, price: Price | None) -> list[UsageGroup]:
     """Groups by one of BY, that with the most core-hours first."""
     found: dict[str | None, list[JobUsage]] = {}
     for job in jobs:
@@ -56,12 +56,12 @@ def usage_groups(jobs: Sequence[JobUsage], by: str, price: Price) -> list[UsageG
     return sorted(groups, key=lambda group: (-group.core_hours, group.name or ""))
 
 
-def usage_group(name: str | None, jobs: Sequence[JobUsage], price: Price) -> UsageGroup:
+def usage_group(name: str | None, jobs: Sequence[JobUsage], price: Price | None) -> UsageGroup:
     """All these jobs as one group."""
     timed = [(job.cpu_s, job.elapsed_s) for job in jobs if job.cpu_s is not None and job.elapsed_s > 0]
     waits = [wait for job in jobs if (wait := job.waited_s) is not None]
     elapsed = sum(real for _, real in timed)
-    costs = [_cost(job, price) for job in jobs]
+    costs = [_cost(job, price) for job in jobs] if price is not None else []
     known = [each for each in costs if each is not None]
     return UsageGroup(
         name=name,

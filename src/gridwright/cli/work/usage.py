@@ -127,15 +127,15 @@ usage = plain_app()
 usage.command()(verb(run_usage))
 
 
-def _prices(spec: GridSpec) -> Callable[[JobUsage], float | None]:
-    """What a core of a job's node costs; nothing is known where the spec's figures are not on offer."""
+def _prices(spec: GridSpec) -> Callable[[JobUsage], float | None] | None:
+    """What a core of a job's node costs; None where no node has a price."""
     from gridwright.model.core_prices import core_prices
 
     try:
         price = core_prices(spec)
     except GridwrightError:
-        return lambda _: None
-    return lambda job: price(job.node)
+        return None
+    return None if price is None else lambda job: price(job.node)
 
 
 def _titles(by: str) -> list[str]:
