@@ -29,7 +29,7 @@ def usage_page(
     `core_hours` has those of each group by the day, the largest group first; `days` are all days of the
     period; `rows` are the lines of the table, with the group's name in front, and the total last.
     """
-    chart = _chart(by, days, core_hours)
+    chart = chart_of(by, days, core_hours)
     total = sum(sum(each.values()) for each in core_hours.values())
     return rendered(
         "usage.html.j2",
@@ -47,7 +47,8 @@ def usage_page(
     )
 
 
-def _chart(by: str, days: Sequence[str], core_hours: Mapping[str, Mapping[str, float]]) -> Chart | None:
+def chart_of(by: str, days: Sequence[str], core_hours: Mapping[str, Mapping[str, float]]) -> Chart | None:
+    """Stacked bars of core-hours by day; None where there is nothing to draw."""
     if not days or not core_hours:
         return None
     names = list(core_hours)
