@@ -105,6 +105,11 @@ class JobRecord:
             columns = {row["name"] for row in base.execute("PRAGMA table_info(ended)")}
             if "cpu_s" not in columns:
                 base.execute("ALTER TABLE ended ADD COLUMN cpu_s REAL")
+                base.execute("UPDATE ended SET cpu_s = -1")
+            base.execute(
+                "CREATE INDEX IF NOT EXISTS without_cpu ON ended (recorded)"
+                " WHERE cpu_s IS NULL AND started IS NOT NULL"
+            )
             base.execute(f"PRAGMA user_version = {_VERSION:d}")
 
     def close(self) -> None:

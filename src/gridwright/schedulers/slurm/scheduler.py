@@ -112,7 +112,7 @@ class SlurmScheduler:
         problems += [_unknown(record, name) for name in unknown]
         problems += [found for each in dependencies for found in each.problems]
         problems += others
-        problems += path_visibility_problems(requests, self._access.tools.head)
+        problems += path_visibility_problems(requests, self._access.tools.head, record)
         if problems:
             raise GridwrightError(*dict.fromkeys(problems), status=ExitStatus.INPUT)
         return cluster
