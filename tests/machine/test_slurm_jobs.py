@@ -430,9 +430,9 @@ def test_options_arrive_in_slurm(grid: Grid) -> None:
     grid.on_controller("scontrol", "delete", "ReservationName=audit")
     for values, what in (
         ({"reservation": "nope"}, "no such reservation"),
-        ({"constraint": "nope"}, "no node has that feature"),
-        ({"licences": ["nope"]}, "does not know that licence"),
-        ({"gres": ["gpu:1"]}, "does not know that generic resource"),
+        ({"constraint": "nope"}, "no node has the feature nope"),
+        ({"licences": ["nope"]}, "Slurm has no licence nope"),
+        ({"gres": ["gpu:1"]}, "Slurm has no resource gpu"),
     ):
         with pytest.raises(GridwrightError) as refused:
             grid.submit(request("true"), request("true", after=["#0"], options=JobOptions(**values)))

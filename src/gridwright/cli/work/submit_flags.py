@@ -100,21 +100,23 @@ class SubmitFlags:
         int | None, typer.Option(metavar="N", help="Start after alike jobs, the later the larger N is.")
     ] = None
     account: Annotated[
-        str | None, typer.Option(metavar="A", help="Who pays.  [default: the spec's, if any]")
+        str | None, typer.Option(metavar="NAME", help="Who pays.  [default: the spec's, if any]")
     ] = None
-    qos: Annotated[str | None, typer.Option(metavar="Q", help="Its quality of service.")] = None
-    reservation: Annotated[str | None, typer.Option(metavar="R", help="The reservation it runs in.")] = None
+    qos: Annotated[str | None, typer.Option(metavar="QOS", help="Its quality of service.")] = None
+    reservation: Annotated[str | None, typer.Option(metavar="NAME", help="The reservation it runs in.")] = (
+        None
+    )
     licences: Annotated[
         str | None,
-        typer.Option(metavar="L", help="Licences that it holds: sas:2,oracle."),
+        typer.Option(metavar="NAMES", help="Licences that it holds: sas:2,oracle."),
         Reads(_read_words),
     ] = None
     gres: Annotated[
-        str | None, typer.Option(metavar="G", help="Resources of its node: gpu:2."), Reads(_read_words)
+        str | None, typer.Option(metavar="NAMES", help="Resources of its node: gpu:2."), Reads(_read_words)
     ] = None
-    constraint: Annotated[str | None, typer.Option(metavar="C", help="Features that its node must have.")] = (
-        None
-    )
+    constraint: Annotated[
+        str | None, typer.Option(metavar="FEATURES", help="Features that its node must have.")
+    ] = None
     mail: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Tell this address of it.")] = None
     mail_on: Annotated[
         str | None,

@@ -67,7 +67,7 @@ class UsageFlags:
         Reads(_read_moment),
     ] = None
     by: Annotated[
-        str, typer.Option(metavar="WHAT", help=f"Of {', '.join(_BY)}."), Reads(one_of(*_BY), instead="user")
+        str, typer.Option(metavar="|".join(_BY), help="What to sum by."), Reads(one_of(*_BY), instead="user")
     ] = "user"
     csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False
     chart: Annotated[
