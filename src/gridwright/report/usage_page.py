@@ -60,7 +60,7 @@ def chart_of(by: str, days: Sequence[str], core_hours: Mapping[str, Mapping[str,
             "type": "bar",
             "name": safe(name),
             "x": list(days),
-            "y": [round(hours.get(day, 0.0), 4) for day in days],
+            "y": [round(hours.get(day, 0.0), 6) for day in days],
             "marker": {"color": colour},
             "hovertemplate": "%{y:,.2f} core-hours on %{x}<extra>" + safe(name) + "</extra>",
         }
@@ -68,6 +68,14 @@ def chart_of(by: str, days: Sequence[str], core_hours: Mapping[str, Mapping[str,
     ]
     layout = layout_of(
         barmode="stack",
+        legend={
+            "orientation": "h",
+            "x": 0,
+            "xanchor": "left",
+            "y": 1.02,
+            "yanchor": "bottom",
+            "traceorder": "normal",
+        },
         xaxis={**plain_axis(), "type": "category"},
         yaxis={**rate_axis(), "title": axis_title("core-hours"), "automargin": True, "rangemode": "tozero"},
     )
