@@ -75,6 +75,7 @@ CALLS = {
     "logs": "--grid grid.yaml 1",
     "cancel": "--grid grid.yaml 1",
     "explain": "--grid grid.yaml 1",
+    "usage": "--grid grid.yaml --since 1d",
     "completion": "bash",
     "help": "iotest",
 }

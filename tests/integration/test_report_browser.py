@@ -10,6 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from gridwright.report import render_report
+from gridwright.report.usage_page import usage_page
 from tests.fixtures.runs import built_runs
 from tests.support.skips import needs
 
@@ -103,6 +104,32 @@ def test_opens_offline_whole_and_quiet(
     # A hostile name may not have opened a dialog or changed the page.
     assert page.evaluate("() => document.scripts.length") == (3 if boxes else 2)
     page.context.close()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (400, "dark")])
+def test_the_page_of_usage_opens_offline_whole_and_quiet(
+    browser: Any, tmp_path: Path, width: int, scheme: Scheme
+) -> None:
+    path = tmp_path / "usage.html"
+    hours = {f"<b>user {number}": {"2027-01-02": 4.0, "2027-01-03": number + 1.0} for number in range(8)}
+    path.write_text(
+        usage_page(
+            grid="demo",
+            by="user",
+            period="2027-01-01 to 2027-01-04",
+            days=[f"2027-01-0{day}" for day in range(1, 5)],
+            core_hours=hours,
+            titles=["user", "jobs", "core-hours"],
+            rows=[[name, "3", "7.0"] for name in (*hours, "all")],
+        )
+    )
+    opened = visit(browser, path, width, scheme)
+    assert opened.messages == []
+    assert opened.requests == [path.as_uri()]
+    assert opened.page.evaluate("() => document.documentElement.scrollWidth") <= width
+    assert len(opened.page.query_selector_all(".chart .main-svg .trace.bars")) == 5
+    assert opened.page.locator("h1").inner_text() == "68.0 core-hours"
+    opened.page.context.close()
 
 
 def test_charts_follow_when_the_colours_of_the_system_change(browser: Any, reports: dict[str, Path]) -> None:

@@ -14,6 +14,7 @@ import pytest
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.providers import head_node
 from gridwright.schedulers.job import Job, JobRequest, JobState
+from gridwright.schedulers.job_options import JobOptions
 from gridwright.schedulers.slurm import submitting, tools
 from gridwright.schedulers.slurm.scheduler import SlurmScheduler
 from gridwright.schedulers.state_directory import state_directory
@@ -378,3 +379,82 @@ def test_jobs_of_a_node_that_loses_power_start_elsewhere_or_are_told_failed(grid
         assert "responding" in (down_node.reason or "")
     finally:
         assert grid.lab.fault("power-on", "compute1").status == 0
+
+
+def test_options_arrive_in_slurm(grid: Grid) -> None:
+    """Reservation, features and licences are made as an administrator makes them; QOS needs slurmdbd."""
+    grid.on_controller(
+        "/bin/sh", "-c", "echo Licenses=sas:3,ora:1 >>/etc/slurm/slurm.conf; scontrol reconfigure"
+    )
+    grid.on_controller(
+        "scontrol", "update", "NodeName=compute2", "AvailableFeatures=fast", "ActiveFeatures=fast"
+    )
+    grid.on_controller(
+        "scontrol",
+        "create",
+        "reservation",
+        "ReservationName=audit",
+        "StartTime=now",
+        "Duration=10:00",
+        "Users=root",
+        "Nodes=compute2",
+    )
+    begin = time.time() + 600
+    options = JobOptions(
+        account="sales",
+        begin=begin,
+        constraint="fast",
+        licences=["sas:2", "ora"],
+        mail="ann@example.com",
+        mail_on=["begin", "fail"],
+        nice=42,
+        reservation="audit",
+    )
+    (identifier,) = grid.submit(request("true", options=options))
+    shown = grid.on_controller("scontrol", "-o", "show", "job", identifier)
+    words = dict(word.partition("=")[::2] for word in shown.split())
+    wanted = {
+        "Account": "sales",
+        "Features": "fast",
+        "Licenses": "sas:2,ora",
+        "MailUser": "ann@example.com",
+        "MailType": "BEGIN,FAIL",
+        "Nice": "42",
+        "Reservation": "audit",
+    }
+    assert {name: words.get(name) for name in wanted} == wanted, shown
+    starts = grid.on_controller("squeue", "-h", "-j", identifier, "-O", "StartTime:40").strip()
+    assert time.mktime(time.strptime(starts, "%Y-%m-%dT%H:%M:%S")) == pytest.approx(begin, abs=5)
+    assert grid.job(identifier).reason == "its start time has not come"
+    grid.scheduler.cancel([identifier])
+    grid.on_controller("scontrol", "delete", "ReservationName=audit")
+    for values, what in (
+        ({"reservation": "nope"}, "no such reservation"),
+        ({"constraint": "nope"}, "no node has the feature nope"),
+        ({"licences": ["nope"]}, "Slurm has no licence nope"),
+        ({"gres": ["gpu:1"]}, "Slurm has no resource gpu"),
+    ):
+        with pytest.raises(GridwrightError) as refused:
+            grid.submit(request("true"), request("true", after=["#0"], options=JobOptions(**values)))
+        assert refused.value.status is ExitStatus.INPUT
+        assert what in str(refused.value)
+    assert [job for job in grid.scheduler.jobs() if not job.state.final] == [], (
+        "one was submitted without the other"
+    )
+
+
+def test_what_nodes_do_not_see_is_refused_and_long_commands_are_told_as_such(
+    grid: Grid, tmp_path: Path
+) -> None:
+    (tmp_path / "in").touch()
+    seen = JobOptions(stdin="/etc/hostname", stdout="/tmp/out-{job}")
+    (identifier,) = grid.submit(request("cat", options=seen))
+    unseen = JobOptions(stdin=f"{tmp_path}/in", stderr=f"{tmp_path}/err")
+    with pytest.raises(GridwrightError) as refused:
+        grid.submit(request("true", directory=str(tmp_path), options=unseen))
+    assert {each.where for each in refused.value.problems} == {"directory", "stdin", "stderr"}
+    with pytest.raises(GridwrightError) as refused:
+        grid.submit(request("echo", *["x" * 100_000] * 14))
+    assert "have 1400019 bytes, and slurmctld takes a command line of 1048576" in str(refused.value)
+    (long,) = grid.submit(request("sh", "-c", 'test "$#" = 10', "sh", *["x" * 100_000] * 10))
+    assert [job.state for job in grid.ended(identifier, long)] == [JobState.COMPLETED] * 2

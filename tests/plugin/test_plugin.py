@@ -263,6 +263,13 @@ def test_a_job_runs_on_the_scheduler(toy: Site) -> None:
     (job,) = toy.json("jobs")["jobs"]
     assert job["state"] == "completed"
     assert toy.run("logs", job["id"]) == f"good morning, {toy.directory}/shelf/data\n"
+    refused = toy.answer("submit", "--after", job["id"], "--nice", "3", "--", "true")
+    assert refused.returncode == 2
+    assert "scheduler toy has no nice for a job" in refused.stderr
+    assert "scheduler toy starts no job after ok: only after nothing" in refused.stderr
+    untold = toy.answer("usage")
+    assert untold.returncode == 2
+    assert "scheduler toy keeps no accounting that Gridwright reads" in untold.stderr
 
 
 def test_iotest_and_report(toy: Site) -> None:

@@ -11,7 +11,9 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from gridwright.errors import input_error
+from gridwright_toy.scheduler_kind import ToySection
+
+from gridwright.errors import GridwrightError, Problem, input_error
 from gridwright.schedulers.job import (
     Job,
     JobExplanation,
@@ -21,6 +23,7 @@ from gridwright.schedulers.job import (
     PlacementCheck,
     Requirement,
 )
+from gridwright.schedulers.supported_options import option_problems
 
 _MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
@@ -28,16 +31,18 @@ _MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 class ToyScheduler:
     """See gridwright.schedulers.scheduler.Scheduler for what each method promises."""
 
-    def __init__(self, state: Path, greeting: str) -> None:
+    def __init__(self, state: Path, section: ToySection) -> None:
         self._jobs = state / "toy-jobs"
-        self._greeting = greeting
+        self._section = section
 
     def submit(self, requests: Sequence[JobRequest]) -> list[str]:
         """Start each job; the number of its directory is its identifier."""
-        if any(request.array or request.after for request in requests):
-            raise input_error(
-                "the toy scheduler has no arrays and no dependencies", remedy="submit single jobs"
-            )
+        problems = [each for request in requests for each in option_problems(request, self._section)]
+        if any(request.array for request in requests):
+            what = "the toy scheduler has no arrays"
+            problems.append(Problem(what=what, where="array", remedy="submit single jobs"))
+        if problems:
+            raise GridwrightError(*problems)
         return [self._start(request) for request in requests]
 
     def _start(self, request: JobRequest) -> str:
@@ -47,7 +52,11 @@ class ToyScheduler:
             "cores": request.cores,
             "command": list(request.command),
             "directory": request.directory,
-            "environment": {**request.environment, **_places(request), "TOY_GREETING": self._greeting},
+            "environment": {
+                **request.environment,
+                **_places(request),
+                "TOY_GREETING": self._section.greeting,
+            },
         }
         (directory / "job.json").write_text(json.dumps(fields))
         command = [sys.executable, "-P", "-m", "gridwright_toy.runner", str(directory)]

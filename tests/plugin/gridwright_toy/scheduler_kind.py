@@ -20,6 +20,7 @@ class ToySection(SchedulerSection):
     """The toy scheduler, which starts every job at once."""
 
     runs_on_one_machine: ClassVar[bool] = True
+    dependency_types: ClassVar[frozenset[str]] = frozenset()
 
     type: Annotated[Literal["toy"], REPLACED] = Field(
         description="The kind of scheduler: toy starts every job at once."
@@ -40,7 +41,7 @@ class ToySchedulerKind(SchedulerKind[ToySection]):
 
         from gridwright.schedulers.state_directory import state_directory
 
-        return ToyScheduler(state_directory(spec), self.section(spec).greeting)
+        return ToyScheduler(state_directory(spec), self.section(spec))
 
 
 KIND = ToySchedulerKind()

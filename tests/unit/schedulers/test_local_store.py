@@ -16,16 +16,19 @@ from hypothesis import strategies as st
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.schedulers.job import JobRequest, JobState
+from gridwright.schedulers.job_options import JobOptions
 from gridwright.schedulers.local.attempt import job_environment, private_directories
+from gridwright.schedulers.local.dependencies import unmet_dependencies
 from gridwright.schedulers.local.explanation import explain, reasons
 from gridwright.schedulers.local.identifiers import JobKey, parse_identifier, read_token, token
 from gridwright.schedulers.local.job_row import read_rows
 from gridwright.schedulers.local.machine_resources import MachineResources, QueueLimits
 from gridwright.schedulers.local.queries import find_keys, queue_snapshot, read_jobs
 from gridwright.schedulers.local.retention import RETENTION_S, delete_old_jobs
-from gridwright.schedulers.local.schema import pack_mapping, unpack_mapping
+from gridwright.schedulers.local.schema import ADDED, pack_mapping, unpack_mapping
 from gridwright.schedulers.local.store import FILE, Store
 from gridwright.schedulers.local.submission import check_requests, insert
+from gridwright.schedulers.local.waiting_jobs import WaitingJobs
 from tests.support.examples import examples
 
 GIB = 2**30
@@ -256,3 +259,69 @@ def test_an_explanation_names_what_does_not_fit(store: Store) -> None:
         need.name: (need.required, need.provided, need.fits) for need in night.candidates[0].requirements
     }
     assert queue == {"cores of the queue": ("1", "2 of 2 free", True), "time": ("3600 s", "3600 s", True)}
+
+
+def test_a_store_of_an_earlier_release_gets_what_it_lacks_and_keeps_its_jobs(tmp_path: Path) -> None:
+    old = Store(tmp_path / "state")
+    submit(old, request("old"), request("waits", after=["#0"]))
+    for table, column, _ in ADDED:
+        old.change(f"ALTER TABLE {table} DROP COLUMN {column}")
+    old.close()
+    store = Store(tmp_path / "state")
+    options = JobOptions(begin=4e9, nice=7, account="ops", flow="n/1")
+    submit(store, request("new", options=options, after=["any:1", "not-ok:2"]))
+    first, second, third = read_rows(store, "waiting")
+    assert (first.options, second.options) == (JobOptions(), JobOptions())
+    assert (third.options.begin, third.options.nice, third.options.account) == (4e9, 7, "ops")
+    assert {job: [str(each) for each in unmet] for job, unmet in unmet_dependencies(store).items()} == {
+        2: ["1"],
+        3: ["any:1", "not-ok:2"],
+    }
+
+
+def test_a_nice_job_comes_after_alike_ones_and_before_those_of_a_lower_queue(store: Store) -> None:
+    submit(
+        store,
+        request("nice", options=JobOptions(nice=10_000), queue="night"),
+        request("plain", queue="night"),
+        request("low"),
+    )
+    ordered = sorted(read_rows(store, "waiting"), key=lambda row: row.rank)
+    assert [os.fsdecode(row.name) for row in ordered] == ["plain", "nice", "low"]
+
+
+def test_a_job_that_is_to_begin_later_does_not_wait_for_room(store: Store) -> None:
+    submit(store, request("now"), request("later", options=JobOptions(begin=2000.0)))
+    before, after = (queue_snapshot(store, SITE, now) for now in (1999.0, 2000.0))
+    assert ([each.job for each in before.pending], before.begins) == ([1], {2: 2000.0})
+    assert ([each.job for each in after.pending], after.begins) == ([1, 2], {})
+
+
+def test_elements_of_an_array_are_released_one_by_one(store: Store) -> None:
+    submit(
+        store, request(array=[1, 2, 3]), request(array=[1, 2, 3], after=["each:#0"]), request(after=["#1"])
+    )
+    waiting = WaitingJobs(store)
+    waiting.load()
+    assert not waiting.check_dependencies(None)
+
+    def counts() -> dict[int, int]:
+        return {each.job: each.count for each in waiting.pending(SITE, 0.0)}
+
+    assert counts() == {1: 3}
+    ended = "UPDATE tasks SET state=?, ended=1 WHERE job=1 AND idx=?"
+    store.change(ended, ("completed", 3))
+    assert waiting.check_dependencies({1})
+    assert counts() == {1: 3, 2: 1}
+    assert [key.element for _, key, _ in waiting.take(2, 1)] == [3]
+    store.change(ended, ("failed", 1))
+    waiting.check_dependencies({1})
+    states = {job.id: job for job in read_jobs(store, None)}
+    assert states["2_1"].state is JobState.CANCELLED
+    assert "job 1_1, which it waited for" in str(states["2_1"].reason)
+    assert states["3"].state is JobState.CANCELLED, "it waited for all elements of 2"
+    store.change(ended, ("completed", 2))
+    again = WaitingJobs(store)
+    again.load()
+    again.check_dependencies(None)
+    assert {each.job: each.count for each in again.pending(SITE, 0.0)}[2] == 2, "a runner that starts anew"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from gridwright.commands import CommandOutput
 from gridwright.errors import GridwrightError
 from gridwright.schedulers.dependency import Dependency
 from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState
+from gridwright.schedulers.job_options import JobOptions
 from gridwright.schedulers.slurm.cluster import Cluster, parse_config, parse_nodes, parse_partitions
 from gridwright.schedulers.slurm.explanation import explain_job
 from gridwright.schedulers.slurm.job_name import Tag
@@ -92,6 +94,44 @@ def test_arrays_and_dependencies_are_slurms_own() -> None:
     assert "--hold" in asked(doomed=True)
 
 
+def test_options_and_files_of_a_job_are_sbatchs_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time", lambda: 1000.0)
+    options = JobOptions(
+        account="sales",
+        begin=1090.5,
+        constraint="a&b",
+        gres=["gpu:2", "ssd"],
+        licences=["sas:2"],
+        mail="a@b",
+        mail_on=["end"],
+        nice=3,
+        qos="day",
+        reservation="r",
+        stdin="/in %j",
+        stdout="/o/{job}-{name}",
+        stderr="/e/{index}",
+    )
+    words = asked(array=[1, 2], elements=[1, 2], options=options, name="a%b")
+    assert {
+        "--account=sales",
+        "--begin=now+91seconds",
+        "--constraint=a&b",
+        "--gres=gpu:2,ssd",
+        "--licenses=sas:2",
+        "--mail-user=a@b",
+        "--mail-type=END",
+        "--nice=3",
+        "--qos=day",
+        "--reservation=r",
+        "--input=/in %%j",
+        "--output=/o/%A_%a-a%%b",
+        "--error=/e/%a",
+    } <= {*words}
+    assert words.index("--qos=night") < words.index("--qos=day"), "of two, sbatch takes the latter"
+    assert not [word for word in asked(options=JobOptions(begin=999.0)) if word.startswith("--begin")]
+    assert "--output=/o/%j" in asked(options=JobOptions(stdout="/o/{job}"))
+
+
 def test_a_directory_that_would_break_lines_of_the_accounting_is_left_to_the_script() -> None:
     assert "--chdir=/" in asked(directory="/a b")
     assert "--chdir=/" in asked(directory="/a\nJobState=COMPLETED")
@@ -145,6 +185,21 @@ def test_times_are_written_as_slurm_reads_them(seconds: float, text: str) -> Non
         ({"node": "n11"}, "queue batch has no node n11", "did you mean n1?"),
         ({"array": [0, 2001]}, "goes from 0 to 2001, and this Slurm allows 0 to 2000", "MaxArraySize"),
         ({"array": []}, "its array has no index", "1-100"),
+        (
+            {"array": range(1, 10_000_001)},
+            "this Slurm allows 0 to 2000: its MaxArraySize is 2001",
+            "split it",
+        ),
+        ({"options": JobOptions(gres=["gpu:2"])}, "Slurm has no resource gpu", "there is none"),
+        ({"options": JobOptions(licences=["sas:2"])}, "Slurm has no licence sas", "there is none"),
+        ({"options": JobOptions(constraint="fast")}, "no node has the feature fast", "there is none"),
+        ({"options": JobOptions(qos=" x")}, "qos ' x' is no name", "write its name"),
+        ({"options": JobOptions(stdout="/a\\b")}, "has a character that Slurm takes for its own", "without"),
+        (
+            {"command": ["a", *["x" * 100_000] * 11]},
+            "slurmctld takes a command line of 1048576 bytes",
+            "file",
+        ),
         ({"null": True}, "Slurm has no null jobs", "type: local"),
         ({"cores": 0}, "0 cores", "1 core or more"),
         ({"command": []}, "a job needs a command", "after --"),

@@ -12,9 +12,9 @@ from gridwright.cli.arguments import Reader
 from gridwright.cli.grid_file import open_grid
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.spec_file import make_libraries
-from gridwright.cli.work.submit import SubmitFlags, read_environment
+from gridwright.cli.work.submit_flags import SubmitFlags, read_environment
 from gridwright.errors import ExitStatus, GridwrightError, Problem, input_error
-from gridwright.schedulers.flows.flow_file import Flow, load_flow
+from gridwright.schedulers.flows.flow_file import JobFlow, load_flow
 from gridwright.schedulers.flows.flow_requests import FlowSurroundings, flow_requests
 from gridwright.schedulers.flows.flow_run import kept_jobs, last_run, new_run
 
@@ -63,7 +63,7 @@ def _libraries(spec: GridSpec) -> dict[str, str]:
     return {name: str(spec.library_directory(name)) for name in spec.libraries}
 
 
-def _resumed(scheduler: Scheduler, flow: Flow) -> tuple[str, set[str]]:
+def _resumed(scheduler: Scheduler, flow: JobFlow) -> tuple[str, set[str]]:
     run = last_run(scheduler.jobs(), flow.flow)
     if run is None:
         raise input_error(
@@ -93,7 +93,7 @@ def _placed(problem: Problem, names: set[str], place: Callable[[str], str]) -> P
     return replace(problem, where=place(name), field=field)
 
 
-def _text(flow: Flow, made: dict[str, str], kept: set[str]) -> str:
+def _text(flow: JobFlow, made: dict[str, str], kept: set[str]) -> str:
     if not made:
         return f"every job of flow {flow.flow} has completed"
     width = max(map(len, made))

@@ -106,7 +106,7 @@ class FlowJob(Section):
     )
 
 
-class Flow(Section):
+class JobFlow(Section):
     """Jobs by name, each after those that it waits for."""
 
     flow: str = Field(pattern=_NAME, description=f"The name of the flow: {_NAMES}.")
@@ -118,7 +118,7 @@ class Flow(Section):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _together(cls, data: Any, handler: ModelWrapValidatorHandler[Flow]) -> Flow:  # noqa: ANN401
+    def _together(cls, data: Any, handler: ModelWrapValidatorHandler[JobFlow]) -> JobFlow:  # noqa: ANN401
         return validated_with(cls, handler, data, list(_refused(data)))
 
 
@@ -207,13 +207,13 @@ def _circles(waits: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
             del left[name]
 
 
-def load_flow(file: Path) -> tuple[Flow, Callable[[str], str]]:
+def load_flow(file: Path) -> tuple[JobFlow, Callable[[str], str]]:
     """Read a flow, and what gives the place of a job in the file, by its name.
 
     Raises GridwrightError (status INPUT) that carries every problem, each with file, line and column.
     """
     content = read_file(file, FLOW, lambda _: "name the file of a flow; gridwright help jobs has one")
-    flow, text = parse(Flow, FLOW, content, str(file))
+    flow, text = parse(JobFlow, FLOW, content, str(file))
     source = SourceText(str(file), text)
 
     def place(job: str) -> str:

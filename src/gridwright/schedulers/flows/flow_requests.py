@@ -12,7 +12,7 @@ from gridwright.errors import Problem
 from gridwright.schedulers.array_text import parse_array
 from gridwright.schedulers.begin_time import parse_begin
 from gridwright.schedulers.dependency import Dependency, parse_dependency
-from gridwright.schedulers.flows.flow_file import Flow, FlowJob
+from gridwright.schedulers.flows.flow_file import FlowJob, JobFlow
 from gridwright.schedulers.job import JobRequest
 from gridwright.schedulers.job_options import JobOptions
 
@@ -36,14 +36,14 @@ def dependencies(job: FlowJob) -> list[Dependency]:
     return [each for each in map(parse_dependency, job.after) if isinstance(each, Dependency)]
 
 
-def order(flow: Flow) -> list[str]:
+def order(flow: JobFlow) -> list[str]:
     """The names of its jobs, each after those that it waits for, else as in the file."""
     graph = {name: [each.job for each in dependencies(job)] for name, job in flow.jobs.items()}
     return list(TopologicalSorter(graph).static_order())
 
 
 def flow_requests(
-    flow: Flow, run: str, surroundings: FlowSurroundings, kept: Collection[str] = ()
+    flow: JobFlow, run: str, surroundings: FlowSurroundings, kept: Collection[str] = ()
 ) -> list[JobRequest]:
     """A request for each job, but for those that are `kept` from an earlier run: nothing waits for them."""
     names = [name for name in order(flow) if name not in kept]
@@ -52,7 +52,7 @@ def flow_requests(
 
 
 def _request(
-    flow: Flow, name: str, run: str, surroundings: FlowSurroundings, numbers: Mapping[str, int]
+    flow: JobFlow, name: str, run: str, surroundings: FlowSurroundings, numbers: Mapping[str, int]
 ) -> JobRequest:
     job = flow.jobs[name]
     directory = os.path.join(surroundings.directory, _asked(flow, job, "directory") or "")  # noqa: PTH118
@@ -87,7 +87,7 @@ def _request(
     )
 
 
-def _asked(flow: Flow, job: FlowJob, field: str) -> Any:  # noqa: ANN401 - any field
+def _asked(flow: JobFlow, job: FlowJob, field: str) -> Any:  # noqa: ANN401 - any field
     value = getattr(job, field)
     return getattr(flow.defaults, field) if value is None else value
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from gridwright.errors import GridwrightError, Problem
 from gridwright.schedulers.dependency import Dependency, DependencyType
-from gridwright.schedulers.flows.flow_file import Flow
+from gridwright.schedulers.flows.flow_file import JobFlow
 from gridwright.schedulers.flows.flow_requests import dependencies, order
 from gridwright.schedulers.job import Job, JobState
 
@@ -64,7 +64,7 @@ def last_run(jobs: Iterable[Job], flow: str) -> FlowRun | None:
     )
 
 
-def kept_jobs(flow: Flow, run: FlowRun) -> set[str]:
+def kept_jobs(flow: JobFlow, run: FlowRun) -> set[str]:
     """Names of jobs whose work of an earlier run stands: they completed, and so did all before them.
 
     A job that was to start only after another one's failure, which completed, is not needed and counts as

@@ -16,6 +16,7 @@ from gridwright.spec.scheduler import REPLACED, SchedulerSection
 if TYPE_CHECKING:
     from gridwright.schedulers.head_node import HeadNode
     from gridwright.schedulers.local.scheduler import LocalScheduler
+    from gridwright.schedulers.usage import JobUsage
     from gridwright.spec.model import GridSpec
 
 
@@ -50,6 +51,16 @@ class LocalSchedulerKind(SchedulerKind[LocalSchedulerSection]):
         from gridwright.schedulers.state_directory import state_directory
 
         return LocalScheduler(spec, state_directory(spec))
+
+    def usage(self, spec: GridSpec, head: HeadNode, since: float, until: float) -> list[JobUsage]:
+        """Out of the store, which remembers jobs for 30 days; see SchedulerKind."""
+        from gridwright.schedulers.local.store import Store
+        from gridwright.schedulers.local.usage import read_usage
+        from gridwright.schedulers.state_directory import state_directory
+
+        store = Store(state_directory(spec))
+        with store.translated_errors():
+            return read_usage(store, since, until)
 
     def state_directory(self, spec: GridSpec) -> Path:
         """A directory of the user's own, as the XDG Base Directory Specification has it for state.

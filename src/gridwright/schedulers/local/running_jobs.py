@@ -150,7 +150,6 @@ class RunningJobs:
             elif live := self.live.get(pid):
                 live.record_exit(status)
                 live.user_s, live.system_s = used.ru_utime, used.ru_stime
-                live.peak_bytes = max(live.peak_bytes, used.ru_maxrss << 10)
 
     def _orphans(self) -> dict[int, list[int]]:
         """Processes whose parents have ended and that are children of this one now, by their job."""

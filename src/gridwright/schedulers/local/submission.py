@@ -64,7 +64,7 @@ def check_requests(
         found += _wrong_nice(request)
         found += _dependency_problems(request, requests[:number], store)
         checked.append(_check(request, machine, found))
-        if len(requests) > 1 and request.name:
+        if request.name and (len(requests) > 1 or request.options.flow is not None):
             found = [replace(each, what=f"{request.name}: {each.what}") for each in found]
         problems += found
     if problems:

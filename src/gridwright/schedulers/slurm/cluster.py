@@ -72,6 +72,8 @@ class SlurmNode:
     state: NodeState
     threads: int
     """CPUs of a core, of which jobs get all."""
+    features: frozenset[str] = frozenset()
+    """What jobs may ask for by --constraint."""
 
     @property
     def memory_per_core(self) -> int:
@@ -241,4 +243,5 @@ def _node(line: Mapping[str, str]) -> SlurmNode:
             reason=None if up else (reason.partition(" [")[0] or ("it does not respond" if silent else None)),
         ),
         threads=threads,
+        features=frozenset(line.get("AvailableFeatures", "(null)").split(",")) - {"(null)", ""},
     )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gridwright.schedulers.policies import SchedulerPolicies, SettingComparison
     from gridwright.schedulers.set_up import SchedulerSetup
     from gridwright.schedulers.slurm.scheduler import SlurmScheduler
+    from gridwright.schedulers.usage import JobUsage
     from gridwright.services.service import Service
     from gridwright.spec.model import GridSpec
 
@@ -64,6 +65,10 @@ class SlurmKind(SchedulerKind[SlurmSection]):
 
         tools = Tools(head)
         return compared_settings(read_cluster(tools), read_policies(tools))
+
+    def usage(self, spec: GridSpec, head: HeadNode, since: float, until: float) -> list[JobUsage]:
+        """Out of slurmdbd, or the file of jobcomp/filetxt and our own record; see SchedulerKind."""
+        return self.open(spec, head).usage(since, until)
 
     def setup(
         self, spec: GridSpec, machines: Callable[[], GridMachines], release: str | None = None

@@ -18,7 +18,13 @@ from gridwright.schedulers.job import JobState
 from gridwright.schedulers.slurm.access import SlurmAccess, scancel
 from gridwright.schedulers.slurm.cluster import Cluster, read_boot_time, read_cluster
 from gridwright.schedulers.slurm.dependencies import resolve
-from gridwright.schedulers.slurm.ends import ended_by_script, ended_otherwise, last_run, write_ends
+from gridwright.schedulers.slurm.ends import (
+    BY_DEPENDENCY,
+    ended_by_script,
+    ended_otherwise,
+    last_run,
+    write_ends,
+)
 from gridwright.schedulers.slurm.numbers import use_up_numbers
 from gridwright.schedulers.slurm.record import JobRecord
 from gridwright.schedulers.slurm.record_rows import JobEnd, Submission
@@ -124,9 +130,12 @@ def _forgotten(
     """
     ends = []
     cancelled = record.cancelled(each.submission.token)
+    doomed = resolve(record, each.submission.request).doomed_elements
     for element in each.elements:
         if end := ended_by_script(access.directories, each.submission, element, begun):
             ends.append(end)
+        elif element in doomed:
+            ends.append(ended_otherwise(each.submission, element, JobState.CANCELLED, BY_DEPENDENCY))
         elif element in cancelled:
             ends.append(
                 ended_otherwise(each.submission, element, JobState.CANCELLED, "its user cancelled it")

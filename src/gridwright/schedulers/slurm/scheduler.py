@@ -16,6 +16,7 @@ from gridwright.schedulers.slurm.access import SlurmAccess, scancel
 from gridwright.schedulers.slurm.batch import Batch
 from gridwright.schedulers.slurm.cleanup import clean_up
 from gridwright.schedulers.slurm.cluster import MIB, Cluster, read_cluster, read_nodes
+from gridwright.schedulers.slurm.cpu_times import note_cpu_times
 from gridwright.schedulers.slurm.dependencies import (
     ResolvedDependencies,
     by_tokens,
@@ -37,8 +38,10 @@ from gridwright.schedulers.slurm.submission import memory_mib, request_problems
 from gridwright.schedulers.slurm.submitting import LEASE_S, submit_request, try_request
 from gridwright.schedulers.slurm.tools import Tools
 from gridwright.schedulers.slurm.translations import reason
+from gridwright.schedulers.slurm.usage import read_usage
 from gridwright.schedulers.slurm.visible_paths import path_visibility_problems
 from gridwright.schedulers.supported_options import option_problems
+from gridwright.schedulers.usage import JobUsage
 from gridwright.spec.model import GridSpec
 
 
@@ -63,6 +66,7 @@ class SlurmScheduler:
     def _reconciled(self) -> Iterator[tuple[JobRecord, QueueView]]:
         with JobRecord(self._access.directories.record) as record:
             standing = reconcile(self._access, record)
+            note_cpu_times(self._access.directories, record)
             clean_up(self._access, record)
             if record.fact("tidied", KEPT_S) is None:
                 self._access.directories.tidy([each.token for each in standing.live], time.time())
@@ -108,7 +112,7 @@ class SlurmScheduler:
         problems += [_unknown(record, name) for name in unknown]
         problems += [found for each in dependencies for found in each.problems]
         problems += others
-        problems += path_visibility_problems(requests, self._access.tools.head)
+        problems += path_visibility_problems(requests, self._access.tools.head, record)
         if problems:
             raise GridwrightError(*dict.fromkeys(problems), status=ExitStatus.INPUT)
         return cluster
@@ -279,6 +283,11 @@ class SlurmScheduler:
         if bad:
             return bad[0]
         return JobState.COMPLETED if len(states) == len(wanted) else None
+
+    def usage(self, since: float, until: float) -> list[JobUsage]:
+        """What jobs used that ended from `since` to `until`; see SchedulerKind.usage."""
+        with self._reconciled() as (record, _):
+            return read_usage(self._access.tools, record, since, until)
 
     def nodes(self) -> list[NodeState]:
         """All nodes of this Slurm."""

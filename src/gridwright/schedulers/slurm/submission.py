@@ -15,6 +15,7 @@ from gridwright.schedulers.output_paths import path_problems
 from gridwright.schedulers.slurm.cluster import MIB, Cluster, Partition, SlurmNode
 from gridwright.schedulers.slurm.job_name import Tag, fold_indices, slurm_name
 from gridwright.schedulers.slurm.job_option_words import file_words, option_words, output_file, word_problems
+from gridwright.schedulers.slurm.option_checks import option_check_problems
 from gridwright.schedulers.start_limits import index_range, what_is_too_long
 from gridwright.spec.hosts import fold_hosts
 from gridwright.units import format_bytes
@@ -182,6 +183,7 @@ def _own_problems(request: JobRequest, cluster: Cluster) -> list[Problem]:
     found += _array_problems(request, label, cluster)
     found += path_problems(request)
     found += word_problems(request, label)
+    found += option_check_problems(request, label, cluster)
     return found
 
 

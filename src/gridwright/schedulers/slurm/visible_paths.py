@@ -6,12 +6,14 @@ at first; one whose output cannot be opened ends without any log. So it is asked
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 
 from gridwright.errors import GridwrightError, Problem
 from gridwright.schedulers.head_node import HeadNode, HeadNodeUnreachable
 from gridwright.schedulers.job import JobRequest
+from gridwright.schedulers.slurm.record import JobRecord
 
 _LOOK = """
 for each do
@@ -24,21 +26,36 @@ for each do
 done
 """
 """A constant text; what users wrote are its arguments. The first letter says what each has to be."""
+_FACT, _SEEN_S = "seen paths", 20.0
 _AT_ONCE = 100_000
 """Bytes of paths in one command."""
 
 
-def path_visibility_problems(requests: Sequence[JobRequest], head: HeadNode) -> Iterator[Problem]:
+def path_visibility_problems(
+    requests: Sequence[JobRequest], head: HeadNode, record: JobRecord
+) -> Iterator[Problem]:
     """Every directory and file of requests that nodes do not see. One command for all; none where that fails.
 
     A path with a place for the job's identifier or index is looked at as far as its directory, where that
-    has none. Raises HeadNodeUnreachable.
+    has none. What was seen is taken to be there for a while: many jobs are submitted from one directory.
+    Raises HeadNodeUnreachable.
     """
+    seen = set(json.loads(record.fact(_FACT, _SEEN_S) or "[]"))
     asked: dict[str, Problem] = {}
     for request in requests:
         for key, problem in _asked(request, head.name):
-            asked.setdefault(key, problem)
-    keys = list(asked)
+            if key not in seen and key != "d/":
+                asked.setdefault(key, problem)
+    missing = set()
+    for key in _not_there(list(asked), head):
+        missing.add(key)
+        yield asked[key]
+    if asked.keys() - missing:
+        record.keep_fact(_FACT, json.dumps(sorted(asked.keys() - missing)))
+
+
+def _not_there(keys: list[str], head: HeadNode) -> Iterator[str]:
+    known = set(keys)
     while keys:
         part = [keys.pop()]
         size = len(os.fsencode(part[0]))
@@ -52,7 +69,7 @@ def path_visibility_problems(requests: Sequence[JobRequest], head: HeadNode) -> 
         except GridwrightError:
             # A file system that hangs there: the job says so better than this look.
             continue
-        yield from (asked[key] for key in map(os.fsdecode, answer.stdout.split(b"\0")) if key in asked)
+        yield from (key for key in map(os.fsdecode, answer.stdout.split(b"\0")) if key in known)
 
 
 def _asked(request: JobRequest, head: str) -> Iterator[tuple[str, Problem]]:
