@@ -1,0 +1,207 @@
+"""The scheduler of a grid with a batch system of a site's own: the protocol Scheduler on a BatchSystem."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+
+from gridwright.errors import ExitStatus, GridwrightError
+from gridwright.schedulers.batch.cleanup import clean_up
+from gridwright.schedulers.batch.directories import KEPT_S, BatchDirectories
+from gridwright.schedulers.batch.explanation import explain_job
+from gridwright.schedulers.batch.identifiers import (
+    Dependency,
+    dependency,
+    elements_named,
+    split_identifier,
+    state_of,
+    unknown_job,
+)
+from gridwright.schedulers.batch.listing import jobs_of
+from gridwright.schedulers.batch.reconciliation import QueueView, Reconciliation, position
+from gridwright.schedulers.batch.record import WHOLE, BatchRecord, JobEnd, Submission
+from gridwright.schedulers.batch.submission import LEASE_S, Outgoing, Submitter, memory_of, request_problems
+from gridwright.schedulers.batch.system import BatchFacts, BatchSystem, Tag, new_token
+from gridwright.schedulers.head_node import HeadNode
+from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, NodeState
+
+
+class BatchScheduler:
+    """Implements the protocol Scheduler, whose docstring has the failure contract.
+
+    `jobs` has the jobs that this user submitted through Gridwright with this state directory. A submission
+    that raised ENVIRONMENT is kept: the next call of any method submits it, once. One that was
+    interrupted (KeyboardInterrupt) is taken back.
+    """
+
+    def __init__(self, system: BatchSystem, head: HeadNode, directories: BatchDirectories) -> None:
+        self._system = system
+        self._head = head
+        self._directories = directories
+
+    @contextmanager
+    def _reconciled(self) -> Iterator[tuple[BatchRecord, QueueView]]:
+        with BatchRecord(self._directories.record) as record:
+            view = Reconciliation(self._system, self._directories, record).view()
+            clean_up(self._head, record)
+            if record.fact("tidied", KEPT_S) is None:
+                self._directories.tidy(_needed(record, view.live))
+                record.keep_fact("tidied", "")
+            yield record, view
+
+    def submit(self, requests: Sequence[JobRequest]) -> list[str]:
+        """Submit jobs; see Scheduler. All or none: where one is refused, the others are taken back."""
+        if not requests:
+            return []
+        with self._reconciled() as (record, _):
+            waits = [dependency(record, request.after) for request in requests]
+            facts = self._checked(record, requests, waits)
+            outgoing = [
+                Outgoing(request, Tag(new_token(), 0), each, memory_of(request, facts))
+                for request, each in zip(requests, waits, strict=True)
+            ]
+            record.intend(
+                ((each.tag.token, each.request, each.waits.doomed, each.memory_bytes) for each in outgoing),
+                time.time() + LEASE_S * len(outgoing),
+            )
+            identifiers = self._submit_all(record, outgoing)
+            return [identifiers[each.tag.token] for each in outgoing]
+
+    def _checked(
+        self, record: BatchRecord, requests: Sequence[JobRequest], waits: Sequence[Dependency]
+    ) -> BatchFacts:
+        facts = self._system.facts()
+        problems = [found for each in requests for found in request_problems(each, facts, self._system)]
+        problems += [unknown_job(record, name) for each in waits for name in each.unknown]
+        if problems:
+            raise GridwrightError(*dict.fromkeys(problems), status=ExitStatus.INPUT)
+        return facts
+
+    def _submit_all(self, record: BatchRecord, outgoing: Sequence[Outgoing]) -> dict[str, str]:
+        submitter = Submitter(self._system, self._directories, record)
+        answers: list[tuple[Tag, int]] = []
+        try:
+            for each in outgoing:
+                answers.append(submitter.submit(each))
+        except (GridwrightError, KeyboardInterrupt) as error:
+            if isinstance(error, GridwrightError) and error.status is not ExitStatus.INPUT:
+                record.accepted(answers)
+                record.released([each.tag.token for each in outgoing])
+            else:
+                self._take_back(record, outgoing, answers)
+            raise
+        return record.accepted(answers)
+
+    def _take_back(
+        self, record: BatchRecord, outgoing: Sequence[Outgoing], answers: Sequence[tuple[Tag, int]]
+    ) -> None:
+        for each in outgoing:
+            self._directories.fence(each.tag)
+        for tag, _ in answers:
+            self._directories.fence(tag)
+        if answers:
+            self._system.cancel([(number, None) for _, number in answers])
+        record.withdraw([each.tag.token for each in outgoing])
+        for each in outgoing:
+            self._directories.forget(each.tag)
+
+    def jobs(self, identifiers: Collection[str] | None = None) -> list[Job]:
+        """How jobs stand; see Scheduler. Raises GridwrightError (INPUT) with every unknown identifier."""
+        with self._reconciled() as (record, view):
+            if identifiers is None:
+                chosen = [(each, index) for each in record.all() for index in each.elements]
+            else:
+                chosen = elements_named(record, identifiers)
+            return self._jobs(record, view, chosen)
+
+    def _jobs(
+        self, record: BatchRecord, view: QueueView, chosen: Sequence[tuple[Submission, int]]
+    ) -> list[Job]:
+        live = {each.token: each for each in view.live}
+        known: dict[str, dict[int, Job]] = {}
+        found = []
+        for submission, element in chosen:
+            token = submission.token
+            if submission.identifier is None:
+                continue
+            if token not in known:
+                now = live.get(token) or record.by_token(token) or submission
+                known[token] = jobs_of(now, record, view, self._directories, self._system.name)
+            found.append(known[token][element])
+        return found
+
+    def cancel(self, identifiers: Collection[str]) -> None:
+        """End jobs; see Scheduler. It is written down first: this process may be killed."""
+        with self._reconciled() as (record, view):
+            by_token: dict[str, tuple[Submission, list[int]]] = {}
+            for submission, element in elements_named(record, identifiers):
+                by_token.setdefault(submission.token, (submission, []))[1].append(element)
+            targets: list[tuple[int, list[int] | None]] = []
+            for token, (submission, elements) in by_token.items():
+                ended = record.ended(token)
+                left = [each for each in elements if each not in ended]
+                record.cancel((token, each) for each in left)
+                if submission.number is None:
+                    self._directories.fence(submission.tag)
+                elif left:
+                    whole = len(left) == len(submission.elements) or WHOLE in left
+                    places = None if whole else [position(submission, each) for each in left]
+                    targets.append((submission.number, places))
+            if targets:
+                self._system.cancel(targets)
+            never = [
+                (submission, each)
+                for submission, elements in by_token.values()
+                if submission.number is None
+                for each in elements
+                if each not in record.ended(submission.token)
+            ]
+            record.end(
+                JobEnd(
+                    token=submission.token,
+                    element=each,
+                    state=JobState.CANCELLED,
+                    reason="its user cancelled it",
+                    ended=time.time(),
+                )
+                for submission, each in never
+            )
+
+    def explain(self, identifier: str) -> JobExplanation:
+        """Hold what a job needs against its queue and every node; of an array, the first that waits."""
+        with self._reconciled() as (record, view):
+            chosen = elements_named(record, [identifier])
+            jobs = self._jobs(record, view, chosen)
+            waiting = [number for number, job in enumerate(jobs) if job.state is JobState.WAITING]
+            number = waiting[0] if waiting else 0
+            submission = record.by_token(chosen[number][0].token) or chosen[number][0]
+            says = None
+            if waiting and submission.number is not None:
+                with contextlib.suppress(GridwrightError):
+                    says = self._system.why_waits(submission.number)
+            return explain_job(
+                jobs[number],
+                submission,
+                self._system.facts(),
+                system=self._system.name,
+                says=says,
+                dependencies=[(each, state_of(record, each)) for each in submission.request.after],
+            )
+
+    def nodes(self) -> list[NodeState]:
+        """All nodes that run jobs."""
+        return list(self._system.facts().nodes.values())
+
+
+def _needed(record: BatchRecord, live: Sequence[Submission]) -> set[str]:
+    """Tokens of jobs that have not ended, and of those that they wait for."""
+    needed = {each.token for each in live}
+    for submission in live:
+        for identifier in submission.request.after:
+            parts = split_identifier(identifier)
+            found = record.by_identifier(parts[0]) if parts else None
+            if found is not None:
+                needed.add(found.token)
+    return needed
