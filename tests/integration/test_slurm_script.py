@@ -21,8 +21,8 @@ from gridwright.schedulers.slurm.job_script import (
     given_environment,
     script_arguments,
     script_file,
-    what_is_too_long,
 )
+from gridwright.schedulers.start_limits import what_is_too_long
 from tests.support.examples import examples
 
 SHELLS = [shell for shell in ("dash", "bash") if shutil.which(shell)]

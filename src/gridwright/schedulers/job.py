@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from gridwright.schedulers.job_options import JobOptions
+
 
 class JobState(StrEnum):
     """Where a job stands. The words are those of `gridwright jobs` and of its JSON document."""
@@ -51,7 +53,9 @@ class JobRequest:
     array: Sequence[int] | None = None
     """Indices of an array: one job each, with GRIDWRIGHT_ARRAY_INDEX in its environment."""
     after: Sequence[str] = ()
-    """Identifiers of jobs that must complete first; when one does not, the job is cancelled."""
+    """Jobs that must end first, as `parse_dependency` reads them: JOB or ok:JOB, any:JOB, not-ok:JOB,
+    each:JOB. When one ends otherwise than it has to, this job is cancelled. `#0` is the first request of the
+    same call of `submit`."""
     restart: bool = False
     """Whether it starts again when its node or runner dies."""
     keep: bool = False
@@ -60,6 +64,8 @@ class JobRequest:
     """The only node it may run on."""
     exclusive: bool = False
     """Whether no other job may run on its node meanwhile."""
+    options: JobOptions = field(default_factory=JobOptions)
+    """What else it asks of its scheduler."""
     null: bool = False
     """For measuring: no process is started, and it completes at once. Only the local scheduler has such."""
 
@@ -89,6 +95,8 @@ class Job:
     restarts: int = 0
     log: str | None = None
     """File with what it printed, as the node and this machine see it."""
+    flow: str | None = None
+    """The run of a flow that it belongs to, as NAME/RUN."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from gridwright.errors import input_error
 from gridwright.spec.scheduler import SchedulerSection
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from gridwright.schedulers.network import NetworkRule, SharedKey
     from gridwright.schedulers.scheduler import Scheduler
     from gridwright.schedulers.set_up import SchedulerSetup
+    from gridwright.schedulers.usage import JobUsage
     from gridwright.services.playbook_role import PlaybookRole
     from gridwright.services.service import Service
     from gridwright.spec.model import GridSpec
@@ -55,6 +57,18 @@ class SchedulerKind(ABC, Generic[S]):
         Raises GridwrightError as `open` does, and ENVIRONMENT where the scheduler does not answer.
         """
         return self.open(spec, head).nodes()
+
+    def usage(self, spec: GridSpec, head: HeadNode, since: float, until: float) -> list[JobUsage]:
+        """What jobs used that ended from `since` to `until` (seconds since 1970), of all users one may see.
+
+        Bounded in time. Raises GridwrightError: INPUT where the scheduler keeps no accounting that this kind
+        reads, as by default; ENVIRONMENT where it does not answer.
+        """
+        raise input_error(
+            f"scheduler {self.section(spec).type} keeps no accounting that Gridwright reads",
+            where=str(spec.file) if spec.file else None,
+            remedy="ask its own tools; gridwright help jobs says whose accounting is read",
+        )
 
     def state_directory(self, spec: GridSpec) -> Path:
         """Where jobs, logs and records of a grid are kept when the spec does not say: on all nodes the same.

@@ -23,7 +23,9 @@ class Scheduler(Protocol):
     def submit(self, requests: Sequence[JobRequest]) -> list[str]:
         """Submit jobs, all or none where the scheduler can; the identifier of each request, in order.
 
-        An array has one identifier, and those of its elements are `ID_INDEX`.
+        An array has one identifier, and those of its elements are `ID_INDEX`. A request can wait for an
+        earlier one of the same call (`#0` in `after`). What the scheduler cannot do (`option_problems`) is
+        refused.
         """
 
     def jobs(self, identifiers: Collection[str] | None = None) -> list[Job]:

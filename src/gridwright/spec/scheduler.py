@@ -73,6 +73,14 @@ class SchedulerSection(KindSection):
     """Whether it has nodes powered on when jobs wait for them, and off when they are idle."""
     needs_head_node: ClassVar[bool] = False
     """Whether a service of its own runs on a machine beside the nodes."""
+    job_options: ClassVar[frozenset[str]] = frozenset()
+    """The options of a job that it can do, by their names in `gridwright.schedulers.job_options`; a job with
+    another one is refused when it is submitted."""
+    job_options_instead: ClassVar[Mapping[str, str]] = {}
+    """What to use instead of an option that it cannot do, or of a type of dependency (`after any`), where it
+    knows better than the general advice."""
+    dependency_types: ClassVar[frozenset[str]] = frozenset({"ok"})
+    """How a job that another one waits for may have to end: ok, any, not-ok, each."""
 
     type: Annotated[str, REPLACED] = Field(description="The kind of scheduler, such as local.")
     queues: Annotated[Mapping[Name, Queue], LATER_JOBS] = Field(

@@ -11,7 +11,7 @@ from gridwright.schedulers.slurm.record import JobRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Dependency:
+class ResolvedDependencies:
     """What a request waits for, in Slurm's numbers."""
 
     after: tuple[str, ...] = ()
@@ -22,7 +22,7 @@ class Dependency:
     """Whether one of them is not known to Slurm yet."""
 
 
-def dependency(record: JobRecord, identifiers: Sequence[str]) -> Dependency:
+def dependency(record: JobRecord, identifiers: Sequence[str]) -> ResolvedDependencies:
     """Look up what a request waits for.
 
     Jobs that completed are left out, and one that did not dooms the request: Slurm may have forgotten both,
@@ -45,4 +45,4 @@ def dependency(record: JobRecord, identifiers: Sequence[str]) -> Dependency:
         elif any(each not in ended for each in wanted):
             unsent = unsent or found.slurm_id is None
             after.append(f"{found.slurm_id}" if parts[1] is None else f"{found.slurm_id}_{parts[1]}")
-    return Dependency(tuple(after), doomed, tuple(unknown), unsent)
+    return ResolvedDependencies(tuple(after), doomed, tuple(unknown), unsent)

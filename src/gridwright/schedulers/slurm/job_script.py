@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from gridwright.schedulers.job import JobRequest
@@ -112,11 +112,6 @@ _GIVEN = frozenset(
 )
 """Variables that say what a job has; those of a job that submits another are not the other's."""
 
-_LONGEST_STRING = 131_071
-"""Linux takes no longer argument and no longer variable (MAX_ARG_STRLEN, execve(2)); bytes, less the NUL."""
-_LONGEST_TOGETHER = 1_900_000
-"""Bytes of arguments and environment together: a quarter of the usual stack limit, 8 MiB, less some room."""
-
 
 def script_file(directory: Path) -> Path:
     """The script as a file in `directory`, made when it is not there; its name holds a hash of the text."""
@@ -173,23 +168,6 @@ def script_arguments(
         libraries.get("util", ""),
         *command,
     ]
-
-
-def what_is_too_long(request: JobRequest) -> str | None:
-    """What of a request no process could be started with, in words; None where all is well."""
-    together = 0
-    strings: Sequence[tuple[str, str]] = [
-        *((f"argument {number}", each) for number, each in enumerate(request.command)),
-        *((f"variable {name}", f"{name}={value}") for name, value in request.environment.items()),
-    ]
-    for what, text in strings:
-        length = len(os.fsencode(text))
-        together += length + 9
-        if length > _LONGEST_STRING:
-            return f"{what} has {length} bytes, and Linux takes no more than {_LONGEST_STRING}"
-    if together > _LONGEST_TOGETHER:
-        return f"arguments and environment have {together} bytes, and Linux takes no more than about 2 MiB"
-    return None
 
 
 def private_prefix(tag: Tag, index: int | None) -> str:

@@ -6,10 +6,11 @@ import json
 import os
 import socket
 import sqlite3
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from gridwright.schedulers.job import JobRequest, JobState
+from gridwright.schedulers.job_options import JobOptions
 from gridwright.schedulers.slurm.job_name import Tag, expand_indices, fold_indices
 
 WHOLE = -1
@@ -103,6 +104,7 @@ def request_text(request: JobRequest) -> str:
     values["array"] = None if request.array is None else fold_indices(request.array)
     values |= {name: dict(values[name]) for name in ("environment", "libraries")}
     values |= {name: list(values[name]) for name in ("command", "after")}
+    values["options"] = asdict(request.options)
     return json.dumps(values)
 
 
@@ -111,6 +113,7 @@ def submission_of(row: sqlite3.Row) -> Submission:
     values = json.loads(row["request"])
     if values["array"] is not None:
         values["array"] = expand_indices(values["array"])
+    values["options"] = JobOptions(**values.get("options", {}))
     return Submission(
         request=JobRequest(**values),
         live=bool(row["live"]),

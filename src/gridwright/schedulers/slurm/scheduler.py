@@ -13,7 +13,7 @@ from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState,
 from gridwright.schedulers.slurm.access import SlurmAccess, scancel
 from gridwright.schedulers.slurm.cleanup import clean_up
 from gridwright.schedulers.slurm.cluster import MIB, Cluster, read_cluster, read_nodes
-from gridwright.schedulers.slurm.dependencies import Dependency, dependency
+from gridwright.schedulers.slurm.dependencies import ResolvedDependencies, dependency
 from gridwright.schedulers.slurm.ends import ended_otherwise, write_ends
 from gridwright.schedulers.slurm.explanation import explain_job
 from gridwright.schedulers.slurm.job_directories import KEPT_S, make_job_directories
@@ -82,7 +82,7 @@ class SlurmScheduler:
             return [identifiers[token] for token in tokens]
 
     def _checked(
-        self, record: JobRecord, requests: Sequence[JobRequest], dependencies: Sequence[Dependency]
+        self, record: JobRecord, requests: Sequence[JobRequest], dependencies: Sequence[ResolvedDependencies]
     ) -> Cluster:
         """The cluster, when it could run all requests; else every problem at once."""
         unknown = [name for each in dependencies for name in each.unknown]

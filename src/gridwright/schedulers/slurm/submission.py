@@ -12,7 +12,7 @@ from gridwright.errors import Problem, nearest
 from gridwright.schedulers.job import JobRequest
 from gridwright.schedulers.slurm.cluster import MIB, Cluster, Partition, SlurmNode
 from gridwright.schedulers.slurm.job_name import Tag, fold_indices, slurm_name
-from gridwright.schedulers.slurm.job_script import what_is_too_long
+from gridwright.schedulers.start_limits import what_is_too_long
 from gridwright.spec.hosts import fold_hosts
 from gridwright.units import format_bytes
 
