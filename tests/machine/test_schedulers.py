@@ -1,4 +1,4 @@
-"""What the protocol of schedulers promises, held on each of them: the local one, and Slurm on a lab."""
+"""What the protocol of schedulers promises, held on each: the local one, and Slurm and Grid Engine on labs."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ pytestmark = pytest.mark.root
 LAB = """\
 name: sched
 provider: lab
-lab: {network: 10.80.0.0/24, bandwidth: 20 MB/s}
+lab: {{network: {network}, bandwidth: 20 MB/s}}
 nodes:
-  compute: {count: 3, cores: 16, memory: 2 GiB}   # more slots than cores: Slurm fills them once a second
+  compute: {{count: 3, cores: 16, memory: 2 GiB}}   # more slots than cores: they are filled once a second
 filesystems:
-  shared: {type: local, path: /mnt/grid}
-libraries: {data: {}, work: {}, util: {}}
-scheduler: {type: slurm}
+  shared: {{type: local, path: /mnt/grid}}
+libraries: {{data: {{}}, work: {{}}, util: {{}}}}
+scheduler: {{type: {type}}}
 """
+NETWORKS = {"slurm": "10.80.0.0/24", "grid_engine": "10.144.0.0/24"}
 PRINT_BYTES = (
     "import json, os, sys; print(json.dumps({'arguments': [os.fsencode(a).hex() for a in sys.argv[1:]], "
     "'environment': {k.hex(): v.hex() for k, v in os.environb.items()}}))"
@@ -87,7 +88,7 @@ class Place:
         return jobs
 
 
-@pytest.fixture(scope="module", params=["local", "slurm"])
+@pytest.fixture(scope="module", params=["local", *NETWORKS])
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     directory = tmp_path_factory.mktemp("sched")
     command = Command(directory)
@@ -96,7 +97,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             yield Place(command, grid.file, grid.scheduler(), lambda: "".join(map(str, grid.private())))
         return
     file = directory / "sched.yaml"
-    file.write_text(LAB)
+    file.write_text(LAB.format(type=request.param, network=NETWORKS[request.param]))
     with up(Lab(command, file, "sched")) as lab:
         spec = load_spec(file)
         look = ["find", "/mnt/grid/work", "/mnt/grid/util", "-mindepth", "1"]

@@ -16,7 +16,7 @@ done
 echo "gridwright: this node has no python3, which starts jobs" >&2
 exit 127
 """
-"""The text of the file that a batch system is given. Without site packages Python starts in a third of the time."""
+"""The file that a batch system is given. Without site packages Python starts in a third of the time."""
 
 
 def build_zipapp() -> bytes:

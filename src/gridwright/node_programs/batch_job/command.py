@@ -1,8 +1,8 @@
 """Runs one job: `batch_job.pyz STATE TAG`, as the batch system starts it on a node.
 
-Two processes watch over a job. The first is the one that the batch system knows: it takes its signals, and ends
-with the job's status. The second has a session of its own, and every process of the job stays below it. Should the
-batch system kill the first alone, the second ends all others and removes what they leave.
+Two processes watch over a job. The first is the one that the batch system knows: it takes its signals, and
+ends with the job's status. The second has a session of its own, and every process of the job stays below
+it. Should the batch system kill the first alone, the second ends all others and removes what they leave.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -36,9 +35,9 @@ def main(arguments: Sequence[str] = tuple(sys.argv[1:])) -> int:
     """Run the job that the arguments name; the exit status for the batch system."""
     state, tag = arguments
     try:
-        job = read_job_file(os.path.join(state, "jobs", f"{tag}.json"))
+        job = read_job_file(str(Path(state, "jobs", f"{tag}.json")))
     except (OSError, ValueError, TypeError) as error:
-        print(f"gridwright: the file of job {tag} cannot be read: {error}", file=sys.stderr)
+        sys.stderr.write(f"gridwright: the file of job {tag} cannot be read: {error}\n")
         return 1
     position = os.environ.get(job.position_variable, "")
     index = job.index(int(position)) if job.elements is not None else WHOLE
@@ -47,24 +46,37 @@ def main(arguments: Sequence[str] = tuple(sys.argv[1:])) -> int:
     if isinstance(name, int):
         return name
     if (doomed := _doomed(job, index)) is not None:
-        write_end(job, name, RunEnd(doomed=doomed, node=socket.gethostname(), ended=time.time()))
+        write_end(job, name, RunEnd(doomed=doomed, node=os.uname().nodename, ended=time.time()))
         return 0
     return _watch(job, index, name)
 
 
 def _print_to_log(job: JobFile, index: int) -> None:
-    path = f"{job.log}.log" if index == WHOLE else f"{job.log}_{index}.log"
-    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    nothing = os.open(job.input or os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    for source, target in ((nothing, 0), (log, 1), (log, 2)):
+    """Open its output and its input. Raises OSError."""
+    log = f"{job.log}.log" if index == WHOLE else f"{job.log}_{index}.log"
+    output = _output(_placed(job.output, job, index) or log)
+    error = _output(_placed(job.error, job, index)) if job.error else output
+    given = os.open(job.input or os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    for source, target in ((given, 0), (output, 1), (error, 2)):
         os.dup2(source, target)
+
+
+def _placed(path: str, job: JobFile, index: int) -> str:
+    number = os.environ.get(job.number_variable, "")
+    for name, value in (("job", number), ("index", "" if index == WHOLE else str(index)), ("name", job.name)):
+        path = path.replace("{" + name + "}", value.replace("/", "_"))
+    return path
+
+
+def _output(path: str) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
 
 def _begin(job: JobFile, index: int) -> str | int:
     """Take the next run; the begin of its files' names, or the exit status where there is nothing to run."""
     for run in itertools.count():
         name = run_name(index, run)
-        begun = os.path.join(job.runs, f"{name}.begun")
+        begun = Path(job.runs, f"{name}.begun")
         try:
             os.close(os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         except FileExistsError:
@@ -75,8 +87,8 @@ def _begin(job: JobFile, index: int) -> str | int:
                 return REPEATED
             continue
         # The head node sets up the fence first and looks for runs then: one of us sees the other.
-        if os.path.exists(job.fence):
-            os.unlink(begun)
+        if Path(job.fence).exists():
+            begun.unlink()
             return 0
         return name
     raise AssertionError("itertools.count ends never")
@@ -85,20 +97,21 @@ def _begin(job: JobFile, index: int) -> str | int:
 def _doomed(job: JobFile, index: int) -> str | None:
     """The first job that this one waited for and that did not end as it should; None where all did."""
     for each in job.after:
-        for element in [index] if each.each else each.elements:
-            if not _as_wanted(each.runs, element, each.wanted):
-                return each.identifier
+        elements = [index] if each.type == "each" and index in each.elements else each.elements
+        if each.type != "any" and all(_completed(each.runs, one) for one in elements) == (
+            each.type == "not-ok"
+        ):
+            return each.identifier
     return None
 
 
-def _as_wanted(runs: str, index: int, wanted: str) -> bool:
+def _completed(runs: str, index: int) -> bool:
     last = None
     for run in itertools.count():
-        if not os.path.exists(os.path.join(runs, f"{run_name(index, run)}.begun")):
+        if not Path(runs, f"{run_name(index, run)}.begun").exists():
             break
         last = read_end(Path(runs, f"{run_name(index, run)}.ended"))
-    completed = last is not None and last.completed
-    return completed if wanted == "completed" else not completed if wanted == "failed" else True
+    return last is not None and last.completed
 
 
 def _watch(job: JobFile, index: int, name: str) -> int:
@@ -140,9 +153,10 @@ def _exit_status(end: RunEnd) -> int:
 
 def write_end(job: JobFile, name: str, end: RunEnd) -> None:
     """Write down how a run ended, whole or not at all."""
-    path = os.path.join(job.runs, f"{name}.ended")
-    with open(f"{path}.part", "w", encoding="ascii") as file:
+    path = Path(job.runs, f"{name}.ended")
+    part = Path(f"{path}.part")
+    with part.open("w", encoding="ascii") as file:
         file.write(end.text())
         file.flush()
         os.fsync(file.fileno())
-    os.rename(f"{path}.part", path)
+    part.rename(path)

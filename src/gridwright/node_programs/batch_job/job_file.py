@@ -1,4 +1,4 @@
-"""The file of a submission, as the head node writes it and nodes read it; and where what became of jobs stands.
+"""The file of a submission, as the head node writes it and nodes read it; and how a run has ended.
 
 Text may hold any bytes: JSON has those that are no UTF-8 as lone surrogates, as `os.fsdecode` gives them.
 """
@@ -21,10 +21,8 @@ class Predecessor:
     identifier: str
     runs: str
     elements: list[int]
-    wanted: str = "completed"
-    """What must have become of each: completed, failed, or ended."""
-    each: bool = False
-    """Whether an element waits for the element of its own index alone."""
+    type: str = "ok"
+    """How they must have ended: ok, any, not-ok; each: the element of the same index must have completed."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +55,13 @@ class JobFile:
     kept_prefixes: list[str] = field(default_factory=list)
     """What the names of variables begin with that the batch system gives its jobs, and that they keep."""
     after: list[Predecessor] = field(default_factory=list)
+    name: str = ""
     input: str = ""
     """What it reads on its standard input; empty: nothing."""
+    output: str = ""
+    """Where it prints to instead of its log: {job}, {index} and {name} stand for what they say."""
+    error: str = ""
+    """Where its standard error goes; empty: where its output goes."""
 
     def text(self) -> str:
         """As JSON."""

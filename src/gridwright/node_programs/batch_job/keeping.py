@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import resource
 import select
-import shutil
 import signal
-import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from gridwright.node_programs.batch_job.job_file import WHOLE, JobFile, RunEnd
 from gridwright.node_programs.batch_job.processes import adopt_orphans, end_all, memory_bytes
@@ -33,18 +32,21 @@ def keep(job: JobFile, index: int, name: str, orders: int) -> RunEnd:
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     run = name.rpartition(".")[2]
     tag = job.private if index == WHOLE else f"{job.private}_{index}"
-    places = [os.path.join(each, f"{tag}.{run}") for each in (job.work, job.util) if each]
+    places = [Path(each, f"{tag}.{run}") for each in (job.work, job.util) if each]
     started = time.time()
     try:
         for each in places:
-            os.makedirs(each, mode=0o700, exist_ok=True)
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         _say(f"{error.filename}: {error.strerror}")
         return _end(started, status=1)
+    # Until it has become the command, the child has memory of this process: the pipe is closed by execve.
+    begun, mark = os.pipe()
     child = os.fork()
     if child == 0:
         _run_command(job, index, tag, run)
-    end = _wait(job, child, orders, woken)
+    os.close(mark)
+    end = _wait(job, child, orders, woken, begun)
     end_all()
     os.chdir("/")
     if not job.keep:
@@ -68,7 +70,7 @@ def _end(
         status=status,
         signal=signal_number,
         over_bytes=over,
-        node=socket.gethostname(),
+        node=os.uname().nodename,
         started=started,
         ended=time.time(),
         user_s=used.ru_utime,
@@ -78,29 +80,33 @@ def _end(
 
 
 def _wait(
-    job: JobFile, child: int, orders: int, woken: int
+    job: JobFile, child: int, orders: int, woken: int, begun: int
 ) -> tuple[int | None, int | None, int | None] | None:
     """Exit status, signal, and memory where it was ended for that; None where the batch system killed it."""
     poll = select.poll()
     poll.register(orders, select.POLLIN)
     poll.register(woken, select.POLLIN)
-    over = None
+    poll.register(begun, select.POLLIN)
+    over, looks = None, False
     while True:
         ready = dict(poll.poll(int(_LOOK_S * 1000) if job.limit_bytes else None))
+        if begun in ready:
+            poll.unregister(begun)
+            looks = job.limit_bytes is not None
         if woken in ready:
             os.read(woken, 4096)
             for pid, status in _ended():
                 if pid == child and os.WIFSIGNALED(status):
                     return None, os.WTERMSIG(status), over
                 if pid == child:
-                    return os.WEXITSTATUS(status), None, over
+                    return os.WEXITSTATUS(status), None, None
         if orders in ready:
             numbers = os.read(orders, 64)
             if not numbers:
                 return None
             for number in numbers:
                 _signal_group(child, number)
-        if job.limit_bytes and over is None and (used := memory_bytes(os.getpid())) > job.limit_bytes:
+        if looks and over is None and (used := memory_bytes(os.getpid())) > (job.limit_bytes or 0):
             over = used
             _say(f"the job used {used} bytes of memory, more than its {job.limit_bytes}, and is ended")
             _signal_group(child, signal.SIGKILL)
@@ -145,7 +151,9 @@ def _run_command(job: JobFile, index: int, tag: str, run: str) -> None:
             os._exit(1)
         environment = _environment(job, index, tag, run)
         try:
-            os.execvpe(os.fsencode(job.command[0]), [os.fsencode(each) for each in job.command], environment)
+            os.execvpe(  # noqa: S606
+                os.fsencode(job.command[0]), [os.fsencode(each) for each in job.command], environment
+            )
         except OSError as error:
             status = _NO_PROGRAM if isinstance(error, FileNotFoundError) else _NOT_STARTED
             _say(f"{job.command[0]}: {error.strerror}")
@@ -163,18 +171,20 @@ def _environment(job: JobFile, index: int, tag: str, run: str) -> dict[bytes, by
         found["GRIDWRIGHT_ARRAY_INDEX"] = str(index)
     for variable, place in (("GRIDWRIGHT_WORK", job.work), ("GRIDWRIGHT_UTIL", job.util)):
         if place:
-            found[variable] = os.path.join(place, f"{tag}.{run}")
+            found[variable] = str(Path(place, f"{tag}.{run}"))
     return {os.fsencode(name): os.fsencode(value) for name, value in found.items()}
 
 
-def _remove(directory: str) -> None:
+def _remove(directory: Path) -> None:
+    import shutil  # It takes its time, and many jobs have nothing to remove.
+
     shutil.rmtree(directory, ignore_errors=True)
-    if os.path.isdir(directory) and not os.path.islink(directory):
+    if directory.is_dir() and not directory.is_symlink():
         # What a job made unwritable.
         for place, names, _ in os.walk(directory):
-            for each in (place, *(os.path.join(place, name) for name in names)):
-                if not os.path.islink(each):
-                    os.chmod(each, 0o700)
+            for each in (Path(place), *(Path(place, name) for name in names)):
+                if not each.is_symlink():
+                    each.chmod(0o700)
         shutil.rmtree(directory, ignore_errors=True)
 
 

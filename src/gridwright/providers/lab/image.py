@@ -172,9 +172,7 @@ def _build(directory: Path, root: Path, packages: Sequence[str], caller: Caller)
     caller.say(f"node image: made in {time.monotonic() - started:.0f} s")
 
 
-def _debootstrap(
-    part: Path, fetched: Path, packages: Sequence[str], log: Path, caller: Caller
-) -> str | None:
+def _debootstrap(part: Path, fetched: Path, packages: Sequence[str], log: Path, caller: Caller) -> str | None:
     """Run debootstrap; None when all went well, else what went wrong."""
     from_mirror = mirror(SUITE)
     # In namespaces of its own, so that neither its mounts nor its processes outlive it.

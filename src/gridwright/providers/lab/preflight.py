@@ -177,7 +177,14 @@ def _addresses(spec: GridSpec, layout: LabLayout, facts: Facts) -> Iterator[Prob
 def _room(spec: GridSpec, layout: LabLayout, facts: Facts) -> Iterator[Problem]:
     places = [(LABS, facts.free_bytes, LAB_BYTES, "a lab")]
     if not facts.has_image:
-        places.append((image_directory(lab_packages(spec)), facts.image_free_bytes, NEEDED_BYTES, "making the node image"))
+        places.append(
+            (
+                image_directory(lab_packages(spec)),
+                facts.image_free_bytes,
+                NEEDED_BYTES,
+                "making the node image",
+            )
+        )
     for place, free, needed, what in places:
         if free < needed:
             yield Problem(

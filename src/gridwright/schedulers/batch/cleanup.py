@@ -1,11 +1,12 @@
-"""Removes the private directories of jobs that were killed together with the program that would remove them."""
+"""Removes private directories of jobs that were killed with the program that would have removed them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from gridwright.errors import GridwrightError
-from gridwright.schedulers.batch.record import WHOLE, BatchRecord, JobEnd
+from gridwright.node_programs.batch_job.job_file import WHOLE
+from gridwright.schedulers.batch.record import BatchRecord, JobEnd
 from gridwright.schedulers.head_node import HeadNode
 
 _SWEEP = """library=$1

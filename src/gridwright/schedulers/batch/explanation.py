@@ -25,11 +25,12 @@ def explain_job(
     *,
     system: str,
     says: str | None,
-    dependencies: Sequence[tuple[str, JobState | None]],
+    dependencies: Sequence[tuple[str, JobState | None, bool]],
 ) -> JobExplanation:
     """An explanation; `says` is what the batch system itself says of a job that waits.
 
-    `dependencies` are the jobs it waits for, with the state of each: None while not all elements have ended.
+    `dependencies` are the jobs it waits for: name, state, None while not all elements have ended, and whether
+    that is what it waits for.
     """
     because = f" ({job.reason})" if job.reason else ""
     if job.state.final:
@@ -41,19 +42,21 @@ def explain_job(
     candidates = [_queue(request, facts.queues.get(name) if name else None, dependencies)]
     nodes = [each for each in facts.nodes_of(name) if request.node in (None, each.name)]
     candidates += [_node(request, submission.memory, each) for each in nodes]
-    return JobExplanation(job=job, summary=_summary(job, system, says, dependencies, candidates), candidates=candidates)
+    return JobExplanation(
+        job=job, summary=_summary(job, system, says, dependencies, candidates), candidates=candidates
+    )
 
 
 def _summary(
     job: Job,
     system: str,
     says: str | None,
-    dependencies: Sequence[tuple[str, JobState | None]],
+    dependencies: Sequence[tuple[str, JobState | None, bool]],
     candidates: Sequence[PlacementCheck],
 ) -> str:
-    waited_for = [name for name, state in dependencies if state is not JobState.COMPLETED]
+    waited_for = [name for name, _, met in dependencies if not met]
     if waited_for:
-        return f"It waits: jobs that it waits for have not completed: {', '.join(waited_for)}."
+        return f"It waits: jobs that it waits for have not ended as they should: {', '.join(waited_for)}."
     if job.reason:
         return f"It waits: {job.reason}." + (f" {system} says: {says}." if says else "")
     if says:
@@ -64,7 +67,7 @@ def _summary(
 
 
 def _queue(
-    request: JobRequest, queue: BatchQueue | None, dependencies: Sequence[tuple[str, JobState | None]]
+    request: JobRequest, queue: BatchQueue | None, dependencies: Sequence[tuple[str, JobState | None, bool]]
 ) -> PlacementCheck:
     requirements = []
     if queue is not None:
@@ -83,11 +86,11 @@ def _queue(
     requirements += [
         Requirement(
             name=f"after {identifier}",
-            required=str(JobState.COMPLETED),
+            required="ended" if ":" in identifier else str(JobState.COMPLETED),
             provided="not ended" if state is None else str(state),
-            fits=state is JobState.COMPLETED,
+            fits=met,
         )
-        for identifier, state in dependencies
+        for identifier, state, met in dependencies
     ]
     return PlacementCheck(place=f"queue {queue.name}" if queue else "queue", requirements=requirements)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem, nearest
+from gridwright.node_programs.batch_job.job_file import WHOLE
 from gridwright.schedulers.batch.record import BatchRecord, Submission
-from gridwright.schedulers.job import JobState
+from gridwright.schedulers.dependency import DependencyType, parse_dependency
+from gridwright.schedulers.job import JobRequest, JobState
 
 _IDENTIFIER = re.compile(r"([0-9]+(?:-[0-9]+)?)(?:_([0-9]+))?")
 
@@ -51,46 +53,89 @@ def unknown_job(record: BatchRecord, identifier: str) -> Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Dependency:
+class Predecessors:
+    """The jobs that one job waits for."""
+
+    submission: Submission
+    elements: tuple[int, ...]
+    type: DependencyType
+
+    @property
+    def identifier(self) -> str:
+        """What users call it."""
+        name = self.submission.identifier or ""
+        return name if len(self.elements) != 1 or WHOLE in self.elements else f"{name}_{self.elements[0]}"
+
+
+@dataclass(frozen=True, slots=True)
+class WaitedFor:
     """What a request waits for."""
 
-    on: tuple[tuple[str, Submission, tuple[int, ...]], ...] = ()
-    """Identifier, submission and elements of those that have not completed yet."""
-    doomed: str | None = None
-    """A job that has ended without completing: the request is not to run."""
+    on: tuple[Predecessors, ...] = ()
+    """Those that have not ended as they should, or not yet."""
     unknown: tuple[str, ...] = ()
 
 
-def dependency(record: BatchRecord, identifiers: Sequence[str]) -> Dependency:
-    """Look up what a request waits for; jobs that completed are left out."""
-    on: list[tuple[str, Submission, tuple[int, ...]]] = []
+def waited_for(record: BatchRecord, request: JobRequest) -> WaitedFor:
+    """Look up what a request waits for; jobs that ended as they should are left out."""
+    on: list[Predecessors] = []
     unknown: list[str] = []
-    doomed: str | None = None
-    for identifier in identifiers:
-        parts = split_identifier(identifier)
-        found = record.by_identifier(parts[0]) if parts else None
-        if parts is None or found is None or (parts[1] is not None and parts[1] not in found.elements):
-            unknown.append(identifier)
+    for text in request.after:
+        found = parse_dependency(text)
+        if isinstance(found, Problem):
             continue
-        ended = record.ended(found.token)
-        wanted = found.elements if parts[1] is None else (parts[1],)
-        if any(each in ended and ended[each].state is not JobState.COMPLETED for each in wanted):
-            doomed = doomed or identifier
-        if not all(each in ended and ended[each].state is JobState.COMPLETED for each in wanted):
-            on.append((identifier, found, wanted))
-    return Dependency(tuple(on), doomed, tuple(unknown))
+        submission, index = _named(record, found.job)
+        if submission is None or (index is not None and index not in submission.elements):
+            unknown.append(found.job)
+            continue
+        elements = submission.elements if index is None else (index,)
+        ended = record.ended(submission.token)
+        if not _settled(found.type, [ended[each].state for each in elements if each in ended], len(elements)):
+            on.append(Predecessors(submission, elements, found.type))
+    return WaitedFor(tuple(on), tuple(unknown))
 
 
-def state_of(record: BatchRecord, identifier: str) -> JobState | None:
-    """The end of a job, or of an array the worst; None while not all have ended."""
-    parts = split_identifier(identifier)
-    submission = record.by_identifier(parts[0]) if parts else None
-    if parts is None or submission is None:
-        return None
-    ended = record.ended(submission.token)
-    wanted = submission.elements if parts[1] is None else (parts[1],)
-    states = [ended[each].state for each in wanted if each in ended]
-    bad = [each for each in states if each is not JobState.COMPLETED]
-    if bad:
-        return bad[0]
-    return JobState.COMPLETED if len(states) == len(wanted) else None
+def _settled(type_: DependencyType, states: Sequence[JobState], count: int) -> bool:
+    if len(states) < count:
+        return False
+    completed = all(each is JobState.COMPLETED for each in states)
+    return type_ is DependencyType.ANY or completed != (type_ is DependencyType.NOT_OK)
+
+
+def _named(record: BatchRecord, name: str) -> tuple[Submission | None, int | None]:
+    """By identifier, or by `@TOKEN` where it was handed in together with the one that waits."""
+    if name.startswith("@"):
+        return record.by_token(name[1:]), None
+    parts = split_identifier(name)
+    return (record.by_identifier(parts[0]), parts[1]) if parts else (None, None)
+
+
+def by_tokens(request: JobRequest, tokens: Sequence[str]) -> JobRequest:
+    """The request with the tokens of earlier requests of the same call in place of their numbers."""
+    after = []
+    for text in request.after:
+        found = parse_dependency(text)
+        if not isinstance(found, Problem) and found.earlier is not None and found.earlier < len(tokens):
+            text = f"{found.type}:@{tokens[found.earlier]}"  # noqa: PLW2901
+        after.append(text)
+    return replace(request, after=after)
+
+
+def states_of(record: BatchRecord, request: JobRequest) -> list[tuple[str, JobState | None, bool]]:
+    """The jobs that a request waits for: name, state, None while not all have ended, and whether that is met."""
+    found = []
+    open_ = {(each.submission.token, each.type) for each in waited_for(record, request).on}
+    for text in request.after:
+        parsed = parse_dependency(text)
+        submission, index = (None, None) if isinstance(parsed, Problem) else _named(record, parsed.job)
+        if submission is None or isinstance(parsed, Problem):
+            continue
+        ended = record.ended(submission.token)
+        elements = submission.elements if index is None else (index,)
+        states = [ended[each].state for each in elements if each in ended]
+        bad = [each for each in states if each is not JobState.COMPLETED]
+        state = None if len(states) < len(elements) else bad[0] if bad else JobState.COMPLETED
+        name = Predecessors(submission, elements, parsed.type).identifier
+        met = (submission.token, parsed.type) not in open_
+        found.append((name if parsed.type is DependencyType.OK else f"{parsed.type}:{name}", state, met))
+    return found

@@ -50,7 +50,10 @@ def _job(
         if cancelled:
             sentence = "it is being cancelled"
     elif submission.number is not None:
-        state, sentence = JobState.RUNNING, f"it has left the queue of {system}, which has yet to tell how it ended"
+        state, sentence = (
+            JobState.RUNNING,
+            f"it has left the queue of {system}, which has yet to tell how it ended",
+        )
     return Job(
         id=f"{submission.identifier}" if element == WHOLE else f"{submission.identifier}_{element}",
         name=job_label(request),
@@ -68,4 +71,5 @@ def _job(
         ended=end.ended if end is not None else None,
         restarts=end.restarts if end is not None else 0,
         log=log,
+        flow=request.options.flow,
     )

@@ -1,8 +1,8 @@
 """Reconciles our record of jobs with the batch system, at the start of every call.
 
-How a job ended is told by the program that ran it on its node; the accounting of the batch system tells why one was
-killed. A job that has left the queue has ended; one that is still in there is not taken for ended, as its node is
-not free yet.
+How a job ended is told by the program that ran it on its node; the accounting of the batch system tells why
+one was killed. A job that has left the queue has ended; one that is still in there is not taken for ended,
+as its node is not free yet.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.node_programs.batch_job.job_file import WHOLE, RunEnd
 from gridwright.schedulers.batch.directories import BatchDirectories, LastRun
-from gridwright.schedulers.batch.identifiers import dependency
+from gridwright.schedulers.batch.identifiers import waited_for
 from gridwright.schedulers.batch.record import BatchRecord, JobEnd, Submission
 from gridwright.schedulers.batch.submission import LEASE_S, Outgoing, Submitter
 from gridwright.schedulers.batch.system import BatchRow, BatchSystem, Tag
@@ -66,7 +66,9 @@ class Reconciliation:
         missing = self._end_by_accounting(missing)
         self._settle(missing)
         self._cancel_again(view)
-        stale = [each.token for each in view.live if rows.get(each.tag) and self._now - each.seen > _SEEN_EVERY_S]
+        stale = [
+            each.token for each in view.live if rows.get(each.tag) and self._now - each.seen > _SEEN_EVERY_S
+        ]
         if stale:
             self._record.saw(stale)
         still = self._record.live()
@@ -131,11 +133,11 @@ class Reconciliation:
             rows = past.get(each.submission.tag, {})
             untold = {}
             for element, run in each.elements.items():
-                row = rows.get(position(each.submission, element))
-                if row is None or not row.state.final:
+                told = rows.get(position(each.submission, element))
+                if told is None or not told.state.final:
                     untold[element] = run
                 else:
-                    ends.append(ended_by_row(each.submission, element, row, run, element in each.cancelled))
+                    ends.append(ended_by_row(each.submission, element, told, run, element in each.cancelled))
             if untold:
                 left[token] = replace(each, elements=untold)
         self._record.end(ends)
@@ -184,11 +186,14 @@ class Reconciliation:
         if cancelled >= set(submission.elements):
             sentence = "its user cancelled it"
             self._record.end(
-                [_otherwise(submission, each, JobState.CANCELLED, sentence, None) for each in submission.elements]
+                [
+                    _otherwise(submission, each, JobState.CANCELLED, sentence, None)
+                    for each in submission.elements
+                ]
             )
             return
-        waits = dependency(self._record, submission.request.after)
-        if any(each.number is None for _, each, _ in waits.on):
+        waits = waited_for(self._record, submission.request)
+        if any(each.submission.number is None for each in waits.on):
             return
         tag = self._record.claim(submission.tag, self._now + LEASE_S)
         if tag is None:

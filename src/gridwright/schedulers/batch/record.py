@@ -1,8 +1,8 @@
 """Our own record of jobs handed in to a batch system: an SQLite file, one for each user of a grid.
 
-A submission is written here before the batch system is asked, its number after; what became of each job is written
-once and never asked again. Every process may be killed at any moment, and several may use the file at the same time:
-each change is one transaction, and the process that submits a job holds it until a time.
+A submission is written here before the batch system is asked, its number after; what became of each job is
+written once and never asked again. Every process may be killed at any moment, and several may use the file
+at the same time: each change is one transaction, and the process that submits a job holds it until a time.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,13 @@ from gridwright.errors import environment_error
 from gridwright.node_programs.batch_job.job_file import WHOLE
 from gridwright.schedulers.batch.system import Tag
 from gridwright.schedulers.job import JobRequest, JobState
+from gridwright.schedulers.job_options import JobOptions
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS submission (
-    sequence INTEGER PRIMARY KEY AUTOINCREMENT, token TEXT NOT NULL UNIQUE, attempt INTEGER NOT NULL DEFAULT 0,
-    identifier TEXT UNIQUE, number INTEGER, request TEXT NOT NULL, doomed TEXT, submitted REAL NOT NULL,
+    sequence INTEGER PRIMARY KEY AUTOINCREMENT, token TEXT NOT NULL UNIQUE,
+    attempt INTEGER NOT NULL DEFAULT 0,
+    identifier TEXT UNIQUE, number INTEGER, request TEXT NOT NULL, submitted REAL NOT NULL,
     seen REAL NOT NULL, lease REAL NOT NULL DEFAULT 0, memory INTEGER, live INTEGER NOT NULL DEFAULT 1
 );
 CREATE INDEX IF NOT EXISTS live_submission ON submission (live) WHERE live = 1;
@@ -52,8 +54,6 @@ class Submission:
     number: int | None
     """The batch system's; None while it is not known that it has the job."""
     request: JobRequest
-    doomed: str | None
-    """The job that it should have waited for and that did not complete."""
     submitted: float
     seen: float
     """When the batch system last listed it, or took it; seconds since 1970."""
@@ -144,14 +144,14 @@ class BatchRecord:
         with self._explained():
             return self._base.execute(query, parameters).fetchall()
 
-    def intend(self, intents: Iterable[tuple[str, JobRequest, str | None, int | None]], lease: float) -> None:
-        """Write down what is about to be submitted: token, request, what dooms it, and its memory."""
+    def intend(self, intents: Iterable[tuple[str, JobRequest, int | None]], lease: float) -> None:
+        """Write down what is about to be submitted: token, request, and its memory in bytes."""
         now = time.time()
         with self._change() as base:
             base.executemany(
-                "INSERT INTO submission (token, request, doomed, memory, submitted, seen, lease)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                [(token, _text(request), doomed, memory, now, now, lease) for token, request, doomed, memory in intents],
+                "INSERT INTO submission (token, request, memory, submitted, seen, lease)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                [(token, _text(request), memory, now, now, lease) for token, request, memory in intents],
             )
 
     def accepted(self, answers: Iterable[tuple[Tag, int]]) -> dict[str, str]:
@@ -160,7 +160,8 @@ class BatchRecord:
         with self._change() as base:
             for tag, number in answers:
                 row = base.execute(
-                    "SELECT identifier FROM submission WHERE token = ? AND attempt = ?", (tag.token, tag.attempt)
+                    "SELECT identifier FROM submission WHERE token = ? AND attempt = ?",
+                    (tag.token, tag.attempt),
                 ).fetchone()
                 if row is None:
                     continue
@@ -196,7 +197,9 @@ class BatchRecord:
         """Note that the batch system listed these just now."""
         now = time.time()
         with self._change() as base:
-            base.executemany("UPDATE submission SET seen = ? WHERE token = ?", [(now, each) for each in tokens])
+            base.executemany(
+                "UPDATE submission SET seen = ? WHERE token = ?", [(now, each) for each in tokens]
+            )
 
     def end(self, ends: Iterable[JobEnd]) -> None:
         """Write down what became of jobs. What is written already stays: a job ends once."""
@@ -232,11 +235,16 @@ class BatchRecord:
 
     def cancelled(self, token: str) -> set[int]:
         """Elements of a submission that its user cancelled."""
-        return {row["element"] for row in self._read("SELECT element FROM cancelled WHERE token = ?", (token,))}
+        return {
+            row["element"] for row in self._read("SELECT element FROM cancelled WHERE token = ?", (token,))
+        }
 
     def live(self) -> list[Submission]:
         """Submissions that have jobs which have not ended, in order."""
-        return [_submission(row) for row in self._read("SELECT * FROM submission WHERE live = 1 ORDER BY sequence")]
+        return [
+            _submission(row)
+            for row in self._read("SELECT * FROM submission WHERE live = 1 ORDER BY sequence")
+        ]
 
     def all(self) -> list[Submission]:
         """All submissions, in order."""
@@ -254,11 +262,15 @@ class BatchRecord:
 
     def identifiers(self) -> list[str]:
         """All identifiers that users may know."""
-        return [row[0] for row in self._read("SELECT identifier FROM submission WHERE identifier IS NOT NULL")]
+        return [
+            row[0] for row in self._read("SELECT identifier FROM submission WHERE identifier IS NOT NULL")
+        ]
 
     def ended(self, token: str) -> dict[int, JobEnd]:
         """What became of the jobs of a submission, by element."""
-        return {row["element"]: _end(row) for row in self._read("SELECT * FROM ended WHERE token = ?", (token,))}
+        return {
+            row["element"]: _end(row) for row in self._read("SELECT * FROM ended WHERE token = ?", (token,))
+        }
 
     def fact(self, name: str, age_s: float) -> str | None:
         """What was kept under a name; None where it is older than `age_s` seconds."""
@@ -285,7 +297,8 @@ def _close(base: sqlite3.Connection, token: str) -> None:
 def _free_identifier(base: sqlite3.Connection, number: int) -> str:
     """The number; one that was another job's, as a batch system that is set up anew gives it, has an addition."""
     taken = base.execute(
-        "SELECT count(*) FROM submission WHERE identifier = ? OR identifier GLOB ?", (str(number), f"{number}-*")
+        "SELECT count(*) FROM submission WHERE identifier = ? OR identifier GLOB ?",
+        (str(number), f"{number}-*"),
     ).fetchone()[0]
     return str(number) if taken == 0 else f"{number}-{taken + 1}"
 
@@ -296,13 +309,16 @@ def _text(request: JobRequest) -> str:
     return json.dumps(values, default=_plain)
 
 
-def _plain(value: object) -> object:
-    return dict(value) if hasattr(value, "keys") else list(value)  # type: ignore[call-overload]
+def _plain(value: Any) -> object:  # noqa: ANN401 - whatever a field of a request holds
+    if isinstance(value, JobOptions):
+        return asdict(value)
+    return dict(value) if isinstance(value, Mapping) else list(value)
 
 
 def _submission(row: sqlite3.Row) -> Submission:
     values = json.loads(row["request"])
     names = {each.name for each in fields(JobRequest)}
+    values["options"] = JobOptions(**values.get("options", {}))
     request = JobRequest(**{name: value for name, value in values.items() if name in names})
     given = {each.name: row[each.name] for each in fields(Submission) if each.name in row.keys()}  # noqa: SIM118
     return Submission(**given | {"request": request, "live": bool(row["live"])})

@@ -8,24 +8,26 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from gridwright.errors import ExitStatus, GridwrightError
+from gridwright.node_programs.batch_job.job_file import WHOLE
 from gridwright.schedulers.batch.cleanup import clean_up
 from gridwright.schedulers.batch.directories import KEPT_S, BatchDirectories
 from gridwright.schedulers.batch.explanation import explain_job
 from gridwright.schedulers.batch.identifiers import (
-    Dependency,
-    dependency,
+    by_tokens,
     elements_named,
-    split_identifier,
-    state_of,
+    states_of,
     unknown_job,
+    waited_for,
 )
 from gridwright.schedulers.batch.listing import jobs_of
 from gridwright.schedulers.batch.reconciliation import QueueView, Reconciliation, position
-from gridwright.schedulers.batch.record import WHOLE, BatchRecord, JobEnd, Submission
+from gridwright.schedulers.batch.record import BatchRecord, JobEnd, Submission
 from gridwright.schedulers.batch.submission import LEASE_S, Outgoing, Submitter, memory_of, request_problems
 from gridwright.schedulers.batch.system import BatchFacts, BatchSystem, Tag, new_token
 from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, NodeState
+from gridwright.schedulers.supported_options import option_problems
+from gridwright.spec.scheduler import SchedulerSection
 
 
 class BatchScheduler:
@@ -36,8 +38,11 @@ class BatchScheduler:
     interrupted (KeyboardInterrupt) is taken back.
     """
 
-    def __init__(self, system: BatchSystem, head: HeadNode, directories: BatchDirectories) -> None:
+    def __init__(
+        self, system: BatchSystem, section: SchedulerSection, head: HeadNode, directories: BatchDirectories
+    ) -> None:
         self._system = system
+        self._section = section
         self._head = head
         self._directories = directories
 
@@ -56,56 +61,58 @@ class BatchScheduler:
         if not requests:
             return []
         with self._reconciled() as (record, _):
-            waits = [dependency(record, request.after) for request in requests]
-            facts = self._checked(record, requests, waits)
-            outgoing = [
-                Outgoing(request, Tag(new_token(), 0), each, memory_of(request, facts))
-                for request, each in zip(requests, waits, strict=True)
-            ]
-            record.intend(
-                ((each.tag.token, each.request, each.waits.doomed, each.memory_bytes) for each in outgoing),
-                time.time() + LEASE_S * len(outgoing),
-            )
-            identifiers = self._submit_all(record, outgoing)
-            return [identifiers[each.tag.token] for each in outgoing]
+            tokens = [new_token() for _ in requests]
+            facts = self._checked(record, requests)
+            sent = [by_tokens(each, tokens[:number]) for number, each in enumerate(requests)]
+            memory = [memory_of(each, facts) for each in sent]
+            record.intend(zip(tokens, sent, memory, strict=True), time.time() + LEASE_S * len(sent))
+            return self._submit_all(record, list(zip(tokens, sent, memory, strict=True)))
 
-    def _checked(
-        self, record: BatchRecord, requests: Sequence[JobRequest], waits: Sequence[Dependency]
-    ) -> BatchFacts:
+    def _checked(self, record: BatchRecord, requests: Sequence[JobRequest]) -> BatchFacts:
+        """The queues and nodes, when they could run all requests; else every problem at once."""
+        problems = [found for each in requests for found in option_problems(each, self._section)]
         facts = self._system.facts()
-        problems = [found for each in requests for found in request_problems(each, facts, self._system)]
-        problems += [unknown_job(record, name) for each in waits for name in each.unknown]
+        for number, request in enumerate(requests):
+            problems += request_problems(request, facts, self._system)
+            # Those of the same call have no identifier yet.
+            earlier = [f"#{each}" for each in range(number)]
+            unknown = waited_for(record, request).unknown
+            problems += [unknown_job(record, name) for name in unknown if name not in earlier]
         if problems:
             raise GridwrightError(*dict.fromkeys(problems), status=ExitStatus.INPUT)
         return facts
 
-    def _submit_all(self, record: BatchRecord, outgoing: Sequence[Outgoing]) -> dict[str, str]:
+    def _submit_all(
+        self, record: BatchRecord, intents: Sequence[tuple[str, JobRequest, int | None]]
+    ) -> list[str]:
         submitter = Submitter(self._system, self._directories, record)
         answers: list[tuple[Tag, int]] = []
+        identifiers: list[str] = []
+        tokens = [token for token, _, _ in intents]
         try:
-            for each in outgoing:
-                answers.append(submitter.submit(each))
+            for token, request, memory in intents:
+                waits = waited_for(record, request)
+                answers.append(submitter.submit(Outgoing(request, Tag(token, 0), waits, memory)))
+                identifiers.append(record.accepted(answers[-1:])[token])
         except (GridwrightError, KeyboardInterrupt) as error:
             if isinstance(error, GridwrightError) and error.status is not ExitStatus.INPUT:
-                record.accepted(answers)
-                record.released([each.tag.token for each in outgoing])
+                record.released(tokens)
             else:
-                self._take_back(record, outgoing, answers)
+                self._take_back(record, tokens, answers)
             raise
-        return record.accepted(answers)
+        return identifiers
 
     def _take_back(
-        self, record: BatchRecord, outgoing: Sequence[Outgoing], answers: Sequence[tuple[Tag, int]]
+        self, record: BatchRecord, tokens: Sequence[str], answers: Sequence[tuple[Tag, int]]
     ) -> None:
-        for each in outgoing:
-            self._directories.fence(each.tag)
-        for tag, _ in answers:
+        tags = {each: Tag(each, 0) for each in tokens} | {tag.token: tag for tag, _ in answers}
+        for tag in tags.values():
             self._directories.fence(tag)
         if answers:
             self._system.cancel([(number, None) for _, number in answers])
-        record.withdraw([each.tag.token for each in outgoing])
-        for each in outgoing:
-            self._directories.forget(each.tag)
+        record.withdraw(tokens)
+        for tag in tags.values():
+            self._directories.forget(tag)
 
     def jobs(self, identifiers: Collection[str] | None = None) -> list[Job]:
         """How jobs stand; see Scheduler. Raises GridwrightError (INPUT) with every unknown identifier."""
@@ -187,7 +194,7 @@ class BatchScheduler:
                 self._system.facts(),
                 system=self._system.name,
                 says=says,
-                dependencies=[(each, state_of(record, each)) for each in submission.request.after],
+                dependencies=states_of(record, submission.request),
             )
 
     def nodes(self) -> list[NodeState]:
@@ -199,9 +206,5 @@ def _needed(record: BatchRecord, live: Sequence[Submission]) -> set[str]:
     """Tokens of jobs that have not ended, and of those that they wait for."""
     needed = {each.token for each in live}
     for submission in live:
-        for identifier in submission.request.after:
-            parts = split_identifier(identifier)
-            found = record.by_identifier(parts[0]) if parts else None
-            if found is not None:
-                needed.add(found.token)
+        needed |= {each.submission.token for each in waited_for(record, submission.request).on}
     return needed

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error, input_error, nearest
+from gridwright.errors import GridwrightError, Problem, environment_error, input_error, nearest
 from gridwright.node_programs.batch_job.job_file import JobFile, Predecessor
 from gridwright.schedulers.batch.directories import BatchDirectories
-from gridwright.schedulers.batch.identifiers import Dependency
+from gridwright.schedulers.batch.identifiers import WaitedFor
 from gridwright.schedulers.batch.record import BatchRecord
 from gridwright.schedulers.batch.system import (
+    AfterJob,
     BatchCall,
     BatchFacts,
     BatchSystem,
@@ -23,7 +22,9 @@ from gridwright.schedulers.batch.system import (
     job_label,
 )
 from gridwright.schedulers.batch.tools import ANSWER_S, PATIENCE_S
+from gridwright.schedulers.dependency import DependencyType
 from gridwright.schedulers.job import JobRequest
+from gridwright.schedulers.start_limits import MOST_ELEMENTS, what_is_too_long
 from gridwright.units import format_bytes
 
 LEASE_S = 2 * PATIENCE_S + 3 * ANSWER_S
@@ -33,10 +34,6 @@ _GIVEN = frozenset(
     for name in ("DATA", "WORK", "UTIL", "JOB_ID", "CORES", "MEMORY_BYTES", "ARRAY_INDEX")
 )
 """Variables that say what a job has; those of a job that submits another are not the other's."""
-_LONGEST_STRING = 131_071
-"""Linux takes no longer argument and no longer variable (MAX_ARG_STRLEN, execve(2)); bytes, less the NUL."""
-_LONGEST_TOGETHER = 1_900_000
-"""Bytes of arguments and environment together: a quarter of the usual stack limit, 8 MiB, less some room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +42,7 @@ class Outgoing:
 
     request: JobRequest
     tag: Tag
-    waits: Dependency
+    waits: WaitedFor
     memory_bytes: int | None
 
 
@@ -60,8 +57,8 @@ class Submitter:
     def submit(self, outgoing: Outgoing) -> tuple[Tag, int]:
         """Hand in one job; its attempt and number. Bounded by LEASE_S.
 
-        Where it is not clear whether the batch system has taken it, its queue is asked. A job that is not in there
-        gets a fence, so that it does not begin should it arrive late, and goes in as the next attempt.
+        Where it is not clear whether the batch system has taken it, its queue is asked. A job that is not in
+        there gets a fence, so that it does not begin should it arrive late, and goes in as the next attempt.
         Raises GridwrightError: INPUT where it is refused, ENVIRONMENT where nobody answers.
         """
         give_up, wait_s = time.monotonic() + PATIENCE_S, 0.2
@@ -106,7 +103,7 @@ class Submitter:
             tag=outgoing.tag,
             program=[str(self._directories.program), str(self._directories.base), str(outgoing.tag)],
             elements=None if request.array is None else len(request.array),
-            after=[each.number for _, each, _ in outgoing.waits.on if each.number is not None and each.live],
+            after=_after(outgoing),
             memory_bytes=outgoing.memory_bytes,
         )
 
@@ -131,10 +128,42 @@ class Submitter:
             position_variable=system.position_variable,
             kept_prefixes=list(system.kept_prefixes),
             after=[
-                Predecessor(identifier, str(self._directories.runs(each.tag)), list(elements))
-                for identifier, each, elements in outgoing.waits.on
+                Predecessor(
+                    each.identifier,
+                    str(self._directories.runs(each.submission.tag)),
+                    list(each.elements),
+                    each.type.value,
+                )
+                for each in outgoing.waits.on
             ],
+            name=job_label(request),
+            input=request.options.stdin or "",
+            output=request.options.stdout or "",
+            error=request.options.stderr or "",
         )
+
+
+def _after(outgoing: Outgoing) -> list[AfterJob]:
+    """The jobs that it waits for and that have not ended, as the batch system knows them.
+
+    It knows elements by where they stand, so arrays that wait element by element must have the same indices.
+    """
+    own = tuple(outgoing.request.array or ())
+    found = []
+    for one in outgoing.waits.on:
+        submission = one.submission
+        if submission.number is None or not submission.live:
+            continue
+        single = submission.request.array is not None and len(one.elements) == 1
+        found.append(
+            AfterJob(
+                number=submission.number,
+                type=one.type,
+                position=submission.elements.index(one.elements[0]) + 1 if single else None,
+                each=one.type is DependencyType.EACH and submission.elements == own,
+            )
+        )
+    return found
 
 
 def _environment(request: JobRequest, memory_bytes: int | None) -> dict[str, str]:
@@ -167,15 +196,25 @@ def request_problems(request: JobRequest, facts: BatchFacts, system: BatchSystem
     if not request.command:
         return [Problem(what="a job needs a command", remedy="write it after --")]
     label = job_label(request)
-    found = [Problem(what=f"{label}: {each}") for each in (*facts.problems, *system.request_problems(request))]
+    found = [
+        Problem(what=f"{label}: {each}") for each in (*facts.problems, *system.request_problems(request))
+    ]
     if request.null:
-        found.append(Problem(what=f"{label}: {system.name} has no null jobs", remedy="use a spec with scheduler: {type: local}"))
+        found.append(
+            Problem(
+                what=f"{label}: {system.name} has no null jobs",
+                remedy="use a spec with scheduler: {type: local}",
+            )
+        )
     if request.cores < 1:
         found.append(Problem(what=f"{label}: {request.cores} cores", remedy="ask for 1 core or more"))
     if (too_long := what_is_too_long(request)) is not None:
         found.append(Problem(what=f"{label}: {too_long}", remedy="put long text into a file"))
     if request.array is not None and not request.array:
         found.append(Problem(what=f"{label}: its array has no index", remedy="write one, such as 1-100"))
+    if request.array is not None and len(request.array) > MOST_ELEMENTS:
+        what = f"{label}: its array has {len(request.array)} elements, and at most {MOST_ELEMENTS} are kept track of"
+        found.append(Problem(what=what, remedy="split it"))
     name = request.queue or facts.default_queue
     if name is not None and name not in facts.queues:
         near = nearest(name, facts.queues)
@@ -208,28 +247,8 @@ def _size_problems(request: JobRequest, label: str, queue: str | None, facts: Ba
             f"{format_bytes(memory)}"
         )
         found.append(Problem(what=what, remedy=f"ask for {format_bytes(memory)} or less"))
-    longest = facts.queues[queue].longest_s if queue in facts.queues else None
+    longest = facts.queues[queue].longest_s if queue is not None else None
     if longest is not None and request.time_limit_s is not None and request.time_limit_s > longest:
         what = f"{label}: {request.time_limit_s:.0f} s, and {place} lets jobs run for {longest:.0f} s"
         found.append(Problem(what=what, remedy=f"ask for {longest:.0f} s or less, or name another queue"))
     return found
-
-
-def what_is_too_long(request: JobRequest) -> str | None:
-    """What of a request no process could be started with, in words; None where all is well."""
-    together = 0
-    strings: Sequence[tuple[str, str]] = [
-        *((f"argument {number}", each) for number, each in enumerate(request.command)),
-        *((f"variable {name}", f"{name}={value}") for name, value in request.environment.items()),
-    ]
-    for what, text in strings:
-        length = len(os.fsencode(text))
-        together += length + 9
-        if length > _LONGEST_STRING:
-            return f"{what} has {length} bytes, and Linux takes no more than {_LONGEST_STRING}"
-    if together > _LONGEST_TOGETHER:
-        return f"arguments and environment have {together} bytes, and Linux takes no more than about 2 MiB"
-    return None
-
-
-__all__ = ["LEASE_S", "ExitStatus", "Outgoing", "Submitter", "memory_of", "request_problems", "what_is_too_long"]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gridwright.node_programs.batch_job.job_file import WHOLE
+from gridwright.schedulers.dependency import DependencyType
 from gridwright.schedulers.job import JobRequest, JobState, NodeState
 
 _LONGEST_LABEL = 64
@@ -52,6 +53,19 @@ def tag_of(name: str) -> Tag | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AfterJob:
+    """A job that another one waits for, and that has not ended yet."""
+
+    number: int
+    """The batch system's."""
+    type: DependencyType
+    position: int | None = None
+    """Of one element of an array, from 1; None: all of it."""
+    each: bool = False
+    """Whether each element waits for the one at its own position, and both arrays have the same indices."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BatchCall:
     """A job as it is handed in: what the batch system has to know of it."""
 
@@ -61,8 +75,8 @@ class BatchCall:
     """What it runs on the node: a file, and words of letters, digits and the like."""
     elements: int | None
     """How many elements its array has; None where it is no array."""
-    after: Sequence[int] = ()
-    """Numbers of the jobs that must have ended first; whether they completed is looked at on the node."""
+    after: Sequence[AfterJob] = ()
+    """What it waits for; whether that ended as it should is looked at once more on the node."""
     memory_bytes: int | None = None
     """What it may use; None where nothing is known."""
 
@@ -136,9 +150,9 @@ class Unclear(Exception):
 class BatchSystem(Protocol):
     """A batch system, reached by its own commands on the head node.
 
-    Failure contract. Every call returns within a bounded time. `submit` raises NotTaken, NotReached or Unclear,
-    and is not tried again by itself. All others raise GridwrightError: ENVIRONMENT where nobody answers, after
-    bounded retries. A job that `submit` has returned a number for is not lost by the batch system.
+    Failure contract. Every call returns within a bounded time. `submit` raises NotTaken, NotReached or
+    Unclear, and is not tried again by itself. All others raise GridwrightError: ENVIRONMENT where nobody
+    answers, after bounded retries. A job that `submit` has returned a number for is not lost by the batch system.
     """
 
     name: str
@@ -164,7 +178,7 @@ class BatchSystem(Protocol):
         """Hand in one job; its number."""
 
     def queue(self) -> list[BatchRow]:
-        """This user's jobs of Gridwright that wait or run, and those that ended just now where it tells them."""
+        """The jobs of this user and of Gridwright that wait or run."""
 
     def past(self, wanted: Mapping[Tag, int | None], since: float) -> list[BatchRow]:
         """What its accounting has of these jobs; `wanted` has the number of each where it is known."""

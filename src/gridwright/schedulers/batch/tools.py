@@ -1,8 +1,9 @@
-"""Runs the commands of a batch system on the head node, with a limit of time, and again while nobody answers."""
+"""Runs the commands of a batch system on the head node, within a time, and again while nobody answers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
@@ -15,6 +16,17 @@ ANSWER_S = 30.0
 """The longest that one command may take."""
 PATIENCE_S = 25.0
 """How long it is asked again while its service does not answer: a restart takes some seconds."""
+
+
+class Answered(Enum):
+    """What the message of a command that failed says of its service."""
+
+    YES = "yes"
+    """It was understood, and refused."""
+    AWAY = "away"
+    """It was not reached."""
+    UNCLEAR = "unclear"
+    """It may have been reached, and no answer came."""
 
 
 class ServiceDown(GridwrightError):
@@ -32,14 +44,14 @@ class BatchTools:
         head: HeadNode,
         system: str,
         environment: Mapping[str, str],
-        is_away: Callable[[str], bool],
+        meaning: Callable[[str], Answered],
         prefix: Sequence[str] = (),
     ) -> None:
-        """`is_away` tells whether a message says that the service does not answer; `prefix` starts commands."""
+        """`meaning` tells what a message says of the service; `prefix` comes before every command."""
         self.head = head
         self._system = system
         self._environment = environment
-        self._is_away = is_away
+        self._meaning = meaning
         self._prefix = prefix
 
     def run(self, command: Sequence[str], *, timeout_s: float = ANSWER_S) -> CommandOutput:
@@ -70,14 +82,15 @@ class BatchTools:
                 said = message(answer)
                 if answer.status == 0 or allowed(answer):
                     return answer.stdout
+                silent = self._meaning(said) is not Answered.YES
                 error = environment_error(
                     f"{self._system} does not answer: {command[0]} says {said}"
-                    if self._is_away(said)
+                    if silent
                     else f"{command[0]} failed: {said}",
                     where=self.head.name,
                     remedy=f"see whether the service of {self._system} runs there",
                 )
-                raise ServiceDown(error) if self._is_away(said) else error
+                raise ServiceDown(error) if silent else error
         raise AssertionError("tenacity either returns or raises")
 
     def _asked(self, command: Sequence[str]) -> CommandOutput:
@@ -102,10 +115,10 @@ class BatchTools:
             raise Unclear(error.problems[0].what) from error
         if answer.status:
             said = message(answer)
-            if self._is_away(said):
+            if self._meaning(said) is Answered.AWAY:
                 raise NotReached(said)
             # A signal, or a connection that broke: it may have arrived.
-            if answer.status > 128 or not said:
+            if self._meaning(said) is Answered.UNCLEAR or answer.status > 128 or not said:
                 raise Unclear(said or f"{command[0]} was killed")
             raise NotTaken(said)
         return answer
