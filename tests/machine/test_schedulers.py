@@ -1,4 +1,7 @@
-"""What the protocol of schedulers promises, held on each: the local one, and Slurm and Grid Engine on labs."""
+"""What the protocol of schedulers promises, held on each of them.
+
+Slurm and Grid Engine are real, on labs; LSF is a double (tests/support/lsf_double).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +24,7 @@ from gridwright.spec import load_spec
 from tests.support.command import Command, wait_until
 from tests.support.lab import Lab, up
 from tests.support.local_grid import local_grid
+from tests.support.lsf_double.running import lsf_double
 
 pytestmark = pytest.mark.root
 
@@ -35,6 +40,15 @@ libraries: {{data: {{}}, work: {{}}, util: {{}}}}
 scheduler: {{type: {type}}}
 """
 NETWORKS = {"slurm": "10.80.0.0/24", "grid_engine": "10.144.0.0/24"}
+LSF = """\
+name: sched
+provider: local
+nodes: {{compute: {{cores: 16, memory: 2 GiB}}}}
+filesystems: {{disk: {{type: local, path: {directory}}}}}
+libraries: {{data: {{}}, work: {{}}, util: {{}}}}
+scheduler: {{type: lsf}}
+state: {directory}/state
+"""
 PRINT_BYTES = (
     "import json, os, sys; print(json.dumps({'arguments': [os.fsencode(a).hex() for a in sys.argv[1:]], "
     "'environment': {k.hex(): v.hex() for k, v in os.environb.items()}}))"
@@ -88,13 +102,17 @@ class Place:
         return jobs
 
 
-@pytest.fixture(scope="module", params=["local", *NETWORKS])
+@pytest.fixture(scope="module", params=["local", *NETWORKS, "lsf"])
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     directory = tmp_path_factory.mktemp("sched")
     command = Command(directory)
     if request.param == "local":
         with local_grid(directory / "grid", cores=8) as grid:
             yield Place(command, grid.file, grid.scheduler(), lambda: "".join(map(str, grid.private())))
+        return
+    if request.param == "lsf":
+        with lsf_place(directory, command) as place:
+            yield place
         return
     file = directory / "sched.yaml"
     file.write_text(LAB.format(type=request.param, network=NETWORKS[request.param]))
@@ -103,6 +121,29 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         look = ["find", "/mnt/grid/work", "/mnt/grid/util", "-mindepth", "1"]
         scheduler = kind_of(spec.scheduler).open(spec, head_node(spec))
         yield Place(command, file, scheduler, lambda: lab.run("compute1", *look).out)
+
+
+@contextmanager
+def lsf_place(directory: Path, command: Command) -> Iterator[Place]:
+    """An LSF whose commands are found in PATH, as at a site."""
+    shared = directory / "shared"
+    shared.mkdir()
+    for name in ("data", "work", "util"):
+        (shared / name).mkdir()
+    file = directory / "sched.yaml"
+    file.write_text(LSF.format(directory=shared))
+    with (
+        lsf_double(directory / "lsf", LSF_DOUBLE_MINUTE="5") as commands,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
+        spec = load_spec(file)
+        scheduler = kind_of(spec.scheduler).open(spec, head_node(spec))
+        yield Place(command, file, scheduler, lambda: "".join(map(str, _private(shared))))
+
+
+def _private(shared: Path) -> list[Path]:
+    return [path for name in ("work", "util") for path in (shared / name).iterdir()]
 
 
 @pytest.fixture(scope="module")

@@ -137,11 +137,24 @@ class Reconciliation:
                 if told is None or not told.state.final:
                     untold[element] = run
                 else:
-                    ends.append(ended_by_row(each.submission, element, told, run, element in each.cancelled))
+                    end = ended_by_row(each.submission, element, told, run, element in each.cancelled)
+                    orphaned = (
+                        run is None and end.state is JobState.CANCELLED and element not in each.cancelled
+                    )
+                    ends.append(self._for_whom(each.submission, end) if orphaned else end)
             if untold:
                 left[token] = replace(each, elements=untold)
         self._record.end(ends)
         return left
+
+    def _for_whom(self, submission: Submission, end: JobEnd) -> JobEnd:
+        """The end of a job that the batch system did not start, with the job that it waited for in vain."""
+        for each in waited_for(self._record, submission.request).on:
+            ended = self._record.ended(each.submission.token)
+            if all(one in ended for one in each.elements):
+                sentence = f"job {each.identifier}, which it waited for, did not complete"
+                return replace(end, reason=sentence)
+        return end
 
     def _settle(self, missing: Mapping[str, _Missing]) -> None:
         """End what neither queue nor accounting knows, and hand in what the batch system never had."""

@@ -32,14 +32,13 @@ _OURS = (
     "LSB_DEFAULTQUEUE",
     "LSB_DEFAULTPROJECT",
 )
-"""Variables of the caller's that would change what the commands print, or what jobs are."""
+"""Variables of the caller's that would change what the commands print."""
 
 
 def tools(section: LsfSection, head: HeadNode) -> BatchTools:
     """The commands, as the section finds them."""
     environment = {name: value for name, value in os.environ.items() if name not in _OURS}
-    environment |= {"LC_ALL": "C", "BSUB_QUIET": "", "LSB_NTRIES": "3", "LSB_DISPLAY_YEAR": "Y"}
-    del environment["BSUB_QUIET"]
+    environment |= {"LC_ALL": "C", "LSB_NTRIES": "3", "LSB_DISPLAY_YEAR": "Y"}
     prefix: Sequence[str] = ()
     if section.profile is not None:
         prefix = ("/bin/sh", "-c", '. "$0" && exec "$@"', str(section.profile))
