@@ -10,7 +10,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,10 +20,10 @@ from gridwright.schedulers import kind_of
 from gridwright.schedulers.job import Job, JobRequest, JobState
 from gridwright.schedulers.scheduler import Scheduler
 from gridwright.spec import load_spec
+from tests.support.batch_places import lsf_grid, private
 from tests.support.command import Command, wait_until
 from tests.support.lab import Lab, up
 from tests.support.local_grid import local_grid
-from tests.support.lsf_double.running import lsf_double
 
 pytestmark = pytest.mark.root
 
@@ -40,15 +39,6 @@ libraries: {{data: {{}}, work: {{}}, util: {{}}}}
 scheduler: {{type: {type}}}
 """
 NETWORKS = {"slurm": "10.80.0.0/24", "grid_engine": "10.144.0.0/24"}
-LSF = """\
-name: sched
-provider: local
-nodes: {{compute: {{cores: 16, memory: 2 GiB}}}}
-filesystems: {{disk: {{type: local, path: {directory}}}}}
-libraries: {{data: {{}}, work: {{}}, util: {{}}}}
-scheduler: {{type: lsf}}
-state: {directory}/state
-"""
 PRINT_BYTES = (
     "import json, os, sys; print(json.dumps({'arguments': [os.fsencode(a).hex() for a in sys.argv[1:]], "
     "'environment': {k.hex(): v.hex() for k, v in os.environb.items()}}))"
@@ -111,8 +101,11 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             yield Place(command, grid.file, grid.scheduler(), lambda: "".join(map(str, grid.private())))
         return
     if request.param == "lsf":
-        with lsf_place(directory, command) as place:
-            yield place
+        with lsf_grid(directory) as file:
+            spec = load_spec(file)
+            scheduler = kind_of(spec.scheduler).open(spec, head_node(spec))
+            shared = directory / "shared"
+            yield Place(command, file, scheduler, lambda: "".join(map(str, private(shared))))
         return
     file = directory / "sched.yaml"
     file.write_text(LAB.format(type=request.param, network=NETWORKS[request.param]))
@@ -121,29 +114,6 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         look = ["find", "/mnt/grid/work", "/mnt/grid/util", "-mindepth", "1"]
         scheduler = kind_of(spec.scheduler).open(spec, head_node(spec))
         yield Place(command, file, scheduler, lambda: lab.run("compute1", *look).out)
-
-
-@contextmanager
-def lsf_place(directory: Path, command: Command) -> Iterator[Place]:
-    """An LSF whose commands are found in PATH, as at a site."""
-    shared = directory / "shared"
-    shared.mkdir()
-    for name in ("data", "work", "util"):
-        (shared / name).mkdir()
-    file = directory / "sched.yaml"
-    file.write_text(LSF.format(directory=shared))
-    with (
-        lsf_double(directory / "lsf", LSF_DOUBLE_MINUTE="5") as commands,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        patch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
-        spec = load_spec(file)
-        scheduler = kind_of(spec.scheduler).open(spec, head_node(spec))
-        yield Place(command, file, scheduler, lambda: "".join(map(str, _private(shared))))
-
-
-def _private(shared: Path) -> list[Path]:
-    return [path for name in ("work", "util") for path in (shared / name).iterdir()]
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,8 @@
 """The kinds of schedulers that Gridwright brings along."""
 
 BUILT_IN = {
-    "grid_engine": "gridwright.schedulers.grid_engine.kind:KIND",
     "local": "gridwright.schedulers.local.kind:KIND",
+    "grid_engine": "gridwright.schedulers.grid_engine.kind:KIND",
     "lsf": "gridwright.schedulers.lsf.kind:KIND",
     "slurm": "gridwright.schedulers.slurm.kind:KIND",
     "ssh": "gridwright.schedulers.ssh.kind:KIND",

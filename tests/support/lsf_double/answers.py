@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from tests.support.lsf_double.jobs import Element, Jobs, Refused
+from tests.support.lsf_double.jobs import Element, Jobs, Refused, parse_index_list
 
 _BJOBS: Mapping[str, Callable[[Element], str]] = {
     "jobid": lambda job: str(job.number),
@@ -130,7 +130,7 @@ def bhosts(arguments: list[str], hosts: Mapping[str, tuple[str, int, int]]) -> t
 def bqueues(arguments: list[str], queues: Mapping[str, Sequence[str]]) -> tuple[int, str, str]:
     if arguments == ["-l"]:
         blocks = [
-            f"\nQUEUE: {name}\n  -- for tests\n\nPARAMETERS/STATISTICS\nPRIO NICE STATUS\n 30  0  Open:Active\n\n"
+            f"\nQUEUE: {name}\n  -- for tests\n\nPARAMETERS/STATISTICS\nPRIO NICE\n 30 0\n\n"
             f"DEFAULT LIMITS:\n RUNLIMIT\n 10.0 min\n\nMAXIMUM LIMITS:\n RUNLIMIT\n 600.0 min\n\n"
             f"SCHEDULING POLICIES:  EXCLUSIVE\nUSERS: all\nHOSTS:  {' '.join(hosts)}\nRERUNNABLE :  no\n"
             for name, hosts in queues.items()
@@ -176,8 +176,6 @@ def chosen(arguments: Sequence[str], jobs: Jobs) -> list[tuple[str, list[Element
             raise Refused(f"{word}: Illegal job ID.")
         elements = jobs.get(int(parts[1]), [])
         if parts[2]:
-            from tests.support.lsf_double.jobs import parse_index_list
-
             indices = set(parse_index_list(parts[2], 10**6))
             elements = [each for each in elements if each.index in indices]
         found.append((word, elements))

@@ -1,4 +1,4 @@
-"""The daemon of the double: takes jobs, starts them, ends them, and answers commands. `python -m` DIRECTORY."""
+"""The daemon of the double: takes jobs, starts them, ends them, and answers commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.support.lsf_double import answers
@@ -41,27 +41,20 @@ class Mbatchd:
     def answer(
         self, command: str, arguments: list[str], environment: Mapping[str, str]
     ) -> tuple[int, str, str]:
+        commands: Mapping[str, Callable[[], tuple[int, str, str]]] = {
+            "bsub": lambda: self._bsub(arguments, environment),
+            "bkill": lambda: self._bkill(arguments),
+            "bjobs": lambda: answers.bjobs(arguments, self.jobs),
+            "bhist": lambda: answers.bhist(arguments, self.jobs),
+            "bhosts": lambda: answers.bhosts(arguments, {name: self._host(name) for name in HOSTS}),
+            "bqueues": lambda: answers.bqueues(arguments, QUEUES),
+            "lshosts": lambda: answers.lshosts(arguments, {name: size for name, (_, size) in HOSTS.items()}),
+            "lsload": lambda: answers.lsload(arguments, {name: self._free(name)[1] for name in HOSTS}),
+        }
         try:
-            match command:
-                case "bsub":
-                    return self._bsub(arguments, environment)
-                case "bkill":
-                    return self._bkill(arguments)
-                case "bjobs":
-                    return answers.bjobs(arguments, self.jobs)
-                case "bhist":
-                    return answers.bhist(arguments, self.jobs)
-                case "bhosts":
-                    return answers.bhosts(arguments, {name: self._host(name) for name in HOSTS})
-                case "bqueues":
-                    return answers.bqueues(arguments, QUEUES)
-                case "lshosts":
-                    return answers.lshosts(arguments, {name: memory for name, (_, memory) in HOSTS.items()})
-                case "lsload":
-                    return answers.lsload(arguments, {name: self._free(name)[1] for name in HOSTS})
+            return commands[command]()
         except Refused as refused:
             return 255, "", f"{refused}\n"
-        return 255, "", f"{command}: not found\n"
 
     def _bsub(self, arguments: list[str], environment: Mapping[str, str]) -> tuple[int, str, str]:
         elements = submitted(
@@ -94,9 +87,8 @@ class Mbatchd:
             self._finish(job, "EXIT", 0)
             return
         now = time.time()
-        job.kill_at = [
-            (now, signal.SIGINT), (now + _TERMINATE_S, signal.SIGTERM), (now + 2 * _TERMINATE_S, signal.SIGKILL)
-        ]  # fmt: skip
+        steps = enumerate((signal.SIGINT, signal.SIGTERM, signal.SIGKILL))
+        job.kill_at = [(now + step * _TERMINATE_S, number) for step, number in steps]
 
     def _finish(self, job: Element, stat: str, code: int) -> None:
         job.stat, job.code, job.finished = stat, code, time.time()

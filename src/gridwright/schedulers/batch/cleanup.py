@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gridwright.errors import GridwrightError
 from gridwright.node_programs.batch_job.job_file import WHOLE
-from gridwright.schedulers.batch.record import BatchRecord, JobEnd
+from gridwright.schedulers.batch.record import BatchJobEnd, BatchRecord
 from gridwright.schedulers.head_node import HeadNode
 
 _SWEEP = """library=$1
@@ -29,7 +29,7 @@ def clean_up(head: HeadNode, record: BatchRecord) -> None:
 
     A library that the head node does not see is on a disk of the job's node: what is left there stays.
     """
-    by_library: dict[str, list[tuple[JobEnd, str]]] = {}
+    by_library: dict[str, list[tuple[BatchJobEnd, str]]] = {}
     leftovers = record.leftovers()
     for end in leftovers:
         submission = record.by_token(end.token)

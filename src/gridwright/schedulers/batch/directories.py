@@ -16,7 +16,7 @@ from pathlib import Path
 from gridwright.errors import environment_error
 from gridwright.node_programs.batch_job.job_file import JobFile, RunEnd, read_end
 from gridwright.node_programs.batch_job_program import STARTER, build_zipapp
-from gridwright.schedulers.batch.system import Tag, job_label, tagged_name
+from gridwright.schedulers.batch.system import JobTag, job_label, tagged_name
 from gridwright.schedulers.job import JobRequest
 
 KEPT_S = 86_400.0
@@ -63,15 +63,15 @@ class BatchDirectories:
         """A file for each job, with what it printed."""
         return self.base / "logs"
 
-    def log(self, request: JobRequest, tag: Tag) -> Path:
+    def log(self, request: JobRequest, tag: JobTag) -> Path:
         """Where the jobs of a submission print to, without `_INDEX` of an element and without `.log`."""
         return self.logs / tagged_name(job_label(request), tag)
 
-    def runs(self, tag: Tag) -> Path:
+    def runs(self, tag: JobTag) -> Path:
         """The files that say what became of the jobs of a submission."""
         return self.base / "runs" / str(tag)
 
-    def fence_file(self, tag: Tag) -> Path:
+    def fence_file(self, tag: JobTag) -> Path:
         """The file that keeps an attempt from beginning."""
         return self.base / "fences" / str(tag)
 
@@ -80,13 +80,13 @@ class BatchDirectories:
         """The program that runs jobs, as nodes are to start it."""
         return self.base / f"batch_job-{_program()[0]}.sh"
 
-    def fence(self, tag: Tag) -> None:
+    def fence(self, tag: JobTag) -> None:
         """Keep an attempt from beginning, should the batch system have it after all."""
         with self.fence_file(tag).open("w") as file:
             file.flush()
             os.fsync(file.fileno())
 
-    def write_job(self, tag: Tag, job: JobFile) -> None:
+    def write_job(self, tag: JobTag, job: JobFile) -> None:
         """Write down what nodes have to know of a submission, and the program. Raises GridwrightError."""
         path = self.base / "jobs" / f"{tag}.json"
         try:
@@ -110,7 +110,7 @@ class BatchDirectories:
                 part.chmod(0o755)
                 part.replace(path)
 
-    def last_runs(self, tag: Tag) -> dict[str, LastRun]:
+    def last_runs(self, tag: JobTag) -> dict[str, LastRun]:
         """The last run of each job of a submission that has begun, by index, `job` where it is no array."""
         found: dict[str, LastRun] = {}
         try:
@@ -130,7 +130,7 @@ class BatchDirectories:
             found[parts[1]] = LastRun(number, ended)
         return found
 
-    def forget(self, tag: Tag) -> None:
+    def forget(self, tag: JobTag) -> None:
         """Remove the file of a submission that has ended: it has the job's environment."""
         (self.base / "jobs" / f"{tag}.json").unlink(missing_ok=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gridwright.schedulers.batch.record import Submission
+from gridwright.schedulers.batch.record import BatchSubmission
 from gridwright.schedulers.batch.system import BatchFacts, BatchQueue
 from gridwright.schedulers.job import (
     Job,
@@ -20,7 +20,7 @@ from gridwright.units import format_bytes
 
 def explain_job(
     job: Job,
-    submission: Submission,
+    submission: BatchSubmission,
     facts: BatchFacts,
     *,
     system: str,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem, nearest
 from gridwright.node_programs.batch_job.job_file import WHOLE
-from gridwright.schedulers.batch.record import BatchRecord, Submission
+from gridwright.schedulers.batch.record import BatchRecord, BatchSubmission
 from gridwright.schedulers.dependency import DependencyType, parse_dependency
 from gridwright.schedulers.job import JobRequest, JobState
 
@@ -23,9 +23,9 @@ def split_identifier(text: str) -> tuple[str, int | None] | None:
     return found[1], None if found[2] is None else int(found[2])
 
 
-def elements_named(record: BatchRecord, identifiers: Collection[str]) -> list[tuple[Submission, int]]:
+def elements_named(record: BatchRecord, identifiers: Collection[str]) -> list[tuple[BatchSubmission, int]]:
     """The jobs of identifiers, in order. Raises GridwrightError (INPUT) with every unknown one."""
-    found: list[tuple[Submission, int]] = []
+    found: list[tuple[BatchSubmission, int]] = []
     problems: list[Problem] = []
     for identifier in identifiers:
         parts = split_identifier(identifier)
@@ -56,7 +56,7 @@ def unknown_job(record: BatchRecord, identifier: str) -> Problem:
 class Predecessors:
     """The jobs that one job waits for."""
 
-    submission: Submission
+    submission: BatchSubmission
     elements: tuple[int, ...]
     type: DependencyType
 
@@ -102,7 +102,7 @@ def _settled(type_: DependencyType, states: Sequence[JobState], count: int) -> b
     return type_ is DependencyType.ANY or completed != (type_ is DependencyType.NOT_OK)
 
 
-def _named(record: BatchRecord, name: str) -> tuple[Submission | None, int | None]:
+def _named(record: BatchRecord, name: str) -> tuple[BatchSubmission | None, int | None]:
     """By identifier, or by `@TOKEN` where it was handed in together with the one that waits."""
     if name.startswith("@"):
         return record.by_token(name[1:]), None
@@ -122,7 +122,7 @@ def by_tokens(request: JobRequest, tokens: Sequence[str]) -> JobRequest:
 
 
 def states_of(record: BatchRecord, request: JobRequest) -> list[tuple[str, JobState | None, bool]]:
-    """The jobs that a request waits for: name, state, None while not all have ended, and whether that is met."""
+    """The jobs that a request waits for: name, state (None: not all have ended), and whether that is met."""
     found = []
     open_ = {(each.submission.token, each.type) for each in waited_for(record, request).on}
     for text in request.after:

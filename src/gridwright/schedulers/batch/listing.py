@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from gridwright.node_programs.batch_job.job_file import WHOLE
 from gridwright.schedulers.batch.directories import BatchDirectories, this_user
-from gridwright.schedulers.batch.reconciliation import QueueView
-from gridwright.schedulers.batch.record import BatchRecord, JobEnd, Submission
+from gridwright.schedulers.batch.reconciliation import BatchQueueView
+from gridwright.schedulers.batch.record import BatchJobEnd, BatchRecord, BatchSubmission
 from gridwright.schedulers.batch.system import BatchRow, job_label
 from gridwright.schedulers.job import Job, JobState
 
 
 def jobs_of(
-    submission: Submission, record: BatchRecord, view: QueueView, directories: BatchDirectories, system: str
+    submission: BatchSubmission,
+    record: BatchRecord,
+    view: BatchQueueView,
+    directories: BatchDirectories,
+    system: str,
 ) -> dict[int, Job]:
     """All jobs of a submission, by element."""
     ended, cancelled = record.ended(submission.token), record.cancelled(submission.token)
@@ -32,10 +36,10 @@ def jobs_of(
 
 
 def _job(
-    submission: Submission,
+    submission: BatchSubmission,
     element: int,
     *,
-    end: JobEnd | None,
+    end: BatchJobEnd | None,
     row: BatchRow | None,
     cancelled: bool,
     log: str,

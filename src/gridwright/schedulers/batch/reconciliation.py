@@ -15,9 +15,9 @@ from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.node_programs.batch_job.job_file import WHOLE, RunEnd
 from gridwright.schedulers.batch.directories import BatchDirectories, LastRun
 from gridwright.schedulers.batch.identifiers import waited_for
-from gridwright.schedulers.batch.record import BatchRecord, JobEnd, Submission
+from gridwright.schedulers.batch.record import BatchJobEnd, BatchRecord, BatchSubmission
 from gridwright.schedulers.batch.submission import LEASE_S, Outgoing, Submitter
-from gridwright.schedulers.batch.system import BatchRow, BatchSystem, Tag
+from gridwright.schedulers.batch.system import BatchRow, BatchSystem, JobTag
 from gridwright.schedulers.job import JobState
 from gridwright.units import format_bytes
 
@@ -25,19 +25,19 @@ _SEEN_EVERY_S = 10.0
 
 
 @dataclass
-class QueueView:
+class BatchQueueView:
     """The jobs that have not ended, and their rows in the queue."""
 
-    live: list[Submission] = field(default_factory=list)
-    rows: Mapping[Tag, Mapping[int, BatchRow]] = field(default_factory=dict)
+    live: list[BatchSubmission] = field(default_factory=list)
+    rows: Mapping[JobTag, Mapping[int, BatchRow]] = field(default_factory=dict)
     """By position."""
 
-    def row(self, submission: Submission, element: int) -> BatchRow | None:
+    def row(self, submission: BatchSubmission, element: int) -> BatchRow | None:
         """The row of a job in the queue."""
         return self.rows.get(submission.tag, {}).get(position(submission, element))
 
 
-def position(submission: Submission, element: int) -> int:
+def position(submission: BatchSubmission, element: int) -> int:
     """Where an element stands in its array, from 1; WHOLE where it is none."""
     return WHOLE if element == WHOLE else submission.elements.index(element) + 1
 
@@ -51,17 +51,17 @@ class Reconciliation:
         self._record = record
         self._now = time.time()
 
-    def view(self) -> QueueView:
+    def view(self) -> BatchQueueView:
         """Bring the record up to date, hand in what was not. Raises GridwrightError (ENVIRONMENT)."""
         live = self._record.live()
         if not live:
-            return QueueView()
-        rows: dict[Tag, dict[int, BatchRow]] = {}
+            return BatchQueueView()
+        rows: dict[JobTag, dict[int, BatchRow]] = {}
         for row in self._system.queue():
             if not row.state.final:
                 rows.setdefault(row.tag, {}).update(dict.fromkeys(row.positions, row))
         self._adopt(live, {tag: next(iter(found.values())).number for tag, found in rows.items()})
-        view = QueueView(self._record.live(), rows)
+        view = BatchQueueView(self._record.live(), rows)
         missing = self._end_by_runs(view)
         missing = self._end_by_accounting(missing)
         self._settle(missing)
@@ -75,17 +75,17 @@ class Reconciliation:
         for token in {each.token for each in view.live} - {each.token for each in still}:
             ended = next(each for each in view.live if each.token == token)
             self._directories.forget(ended.tag)
-        return QueueView(still, rows)
+        return BatchQueueView(still, rows)
 
-    def _adopt(self, live: Sequence[Submission], numbers: Mapping[Tag, int]) -> None:
+    def _adopt(self, live: Sequence[BatchSubmission], numbers: Mapping[JobTag, int]) -> None:
         """Write down the numbers of jobs that were handed in, and whose answer nobody read."""
         self._record.accepted(
             [(each.tag, numbers[each.tag]) for each in live if each.number is None and each.tag in numbers]
         )
 
-    def _end_by_runs(self, view: QueueView) -> dict[str, _Missing]:
+    def _end_by_runs(self, view: BatchQueueView) -> dict[str, _Missing]:
         """Write down what has left the queue and told how it ended; what has not told, by token."""
-        ends: list[JobEnd] = []
+        ends: list[BatchJobEnd] = []
         missing: dict[str, _Missing] = {}
         for submission in view.live:
             if submission.number is None and submission.lease > self._now:
@@ -120,14 +120,14 @@ class Reconciliation:
         if not wanted:
             return {}
         since = min(each.submission.submitted for each in missing.values())
-        past: dict[Tag, dict[int, BatchRow]] = {}
+        past: dict[JobTag, dict[int, BatchRow]] = {}
         for row in self._system.past(wanted, since):
             past.setdefault(row.tag, {}).update(dict.fromkeys(row.positions, row))
         self._adopt(
             [each.submission for each in missing.values()],
             {tag: next(iter(found.values())).number for tag, found in past.items()},
         )
-        ends: list[JobEnd] = []
+        ends: list[BatchJobEnd] = []
         left: dict[str, _Missing] = {}
         for token, each in missing.items():
             rows = past.get(each.submission.tag, {})
@@ -147,7 +147,7 @@ class Reconciliation:
         self._record.end(ends)
         return left
 
-    def _for_whom(self, submission: Submission, end: JobEnd) -> JobEnd:
+    def _for_whom(self, submission: BatchSubmission, end: BatchJobEnd) -> BatchJobEnd:
         """The end of a job that the batch system did not start, with the job that it waited for in vain."""
         for each in waited_for(self._record, submission.request).on:
             ended = self._record.ended(each.submission.token)
@@ -176,8 +176,8 @@ class Reconciliation:
             )
 
     def _unknown_end(
-        self, submission: Submission, element: int, run: LastRun | None, cancelled: bool, late: bool
-    ) -> JobEnd | None:
+        self, submission: BatchSubmission, element: int, run: LastRun | None, cancelled: bool, late: bool
+    ) -> BatchJobEnd | None:
         name = self._system.name
         if cancelled and (run is None or late):
             return _otherwise(submission, element, JobState.CANCELLED, "its user cancelled it", run)
@@ -191,7 +191,7 @@ class Reconciliation:
         sentence = f"it was killed, and the accounting of {name} does not know why"
         return _otherwise(submission, element, JobState.FAILED, sentence, run)
 
-    def _again(self, submission: Submission, cancelled: set[int]) -> None:
+    def _again(self, submission: BatchSubmission, cancelled: set[int]) -> None:
         """Hand in a job whose submitter was killed, or had no answer."""
         self._directories.fence(submission.tag)
         if self._directories.last_runs(submission.tag):
@@ -225,7 +225,7 @@ class Reconciliation:
                 ]
             )
 
-    def _cancel_again(self, view: QueueView) -> None:
+    def _cancel_again(self, view: BatchQueueView) -> None:
         """Cancel jobs whose user cancelled them in a command that was killed."""
         targets = []
         for submission in view.live:
@@ -244,7 +244,7 @@ class Reconciliation:
 class _Missing:
     """Jobs of one submission that are not in the queue, and have not told how they ended."""
 
-    submission: Submission
+    submission: BatchSubmission
     elements: dict[int, LastRun | None]
     cancelled: set[int]
     alone: bool
@@ -255,7 +255,7 @@ def _key(element: int) -> str:
     return "job" if element == WHOLE else str(element)
 
 
-def ended_by_run(submission: Submission, element: int, run: int, end: RunEnd) -> JobEnd:
+def ended_by_run(submission: BatchSubmission, element: int, run: int, end: RunEnd) -> BatchJobEnd:
     """How a job ended, as the program on its node tells it."""
     state = JobState.COMPLETED if end.completed else JobState.FAILED
     reason = None
@@ -264,7 +264,7 @@ def ended_by_run(submission: Submission, element: int, run: int, end: RunEnd) ->
     elif end.over_bytes is not None:
         state = JobState.OUT_OF_MEMORY
         reason = f"it used {format_bytes(end.over_bytes)} of memory, more than it asked for"
-    return JobEnd(
+    return BatchJobEnd(
         token=submission.token,
         element=element,
         state=state,
@@ -283,8 +283,8 @@ def ended_by_run(submission: Submission, element: int, run: int, end: RunEnd) ->
 
 
 def ended_by_row(
-    submission: Submission, element: int, row: BatchRow, run: LastRun | None, cancelled: bool
-) -> JobEnd:
+    submission: BatchSubmission, element: int, row: BatchRow, run: LastRun | None, cancelled: bool
+) -> BatchJobEnd:
     """How a job ended that was killed, as the batch system tells it."""
     end = run.end if run is not None else None
     state, reason = row.state, row.reason
@@ -293,7 +293,7 @@ def ended_by_row(
     elif end is not None and state is JobState.FAILED:
         return replace(ended_by_run(submission, element, run.number if run else 0, end), queue=row.queue)
     by_itself = state in (JobState.COMPLETED, JobState.FAILED)
-    return JobEnd(
+    return BatchJobEnd(
         token=submission.token,
         element=element,
         state=state,
@@ -311,9 +311,9 @@ def ended_by_row(
 
 
 def _otherwise(
-    submission: Submission, element: int, state: JobState, sentence: str, run: LastRun | None
-) -> JobEnd:
-    return JobEnd(
+    submission: BatchSubmission, element: int, state: JobState, sentence: str, run: LastRun | None
+) -> BatchJobEnd:
+    return BatchJobEnd(
         token=submission.token,
         element=element,
         state=state,

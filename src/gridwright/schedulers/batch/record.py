@@ -18,7 +18,7 @@ from typing import Any
 
 from gridwright.errors import environment_error
 from gridwright.node_programs.batch_job.job_file import WHOLE
-from gridwright.schedulers.batch.system import Tag
+from gridwright.schedulers.batch.system import JobTag
 from gridwright.schedulers.job import JobRequest, JobState
 from gridwright.schedulers.job_options import JobOptions
 
@@ -44,7 +44,7 @@ CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, text TEXT NOT NULL, read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
+class BatchSubmission:
     """A request as it stands with the batch system."""
 
     token: str
@@ -65,9 +65,9 @@ class Submission:
     """Whether any of its elements has not ended."""
 
     @property
-    def tag(self) -> Tag:
+    def tag(self) -> JobTag:
         """What its name in the batch system ends with."""
-        return Tag(self.token, self.attempt)
+        return JobTag(self.token, self.attempt)
 
     @property
     def elements(self) -> tuple[int, ...]:
@@ -76,7 +76,7 @@ class Submission:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobEnd:
+class BatchJobEnd:
     """How one job has ended."""
 
     token: str
@@ -154,7 +154,7 @@ class BatchRecord:
                 [(token, _text(request), memory, now, now, lease) for token, request, memory in intents],
             )
 
-    def accepted(self, answers: Iterable[tuple[Tag, int]]) -> dict[str, str]:
+    def accepted(self, answers: Iterable[tuple[JobTag, int]]) -> dict[str, str]:
         """Write down the batch system's numbers, by attempt; identifiers by token."""
         identifiers = {}
         with self._change() as base:
@@ -173,7 +173,7 @@ class BatchRecord:
                 identifiers[tag.token] = identifier
         return identifiers
 
-    def claim(self, tag: Tag, lease: float) -> Tag | None:
+    def claim(self, tag: JobTag, lease: float) -> JobTag | None:
         """Take over a submission for its next attempt; None where another process was quicker."""
         with self._change() as base:
             done = base.execute(
@@ -181,7 +181,7 @@ class BatchRecord:
                 " WHERE token = ? AND attempt = ? AND live = 1",
                 (lease, time.time(), tag.token, tag.attempt),
             )
-            return Tag(tag.token, tag.attempt + 1) if done.rowcount == 1 else None
+            return JobTag(tag.token, tag.attempt + 1) if done.rowcount == 1 else None
 
     def released(self, tokens: Iterable[str]) -> None:
         """Let the next command submit what was not."""
@@ -201,9 +201,9 @@ class BatchRecord:
                 "UPDATE submission SET seen = ? WHERE token = ?", [(now, each) for each in tokens]
             )
 
-    def end(self, ends: Iterable[JobEnd]) -> None:
+    def end(self, ends: Iterable[BatchJobEnd]) -> None:
         """Write down what became of jobs. What is written already stays: a job ends once."""
-        names = [each.name for each in fields(JobEnd)]
+        names = [each.name for each in fields(BatchJobEnd)]
         with self._change() as base:
             touched = set()
             for each in ends:
@@ -216,7 +216,7 @@ class BatchRecord:
             for token in touched:
                 _close(base, token)
 
-    def swept(self, ends: Iterable[JobEnd]) -> None:
+    def swept(self, ends: Iterable[BatchJobEnd]) -> None:
         """Note that the private directories of jobs are gone."""
         with self._change() as base:
             base.executemany(
@@ -224,7 +224,7 @@ class BatchRecord:
                 [(each.token, each.element) for each in ends],
             )
 
-    def leftovers(self) -> list[JobEnd]:
+    def leftovers(self) -> list[BatchJobEnd]:
         """Jobs whose private directories may be there still."""
         return [_end(row) for row in self._read("SELECT * FROM ended WHERE swept = 0")]
 
@@ -239,23 +239,23 @@ class BatchRecord:
             row["element"] for row in self._read("SELECT element FROM cancelled WHERE token = ?", (token,))
         }
 
-    def live(self) -> list[Submission]:
+    def live(self) -> list[BatchSubmission]:
         """Submissions that have jobs which have not ended, in order."""
         return [
             _submission(row)
             for row in self._read("SELECT * FROM submission WHERE live = 1 ORDER BY sequence")
         ]
 
-    def all(self) -> list[Submission]:
+    def all(self) -> list[BatchSubmission]:
         """All submissions, in order."""
         return [_submission(row) for row in self._read("SELECT * FROM submission ORDER BY sequence")]
 
-    def by_identifier(self, identifier: str) -> Submission | None:
+    def by_identifier(self, identifier: str) -> BatchSubmission | None:
         """The submission that users know by an identifier."""
         rows = self._read("SELECT * FROM submission WHERE identifier = ?", (identifier,))
         return _submission(rows[0]) if rows else None
 
-    def by_token(self, token: str) -> Submission | None:
+    def by_token(self, token: str) -> BatchSubmission | None:
         """The submission of a token."""
         rows = self._read("SELECT * FROM submission WHERE token = ?", (token,))
         return _submission(rows[0]) if rows else None
@@ -266,7 +266,7 @@ class BatchRecord:
             row[0] for row in self._read("SELECT identifier FROM submission WHERE identifier IS NOT NULL")
         ]
 
-    def ended(self, token: str) -> dict[int, JobEnd]:
+    def ended(self, token: str) -> dict[int, BatchJobEnd]:
         """What became of the jobs of a submission, by element."""
         return {
             row["element"]: _end(row) for row in self._read("SELECT * FROM ended WHERE token = ?", (token,))
@@ -295,7 +295,7 @@ def _close(base: sqlite3.Connection, token: str) -> None:
 
 
 def _free_identifier(base: sqlite3.Connection, number: int) -> str:
-    """The number; one that was another job's, as a batch system that is set up anew gives it, has an addition."""
+    """The number, with an addition where it was another job's: a batch system was set up anew."""
     taken = base.execute(
         "SELECT count(*) FROM submission WHERE identifier = ? OR identifier GLOB ?",
         (str(number), f"{number}-*"),
@@ -315,15 +315,15 @@ def _plain(value: Any) -> object:  # noqa: ANN401 - whatever a field of a reques
     return dict(value) if isinstance(value, Mapping) else list(value)
 
 
-def _submission(row: sqlite3.Row) -> Submission:
+def _submission(row: sqlite3.Row) -> BatchSubmission:
     values = json.loads(row["request"])
     names = {each.name for each in fields(JobRequest)}
     values["options"] = JobOptions(**values.get("options", {}))
     request = JobRequest(**{name: value for name, value in values.items() if name in names})
-    given = {each.name: row[each.name] for each in fields(Submission) if each.name in row.keys()}  # noqa: SIM118
-    return Submission(**given | {"request": request, "live": bool(row["live"])})
+    given = {each.name: row[each.name] for each in fields(BatchSubmission) if each.name in row.keys()}  # noqa: SIM118
+    return BatchSubmission(**given | {"request": request, "live": bool(row["live"])})
 
 
-def _end(row: sqlite3.Row) -> JobEnd:
+def _end(row: sqlite3.Row) -> BatchJobEnd:
     values = dict(row)
-    return JobEnd(**values | {"state": JobState(values["state"]), "swept": bool(values["swept"])})
+    return BatchJobEnd(**values | {"state": JobState(values["state"]), "swept": bool(values["swept"])})

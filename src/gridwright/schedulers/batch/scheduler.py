@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.node_programs.batch_job.job_file import WHOLE
@@ -20,10 +21,10 @@ from gridwright.schedulers.batch.identifiers import (
     waited_for,
 )
 from gridwright.schedulers.batch.listing import jobs_of
-from gridwright.schedulers.batch.reconciliation import QueueView, Reconciliation, position
-from gridwright.schedulers.batch.record import BatchRecord, JobEnd, Submission
+from gridwright.schedulers.batch.reconciliation import BatchQueueView, Reconciliation, position
+from gridwright.schedulers.batch.record import BatchJobEnd, BatchRecord, BatchSubmission
 from gridwright.schedulers.batch.submission import LEASE_S, Outgoing, Submitter, memory_of, request_problems
-from gridwright.schedulers.batch.system import BatchFacts, BatchSystem, Tag, new_token
+from gridwright.schedulers.batch.system import BatchFacts, BatchSystem, JobTag, new_token
 from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, NodeState
 from gridwright.schedulers.supported_options import option_problems
@@ -47,7 +48,7 @@ class BatchScheduler:
         self._directories = directories
 
     @contextmanager
-    def _reconciled(self) -> Iterator[tuple[BatchRecord, QueueView]]:
+    def _reconciled(self) -> Iterator[tuple[BatchRecord, BatchQueueView]]:
         with BatchRecord(self._directories.record) as record:
             view = Reconciliation(self._system, self._directories, record).view()
             clean_up(self._head, record)
@@ -63,7 +64,10 @@ class BatchScheduler:
         with self._reconciled() as (record, _):
             tokens = [new_token() for _ in requests]
             facts = self._checked(record, requests)
-            sent = [by_tokens(each, tokens[:number]) for number, each in enumerate(requests)]
+            sent = [
+                replace(by_tokens(each, tokens[:number]), queue=each.queue or facts.default_queue)
+                for number, each in enumerate(requests)
+            ]
             memory = [memory_of(each, facts) for each in sent]
             record.intend(zip(tokens, sent, memory, strict=True), time.time() + LEASE_S * len(sent))
             return self._submit_all(record, list(zip(tokens, sent, memory, strict=True)))
@@ -86,13 +90,13 @@ class BatchScheduler:
         self, record: BatchRecord, intents: Sequence[tuple[str, JobRequest, int | None]]
     ) -> list[str]:
         submitter = Submitter(self._system, self._directories, record)
-        answers: list[tuple[Tag, int]] = []
+        answers: list[tuple[JobTag, int]] = []
         identifiers: list[str] = []
         tokens = [token for token, _, _ in intents]
         try:
             for token, request, memory in intents:
                 waits = waited_for(record, request)
-                answers.append(submitter.submit(Outgoing(request, Tag(token, 0), waits, memory)))
+                answers.append(submitter.submit(Outgoing(request, JobTag(token, 0), waits, memory)))
                 identifiers.append(record.accepted(answers[-1:])[token])
         except (GridwrightError, KeyboardInterrupt) as error:
             if isinstance(error, GridwrightError) and error.status is not ExitStatus.INPUT:
@@ -103,9 +107,9 @@ class BatchScheduler:
         return identifiers
 
     def _take_back(
-        self, record: BatchRecord, tokens: Sequence[str], answers: Sequence[tuple[Tag, int]]
+        self, record: BatchRecord, tokens: Sequence[str], answers: Sequence[tuple[JobTag, int]]
     ) -> None:
-        tags = {each: Tag(each, 0) for each in tokens} | {tag.token: tag for tag, _ in answers}
+        tags = {each: JobTag(each, 0) for each in tokens} | {tag.token: tag for tag, _ in answers}
         for tag in tags.values():
             self._directories.fence(tag)
         if answers:
@@ -124,7 +128,7 @@ class BatchScheduler:
             return self._jobs(record, view, chosen)
 
     def _jobs(
-        self, record: BatchRecord, view: QueueView, chosen: Sequence[tuple[Submission, int]]
+        self, record: BatchRecord, view: BatchQueueView, chosen: Sequence[tuple[BatchSubmission, int]]
     ) -> list[Job]:
         live = {each.token: each for each in view.live}
         known: dict[str, dict[int, Job]] = {}
@@ -141,8 +145,8 @@ class BatchScheduler:
 
     def cancel(self, identifiers: Collection[str]) -> None:
         """End jobs; see Scheduler. It is written down first: this process may be killed."""
-        with self._reconciled() as (record, view):
-            by_token: dict[str, tuple[Submission, list[int]]] = {}
+        with self._reconciled() as (record, _):
+            by_token: dict[str, tuple[BatchSubmission, list[int]]] = {}
             for submission, element in elements_named(record, identifiers):
                 by_token.setdefault(submission.token, (submission, []))[1].append(element)
             targets: list[tuple[int, list[int] | None]] = []
@@ -166,7 +170,7 @@ class BatchScheduler:
                 if each not in record.ended(submission.token)
             ]
             record.end(
-                JobEnd(
+                BatchJobEnd(
                     token=submission.token,
                     element=each,
                     state=JobState.CANCELLED,
@@ -202,7 +206,7 @@ class BatchScheduler:
         return list(self._system.facts().nodes.values())
 
 
-def _needed(record: BatchRecord, live: Sequence[Submission]) -> set[str]:
+def _needed(record: BatchRecord, live: Sequence[BatchSubmission]) -> set[str]:
     """Tokens of jobs that have not ended, and of those that they wait for."""
     needed = {each.token for each in live}
     for submission in live:

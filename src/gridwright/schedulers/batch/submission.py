@@ -15,9 +15,9 @@ from gridwright.schedulers.batch.system import (
     BatchCall,
     BatchFacts,
     BatchSystem,
+    JobTag,
     NotReached,
     NotTaken,
-    Tag,
     Unclear,
     job_label,
 )
@@ -41,7 +41,7 @@ class Outgoing:
     """A request on its way to the batch system."""
 
     request: JobRequest
-    tag: Tag
+    tag: JobTag
     waits: WaitedFor
     memory_bytes: int | None
 
@@ -54,7 +54,7 @@ class Submitter:
         self._directories = directories
         self._record = record
 
-    def submit(self, outgoing: Outgoing) -> tuple[Tag, int]:
+    def submit(self, outgoing: Outgoing) -> tuple[JobTag, int]:
         """Hand in one job; its attempt and number. Bounded by LEASE_S.
 
         Where it is not clear whether the batch system has taken it, its queue is asked. A job that is not in
@@ -91,8 +91,8 @@ class Submitter:
 
     def _kept(self, said: str) -> GridwrightError:
         return environment_error(
-            f"{self._system.name} does not answer: {said}; the job is kept, and the next command of Gridwright "
-            "hands it in",
+            f"{self._system.name} does not answer: {said}; the job is kept, and the next command of "
+            "Gridwright hands it in",
             remedy=f"see whether the service of {self._system.name} runs",
         )
 
@@ -213,7 +213,7 @@ def request_problems(request: JobRequest, facts: BatchFacts, system: BatchSystem
     if request.array is not None and not request.array:
         found.append(Problem(what=f"{label}: its array has no index", remedy="write one, such as 1-100"))
     if request.array is not None and len(request.array) > MOST_ELEMENTS:
-        what = f"{label}: its array has {len(request.array)} elements, and at most {MOST_ELEMENTS} are kept track of"
+        what = f"{label}: its array has {len(request.array)} elements, more than {MOST_ELEMENTS}"
         found.append(Problem(what=what, remedy="split it"))
     name = request.queue or facts.default_queue
     if name is not None and name not in facts.queues:

@@ -17,7 +17,7 @@ _TAGGED = re.compile(r"~([0-9a-f]{16})\.([0-9]{1,6})$")
 
 
 @dataclass(frozen=True, slots=True)
-class Tag:
+class JobTag:
     """Which submission a job of the batch system belongs to; its name there ends with it."""
 
     token: str
@@ -39,17 +39,17 @@ def job_label(request: JobRequest) -> str:
     return request.name or request.command[0].rstrip("/").rpartition("/")[2] or "job"
 
 
-def tagged_name(label: str, tag: Tag) -> str:
+def tagged_name(label: str, tag: JobTag) -> str:
     """A name for the batch system: what users would see, with nothing that a list or a pattern means."""
     plain = re.sub(r"[^A-Za-z0-9_]", "_", label)[:_LONGEST_LABEL]
     # Grid Engine takes no name that begins with a digit.
     return f"{'' if plain[:1].isalpha() else 'j'}{plain}~{tag}"
 
 
-def tag_of(name: str) -> Tag | None:
+def tag_of(name: str) -> JobTag | None:
     """The tag in a name; None for a job that is not ours."""
     found = _TAGGED.search(name)
-    return Tag(found[1], int(found[2])) if found else None
+    return JobTag(found[1], int(found[2])) if found else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class BatchCall:
     """A job as it is handed in: what the batch system has to know of it."""
 
     request: JobRequest
-    tag: Tag
+    tag: JobTag
     program: Sequence[str]
     """What it runs on the node: a file, and words of letters, digits and the like."""
     elements: int | None
@@ -87,7 +87,7 @@ class BatchRow:
 
     number: int
     """The batch system's."""
-    tag: Tag
+    tag: JobTag
     positions: Sequence[int] = (WHOLE,)
     """Which elements of an array, from 1; WHOLE where it is none."""
     state: JobState
@@ -152,7 +152,7 @@ class BatchSystem(Protocol):
 
     Failure contract. Every call returns within a bounded time. `submit` raises NotTaken, NotReached or
     Unclear, and is not tried again by itself. All others raise GridwrightError: ENVIRONMENT where nobody
-    answers, after bounded retries. A job that `submit` has returned a number for is not lost by the batch system.
+    answers, after bounded retries. A job that `submit` has returned a number for is not lost.
     """
 
     name: str
@@ -180,7 +180,7 @@ class BatchSystem(Protocol):
     def queue(self) -> list[BatchRow]:
         """The jobs of this user and of Gridwright that wait or run."""
 
-    def past(self, wanted: Mapping[Tag, int | None], since: float) -> list[BatchRow]:
+    def past(self, wanted: Mapping[JobTag, int | None], since: float) -> list[BatchRow]:
         """What its accounting has of these jobs; `wanted` has the number of each where it is known."""
 
     def cancel(self, targets: Collection[tuple[int, Sequence[int] | None]]) -> None:

@@ -18,6 +18,10 @@ PATIENCE_S = 25.0
 """How long it is asked again while its service does not answer: a restart takes some seconds."""
 
 
+_LAST_SIGNAL = 128 + 64
+"""The highest exit status of a command that a signal ended."""
+
+
 class Answered(Enum):
     """What the message of a command that failed says of its service."""
 
@@ -117,8 +121,9 @@ class BatchTools:
             said = message(answer)
             if self._meaning(said) is Answered.AWAY:
                 raise NotReached(said)
-            # A signal, or a connection that broke: it may have arrived.
-            if self._meaning(said) is Answered.UNCLEAR or answer.status > 128 or not said:
+            # A signal, or a connection that broke: it may have arrived. LSF refuses with 255.
+            killed = 128 < answer.status <= _LAST_SIGNAL
+            if self._meaning(said) is Answered.UNCLEAR or killed or not said:
                 raise Unclear(said or f"{command[0]} was killed")
             raise NotTaken(said)
         return answer

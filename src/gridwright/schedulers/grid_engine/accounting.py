@@ -11,13 +11,13 @@ from functools import cache
 from pathlib import Path
 
 from gridwright.node_programs.batch_job.job_file import WHOLE
-from gridwright.schedulers.batch.system import BatchRow, Tag, tag_of
+from gridwright.schedulers.batch.system import BatchRow, JobTag, tag_of
 from gridwright.schedulers.batch.tools import BatchTools
 from gridwright.schedulers.job import JobState
 from gridwright.schedulers.usage import JobUsage
 
 _RESCHEDULED = frozenset({24, 25, 30})
-"""Runs that ended so that the job runs again (sge_status(5)): migrating, rescheduling, on application error."""
+"""Runs after which the job runs again (sge_status(5)): migrating, rescheduling, on application error."""
 _SKEW_S = 3600.0
 """Clocks of the head node and of this machine may differ by so much."""
 _NONE = ("no jobs running since startup", "not found", "no such file", "no total system usage")
@@ -43,7 +43,7 @@ def parse_accounts(text: str) -> Iterator[dict[str, str]]:
             yield fields
 
 
-def past(tools: BatchTools, wanted: Mapping[Tag, int | None], since: float) -> list[BatchRow]:
+def past(tools: BatchTools, wanted: Mapping[JobTag, int | None], since: float) -> list[BatchRow]:
     """How jobs ended that are in the accounting. Raises GridwrightError (ENVIRONMENT)."""
     rows = (row_of(each) for each in read_accounts(tools, since))
     return [each for each in rows if each is not None and each.tag in wanted]
@@ -75,7 +75,7 @@ def row_of(fields: Mapping[str, str]) -> BatchRow | None:
 def ended(fields: Mapping[str, str]) -> tuple[JobState, str, int | None, int | None]:
     """State, why, exit status and signal of a job in the accounting."""
     code, status = _whole(fields.get("failed", "")), _whole(fields.get("exit_status", ""))
-    if code == 0 or code == 100:
+    if code in (0, 100):
         if status > 128:
             killed = "it was killed with all its processes: deleted with qdel, or on its node"
             return JobState.FAILED, killed, None, status - 128

@@ -1,4 +1,4 @@
-"""What the Grid Engine of a lab is told: its nodes, queues and limits, as files that qconf and its tools read."""
+"""What the Grid Engine of a lab is told: its nodes, queues and limits, as files that its tools read."""
 
 from __future__ import annotations
 
@@ -97,9 +97,9 @@ edit() {{ # NAME=VALUE lines in $1 replace those of standard input
 }}
 while read -r name slots memory; do
     qconf -ah "$name" >/dev/null
-    printf 'hostname %s\\nload_scaling NONE\\ncomplex_values %s\\nuser_lists NONE\\nxuser_lists NONE\\nprojects NONE\\n' \\
+    printf 'hostname %s\\nload_scaling NONE\\ncomplex_values %s\\n' \\
         "$name" "slots=$slots,exclusive=true,$memory" >/tmp/host
-    printf 'xprojects NONE\\nusage_scaling NONE\\nreport_variables NONE\\n' >>/tmp/host
+    printf '%s NONE\\n' user_lists xuser_lists projects xprojects usage_scaling report_variables >>/tmp/host
     qconf -Ae /tmp/host >/dev/null
 done <hosts
 while read -r name; do
@@ -165,9 +165,8 @@ def files(spec: GridSpec, controller: str, nodes: Sequence[NodeHardware]) -> Map
         }
         found[f"queues/{name}"] = _lines(_QUEUE | values)
         if queue.cores is not None:
-            found[f"quotas/{name}"] = (
-                f"{{\n name gridwright_{name}\n enabled TRUE\n limit queues {name} to slots={queue.cores}\n}}\n"
-            )
+            limit = f"limit queues {name} to slots={queue.cores}"
+            found[f"quotas/{name}"] = f"{{\n name gridwright_{name}\n enabled TRUE\n {limit}\n}}\n"
     return found
 
 

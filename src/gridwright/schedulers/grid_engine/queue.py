@@ -18,7 +18,7 @@ NOT_STARTED = "Grid Engine could not start it, and does not try again (state E)"
 
 
 def read_queue(tools: BatchTools) -> list[BatchRow]:
-    """This user's jobs of Gridwright. Raises GridwrightError (ENVIRONMENT)."""
+    """The jobs of this user and of Gridwright. Raises GridwrightError (ENVIRONMENT)."""
     return list(parse_queue(parse_answer(tools.query(["qstat", "-xml"]), "qstat")))
 
 

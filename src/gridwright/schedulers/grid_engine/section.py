@@ -34,8 +34,8 @@ class GridEngineSection(SchedulerSection):
     )
     root: Annotated[Path | None, LATER_JOBS] = Field(
         default=None,
-        description="The directory of Grid Engine on the head node, as SGE_ROOT has it. By default that of the "
-        "caller's environment, or what its commands were built with.",
+        description="The directory of Grid Engine on the head node, as SGE_ROOT has it. By default that of "
+        "the caller's environment, or what its commands were built with.",
     )
     cell: Annotated[Name | None, LATER_JOBS] = Field(
         default=None, description="The cell, as SGE_CELL has it. By default that of the caller's environment."
@@ -45,18 +45,18 @@ class GridEngineSection(SchedulerSection):
     )
     queue: Annotated[str | None, LATER_JOBS] = Field(
         default=None,
-        description="The queue of jobs that name none. By default the first of queues, where Grid Engine has it, "
-        "else any.",
+        description="The queue of jobs that name none. By default the first of queues, where Grid Engine "
+        "has it, else any.",
     )
     parallel_environment: Annotated[str, LATER_JOBS] = Field(
         default="smp",
-        description="The parallel environment that gives a job several cores of one node; its allocation rule "
-        "must be $pe_slots.",
+        description="The parallel environment that gives a job several cores of one node; its allocation "
+        "rule must be $pe_slots.",
     )
     memory: Annotated[str, LATER_JOBS] = Field(
         default="h_rss",
-        description="The complex that jobs ask for memory with, such as h_rss, h_vmem or mem_free. Nodes run no "
-        "more jobs than they have memory for where it is a consumable.",
+        description="The complex that jobs ask for memory with, such as h_rss, h_vmem or mem_free. Nodes run "
+        "no more jobs than they have memory for where it is a consumable.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Grid Engine as a batch system: hands jobs in with qsub, ends them with qdel, and asks qstat, qhost and qacct."""
+"""Grid Engine as a batch system: jobs go in with qsub, end with qdel, and are told by qstat and qacct."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gridwright.schedulers.batch.system import (
     BatchCall,
     BatchFacts,
     BatchRow,
-    Tag,
+    JobTag,
     Unclear,
     job_label,
     tagged_name,
@@ -51,6 +51,10 @@ class GridEngine:
     def _complexes(self) -> Mapping[str, Complex]:
         return read_complexes(self._tools)
 
+    @cached_property
+    def _environments(self) -> Sequence[str]:
+        return read_environments(self._tools)
+
     def facts(self) -> BatchFacts:
         """Its queues and nodes."""
         section = self._section
@@ -61,7 +65,7 @@ class GridEngine:
         """What it lacks for a request."""
         found = []
         section, options = self._section, request.options
-        if request.cores > 1 and section.parallel_environment not in read_environments(self._tools):
+        if request.cores > 1 and section.parallel_environment not in self._environments:
             found.append(
                 f"{request.cores} cores need a parallel environment, and Grid Engine has none named "
                 f"{section.parallel_environment}: name another with parallel_environment in the spec"
@@ -96,8 +100,8 @@ class GridEngine:
             command += ["-pe", section.parallel_environment, str(request.cores)]
         if resources := self._resources(call):
             command += ["-l", ",".join(resources)]
-        if queue := self._queue(request):
-            command += ["-q", queue]
+        if request.queue:
+            command += ["-q", request.queue]
         if call.elements is not None:
             command += ["-t", f"1-{call.elements}"]
         for option, numbers in (
@@ -118,11 +122,6 @@ class GridEngine:
             events = "".join(_MAIL[each] for each in options.mail_on if each in _MAIL)
             command += ["-M", options.mail, "-m", events or "n"]
         return [*command, *call.program]
-
-    def _queue(self, request: JobRequest) -> str | None:
-        if request.queue or self._section.queue:
-            return request.queue or self._section.queue
-        return self.facts().default_queue
 
     def _resources(self, call: BatchCall) -> list[str]:
         request, memory = call.request, self._section.memory
@@ -145,10 +144,10 @@ class GridEngine:
         return found
 
     def queue(self) -> list[BatchRow]:
-        """This user's jobs of Gridwright that wait or run."""
+        """The jobs of this user and of Gridwright that wait or run."""
         return read_queue(self._tools)
 
-    def past(self, wanted: Mapping[Tag, int | None], since: float) -> list[BatchRow]:
+    def past(self, wanted: Mapping[JobTag, int | None], since: float) -> list[BatchRow]:
         """What qacct has of these jobs."""
         return past(self._tools, wanted, since)
 

@@ -21,7 +21,7 @@ _STATUS = {
     "closed_lim": "its LIM does not answer",
     "closed_rc": "it is being given back to the cloud",
 }
-"""Statuses of hosts that take no job whatever ends (bhosts); closed_full and closed_busy open by themselves."""
+"""Statuses of hosts that take no job (bhosts); closed_full and closed_busy open by themselves."""
 _FACTORS = {"": 1024**2, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 
 

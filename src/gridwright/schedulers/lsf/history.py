@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from gridwright.node_programs.batch_job.job_file import WHOLE
-from gridwright.schedulers.batch.system import BatchRow, Tag, tag_of
+from gridwright.schedulers.batch.system import BatchRow, JobTag, tag_of
 from gridwright.schedulers.batch.tools import BatchTools
 from gridwright.schedulers.lsf.commands import NO_JOBS, plain_node
 from gridwright.schedulers.lsf.endings import Ending, ending
@@ -17,7 +17,7 @@ _JOB = re.compile(r"^Job <(\d+)(?:\[(\d+)\])?>,", re.MULTILINE)
 _EVENT = re.compile(r"^[A-Z][a-z]{2} ([A-Z][a-z]{2}\s+\d+ \d+:\d+:\d+(?: \d{4})?): (.*)$", re.MULTILINE)
 
 
-def read_history(tools: BatchTools, wanted: Mapping[Tag, int | None]) -> list[BatchRow]:
+def read_history(tools: BatchTools, wanted: Mapping[JobTag, int | None]) -> list[BatchRow]:
     """What bhist has of these jobs, by their numbers. Raises GridwrightError (ENVIRONMENT)."""
     numbers = [str(number) for number in wanted.values() if number is not None]
     found: list[BatchRow] = []

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from gridwright.node_programs.batch_job.job_file import WHOLE
-from gridwright.schedulers.batch.system import BatchRow, Tag, tag_of
+from gridwright.schedulers.batch.system import BatchRow, JobTag, tag_of
 from gridwright.schedulers.batch.tools import BatchTools
 from gridwright.schedulers.job import JobState
 from gridwright.schedulers.lsf.commands import plain_node, records
@@ -25,13 +25,16 @@ _RUNNING = {"RUN": None, "SSUSP": "LSF has suspended it", "USUSP": "it is suspen
 _LOST = {"UNKWN": "its node does not answer", "ZOMBI": "its node does not answer, and it is to be ended"}
 
 
-def description(tag: Tag) -> str:
+def description(tag: JobTag) -> str:
     """The description of a job in LSF."""
     return f"{DESCRIPTION}~{tag}"
 
 
 def read_queue(tools: BatchTools) -> list[BatchRow]:
-    """This user's jobs of Gridwright, also those that ended within CLEAN_PERIOD. Raises GridwrightError."""
+    """The jobs of this user and of Gridwright, also those that ended within CLEAN_PERIOD.
+
+    Raises GridwrightError (ENVIRONMENT).
+    """
     return list(rows(records(tools, ["bjobs", "-a", "-o", FIELDS, "-json"])))
 
 
@@ -47,7 +50,7 @@ def rows(found: Sequence[Mapping[str, str]]) -> Iterator[BatchRow]:
         yield _row(each, int(number[1]), position, tag)
 
 
-def _row(each: Mapping[str, str], number: int, position: int, tag: Tag) -> BatchRow:
+def _row(each: Mapping[str, str], number: int, position: int, tag: JobTag) -> BatchRow:
     stat = each.get("STAT", "")
     state, reason, exit_status, signal = JobState.WAITING, None, None, None
     if stat in ("DONE", "EXIT"):

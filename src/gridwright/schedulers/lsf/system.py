@@ -13,7 +13,7 @@ from gridwright.schedulers.batch.system import (
     BatchCall,
     BatchFacts,
     BatchRow,
-    Tag,
+    JobTag,
     Unclear,
     job_label,
     tagged_name,
@@ -47,7 +47,7 @@ class Lsf:
     position_variable = "LSB_JOBINDEX"
     kept_prefixes: Sequence[str] = ("LSB_", "LSF_", "LS_")
     limits_memory = False
-    """Only where its administrator says so (LSB_MEMLIMIT_ENFORCE): so jobs are watched on their nodes, too."""
+    """Only where its administrator says so (LSB_MEMLIMIT_ENFORCE): jobs are watched on their nodes, too."""
     forgets_after_s = 60.0
 
     def __init__(self, spec: GridSpec, head: HeadNode) -> None:
@@ -62,7 +62,7 @@ class Lsf:
         """What it cannot do for a request."""
         options = request.options
         found = [
-            f"{each} is no generic resource of LSF: write gpu:COUNT, or NAME:COUNT for one that bhosts -s shows"
+            f"{each} is no generic resource of LSF: write gpu:COUNT, or NAME:COUNT for one of bhosts -s"
             for each in options.gres
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*(:[A-Za-z0-9_]+)?(:[0-9]+)?", each)
         ]
@@ -86,7 +86,7 @@ class Lsf:
 
     def command(self, call: BatchCall) -> list[str]:
         """The call of bsub. Its last word is a line of a shell, of which each word is quoted."""
-        request, options = call.request, call.request.options
+        request = call.request
         name = tagged_name(job_label(request), call.tag)
         array = "" if call.elements is None else f"[1-{call.elements}]"
         command = ["bsub", "-J", f"{name}{array}", "-Jd", description(call.tag)]
@@ -96,8 +96,8 @@ class Lsf:
         if call.memory_bytes is not None:
             command += ["-M", f"{_kib(call.memory_bytes)}KB"]
         command.append("-r" if request.restart else "-rn")
-        if queue := request.queue or self._section.queue:
-            command += ["-q", queue]
+        if request.queue:
+            command += ["-q", request.queue]
         if request.time_limit_s is not None:
             command += ["-W", str(max(1, math.ceil(request.time_limit_s / 60)))]
         if request.node is not None:
@@ -148,7 +148,7 @@ class Lsf:
         """The jobs of this user and of Gridwright that LSF knows."""
         return read_queue(self._tools)
 
-    def past(self, wanted: Mapping[Tag, int | None], since: float) -> list[BatchRow]:
+    def past(self, wanted: Mapping[JobTag, int | None], since: float) -> list[BatchRow]:
         """What bjobs has still, and bhist of the others."""
         found = [each for each in self.queue() if each.tag in wanted and each.state.final]
         known = {each.tag for each in found}

@@ -323,7 +323,9 @@ def test_a_template_is_refused_by_the_size_that_is_written_which_is_more_than_th
     plain = FSX.replace("aws:\n", "aws:\n  replace_nodes: false\n", 1)
     most, more = (plain.replace("count: 4}", f"count: {count}}}") for count in (50, 55))
     assert 900_000 < len(str(aws_files(parse_spec(most))[0]["grid.template.yaml"]).encode()) <= 1_000_000
-    with pytest.raises(GridwrightError, match=r"has \d+ bytes, and CloudFormation takes 1000000(.|\n)*replaced"):
+    with pytest.raises(
+        GridwrightError, match=r"has \d+ bytes, and CloudFormation takes 1000000(.|\n)*replaced"
+    ):
         aws_files(parse_spec(more))
 
 
