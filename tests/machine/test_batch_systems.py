@@ -188,7 +188,12 @@ def test_a_refused_job_takes_the_others_back(site: Site, monkeypatch: pytest.Mon
     assert refused.value.status is ExitStatus.INPUT
     assert "wrong" in refused.value.problems[0].what
     assert [each.id for each in site.scheduler.jobs()] == before
-    wait_until(lambda: not site.system.queue() or None, seconds=60, what="removal", last=site.system.queue)
+    wait_until(
+        lambda: all(each.state.final for each in site.system.queue()) or None,
+        seconds=60,
+        what="removal",
+        last=site.system.queue,
+    )
 
 
 def test_what_nobody_can_give_is_refused_at_once(site: Site) -> None:

@@ -25,7 +25,7 @@ from tests.support.lsf_double.daemon import Mbatchd
 TAG = JobTag("0123456789abcdef", 0)
 SPEC = "scheduler: {type: lsf, project: blue}\nfilesystems: {disk: {type: local, path: /mnt/disk}}\n"
 HISTORY = """\
-Job <771278[3]>, Job Name <x~0123456789abcdef.0[3]>, Job Description <gridwright ~0123456789abcdef.0>, User <x>
+Job <771278[3]>, Job Name <x~0123456789abcdef.0[3]>, Job Description <gridwright ~0123456789abcdef.0>, User <>
 Mon Nov 23 10:16:26 2026: Submitted from host <falcon>, to Queue <short>, CWD <$HOME/test>;
 Mon Nov 23 10:16:31 2026: Dispatched 1 Task(s) on Host(s) <n28>, Allocated 1 Slot(s) on Host(s) <n28>;
 Mon Nov 23 10:16:31 2026: Starting (Pid 101);
