@@ -15,9 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.providers import head_node
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.job import Job, JobRequest, JobState
+from gridwright.schedulers.job_options import JobOptions
 from gridwright.schedulers.scheduler import Scheduler
 from gridwright.spec import load_spec
 from tests.support.batch_places import lsf_grid, private
@@ -71,6 +73,10 @@ class Place:
     scheduler: Scheduler
     private: Callable[[], str]
     """What is in work and util."""
+    shared: str
+    """A directory that nodes see."""
+    read: Callable[[str], str]
+    """What is in a file there."""
 
     def request(self, *command: str, **fields: object) -> JobRequest:
         spec = load_spec(self.file)
@@ -98,7 +104,14 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     command = Command(directory)
     if request.param == "local":
         with local_grid(directory / "grid", cores=8) as grid:
-            yield Place(command, grid.file, grid.scheduler(), lambda: "".join(map(str, grid.private())))
+            yield Place(
+                command,
+                grid.file,
+                grid.scheduler(),
+                lambda: "".join(map(str, grid.private())),
+                str(grid.directory),
+                lambda path: Path(path).read_text(),
+            )
         return
     if request.param == "lsf":
         with lsf_grid(directory) as file:
@@ -113,7 +126,14 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         spec = load_spec(file)
         look = ["find", "/mnt/grid/work", "/mnt/grid/util", "-mindepth", "1"]
         scheduler = kind_of(spec.scheduler).open(spec, head_node(spec))
-        yield Place(command, file, scheduler, lambda: lab.run("compute1", *look).out)
+        yield Place(
+            command,
+            file,
+            scheduler,
+            lambda: lab.run("compute1", *look).out,
+            "/mnt/grid",
+            lambda path: lab.run("compute1", "cat", path).out,
+        )
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +165,138 @@ def numbers(place: Place) -> Mapping[str, str]:
     return found | dict(zip(after, place.scheduler.submit(list(after.values())), strict=True))
 
 
+@pytest.fixture(scope="module")
+def together(place: Place) -> Mapping[str, str]:
+    """Jobs of one submission that wait for each other in every way, and one with all files of its own."""
+    fails_second = ("sh", "-c", 'test "$GRIDWRIGHT_ARRAY_INDEX" != 2')
+    requests = {
+        "prepares": place.request("sh", "-c", f"echo read me >{place.shared}/in.txt", name="prepares"),
+        "array": place.request(*fails_second, array=[1, 2, 3], name="array"),
+        "each": place.request("true", array=[1, 2, 3], after=["each:#1"], name="each"),
+        "ok": place.request("true", after=["#1"], name="ok"),
+        "not-ok": place.request("true", after=["not-ok:#1"], name="not-ok"),
+        "unneeded": place.request("true", after=["not-ok:#0"], name="unneeded"),
+        "any": place.request("true", after=["any:#1", "any:#3"], name="any"),
+        "begins": place.request(
+            "sleep",
+            "0",
+            after=["#0"],
+            options=JobOptions(begin=time.time() + 4, nice=10, account="sales", flow="nightly/1"),
+            name="begins",
+        ),
+    }
+    return dict(zip(requests, place.scheduler.submit(list(requests.values())), strict=True))
+
+
+def test_jobs_of_one_submission_wait_for_each_other(place: Place, together: Mapping[str, str]) -> None:
+    ends = {name: place.ended(number) for name, number in together.items()}
+    states = {name: [job.state.value for job in jobs] for name, jobs in ends.items()}
+    assert states == {
+        "prepares": ["completed"],
+        "array": ["completed", "failed", "completed"],
+        "each": ["completed", "cancelled", "completed"],
+        "ok": ["cancelled"],
+        "not-ok": ["completed"],
+        "unneeded": ["cancelled"],
+        "any": ["completed"],
+        "begins": ["completed"],
+    }
+    array, prepares = together["array"], together["prepares"]
+    assert f"{array}_2, which it waited for, did not complete" in str(ends["each"][1].reason)
+    assert f"job {array}, which it waited for, did not complete" in str(ends["ok"][0].reason)
+    assert f"job {prepares}, after whose failure it was to start, completed" in str(
+        ends["unneeded"][0].reason
+    )
+    assert ends["array"][1].reason == "exit status 1"
+
+
+def test_a_job_starts_no_sooner_than_it_is_to_begin(place: Place, together: Mapping[str, str]) -> None:
+    (job,) = place.ended(together["begins"])
+    assert job.submitted is not None and job.started is not None
+    # Slurm counts in whole seconds.
+    assert job.started - job.submitted > 2.5
+    assert job.flow == "nightly/1"
+
+
+def test_a_job_reads_and_writes_files_of_its_own(place: Place, together: Mapping[str, str]) -> None:
+    place.ended(together["prepares"])
+    options = JobOptions(
+        stdin=f"{place.shared}/in.txt",
+        stdout=f"{place.shared}/out {{job}}-{{index}} 100%.txt",
+        stderr=f"{place.shared}/err-{{name}}",
+    )
+    script = 'cat; echo "element $GRIDWRIGHT_ARRAY_INDEX" >&2'
+    request = place.request("sh", "-c", script, array=[7], name="files%j", options=options)
+    (number,) = place.scheduler.submit([request])
+    (job,) = place.ended(number)
+    assert job.state is JobState.COMPLETED
+    assert job.log == f"{place.shared}/out {number}_7-7 100%.txt"
+    assert place.read(job.log) == "read me\n"
+    assert place.read(f"{place.shared}/err-files%j") == "element 7\n"
+
+
+def test_what_a_scheduler_cannot_do_is_refused_at_once_and_names_what_to_use_instead(place: Place) -> None:
+    section = load_spec(place.file).scheduler
+    every = {
+        "account": "a",
+        "begin": time.time() + 60,
+        "constraint": "c",
+        "gres": ["gpu:1"],
+        "licences": ["sas:1"],
+        "mail": "a@b",
+        "nice": 5,
+        "qos": "q",
+        "reservation": "r",
+        "stderr": "/tmp/e",
+        "stdin": "/etc/passwd",
+        "stdout": "/tmp/o",
+    }
+    with pytest.raises(GridwrightError) as refused:
+        place.scheduler.submit(
+            [place.request("true", array=range(1, 10_000_001), options=JobOptions(**every))]  # type: ignore[arg-type]
+        )
+    assert refused.value.status is ExitStatus.INPUT
+    named = {problem.where for problem in refused.value.problems}
+    assert named == {*every} - {*section.job_options} | {"array"}
+    for problem in refused.value.problems:
+        assert problem.remedy
+        if problem.where in every:
+            assert f"scheduler {section.type} has no {problem.where}" in problem.what
+
+
+def test_arguments_that_are_too_long_are_told_as_such(place: Place) -> None:
+    for command, what in (
+        (["echo", "x" * 1_400_000], "argument 1 has 1400000 bytes"),
+        (["echo", *["x" * 100_000] * 25], "arguments and environment have 2500"),
+    ):
+        with pytest.raises(GridwrightError) as refused:
+            place.scheduler.submit([place.request(*command)])
+        assert refused.value.status is ExitStatus.INPUT
+        assert what in str(refused.value)
+
+
+def test_what_jobs_used_is_told(
+    place: Place, numbers: Mapping[str, str], together: Mapping[str, str]
+) -> None:
+    busy = "import time\nwhile time.process_time() < 1.5: pass"
+    request = place.request(sys.executable, "-S", "-c", busy, name="busy", options=JobOptions(account="ops"))
+    (number,) = place.scheduler.submit([request])
+    (job,) = place.ended(number)
+    for each in (numbers["fails"], together["begins"]):
+        place.ended(each)
+    shown = place.command("usage", "--grid", place.file, "--since", "1h", "--by", "job-name", "--json").json
+    groups = {each["name"]: each for each in shown["groups"]}
+    assert job.started is not None and job.ended is not None
+    assert groups["busy"]["core_hours"] == pytest.approx((job.ended - job.started) / 3600, abs=2 / 3600)
+    assert groups["busy"]["cpu_hours"] * 3600 == pytest.approx(1.5, abs=0.5)
+    assert groups["busy"]["cpu_real"] > 0.1
+    assert groups["begins"]["jobs"] == 1
+    assert (groups["array"]["jobs"], groups["array"]["completed"]) == (3, 2)
+    assert groups["busy"]["cost_usd"] is None
+    by_account = place.command("usage", "--grid", place.file, "--by", "account", "--csv")
+    assert {"sales", "ops"} <= {line.partition(",")[0] for line in by_account.out.splitlines()}
+
+
 def text(job: Job) -> str:
     """What it printed."""
     return Path(str(job.log)).read_text(errors="surrogateescape")
@@ -168,6 +320,7 @@ def test_a_cancelled_job_ends(place: Place, numbers: Mapping[str, str]) -> None:
 def test_a_failing_job_keeps_its_exit_status_and_its_log(place: Place, numbers: Mapping[str, str]) -> None:
     (job,) = place.ended(numbers["fails"])
     assert (job.state, job.exit_status, job.signal) == (JobState.FAILED, 7, None)
+    assert job.reason == "exit status 7"
     assert place.command("logs", "--grid", place.file, job.id).out == "out\nerr\n"
 
 
@@ -175,6 +328,7 @@ def test_a_job_that_a_signal_ends_did_not_complete(place: Place, numbers: Mappin
     (job,) = place.ended(numbers["killed"])
     assert job.state is JobState.FAILED
     assert (job.signal, job.exit_status) in [(9, None), (None, 137)]
+    assert job.reason == "ended by signal 9 (SIGKILL)"
 
 
 def test_a_program_that_is_not_there_fails(place: Place, numbers: Mapping[str, str]) -> None:
@@ -186,6 +340,7 @@ def test_a_program_that_is_not_there_fails(place: Place, numbers: Mapping[str, s
 def test_a_job_over_its_memory_is_ended(place: Place, numbers: Mapping[str, str]) -> None:
     (job,) = place.ended(numbers["memory"])
     assert job.state is JobState.OUT_OF_MEMORY
+    assert "100 MiB" in str(job.reason)
     assert job.started is not None and job.ended is not None
     assert job.ended - job.started < 60
 
@@ -232,7 +387,17 @@ def test_private_directories_are_made_before_and_removed_after(
 def test_a_thousand_elements_each_run_once(place: Place) -> None:
     began = time.monotonic()
     submitted = place.command(
-        "submit", "--grid", place.file, "--array", "1-1000", "--memory", "1MiB", "--", "/bin/true"
+        "submit",
+        "--grid",
+        place.file,
+        "--directory",
+        "/tmp",
+        "--array",
+        "1-1000",
+        "--memory",
+        "1MiB",
+        "--",
+        "/bin/true",
     )
     assert submitted.status == 0, submitted.err
     assert time.monotonic() - began < 15

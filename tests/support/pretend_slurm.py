@@ -117,6 +117,10 @@ class PretendSlurm:
         )(command)
 
     def _sbatch(self, command: Sequence[str]) -> CommandOutput:
+        if "--test-only" in command:
+            if refused := next((word for word in command if word.startswith("--qos=")), None):
+                return CommandOutput(1, b"", f"allocation failure: Invalid qos: {refused}\n".encode())
+            return CommandOutput(0, b"", b"sbatch: Job 1 to start at now on n1\n")
         if self.delay_requests:
             self.delay_requests -= 1
             self._late.append(command)

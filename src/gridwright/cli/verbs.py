@@ -46,6 +46,7 @@ VERBS: Mapping[str, Mapping[str, str]] = {
         "logs": "Print what a job printed: its standard output and its standard error, as it came.",
         "cancel": "End jobs, waiting or running; one that runs gets SIGTERM, and a moment later SIGKILL.",
         "wait": "Wait until jobs have ended.",
+        "usage": "Show who used how much of a grid: core-hours, CPU/real, memory, waiting, bytes, cost.",
         "explain": "Say why a job waits: all that it needs, what there is of it, and whether that fits.",
     },
     "watch": {},

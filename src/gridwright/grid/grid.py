@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from gridwright.grid.node_python import NodePythons
     from gridwright.grid.shared_python import Packages
     from gridwright.providers.provider import GridHere
+    from gridwright.schedulers.usage import JobUsage
 
 LOST = 126
 """Exit status that stands for a program that could not be run on a node (as shells have it)."""
@@ -115,13 +116,25 @@ class Grid:
         sight from here.
         """
         if not self.head.sees_state:
-            raise environment_error(
-                f"the queue of grid {self.spec.name} is kept in {self.state} on its own machines",
-                where=self.head.name,
-                remedy=f"log in there, and run it on {self.head.name}, where this Gridwright has to be "
-                "installed, and the grid spec to be copied to",
-            )
+            raise self._out_of_sight()
         return kind_of(self.spec.scheduler).open(self.spec, self.head)
+
+    def usage(self, since: float, until: float) -> list[JobUsage]:
+        """What jobs used that ended from `since` to `until`, in seconds since 1970.
+
+        Raises GridwrightError as `scheduler` does, and where the scheduler keeps no accounting.
+        """
+        if not self.has_queue or self.head.sees_state:
+            return kind_of(self.spec.scheduler).usage(self.spec, self.head, since, until)
+        raise self._out_of_sight()
+
+    def _out_of_sight(self) -> GridwrightError:
+        return environment_error(
+            f"the queue of grid {self.spec.name} is kept in {self.state} on its own machines",
+            where=self.head.name,
+            remedy=f"log in there, and run it on {self.head.name}, where this Gridwright has to be "
+            "installed, and the grid spec to be copied to",
+        )
 
     @cached_property
     def states(self) -> Sequence[NodeState]:

@@ -196,6 +196,23 @@ def _node_costs(site: Site, nodes: ComputeNodes) -> Iterator[Cost]:
     yield Cost(what, usd, nodes.instance.name, may.interrupt_nodes)
 
 
+def node_prices(spec: GridSpec, catalog: Catalog | None = None) -> dict[str, float | None]:
+    """USD per hour of one core by group of nodes: on demand, as the catalogue or the spec has it.
+
+    None where there is no price. Raises GridwrightError for figures of the spec that are not on offer.
+    """
+    site = _site(spec, catalog)
+    known = {name: nodes for name in spec.nodes if (nodes := _compute_nodes(site, name)) is not None}
+    prices: dict[str, float | None] = {}
+    for name, nodes in known.items():
+        costs = [cost.usd_per_hour for cost in _node_costs(site, nodes)]
+        paid = [cost for cost in costs if cost is not None]
+        whole = sum(paid) if paid and len(paid) == len(costs) else None
+        prices[name] = None if whole is None else whole / (nodes.count * nodes.cores)
+    site.raise_problems()
+    return prices
+
+
 def _doubts(site: Site, instances: Sequence[InstanceType]) -> tuple[Finding, ...]:
     if not instances:
         return ()

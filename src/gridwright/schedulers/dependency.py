@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -21,6 +22,11 @@ class DependencyType(StrEnum):
     EACH = "each"
     """For arrays: each element waits until the element of the other array with its index has completed."""
 
+    @property
+    def required(self) -> str:
+        """How the other job has to end, in words."""
+        return {"any": "ended", "not-ok": "ended, not completed"}.get(self.value, "completed")
+
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
@@ -37,6 +43,20 @@ class Dependency:
 
     def __str__(self) -> str:
         return self.job if self.type is DependencyType.OK else f"{self.type}:{self.job}"
+
+
+def each_problems(array: Sequence[int] | None, other: Sequence[int] | None, job: str) -> Iterator[Problem]:
+    """Why the elements of an array cannot wait for those of another one, `job`; None is what is no array."""
+    if array is None or other is None:
+        what = f"job {job} is no array" if other is None else "this job is no array"
+        what = f"each goes from element to element, and {what}"
+        yield Problem(what=what, where="after", remedy=f"write ok:{job}")
+    elif missing := sorted(set(array) - set(other)):
+        yield Problem(
+            what=f"job {job} has no element {missing[0]}, which an element of this array would wait for",
+            where="after",
+            remedy="give both arrays the same indices",
+        )
 
 
 _FORM = re.compile(r"(?:([a-z-]+):)?(#[0-9]{1,6}|[^:#\s]+)")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,3 +47,22 @@ class JobOptions:
     flow: str | None = None
     """The run of a flow that it belongs to, as NAME/RUN: kept with the job, and shown; no scheduler acts on
     it, and every one has it."""
+
+
+_DEFAULTS = JobOptions()
+
+
+def asked_values(options: JobOptions) -> dict[str, Any]:
+    """What differs from the defaults, by name."""
+    return {name: value for name, value in asdict(options).items() if value != getattr(_DEFAULTS, name)}
+
+
+def options_text(options: JobOptions) -> str:
+    """As JSON, what differs from the defaults; bytes that are no UTF-8 are escaped, as lone surrogates."""
+    return json.dumps(asked_values(options))
+
+
+@lru_cache(maxsize=256)
+def read_options(text: str) -> JobOptions:
+    """What `options_text` wrote."""
+    return JobOptions(**json.loads(text))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gridwright.errors import Problem
 from gridwright.schedulers.dependency import DependencyType, parse_dependency
-from gridwright.schedulers.job_options import JobOptions
+from gridwright.schedulers.job_options import JobOptions, asked_values
 
 if TYPE_CHECKING:
     from gridwright.schedulers.job import JobRequest
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 NAMES = tuple(each.name for each in fields(JobOptions) if each.name not in ("mail_on", "flow"))
 """The options that a scheduler can declare; `mail_on` goes with `mail`."""
-_DEFAULTS = JobOptions()
 INSTEAD = {
     "account": "leave it out: this grid charges nobody",
     "qos": "name a queue that has the priority and the limits, with --queue",
@@ -41,7 +40,7 @@ _INSTEAD_OF_DEPENDENCY = {
 
 def asked(options: JobOptions) -> list[str]:
     """The names of the options that ask for something."""
-    return [name for name in NAMES if getattr(options, name) != getattr(_DEFAULTS, name)]
+    return [name for name in asked_values(options) if name in NAMES]
 
 
 def option_problems(request: JobRequest, section: SchedulerSection) -> Iterator[Problem]:

@@ -59,6 +59,7 @@ def verbs(group: Any = None, before: tuple[str, ...] = ()) -> dict[tuple[str, ..
 def test_the_verbs_are_those_of_the_issue() -> None:
     assert {" ".join(verb) for verb in verbs()} == {
         "help",
+        "usage",
         "init",
         "check",
         "schema",

@@ -12,8 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gridwright.commands import CommandOutput
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.schedulers.job import Job, JobRequest, JobState
+from gridwright.schedulers.job_options import JobOptions
 from gridwright.schedulers.slurm.record import JobRecord
 from gridwright.schedulers.slurm.scheduler import SlurmScheduler
 from gridwright.spec.load import parse_spec
@@ -70,7 +72,7 @@ def grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Grid:
 
 
 def request(**values: Any) -> JobRequest:
-    return JobRequest(command=["true"], directory="/", environment={"A": "b"}, **values)
+    return JobRequest(**{"command": ["true"], "directory": "/", "environment": {"A": "b"}} | values)
 
 
 def test_a_job_that_never_began_is_handed_in_again_and_keeps_its_identifier(grid: Grid) -> None:
@@ -459,3 +461,102 @@ def test_every_job_ends_exactly_once_whatever_happens(
         assert not grid.slurm.overlapped
         if "kill" not in steps or "restart" not in steps:
             assert set(grid.slurm.running.values()) <= {1}
+
+
+def sent(grid: Grid) -> list[list[str]]:
+    """The calls of sbatch that submitted something."""
+    return [[*each] for each in grid.slurm.commands if each[0] == "sbatch" and "--test-only" not in each]
+
+
+def dependencies(grid: Grid) -> list[str | None]:
+    return [
+        next((word.partition("=")[2] for word in each if word.startswith("--dependency=")), None)
+        for each in sent(grid)
+    ]
+
+
+def test_jobs_of_one_call_wait_for_each_other_by_slurms_numbers(grid: Grid) -> None:
+    first, second, third = grid.submit(
+        request(name="a", array=[1, 2]),
+        request(name="b", array=[1, 2], after=["each:#0"]),
+        request(name="c", after=["any:#0", "not-ok:#1"]),
+    )
+    assert dependencies(grid) == [None, f"aftercorr:{first}", f"afterany:{first},afternotok:{second}"]
+    explained = grid.scheduler.explain(third).candidates[0].requirements
+    named = [each.name for each in explained if each.name.startswith("after")]
+    assert named == [f"after any:{first}", f"after not-ok:{second}"]
+
+
+def test_a_call_of_which_slurm_would_refuse_a_part_submits_nothing(grid: Grid) -> None:
+    with pytest.raises(GridwrightError) as refused:
+        grid.submit(request(), request(after=["#0"], options=JobOptions(qos="nope")))
+    assert refused.value.status is ExitStatus.INPUT
+    assert "quality of service" in str(refused.value)
+    assert sent(grid) == []
+    assert grid.scheduler.jobs() == []
+
+
+def test_a_job_that_was_lost_waits_again_for_the_jobs_of_its_call(grid: Grid) -> None:
+    first, second = grid.submit(request(name="a"), request(name="b", after=["any:#0"]))
+    grid.slurm.kill()
+    assert [job.state for job in grid.scheduler.jobs([first, second])] == [JobState.WAITING] * 2
+    (number,) = [job.number for job in grid.slurm.now.jobs if job.name.startswith("a~")]
+    assert dependencies(grid)[-1] == f"afterany:{number}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "runs"),
+    [("any", 0, True), ("any", 3, True), ("not-ok", 3, True), ("not-ok", 0, False), ("ok", 3, False)],
+)
+def test_a_job_that_has_ended_is_judged_by_our_record(grid: Grid, kind: str, status: int, runs: bool) -> None:
+    (first,) = grid.submit()
+    grid.begin()
+    grid.end(status)
+    assert grid.job(first).state.final
+    grid.slurm.forget_ended()
+    (second,) = grid.submit(request(after=[f"{kind}:{first}"]))
+    assert dependencies(grid) == [None, None], "Slurm takes a job that it has forgotten for completed"
+    job = grid.job(second)
+    if runs:
+        assert job.state is JobState.WAITING
+        return
+    assert job.state is JobState.CANCELLED
+    why = "after whose failure it was to start, completed" if kind == "not-ok" else "did not complete"
+    assert f"job {first}, " in str(job.reason) and why in str(job.reason)
+
+
+def test_an_element_whose_counterpart_has_failed_is_cancelled_and_the_others_go_on(grid: Grid) -> None:
+    (first,) = grid.submit(request(array=[1, 2, 3]))
+    grid.begin()
+    for job in grid.slurm.now.jobs:
+        if job.index in (1, 2):
+            grid.slurm.end(job, job.index - 1)
+    assert [job.state.final for job in grid.scheduler.jobs([first])] == [True, True, False]
+    grid.slurm.forget_ended()
+    (second,) = grid.submit(request(array=[1, 2, 3], after=[f"each:{first}"]))
+    assert dependencies(grid)[-1] == f"aftercorr:{first}"
+    states = {job.id: job for job in grid.scheduler.jobs([second])}
+    assert states[f"{second}_2"].state is JobState.CANCELLED
+    assert f"job {first}_2, which it waited for" in str(states[f"{second}_2"].reason)
+    assert not states[f"{second}_1"].state.final
+    assert not states[f"{second}_3"].state.final
+
+
+def test_a_directory_that_the_head_node_does_not_see_is_refused(
+    grid: Grid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = grid.slurm.run
+
+    def look(command: Sequence[str], **values: Any) -> Any:
+        if command[0] == "/bin/sh" and any(word == "d/laptop" for word in command):
+            return CommandOutput(0, b"d/laptop\0w/nowhere\0", b"")
+        return run(command, **values)
+
+    monkeypatch.setattr(grid.slurm, "run", look)
+    with pytest.raises(GridwrightError) as refused:
+        grid.submit(request(directory="/laptop", options=JobOptions(stdout="/nowhere/out")))
+    assert {(each.where, each.what.partition(":")[0]) for each in refused.value.problems} == {
+        ("directory", "nodes do not see the directory /laptop"),
+        ("stdout", "nodes cannot write into /nowhere"),
+    }
+    assert sent(grid) == []

@@ -9,6 +9,7 @@ import pytest
 
 from gridwright.commands import CommandOutput
 from gridwright.errors import GridwrightError
+from gridwright.schedulers.dependency import Dependency
 from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState
 from gridwright.schedulers.slurm.cluster import Cluster, parse_config, parse_nodes, parse_partitions
 from gridwright.schedulers.slurm.explanation import explain_job
@@ -83,10 +84,10 @@ def test_options_of_the_request_come_after_those_of_the_spec() -> None:
 
 
 def test_arrays_and_dependencies_are_slurms_own() -> None:
-    words = asked(array=[1, 2, 3, 9], elements=[2, 3, 9], after=["17", "18_3"])
+    words = asked(array=[1, 2, 3, 9], elements=[2, 3, 9], after=["afterok:17", "afterany:18_3"])
     assert "--array=2-3,9" in words
     assert "--output=/state/logs/echo~0123456789abcdef.1_%a.log" in words
-    assert "--dependency=afterok:17:18_3" in words
+    assert "--dependency=afterok:17,afterany:18_3" in words
     assert "--kill-on-invalid-dep=yes" in words
     assert "--hold" in asked(doomed=True)
 
@@ -323,7 +324,7 @@ def explained(word: str, *, restarts: int = 0, **values: Any) -> JobExplanation:
         reason=reason(word),
         memory_bytes=asked_for.memory_bytes,
         partition=here.partition("batch"),
-        dependencies=[("7", None)] if word == "Dependency" else [],
+        dependencies=[(Dependency("7"), None)] if word == "Dependency" else [],
     )
 
 

@@ -38,7 +38,7 @@ def jobs_table(jobs: Sequence[Job], now: float) -> Table:
         nodes = {job.node for job in alike if job.node is not None}
         table.add_row(
             identifiers(alike),
-            Text(printable(first.name)),
+            Text(printable(_name(first))),
             Text(first.state.value, style=_STYLES.get(first.state, "")),
             first.queue or _DASH,
             str(first.cores),
@@ -48,6 +48,11 @@ def jobs_table(jobs: Sequence[Job], now: float) -> Table:
             Text(printable(first.reason or "")),
         )
     return table
+
+
+def _name(job: Job) -> str:
+    """Its name, with that of its flow before it."""
+    return job.name if job.flow is None else f"{job.flow.partition('/')[0]}/{job.name}"
 
 
 def fold(jobs: Iterable[Job]) -> Iterator[list[Job]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
@@ -47,6 +48,12 @@ def show_log(scheduler: Scheduler, identifier: str, *, follow: bool) -> None:
     if file is None:
         from gridwright.schedulers.job import JobState
 
+        if job.state is not JobState.WAITING and not Path(str(job.log)).parent.is_dir():
+            raise environment_error(
+                f"job {job.id} prints to {job.log}, and this machine has no such directory",
+                where=job.log,
+                remedy="look at it on a node that has it",
+            )
         waits = job.state is JobState.WAITING
         typer.echo(f"job {job.id} has printed nothing{' yet: it waits' if waits else ''}", err=True)
         return

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 
 from gridwright.schedulers.job import Job, JobExplanation, JobState, PlacementCheck, Requirement
-from gridwright.schedulers.local.identifiers import NO_INDEX, JobKey
+from gridwright.schedulers.local.dependencies import UnmetDependency, dependencies_of, dependency_progress
+from gridwright.schedulers.local.identifiers import JobKey
 from gridwright.schedulers.local.machine_resources import MachineResources
 from gridwright.schedulers.local.policy import Block, Decision, Obstacle, PendingJob, decide
-from gridwright.schedulers.local.queries import QueueSnapshot, dependency_progress, queue_snapshot, read_jobs
+from gridwright.schedulers.local.queries import QueueSnapshot, queue_snapshot, read_jobs
 from gridwright.schedulers.local.store import Store
 from gridwright.units import format_bytes
 
@@ -21,7 +23,8 @@ def reasons(now: QueueSnapshot) -> dict[int, str]:
     pending = {pending_job.job: pending_job for pending_job in now.pending}
     found = {job: _block(block, pending[job], now) for job, block in decision.blocks.items()}
     found |= {job: _NEXT for job, _ in decision.starts if job not in found}
-    found |= {job: f"waits for job {_names(keys)}" for job, keys in now.waits_for.items()}
+    found |= {job: f"waits until {_moment(begin)}" for job, begin in now.begins.items()}
+    found |= {job: f"waits for job {_names(unmet)}" for job, unmet in now.waits_for.items()}
     return found
 
 
@@ -29,8 +32,12 @@ def _decide(now: QueueSnapshot) -> Decision:
     return decide(now.capacity, now.running, now.pending, 0.0, all_reasons=True)
 
 
-def _names(keys: Sequence[JobKey]) -> str:
-    return ", ".join(map(str, keys))
+def _names(unmet: Sequence[UnmetDependency]) -> str:
+    return ", ".join(map(str, unmet))
+
+
+def _moment(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
 def _block(block: Block, pending_job: PendingJob, now: QueueSnapshot) -> str:
@@ -88,20 +95,16 @@ def _not_waiting(job: Job, jobs: Sequence[Job]) -> str:
 def _before(
     store: Store, machine: MachineResources, job: Job, key: JobKey, now: QueueSnapshot
 ) -> Iterator[Requirement]:
-    for row in store.all("SELECT on_job, on_idx FROM dependencies WHERE job=?", (key.job,)):
-        on = JobKey(*row)
-        left, failed = dependency_progress(store, on)
-        there = (
-            "completed"
-            if not left
-            else failed or ("waits or runs" if on.element != NO_INDEX else f"{left} not yet")
-        )
+    for each in dependencies_of(store, key.job):
+        progress = dependency_progress(store, each)
         yield Requirement(
             name="dependency",
-            required=f"job {on} completed",
-            provided=there,
-            fits=not left and failed is None,
+            required=f"job {each.key} {each.type.required}",
+            provided=progress.provided,
+            fits=progress.met,
         )
+    if (begin := now.begins.get(key.job)) is not None:
+        yield Requirement(name="begin", required=_moment(begin), provided="not yet", fits=False)
     limits = machine.queues.get(str(job.queue))
     used = sum(
         allocation.demand.queue_cores for allocation in now.running if allocation.demand.queue == job.queue

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
+from gridwright.schedulers.job_options import JobOptions, options_text, read_options
 from gridwright.schedulers.local.machine_resources import MachineResources
 from gridwright.schedulers.local.policy import Demand, Rank
 from gridwright.schedulers.local.queries import demand_of
@@ -27,7 +28,8 @@ class JobRow:
     cores: int
     memory_bytes: int
     queue: str
-    priority: int
+    priority: float
+    """That of its queue, less a part below 1 for its nice value."""
     time_limit_s: float | None
     is_array: bool
     is_restarted: bool
@@ -37,6 +39,7 @@ class JobRow:
     user: str
     submitted: float
     """Seconds since 1970."""
+    options: JobOptions = field(default_factory=JobOptions)
 
     @property
     def rank(self) -> Rank:
@@ -65,6 +68,7 @@ def insert_row(store: Store, row: JobRow) -> int:
     values = {name: getattr(row, name) for name in _FIELDS[1:]}
     values["command"] = pack(row.command)
     values |= {name: pack_mapping(values[name]) for name in _MAPPINGS}
+    values["options"] = options_text(row.options)
     return store.insert(_INSERT, list(values.values()))
 
 
@@ -77,5 +81,6 @@ def _decoded(row: Sequence[Any]) -> JobRow:
     values = dict(zip(_FIELDS, row, strict=True))
     values["command"] = unpack(values["command"])
     values |= {name: unpack_mapping(values[name]) for name in _MAPPINGS}
+    values["options"] = read_options(values["options"])
     values |= {name: bool(values[name]) for name in _FLAGS}
     return JobRow(**values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -15,6 +16,7 @@ from gridwright.spec.scheduler import REPLACED, SchedulerSection
 if TYPE_CHECKING:
     from gridwright.schedulers.head_node import HeadNode
     from gridwright.schedulers.local.scheduler import LocalScheduler
+    from gridwright.schedulers.usage import JobUsage
     from gridwright.spec.model import GridSpec
 
 
@@ -22,6 +24,15 @@ class LocalSchedulerSection(SchedulerSection):
     """The scheduler built into Gridwright, for one machine."""
 
     runs_on_one_machine: ClassVar[bool] = True
+    job_options: ClassVar[frozenset[str]] = frozenset(
+        {"account", "begin", "nice", "stderr", "stdin", "stdout"}
+    )
+    job_options_instead: ClassVar[Mapping[str, str]] = {
+        "gres": "set CUDA_VISIBLE_DEVICES in the command, and --exclusive keeps other jobs away",
+        "constraint": "leave it out: there is one machine",
+        "reservation": "leave it out: start it at a time with --begin",
+    }
+    dependency_types: ClassVar[frozenset[str]] = frozenset({"ok", "any", "not-ok", "each"})
 
     type: Annotated[Literal["local"], REPLACED] = Field(
         default="local",
@@ -40,6 +51,16 @@ class LocalSchedulerKind(SchedulerKind[LocalSchedulerSection]):
         from gridwright.schedulers.state_directory import state_directory
 
         return LocalScheduler(spec, state_directory(spec))
+
+    def usage(self, spec: GridSpec, head: HeadNode, since: float, until: float) -> list[JobUsage]:
+        """Out of the store, which remembers jobs for 30 days; see SchedulerKind."""
+        from gridwright.schedulers.local.store import Store
+        from gridwright.schedulers.local.usage import read_usage
+        from gridwright.schedulers.state_directory import state_directory
+
+        store = Store(state_directory(spec))
+        with store.translated_errors():
+            return read_usage(store, since, until)
 
     def state_directory(self, spec: GridSpec) -> Path:
         """A directory of the user's own, as the XDG Base Directory Specification has it for state.

@@ -23,7 +23,7 @@ from enum import StrEnum
 MOST_BLOCKED = 1000
 """Waiting jobs that are tried at most, so that a decision takes milliseconds however many wait."""
 
-Rank = tuple[int, int]
+Rank = tuple[float, int]
 """Order of jobs: the negative priority, then the number of the job."""
 
 

@@ -11,17 +11,20 @@ from typing import Any
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 from gridwright.schedulers.job import Job, JobState
+from gridwright.schedulers.job_options import read_options
+from gridwright.schedulers.local.dependencies import UnmetDependency, unmet_dependencies
 from gridwright.schedulers.local.identifiers import NO_INDEX, JobKey, parse_identifier
 from gridwright.schedulers.local.machine_resources import MachineResources
 from gridwright.schedulers.local.policy import Allocation, Capacity, Demand, PendingJob
 from gridwright.schedulers.local.store import Store
+from gridwright.schedulers.output_paths import filled
 
 _AT_ONCE = 500
 """Identifiers in one query: SQLite takes 999 values in old releases (SQLITE_MAX_VARIABLE_NUMBER)."""
 # The indexed condition stands beside the one that is meant: else SQLite would not use the index.
 _JOB = """
 SELECT t.job, t.idx, j.name, t.state, j.queue, j.user, j.cores, j.memory, t.exit_status, t.signal, t.reason,
-    j.submitted, t.started, t.ended, t.attempt, j.is_null
+    j.submitted, t.started, t.ended, t.attempt, j.is_null, j.options
 FROM tasks t JOIN jobs j ON j.id = t.job
 """
 
@@ -79,6 +82,11 @@ def _marks(values: Sequence[int]) -> str:
 def _job(store: Store, row: Any) -> Job:  # noqa: ANN401 - a row of SQLite
     key = JobKey(row[0], row[1])
     started = row[12] is not None
+    options = read_options(row[16])
+    log = None if row[15] else store.log_of(key)
+    if options.stdout is not None and log is not None:
+        index = "" if key.element == NO_INDEX else str(key.element)
+        log = filled(options.stdout, {"job": str(key), "index": index, "name": os.fsdecode(row[2])})
     return Job(
         id=str(key),
         name=os.fsdecode(row[2]),
@@ -95,7 +103,8 @@ def _job(store: Store, row: Any) -> Job:  # noqa: ANN401 - a row of SQLite
         started=row[12],
         ended=row[13],
         restarts=row[14],
-        log=None if row[15] else store.log_of(key),
+        log=log,
+        flow=options.flow,
     )
 
 
@@ -107,8 +116,10 @@ class QueueSnapshot:
     running: Sequence[Allocation]
     pending: Sequence[PendingJob]
     """In the order of rank."""
-    waits_for: dict[int, list[JobKey]]
-    """Jobs that others have to complete before: not among `pending`."""
+    waits_for: dict[int, list[UnmetDependency]]
+    """Jobs that wait for others: not among `pending`."""
+    begins: dict[int, float]
+    """Jobs whose begin time is to come, with that: not among `pending` either."""
 
 
 def capacity_of(machine: MachineResources) -> Capacity:
@@ -138,42 +149,20 @@ def queue_snapshot(store: Store, machine: MachineResources, now: float) -> Queue
             "WHERE t.state IN ('waiting', 'running') AND t.state='running'"
         )
     ]
-    pending = [
-        PendingJob((-priority, job), demand_of(machine, *demand), math.inf if limit is None else limit, count)
-        for job, priority, limit, count, *demand in store.all(
-            "SELECT j.id, j.priority, j.time_limit, COUNT(*), j.cores, j.memory, j.queue, j.is_exclusive "
-            "FROM tasks t JOIN jobs j ON j.id=t.job "
-            "WHERE t.state IN ('waiting', 'running') AND t.state='waiting' "
-            "GROUP BY j.id ORDER BY -j.priority, j.id"
-        )
-    ]
-    waits = unmet_dependencies(store)
-    return QueueSnapshot(
-        capacity_of(machine), running, [each for each in pending if each.job not in waits], waits
-    )
-
-
-def unmet_dependencies(store: Store) -> dict[int, list[JobKey]]:
-    """The jobs that waiting jobs wait for, as far as those have not completed."""
-    found: dict[int, list[JobKey]] = {}
-    known: dict[JobKey, bool] = {}
-    for job, *on in store.all(
-        "SELECT d.job, d.on_job, d.on_idx FROM dependencies d WHERE d.job IN (SELECT t.job FROM tasks t "
-        "WHERE t.state IN ('waiting', 'running') AND t.state='waiting')"
+    begins: dict[int, float] = {}
+    pending = []
+    for job, priority, limit, count, options, *demand in store.all(
+        "SELECT j.id, j.priority, j.time_limit, COUNT(*), j.options, j.cores, j.memory, j.queue, "
+        "j.is_exclusive "
+        "FROM tasks t JOIN jobs j ON j.id=t.job "
+        "WHERE t.state IN ('waiting', 'running') AND t.state='waiting' "
+        "GROUP BY j.id ORDER BY -j.priority, j.id"
     ):
-        key = JobKey(*on)
-        if key not in known:
-            known[key] = dependency_progress(store, key) == (0, None)
-        if not known[key]:
-            found.setdefault(job, []).append(key)
-    return found
-
-
-def dependency_progress(store: Store, key: JobKey) -> tuple[int, str | None]:
-    """Of a job that others wait for: how many tasks have not completed, and a final state among them."""
-    left, failed = store.one(
-        "SELECT COUNT(*), MAX(CASE WHEN state NOT IN ('waiting', 'running') THEN state END) "
-        "FROM tasks WHERE state<>'completed' AND job=? AND idx BETWEEN ? AND ?",
-        key.tasks,
-    )
-    return int(left), failed
+        time_s = math.inf if limit is None else limit
+        pending.append(PendingJob((-priority, job), demand_of(machine, *demand), time_s, count))
+        begin = read_options(options).begin
+        if begin is not None and begin > now:
+            begins[job] = begin
+    waits = unmet_dependencies(store)
+    able = [each for each in pending if each.job not in waits and each.job not in begins]
+    return QueueSnapshot(capacity_of(machine), running, able, waits, begins)

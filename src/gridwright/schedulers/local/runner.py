@@ -51,6 +51,7 @@ _ENDED = """
 UPDATE tasks SET exit_status=?, signal=?, reason=?, ended=?, outcome=?
 WHERE job=? AND idx=? AND state='running'
 """
+_USED = "UPDATE tasks SET user_s=?, system_s=?, peak_bytes=? WHERE job=? AND idx=?"
 _COMPLETE = """
 UPDATE tasks SET state='completed', exit_status=0, started=?, ended=?
 WHERE job=? AND idx=? AND state='waiting'
@@ -131,6 +132,7 @@ class Runner:
     def _listen(self) -> None:
         """Wait until there is something to do."""
         wait_s = 0.0 if self._unwritten or self._decide else self._running.pause_s(_IDLE_S)
+        wait_s = min(wait_s, self._waiting.begins_in_s(time.time()))
         for fd, _ in self._poll.poll(wait_s * 1000):
             with contextlib.suppress(BlockingIOError):
                 os.read(fd, 4096)
@@ -145,6 +147,8 @@ class Runner:
                     (*values, *live.key),
                 )
             )
+            used = (live.user_s, live.system_s, live.peak_bytes or None)
+            self._unwritten.append((_USED, (*used, *live.key)))
             if live.is_over:
                 self._finals.add(live.key.job)
                 self._decide = True
@@ -153,6 +157,7 @@ class Runner:
         """Record ends, decide, and start jobs; whether everything was recorded."""
         try:
             self._read_changes()
+            self._decide |= self._waiting.has_begun(time.time())
             if not (self._unwritten or self._decide or self._finals or self._all_dependencies):
                 return True
             with self._store.transaction():
@@ -212,7 +217,7 @@ class Runner:
             Allocation(each.row.rank, each.row.demand(machine), each.ends)
             for each in self._running.live.values()
         ]
-        decision = decide(capacity_of(machine), running, self._waiting.pending(machine), now)
+        decision = decide(capacity_of(machine), running, self._waiting.pending(machine, time.time()), now)
         wall = time.time()
         intended = []
         for job, count in decision.starts:

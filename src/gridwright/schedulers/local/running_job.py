@@ -54,6 +54,10 @@ class RunningJob:
         """The process that removes its directories, where that takes long."""
         self.removals = 0
         self.is_removed = False
+        self.user_s: float | None = None
+        self.system_s: float | None = None
+        self.peak_bytes = 0
+        """The most memory that it was seen to use."""
         self.is_over = False
         """Whether it has its final state."""
         self._began = time.monotonic()
@@ -96,6 +100,7 @@ class RunningJob:
     def measure(self, orphans: Iterable[int]) -> None:
         """Find its processes (`orphans` have lost their parents); end it where it exceeds a limit."""
         used = self._find(orphans)
+        self.peak_bytes = max(self.peak_bytes, used)
         if used > self.row.memory_bytes and self._ended_by is None and not self.has_ended:
             limit = format_bytes(self.row.memory_bytes)
             self._why = f"used {format_bytes(used)} of memory, and may use {limit}"

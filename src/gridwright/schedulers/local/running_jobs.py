@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from gridwright.schedulers.local.attempt import job_environment, private_directories
 from gridwright.schedulers.local.identifiers import JobKey
+from gridwright.schedulers.local.job_command import job_command
 from gridwright.schedulers.local.job_row import JobRow
 from gridwright.schedulers.local.launch import LaunchFailure, ProcessRequest, start_process
 from gridwright.schedulers.local.processes import (
@@ -53,7 +54,7 @@ class RunningJobs:
         """Start a job. Raises BlockingIOError or MemoryError where there is no room for another process."""
         directories = private_directories(self._store, row, key, attempt)
         order = ProcessRequest(
-            command=row.command,
+            command=job_command(row, key),
             environment=job_environment(self._store, row, key, attempt),
             directory=row.directory,
             log=self._store.log_of(key),
@@ -135,7 +136,7 @@ class RunningJobs:
         """Take the status of all children that have ended."""
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, used = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 break
             if not pid:
@@ -148,6 +149,7 @@ class RunningJobs:
                 live.is_removed = not os.WIFSIGNALED(status) or live.removals >= _REMOVALS
             elif live := self.live.get(pid):
                 live.record_exit(status)
+                live.user_s, live.system_s = used.ru_utime, used.ru_stime
 
     def _orphans(self) -> dict[int, list[int]]:
         """Processes whose parents have ended and that are children of this one now, by their job."""

@@ -25,6 +25,7 @@ class LocalScheduler:
     def __init__(self, spec: GridSpec, state: Path) -> None:
         """`state` is the grid's state directory. Raises GridwrightError for a grid of several machines."""
         self._machine = machine_resources(spec)
+        self._section = spec.scheduler
         self._state = state
         self._opened: Store | None = None
 
@@ -42,7 +43,7 @@ class LocalScheduler:
         store = self._store
         with store.translated_errors():
             with store.transaction():
-                checked = check_requests(requests, self._machine, store)
+                checked = check_requests(requests, self._machine, store, self._section)
                 identifiers = insert(store, checked, self._machine)
             ensure_runner(self._state)
         return identifiers

@@ -61,6 +61,17 @@ CREATE TRIGGER final_states_stay BEFORE UPDATE OF state ON tasks
 Names, arguments and the environment are bytes, since they need not be UTF-8.
 """
 
+ADDED = (
+    ("jobs", "options", "TEXT NOT NULL DEFAULT '{}'"),
+    ("dependencies", "type", "TEXT NOT NULL DEFAULT 'ok'"),
+    ("tasks", "user_s", "REAL"),
+    ("tasks", "system_s", "REAL"),
+    ("tasks", "peak_bytes", "INTEGER"),
+)
+"""Columns that a store gets where it has none: an earlier release reads a store that has them, too. `options`
+is a JSON object of what differs from the defaults.
+"""
+
 
 def pack(words: Iterable[bytes]) -> bytes:
     """Words as bytes, each ended by a NUL: no argument of a program and no variable can hold one."""

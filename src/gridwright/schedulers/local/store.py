@@ -21,7 +21,7 @@ from typing import Any
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.schedulers.local.identifiers import JobKey
 from gridwright.schedulers.local.machine_resources import MachineResources
-from gridwright.schedulers.local.schema import TABLES, VERSION
+from gridwright.schedulers.local.schema import ADDED, TABLES, VERSION
 
 FILE = "jobs.sqlite"
 LOGS = "logs"
@@ -67,6 +67,14 @@ class Store:
                 remedy="use that release until they have ended, or name another state directory in the spec",
             )
         self._connection.execute(f"PRAGMA synchronous={'FULL' if self._durable else 'NORMAL'}")
+        if any(column not in self._columns(table) for table, column, _ in ADDED):
+            with self.transaction():
+                for table, column, kind in ADDED:
+                    if column not in self._columns(table):
+                        self._connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
+
+    def _columns(self, table: str) -> set[str]:
+        return {row[1] for row in self.all(f"PRAGMA table_info({table})")}
 
     def _create(self) -> int:
         """Make the tables, unless another process was faster; the version of what is there then."""

@@ -6,18 +6,31 @@ import os
 import pwd
 import socket
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gridwright.errors import GridwrightError, Problem, nearest
+from gridwright.schedulers.dependency import Dependency, DependencyType, each_problems, parse_dependency
 from gridwright.schedulers.job import JobRequest
+from gridwright.schedulers.local.dependencies import UnmetDependency, insert_dependencies
 from gridwright.schedulers.local.identifiers import HIGHEST_INDEX, NO_INDEX, JobKey, parse_identifier
 from gridwright.schedulers.local.job_row import JobRow, insert_row
 from gridwright.schedulers.local.machine_resources import MachineResources
 from gridwright.schedulers.local.schema import has_nul
 from gridwright.schedulers.local.store import Store
+from gridwright.schedulers.output_paths import path_problems
+from gridwright.schedulers.start_limits import MOST_ELEMENTS, index_range, what_is_too_long
+from gridwright.schedulers.supported_options import option_problems
 from gridwright.units import format_bytes
+
+if TYPE_CHECKING:
+    from gridwright.spec.scheduler import SchedulerSection
+
+LEAST_URGENT = 10_000
+"""The highest nice value; a job stays ahead of those of a queue with a lower priority."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,24 +41,39 @@ class CheckedRequest:
     queue: str
     memory_bytes: int
     time_limit_s: float | None
-    after: Sequence[JobKey]
+    after: Sequence[Dependency]
 
 
 def check_requests(
-    requests: Sequence[JobRequest], machine: MachineResources, store: Store
+    requests: Sequence[JobRequest],
+    machine: MachineResources,
+    store: Store,
+    section: SchedulerSection | None = None,
 ) -> list[CheckedRequest]:
-    """Hold requests against what there is. Raises GridwrightError (status INPUT) with all problems."""
+    """Hold requests against what there is. Raises GridwrightError (status INPUT) with all problems.
+
+    `section` says which options this scheduler can do; None: all.
+    """
     problems: list[Problem] = []
-    checked = [_check(request, machine, store, problems) for request in requests]
+    checked = []
+    for number, request in enumerate(requests):
+        found: list[Problem] = []
+        if section is not None:
+            found += option_problems(request, section)
+        found += path_problems(request)
+        found += _wrong_nice(request)
+        found += _dependency_problems(request, requests[:number], store)
+        checked.append(_check(request, machine, found))
+        if request.name and (len(requests) > 1 or request.options.flow is not None):
+            found = [replace(each, what=f"{request.name}: {each.what}") for each in found]
+        problems += found
     if problems:
         # Requests that are alike have the same problems.
         raise GridwrightError(*dict.fromkeys(problems))
     return checked
 
 
-def _check(
-    request: JobRequest, machine: MachineResources, store: Store, problems: list[Problem]
-) -> CheckedRequest:
+def _check(request: JobRequest, machine: MachineResources, problems: list[Problem]) -> CheckedRequest:
     queue = request.queue if request.queue is not None else machine.default_queue
     problems += _wrong_words(request)
     problems += _wrong_array(request)
@@ -79,7 +107,10 @@ def _check(
     if time_s is not None and longest is not None and time_s > longest:
         what = f"a time of {time_s:g} s is asked for, and queue {queue} gives a job {longest:g} s"
         problems.append(Problem(what=what, where="time", remedy=f"ask for {longest:g}s at most"))
-    return CheckedRequest(request, queue, memory, time_s, _dependencies(request, store, problems))
+    after = dict.fromkeys(
+        each for each in map(parse_dependency, request.after) if isinstance(each, Dependency)
+    )
+    return CheckedRequest(request, queue, memory, time_s, list(after))
 
 
 def _wrong_words(request: JobRequest) -> Iterator[Problem]:
@@ -97,6 +128,8 @@ def _wrong_words(request: JobRequest) -> Iterator[Problem]:
     for where, words in named.items():
         if has_nul(words):
             yield Problem(what="a NUL character cannot be handed on", where=where, remedy="leave it out")
+    if request.command and (too_long := what_is_too_long(request)):
+        yield Problem(what=too_long, where="command", remedy="put long text into a file")
     if wrong := next((name for name in request.environment if not name or "=" in name), None):
         yield Problem(what=f"{wrong!r} is no name of a variable", where="environment", remedy="leave it out")
 
@@ -104,31 +137,68 @@ def _wrong_words(request: JobRequest) -> Iterator[Problem]:
 def _wrong_array(request: JobRequest) -> Iterator[Problem]:
     if request.array is None:
         return
-    indices = list(request.array)
-    if not indices:
+    if not request.array:
         yield Problem(what="the array has no element", where="array", remedy="write one such as 1-100")
-    elif min(indices) < 0 or max(indices) > HIGHEST_INDEX:
-        wrong = min(indices) if min(indices) < 0 else max(indices)
+        return
+    low, high = index_range(request.array)
+    if low < 0 or high > HIGHEST_INDEX:
         yield Problem(
-            what=f"{wrong} is no index", where="array", remedy=f"indices go from 0 to {HIGHEST_INDEX}"
+            what=f"{low if low < 0 else high} is no index of an array",
+            where="array",
+            remedy=f"indices go from 0 to {HIGHEST_INDEX}",
         )
-    elif len(set(indices)) < len(indices):
-        twice = next(index for index in indices if indices.count(index) > 1)
+    elif len(request.array) > MOST_ELEMENTS:
+        yield Problem(
+            what=f"the array has {len(request.array)} elements, and one array has at most {MOST_ELEMENTS}",
+            where="array",
+            remedy="split it",
+        )
+    elif not isinstance(request.array, range) and len(set(request.array)) < len(request.array):
+        counts = Counter(request.array)
+        twice = next(index for index in request.array if counts[index] > 1)
         yield Problem(what=f"index {twice} is there twice", where="array", remedy="write each index once")
 
 
-def _dependencies(request: JobRequest, store: Store, problems: list[Problem]) -> list[JobKey]:
-    found: dict[JobKey, None] = {}
-    for text in request.after:
-        key = parse_identifier(text)
-        if isinstance(key, Problem):
-            problems.append(Problem(what=key.what, where="after", remedy=key.remedy))
-        elif not exists(store, key):
-            remedy = "gridwright jobs --all lists those that are remembered"
-            problems.append(Problem(what=f"there is no job {key}", where="after", remedy=remedy))
+def _wrong_nice(request: JobRequest) -> Iterator[Problem]:
+    if not 0 <= request.options.nice <= LEAST_URGENT:
+        yield Problem(
+            what=f"{request.options.nice} is no nice value here",
+            where="nice",
+            remedy=f"write 0 to {LEAST_URGENT}; a queue with a higher priority starts its jobs sooner",
+        )
+
+
+def _dependency_problems(
+    request: JobRequest, before: Sequence[JobRequest], store: Store
+) -> Iterator[Problem]:
+    """What of a request's dependencies is not there, or cannot be waited for so."""
+    seen: dict[str, DependencyType] = {}
+    for each in map(parse_dependency, request.after):
+        if isinstance(each, Problem):
+            continue
+        if seen.setdefault(each.job, each.type) is not each.type:
+            what = f"{seen[each.job]} and {each.type} are both asked of job {each.job}"
+            yield Problem(what=what, where="after", remedy="write one of them")
+        array: Sequence[int] | None = None
+        if each.earlier is not None:
+            if each.earlier >= len(before):
+                yield Problem(what=f"{each.job} is no earlier request of the same call", where="after")
+                continue
+            array = before[each.earlier].array
         else:
-            found[key] = None
-    return list(found)
+            key = parse_identifier(each.job)
+            if isinstance(key, Problem):
+                yield Problem(what=key.what, where="after", remedy=key.remedy)
+                continue
+            if not exists(store, key):
+                remedy = "gridwright jobs --all lists those that are remembered"
+                yield Problem(what=f"there is no job {key}", where="after", remedy=remedy)
+                continue
+            if each.type is DependencyType.EACH and key.element == NO_INDEX:
+                indices = [row[0] for row in store.all("SELECT idx FROM tasks WHERE job=?", (key.job,))]
+                array = None if indices == [NO_INDEX] else indices
+        if each.type is DependencyType.EACH:
+            yield from each_problems(request.array, array, each.job)
 
 
 def exists(store: Store, key: JobKey) -> bool:
@@ -140,10 +210,13 @@ def exists(store: Store, key: JobKey) -> bool:
 
 def insert(store: Store, checked: Sequence[CheckedRequest], machine: MachineResources) -> list[str]:
     """Put requests into the store, within a transaction; their identifiers."""
-    return [str(_insert(store, each, machine)) for each in checked]
+    numbers: list[int] = []
+    for each in checked:
+        numbers.append(_insert(store, each, machine, numbers))
+    return [str(number) for number in numbers]
 
 
-def _insert(store: Store, checked: CheckedRequest, machine: MachineResources) -> int:
+def _insert(store: Store, checked: CheckedRequest, machine: MachineResources, earlier: Sequence[int]) -> int:
     request = checked.request
     row = JobRow(
         name=os.fsencode(request.name or Path(request.command[0]).name),
@@ -154,7 +227,7 @@ def _insert(store: Store, checked: CheckedRequest, machine: MachineResources) ->
         cores=request.cores,
         memory_bytes=checked.memory_bytes,
         queue=checked.queue,
-        priority=machine.queues[checked.queue].priority,
+        priority=machine.queues[checked.queue].priority - request.options.nice / (LEAST_URGENT + 1),
         time_limit_s=checked.time_limit_s,
         is_array=request.array is not None,
         is_restarted=request.restart,
@@ -163,14 +236,20 @@ def _insert(store: Store, checked: CheckedRequest, machine: MachineResources) ->
         is_null=request.null,
         user=user_name(),
         submitted=time.time(),
+        options=request.options,
     )
     job = insert_row(store, row)
-    store.change_many(
-        "INSERT INTO dependencies VALUES (?, ?, ?)", ((job, key.job, key.element) for key in checked.after)
-    )
+    insert_dependencies(store, job, (_key(each, earlier) for each in checked.after))
     indices = [NO_INDEX] if request.array is None else request.array
     store.change_many("INSERT INTO tasks (job, idx) VALUES (?, ?)", ((job, index) for index in indices))
     return job
+
+
+def _key(each: Dependency, earlier: Sequence[int]) -> UnmetDependency:
+    key = JobKey(earlier[each.earlier]) if each.earlier is not None else parse_identifier(each.job)
+    if isinstance(key, Problem):
+        raise TypeError(key.what)
+    return UnmetDependency(key, each.type)
 
 
 def _encoded(values: Mapping[str, str]) -> dict[bytes, bytes]:

@@ -42,6 +42,8 @@ _DOWN = frozenset(
 )
 
 
+SUBMIT_LINE = 1_048_576
+"""Bytes that slurmctld takes of a command line of sbatch by default (max_submit_line_size, slurm.conf(5))."""
 _POWER = frozenset({"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"})
 """Of nodes that Slurm powers on when a job waits for them, where nothing else is wrong with them."""
 _QUIET = frozenset({"NOT_RESPONDING"})
@@ -113,6 +115,14 @@ class Cluster:
         """Bytes that a job which names none gets for each core, where Slurm is set up so."""
         text = self.config.get("DefMemPerCPU", "")
         return int(text) * MIB if text.isdigit() else None
+
+    def longest_submit_line(self) -> int:
+        """Bytes of the longest command line of sbatch that slurmctld takes."""
+        for each in self.config.get("SchedulerParameters", "").split(","):
+            name, _, value = each.partition("=")
+            if name.strip() == "max_submit_line_size" and value.strip().isdigit():
+                return int(value)
+        return SUBMIT_LINE
 
     def largest_array_index(self) -> int:
         """The highest index of an array: one below MaxArraySize, 1001 by default."""

@@ -2,47 +2,159 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from gridwright.schedulers.job import JobState
+from gridwright.errors import Problem
+from gridwright.schedulers.dependency import Dependency, DependencyType, each_problems, parse_dependency
+from gridwright.schedulers.job import JobRequest, JobState
 from gridwright.schedulers.slurm.job_name import split_identifier
 from gridwright.schedulers.slurm.record import JobRecord
+from gridwright.schedulers.slurm.record_rows import JobEnd, Submission
+
+BY_TOKEN = "@"  # noqa: S105 - a mark, no password
+"""What a dependency begins with on a job of the same call, which has no identifier yet: its token follows."""
+_WORDS = {
+    DependencyType.OK: "afterok",
+    DependencyType.ANY: "afterany",
+    DependencyType.NOT_OK: "afternotok",
+    DependencyType.EACH: "aftercorr",
+}
+"""As sbatch(1) has them under --dependency."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class ResolvedDependencies:
-    """What a request waits for, in Slurm's numbers."""
+    """What a request waits for, in Slurm's words."""
 
-    after: tuple[str, ...] = ()
+    after: list[str] = field(default_factory=list)
+    """Such as afterok:17 and afterany:18_3."""
     doomed: str | None = None
-    """A job that has ended without completing: the request is not to run."""
-    unknown: tuple[str, ...] = ()
+    """What has ended otherwise than it had to, as the record keeps it: the request is not to run."""
+    doomed_elements: set[int] = field(default_factory=set)
+    """Elements of the request's array that are not to run."""
+    problems: list[Problem] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    """Identifiers that nobody knows."""
     unsent: bool = False
     """Whether one of them is not known to Slurm yet."""
 
 
-def dependency(record: JobRecord, identifiers: Sequence[str]) -> ResolvedDependencies:
-    """Look up what a request waits for.
+def doom_sentence(doomed: str) -> str:
+    """Why a job was cancelled, in words."""
+    kind, _, job = doomed.rpartition(":")
+    if kind == DependencyType.NOT_OK:
+        return f"job {job}, after whose failure it was to start, completed"
+    return f"job {job}, which it waited for, did not complete"
 
-    Jobs that completed are left out, and one that did not dooms the request: Slurm may have forgotten both,
-    and takes a dependency on a job that it does not know for satisfied.
+
+def by_tokens(request: JobRequest, tokens: Sequence[str]) -> tuple[list[str], list[Problem]]:
+    """What a request waits for, with the tokens of earlier requests of its call in place of their numbers.
+
+    `tokens` are those of the requests before it.
     """
     after: list[str] = []
-    unknown: list[str] = []
-    doomed: str | None = None
-    unsent = False
-    for identifier in identifiers:
-        parts = split_identifier(identifier)
-        found = record.by_identifier(parts[0]) if parts else None
-        if parts is None or found is None or (parts[1] is not None and parts[1] not in found.elements):
-            unknown.append(identifier)
+    problems: list[Problem] = []
+    for text in request.after:
+        found = parse_dependency(text)
+        if isinstance(found, Problem):
+            # `option_problems` has told it.
             continue
-        ended = record.ended(found.token)
-        wanted = found.elements if parts[1] is None else (parts[1],)
-        if any(each in ended and ended[each].state is not JobState.COMPLETED for each in wanted):
-            doomed = doomed or identifier
-        elif any(each not in ended for each in wanted):
-            unsent = unsent or found.slurm_id is None
-            after.append(f"{found.slurm_id}" if parts[1] is None else f"{found.slurm_id}_{parts[1]}")
-    return ResolvedDependencies(tuple(after), doomed, tuple(unknown), unsent)
+        number = found.earlier
+        if number is None:
+            after.append(str(found))
+        elif number < len(tokens):
+            after.append(str(Dependency(f"{BY_TOKEN}{tokens[number]}", found.type)))
+        else:
+            problems.append(
+                Problem(what=f"{found.job} is no earlier request of the same call", where="after")
+            )
+    return after, problems
+
+
+def resolve(
+    record: JobRecord,
+    request: JobRequest,
+    numbers: Mapping[str, int] | None = None,
+    arrays: Mapping[str, Sequence[int] | None] | None = None,
+) -> ResolvedDependencies:
+    """Look up what a request waits for.
+
+    Jobs that ended as they had to are left out, and one that did not dooms the request: Slurm may have
+    forgotten both, and takes a dependency on a job that it does not know for satisfied. `numbers` has Slurm's
+    numbers of jobs that were submitted just now, by token, and `arrays` their indices.
+    """
+    found = ResolvedDependencies()
+    for text in request.after:
+        each = parse_dependency(text)
+        if isinstance(each, Problem):
+            continue
+        token = each.job.removeprefix(BY_TOKEN)
+        if numbers is not None and each.job.startswith(BY_TOKEN) and token in numbers:
+            if each.type is DependencyType.EACH:
+                found.problems += each_problems(request.array, (arrays or {}).get(token), each.job)
+            found.after.append(f"{_WORDS[each.type]}:{numbers[token]}")
+        else:
+            _resolve(record, request, each, found)
+    return found
+
+
+def _resolve(record: JobRecord, request: JobRequest, each: Dependency, found: ResolvedDependencies) -> None:
+    submission, element = look_up(record, each.job)
+    if submission is None or (element is not None and element not in submission.elements):
+        found.unknown.append(each.job)
+        return
+    name = name_of(submission, element)
+    wanted = submission.elements if element is None else (element,)
+    if each.type is DependencyType.EACH:
+        array = submission.request.array if element is None else None
+        if unlike := list(each_problems(request.array, array, name)):
+            found.problems += unlike
+            return
+        wanted = tuple(request.array or ())
+    ended = record.ended(submission.token)
+    word = _judged(each.type, ended, wanted, name, found)
+    if word is not None:
+        found.unsent = found.unsent or submission.slurm_id is None
+        number = f"{submission.slurm_id}" if element is None else f"{submission.slurm_id}_{element}"
+        found.after.append(f"{_WORDS[word]}:{number}")
+
+
+def _judged(
+    kind: DependencyType,
+    ended: Mapping[int, JobEnd],
+    wanted: Sequence[int],
+    name: str,
+    found: ResolvedDependencies,
+) -> DependencyType | None:
+    """What is still to be waited for; None where that is nothing, or nothing that helps."""
+    failed = [each for each in wanted if each in ended and ended[each].state is not JobState.COMPLETED]
+    all_ended = all(each in ended for each in wanted)
+    if kind is DependencyType.EACH:
+        found.doomed_elements.update(failed)
+        return None if all_ended else kind
+    if kind is DependencyType.OK and failed:
+        found.doomed = found.doomed or name
+        return None
+    if kind is DependencyType.NOT_OK:
+        if failed:
+            # That it fails is certain, and Slurm may have forgotten the element that did.
+            return None if all_ended else DependencyType.ANY
+        if all_ended:
+            found.doomed = found.doomed or f"{kind}:{name}"
+            return None
+    return None if all_ended else kind
+
+
+def look_up(record: JobRecord, job: str) -> tuple[Submission | None, int | None]:
+    """The submission that a dependency names, and the index where it names an element."""
+    if job.startswith(BY_TOKEN):
+        return record.by_token(job.removeprefix(BY_TOKEN)), None
+    parts = split_identifier(job)
+    return (None, None) if parts is None else (record.by_identifier(parts[0]), parts[1])
+
+
+def name_of(submission: Submission, element: int | None) -> str:
+    """What users call a job."""
+    name = submission.identifier or submission.token
+    return name if element is None else f"{name}_{element}"

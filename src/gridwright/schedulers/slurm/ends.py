@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gridwright.schedulers.job import JobState
+from gridwright.schedulers.dependency import Dependency, DependencyType, parse_dependency
+from gridwright.schedulers.exit_reason import exit_reason
+from gridwright.schedulers.job import JobRequest, JobState
 from gridwright.schedulers.slurm.accounting import AccountingRow
-from gridwright.schedulers.slurm.dependencies import dependency
+from gridwright.schedulers.slurm.dependencies import doom_sentence, look_up, name_of, resolve
 from gridwright.schedulers.slurm.job_directories import JobDirectories
 from gridwright.schedulers.slurm.job_name import Tag
 from gridwright.schedulers.slurm.queue_row import QueueRow, decode_end
 from gridwright.schedulers.slurm.record import JobRecord
 from gridwright.schedulers.slurm.record_rows import WHOLE, JobEnd, Submission
 from gridwright.schedulers.slurm.translations import job_state, reason
+from gridwright.units import format_bytes
 
 _BY_ITSELF = (JobState.COMPLETED, JobState.FAILED)
 BY_DEPENDENCY = "a job that it waited for did not complete"
@@ -106,7 +109,7 @@ def corrected(directories: JobDirectories, submission: Submission, end: JobEnd) 
         state=JobState.COMPLETED if status == 0 else JobState.FAILED,
         exit_status=exit_status,
         signal=signal,
-        reason=None,
+        reason=None if status == 0 else exit_reason(exit_status, signal),
         ended=directories.run_ended(run),
     )
 
@@ -139,10 +142,22 @@ def write_ends(record: JobRecord, submissions: Sequence[Submission], ends: Seque
     named = []
     for each in by_dependency:
         # Which one is known now, also where it ended at the same time.
-        culprit = dependency(record, of[each.token].after).doomed
-        sentence = f"job {culprit}, which it waited for, did not complete"
-        named.append(replace(each, reason=sentence) if culprit else each)
+        waited_for = resolve(record, of[each.token])
+        culprit = waited_for.doomed
+        if culprit is None and each.element in waited_for.doomed_elements:
+            culprit = f"{_array_waited_for(record, of[each.token])}_{each.element}"
+        named.append(replace(each, reason=doom_sentence(culprit)) if culprit else each)
     record.end(named, sweep=[])
+
+
+def _array_waited_for(record: JobRecord, request: JobRequest) -> str:
+    """The array whose elements those of a request wait for, by the name that users know."""
+    for text in request.after:
+        each = parse_dependency(text)
+        if isinstance(each, Dependency) and each.type is DependencyType.EACH:
+            submission, element = look_up(record, each.job)
+            return name_of(submission, element) if submission is not None else each.job
+    return ""
 
 
 def may_leave_directories(ended: JobEnd) -> bool:
@@ -172,7 +187,7 @@ def _ended(
         state=state,
         exit_status=exit_status,
         signal=signal,
-        reason=sentence,
+        reason=sentence or (exit_reason(exit_status, signal) if state is JobState.FAILED else None),
         node=where.node,
         queue=where.queue or submission.request.queue,
         started=where.started,
@@ -186,7 +201,9 @@ def _sentence(
     submission: Submission, of_state: str, slurms: str, state: JobState, cancelled: bool
 ) -> str | None:
     if submission.doomed is not None:
-        return f"job {submission.doomed}, which it waited for, did not complete"
+        return doom_sentence(submission.doomed)
+    if state is JobState.OUT_OF_MEMORY and submission.request.memory_bytes is not None:
+        return f"used more memory than the {format_bytes(submission.request.memory_bytes)} that it may use"
     if of_state:
         return of_state
     if state is JobState.CANCELLED:

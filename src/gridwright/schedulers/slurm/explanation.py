@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gridwright.schedulers.dependency import Dependency, DependencyType
 from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, PlacementCheck, Requirement
 from gridwright.schedulers.slurm.cluster import Cluster, Partition, SlurmNode
 from gridwright.schedulers.slurm.translations import ReasonMeaning
@@ -18,7 +19,7 @@ def explain_job(
     reason: ReasonMeaning | None,
     memory_bytes: int | None,
     partition: Partition | None,
-    dependencies: Sequence[tuple[str, JobState | None]],
+    dependencies: Sequence[tuple[Dependency, JobState | None]],
 ) -> JobExplanation:
     """An explanation.
 
@@ -66,7 +67,9 @@ def _cred_expire_s(cluster: Cluster) -> int:
 
 
 def _queue(
-    request: JobRequest, partition: Partition | None, dependencies: Sequence[tuple[str, JobState | None]]
+    request: JobRequest,
+    partition: Partition | None,
+    dependencies: Sequence[tuple[Dependency, JobState | None]],
 ) -> PlacementCheck:
     requirements = []
     if partition is not None:
@@ -83,17 +86,25 @@ def _queue(
                     fits=longest is None or asked is None or asked <= longest,
                 )
             )
-    for identifier, state in dependencies:
+    for dependency, state in dependencies:
         requirements.append(
             Requirement(
-                name=f"after {identifier}",
-                required=str(JobState.COMPLETED),
+                name=f"after {dependency}",
+                required=dependency.type.required,
                 provided="not ended" if state is None else str(state),
-                fits=state is JobState.COMPLETED,
+                fits=_as_required(dependency, state),
             )
         )
     place = f"queue {partition.name}" if partition is not None else "queue"
     return PlacementCheck(place=place, requirements=requirements)
+
+
+def _as_required(dependency: Dependency, state: JobState | None) -> bool:
+    if state is None:
+        return False
+    if dependency.type is DependencyType.NOT_OK:
+        return state is not JobState.COMPLETED
+    return dependency.type is DependencyType.ANY or state is JobState.COMPLETED
 
 
 def _standing(node: SlurmNode) -> str:

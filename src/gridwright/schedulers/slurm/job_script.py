@@ -95,6 +95,7 @@ if [ -n "$work$util" ] && [ "$keep" != 1 ]; then
     cd /
     command -p rm -rf -- ${work:+"$GRIDWRIGHT_WORK"} ${util:+"$GRIDWRIGHT_UTIL"} 2>&3
 fi
+command times >"$run.times"
 printf '%s\n' "$status" >"$run"
 exit "$status"
 """

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gridwright.schedulers.machines import GridMachines
     from gridwright.schedulers.set_up import SchedulerSetup
     from gridwright.schedulers.slurm.scheduler import SlurmScheduler
+    from gridwright.schedulers.usage import JobUsage
     from gridwright.services.service import Service
     from gridwright.spec.model import GridSpec
 
@@ -47,6 +48,10 @@ class SlurmKind(SchedulerKind[SlurmSection]):
         from gridwright.schedulers.slurm.tools import Tools
 
         return [node.state for node in read_nodes(Tools(head)).values()]
+
+    def usage(self, spec: GridSpec, head: HeadNode, since: float, until: float) -> list[JobUsage]:
+        """Out of slurmdbd, or the file of jobcomp/filetxt and our own record; see SchedulerKind."""
+        return self.open(spec, head).usage(since, until)
 
     def lab_problems(self, section: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
         """A lab has no database server."""

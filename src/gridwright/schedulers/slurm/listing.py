@@ -74,7 +74,7 @@ def _job(
     state, sentence = JobState.WAITING, "it is being handed in to Slurm"
     attempt = end.attempt if end is not None else submission.attempt
     index = None if number == WHOLE else number
-    log = log_file(directories.logs, request, Tag(submission.token, attempt), index)
+    log = log_file(directories.logs, request, Tag(submission.token, attempt), index, submission.slurm_id)
     if end is not None:
         state, sentence = end.state, end.reason or ""
     elif row is not None:
@@ -108,6 +108,7 @@ def _job(
         ended=end.ended if end is not None else None,
         restarts=end.restarts if end is not None else submission.interruptions + (row.restarts if row else 0),
         log=str(log),
+        flow=request.options.flow,
     )
 
 

@@ -17,8 +17,14 @@ from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.schedulers.job import JobState
 from gridwright.schedulers.slurm.access import SlurmAccess, scancel
 from gridwright.schedulers.slurm.cluster import Cluster, read_boot_time, read_cluster
-from gridwright.schedulers.slurm.dependencies import dependency
-from gridwright.schedulers.slurm.ends import ended_by_script, ended_otherwise, last_run, write_ends
+from gridwright.schedulers.slurm.dependencies import resolve
+from gridwright.schedulers.slurm.ends import (
+    BY_DEPENDENCY,
+    ended_by_script,
+    ended_otherwise,
+    last_run,
+    write_ends,
+)
 from gridwright.schedulers.slurm.numbers import use_up_numbers
 from gridwright.schedulers.slurm.record import JobRecord
 from gridwright.schedulers.slurm.record_rows import JobEnd, Submission
@@ -124,9 +130,12 @@ def _forgotten(
     """
     ends = []
     cancelled = record.cancelled(each.submission.token)
+    doomed = resolve(record, each.submission.request).doomed_elements
     for element in each.elements:
         if end := ended_by_script(access.directories, each.submission, element, begun):
             ends.append(end)
+        elif element in doomed:
+            ends.append(ended_otherwise(each.submission, element, JobState.CANCELLED, BY_DEPENDENCY))
         elif element in cancelled:
             ends.append(
                 ended_otherwise(each.submission, element, JobState.CANCELLED, "its user cancelled it")
@@ -189,7 +198,7 @@ def _again(
 ) -> None:
     """Submit again the jobs of a submission that Slurm lost."""
     submission = each.submission
-    waits_for = dependency(record, submission.request.after)
+    waits_for = resolve(record, submission.request)
     if waits_for.unsent:
         return
     interrupted = any(last_run(submission.tag, element, begun) is not None for element in elements)
@@ -202,6 +211,7 @@ def _again(
         elements=elements_of(elements),
         after=waits_for.after,
         doomed=waits_for.doomed is not None,
+        doomed_elements=sorted(waits_for.doomed_elements & set(elements)),
     )
     try:
         tag, number = submit_request(access, record, cluster, call)
@@ -214,8 +224,7 @@ def _again(
         write_ends(record, [submission], ends)
         return
     record.accepted([(tag, number)])
-    if call.doomed:
-        scancel(access, [str(number)])
+    scancel(access, call.doomed_jobs(number))
 
 
 def seconds(config: Mapping[str, str], key: str, default: float) -> float:

@@ -29,6 +29,8 @@ from gridwright.schedulers.slurm.record_rows import (
     this_process,
 )
 
+_VERSION = 2
+"""Of the tables, in PRAGMA user_version."""
 _NUMBERS_S = 86_400.0
 """How long Slurm's numbers are kept."""
 
@@ -90,9 +92,20 @@ class JobRecord:
         with self._explained():
             self._base = sqlite3.connect(path, timeout=20.0, isolation_level=None)
             self._base.row_factory = sqlite3.Row
-            if not self._base.execute("PRAGMA user_version").fetchone()[0]:
+            version = self._base.execute("PRAGMA user_version").fetchone()[0]
+            if not version:
                 path.chmod(0o600)
                 self._base.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = 1; COMMIT;")
+            if version < _VERSION:
+                self._add_columns()
+
+    def _add_columns(self) -> None:
+        """Add what this release keeps and an earlier one did not."""
+        with self._change() as base:
+            columns = {row["name"] for row in base.execute("PRAGMA table_info(ended)")}
+            if "cpu_s" not in columns:
+                base.execute("ALTER TABLE ended ADD COLUMN cpu_s REAL")
+            base.execute(f"PRAGMA user_version = {_VERSION:d}")
 
     def close(self) -> None:
         """Close the file."""
@@ -275,6 +288,24 @@ class JobRecord:
         """What became of the jobs of a submission, by element."""
         found = self._read("SELECT * FROM ended WHERE token = ?", (token,))
         return {row["element"]: ended_of(row) for row in found}
+
+    def without_cpu_time(self) -> list[tuple[Submission, JobEnd]]:
+        """Jobs that have run and ended within a day, and whose processor time was not looked for yet."""
+        rows = self._read(
+            "SELECT * FROM ended WHERE cpu_s IS NULL AND started IS NOT NULL AND recorded > ?",
+            (time.time() - _NUMBERS_S,),
+        )
+        submissions = {token: self.by_token(token) for token in {row["token"] for row in rows}}
+        return [
+            (submission, ended_of(row))
+            for row in rows
+            if (submission := submissions[row["token"]]) is not None
+        ]
+
+    def keep_cpu_times(self, times: Iterable[tuple[float, str, int]]) -> None:
+        """Write down processor times in seconds, by token and element."""
+        with self._change() as base:
+            base.executemany("UPDATE ended SET cpu_s = ? WHERE token = ? AND element = ?", list(times))
 
     def leftovers(self) -> list[tuple[str, int, str | None]]:
         """Jobs whose private directories may be there still: token, element, node."""

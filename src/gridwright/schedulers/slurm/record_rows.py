@@ -76,6 +76,8 @@ class JobEnd:
     ended: float | None = None
     restarts: int = 0
     attempt: int = 0
+    cpu_s: float | None = None
+    """User and system time, as its own script wrote it down; below 0 where that wrote nothing."""
     recorded: float = 0.0
 
 

@@ -5,15 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem, nearest
+from gridwright.schedulers.dependency import Dependency, parse_dependency
 from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, NodeState
 from gridwright.schedulers.slurm.access import SlurmAccess, scancel
+from gridwright.schedulers.slurm.batch import Batch
 from gridwright.schedulers.slurm.cleanup import clean_up
 from gridwright.schedulers.slurm.cluster import MIB, Cluster, read_cluster, read_nodes
-from gridwright.schedulers.slurm.dependencies import ResolvedDependencies, dependency
+from gridwright.schedulers.slurm.cpu_times import note_cpu_times
+from gridwright.schedulers.slurm.dependencies import (
+    ResolvedDependencies,
+    by_tokens,
+    look_up,
+    name_of,
+    resolve,
+)
 from gridwright.schedulers.slurm.ends import ended_otherwise, write_ends
 from gridwright.schedulers.slurm.explanation import explain_job
 from gridwright.schedulers.slurm.job_directories import KEPT_S, make_job_directories
@@ -24,10 +34,14 @@ from gridwright.schedulers.slurm.reconciliation import QueueView, reconcile
 from gridwright.schedulers.slurm.record import JobRecord
 from gridwright.schedulers.slurm.record_rows import WHOLE, Submission
 from gridwright.schedulers.slurm.section import section_of
-from gridwright.schedulers.slurm.submission import SbatchCall, memory_mib, request_problems
-from gridwright.schedulers.slurm.submitting import LEASE_S, submit_request
+from gridwright.schedulers.slurm.submission import memory_mib, request_problems
+from gridwright.schedulers.slurm.submitting import LEASE_S, submit_request, try_request
 from gridwright.schedulers.slurm.tools import Tools
 from gridwright.schedulers.slurm.translations import reason
+from gridwright.schedulers.slurm.usage import read_usage
+from gridwright.schedulers.slurm.visible_paths import path_visibility_problems
+from gridwright.schedulers.supported_options import option_problems
+from gridwright.schedulers.usage import JobUsage
 from gridwright.spec.model import GridSpec
 
 
@@ -52,6 +66,7 @@ class SlurmScheduler:
     def _reconciled(self) -> Iterator[tuple[JobRecord, QueueView]]:
         with JobRecord(self._access.directories.record) as record:
             standing = reconcile(self._access, record)
+            note_cpu_times(self._access.directories, record)
             clean_up(self._access, record)
             if record.fact("tidied", KEPT_S) is None:
                 self._access.directories.tidy([each.token for each in standing.live], time.time())
@@ -63,26 +78,28 @@ class SlurmScheduler:
         if not requests:
             return []
         with self._reconciled() as (record, _):
-            dependencies = [dependency(record, request.after) for request in requests]
-            cluster = self._checked(record, requests, dependencies)
             tokens = [new_token() for _ in requests]
-            intents = zip(tokens, requests, (each.doomed for each in dependencies), strict=True)
+            problems: list[Problem] = []
+            named: list[JobRequest] = []
+            for number, request in enumerate(requests):
+                problems += option_problems(request, self._access.section)
+                after, wrong = by_tokens(request, tokens[:number])
+                problems += wrong
+                named.append(replace(request, after=after))
+            batch = Batch(tokens, named)
+            dependencies = [resolve(record, each, batch.unnumbered, batch.arrays) for each in named]
+            cluster = self._checked(record, named, dependencies, problems)
+            intents = zip(tokens, named, (each.doomed for each in dependencies), strict=True)
             record.intend(intents, time.time() + LEASE_S * len(requests))
-            calls = [
-                SbatchCall(
-                    request=request,
-                    tag=Tag(token, 0),
-                    elements=request.array,
-                    after=each.after,
-                    doomed=each.doomed is not None,
-                )
-                for token, request, each in zip(tokens, requests, dependencies, strict=True)
-            ]
-            identifiers = self._submit_all(record, cluster, calls)
+            identifiers = self._submit_all(record, cluster, batch)
             return [identifiers[token] for token in tokens]
 
     def _checked(
-        self, record: JobRecord, requests: Sequence[JobRequest], dependencies: Sequence[ResolvedDependencies]
+        self,
+        record: JobRecord,
+        requests: Sequence[JobRequest],
+        dependencies: Sequence[ResolvedDependencies],
+        others: Sequence[Problem],
     ) -> Cluster:
         """The cluster, when it could run all requests; else every problem at once."""
         unknown = [name for each in dependencies for name in each.unknown]
@@ -93,35 +110,41 @@ class SlurmScheduler:
             if not problems:
                 break
         problems += [_unknown(record, name) for name in unknown]
+        problems += [found for each in dependencies for found in each.problems]
+        problems += others
+        problems += path_visibility_problems(requests, self._access.tools.head)
         if problems:
             raise GridwrightError(*dict.fromkeys(problems), status=ExitStatus.INPUT)
         return cluster
 
-    def _submit_all(self, record: JobRecord, cluster: Cluster, calls: Sequence[SbatchCall]) -> dict[str, str]:
+    def _submit_all(self, record: JobRecord, cluster: Cluster, batch: Batch) -> dict[str, str]:
         answers: list[tuple[Tag, int]] = []
-        tokens = [each.tag.token for each in calls]
+        doomed: list[str] = []
         try:
-            for call in calls:
+            if batch.depends_on_itself:
+                # One that is refused later would leave the earlier ones begun.
+                for call in batch.calls(record):
+                    try_request(self._access, record, cluster, call)
+            for call in batch.calls(record):
                 answers.append(submit_request(self._access, record, cluster, call))
+                batch.numbers[call.tag.token] = answers[-1][1]
+                doomed += call.doomed_jobs(answers[-1][1])
         except (GridwrightError, KeyboardInterrupt) as error:
             if isinstance(error, GridwrightError) and error.status is not ExitStatus.INPUT:
                 record.accepted(answers)
-                record.released(tokens)
+                record.released(batch.tokens)
             else:
-                self._take_back(record, calls, answers)
+                self._take_back(record, batch, answers)
             raise
         identifiers = record.accepted(answers)
-        doomed = {call.tag.token for call in calls if call.doomed}
-        scancel(self._access, [str(number) for tag, number in answers if tag.token in doomed])
+        scancel(self._access, doomed)
         return identifiers
 
-    def _take_back(
-        self, record: JobRecord, calls: Sequence[SbatchCall], answers: Sequence[tuple[Tag, int]]
-    ) -> None:
-        for call in calls[len(answers) :]:
-            self._access.directories.fence(call.tag)
+    def _take_back(self, record: JobRecord, batch: Batch, answers: Sequence[tuple[Tag, int]]) -> None:
+        for token in batch.tokens[len(answers) :]:
+            self._access.directories.fence(Tag(token, 0))
         scancel(self._access, [str(number) for _, number in answers])
-        record.withdraw([call.tag.token for call in calls])
+        record.withdraw(batch.tokens)
 
     def jobs(self, identifiers: Collection[str] | None = None) -> list[Job]:
         """How jobs stand; see Scheduler. Raises GridwrightError (INPUT) with every unknown identifier."""
@@ -234,22 +257,37 @@ class SlurmScheduler:
                 reason=reason(row.reason) if row is not None else None,
                 memory_bytes=self._memory(request, cluster),
                 partition=cluster.partition(name),
-                dependencies=[(each, self._state_of(record, each)) for each in request.after],
+                dependencies=list(self._dependencies(record, request)),
             )
 
-    def _state_of(self, record: JobRecord, identifier: str) -> JobState | None:
+    def _dependencies(
+        self, record: JobRecord, request: JobRequest
+    ) -> Iterator[tuple[Dependency, JobState | None]]:
+        for text in request.after:
+            found = parse_dependency(text)
+            if isinstance(found, Dependency):
+                submission, element = look_up(record, found.job)
+                name = found.job if submission is None else name_of(submission, element)
+                yield Dependency(name, found.type), self._state_of(record, submission, element)
+
+    def _state_of(
+        self, record: JobRecord, submission: Submission | None, element: int | None
+    ) -> JobState | None:
         """The end of a job, or of an array the worst; None while not all have ended."""
-        parts = split_identifier(identifier)
-        submission = record.by_identifier(parts[0]) if parts else None
-        if parts is None or submission is None:
+        if submission is None:
             return None
         ended = record.ended(submission.token)
-        wanted = submission.elements if parts[1] is None else (parts[1],)
+        wanted = submission.elements if element is None else (element,)
         states = [ended[each].state for each in wanted if each in ended]
         bad = [each for each in states if each is not JobState.COMPLETED]
         if bad:
             return bad[0]
         return JobState.COMPLETED if len(states) == len(wanted) else None
+
+    def usage(self, since: float, until: float) -> list[JobUsage]:
+        """What jobs used that ended from `since` to `until`; see SchedulerKind.usage."""
+        with self._reconciled() as (record, _):
+            return read_usage(self._access.tools, record, since, until)
 
     def nodes(self) -> list[NodeState]:
         """All nodes of this Slurm."""

@@ -19,6 +19,23 @@ class SlurmSection(SchedulerSection):
     knows_nodes: ClassVar[bool] = True
     powers_nodes: ClassVar[bool] = True
     needs_head_node: ClassVar[bool] = True
+    job_options: ClassVar[frozenset[str]] = frozenset(
+        {
+            "account",
+            "begin",
+            "constraint",
+            "gres",
+            "licences",
+            "mail",
+            "nice",
+            "qos",
+            "reservation",
+            "stderr",
+            "stdin",
+            "stdout",
+        }
+    )
+    dependency_types: ClassVar[frozenset[str]] = frozenset({"ok", "any", "not-ok", "each"})
 
     type: Annotated[Literal["slurm"], REPLACED] = Field(
         description="The kind of scheduler: slurm is Slurm, set up by Gridwright or there already."

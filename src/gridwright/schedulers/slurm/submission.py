@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,11 +11,16 @@ from pathlib import Path
 
 from gridwright.errors import Problem, nearest
 from gridwright.schedulers.job import JobRequest
+from gridwright.schedulers.output_paths import path_problems
 from gridwright.schedulers.slurm.cluster import MIB, Cluster, Partition, SlurmNode
 from gridwright.schedulers.slurm.job_name import Tag, fold_indices, slurm_name
-from gridwright.schedulers.start_limits import what_is_too_long
+from gridwright.schedulers.slurm.job_option_words import file_words, option_words, output_file, word_problems
+from gridwright.schedulers.start_limits import index_range, what_is_too_long
 from gridwright.spec.hosts import fold_hosts
 from gridwright.units import format_bytes
+
+_ROOM_IN_LINE = 4096
+"""Bytes that the options of sbatch and the arguments of the job's script may take beside the command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +32,15 @@ class SbatchCall:
     elements: Sequence[int] | None
     """Indices of the array that are still to run; None where it is no array."""
     after: Sequence[str] = ()
-    """Slurm's numbers of the jobs that must complete first."""
+    """What it waits for, in Slurm's words: afterok:17."""
     doomed: bool = False
     """Whether a job that it should wait for has failed already: it is submitted held, and cancelled."""
+    doomed_elements: Sequence[int] = ()
+    """Elements that are cancelled for that reason."""
+
+    def doomed_jobs(self, number: int) -> list[str]:
+        """What is to be cancelled as soon as Slurm has given it a number."""
+        return [f"{number}"] if self.doomed else [f"{number}_{each}" for each in self.doomed_elements]
 
 
 def job_label(request: JobRequest) -> str:
@@ -36,8 +48,12 @@ def job_label(request: JobRequest) -> str:
     return request.name or request.command[0].rstrip("/").rpartition("/")[2] or "job"
 
 
-def log_file(logs: Path, request: JobRequest, tag: Tag, element: int | None) -> Path:
-    """Where a job prints to."""
+def log_file(
+    logs: Path, request: JobRequest, tag: Tag, element: int | None, number: int | None = None
+) -> Path:
+    """Where a job prints to; `number` is Slurm's, which a file of its own may be named after."""
+    if number is not None and (own := output_file(request, job_label(request), number, element)):
+        return Path(own)
     name = slurm_name(job_label(request), tag)
     return logs / (f"{name}.log" if element is None else f"{name}_{element}.log")
 
@@ -62,9 +78,8 @@ def sbatch_arguments(
         *options,
         "--parsable",
         f"--job-name={name}",
-        f"--output={log}{'%a' if array else ''}.log",
+        *file_words(request, job_label(request), f"{log}{'%a' if array else ''}.log"),
         "--open-mode=append",
-        "--input=/dev/null",
         f"--chdir={request.directory if re.fullmatch(r'[!-~]+', request.directory) else '/'}",
         "--nodes=1",
         "--ntasks=1",
@@ -81,9 +96,11 @@ def sbatch_arguments(
     if array:
         command.append(f"--array={fold_indices(call.elements or ())}")
     if call.after:
-        command += [f"--dependency=afterok:{':'.join(call.after)}", "--kill-on-invalid-dep=yes"]
+        command += [f"--dependency={','.join(call.after)}", "--kill-on-invalid-dep=yes"]
     if call.doomed:
         command.append("--hold")
+    command += option_words(request.options)
+    account = request.options.account or account
     for option, value in (("account", account), ("partition", partition), ("nodelist", request.node)):
         if value is not None:
             command.append(f"--{option}={value}")
@@ -160,21 +177,42 @@ def _own_problems(request: JobRequest, cluster: Cluster) -> list[Problem]:
         )
     if request.cores < 1:
         found.append(Problem(what=f"{label}: {request.cores} cores", remedy="ask for 1 core or more"))
-    if (too_long := what_is_too_long(request)) is not None:
+    if (too_long := what_is_too_long(request) or _longer_than_slurm_takes(request, cluster)) is not None:
         found.append(Problem(what=f"{label}: {too_long}", remedy="put long text into a file"))
-    if request.array is not None:
-        highest = cluster.largest_array_index()
-        if not request.array:
-            found.append(Problem(what=f"{label}: its array has no index", remedy="write one, such as 1-100"))
-        elif min(request.array) < 0 or max(request.array) > highest:
-            found.append(
-                Problem(
-                    what=f"{label}: its array goes from {min(request.array)} to {max(request.array)},"
-                    f" and this Slurm allows 0 to {highest}",
-                    remedy="split it, or raise MaxArraySize in slurm.conf",
-                )
-            )
+    found += _array_problems(request, label, cluster)
+    found += path_problems(request)
+    found += word_problems(request, label)
     return found
+
+
+def _array_problems(request: JobRequest, label: str, cluster: Cluster) -> list[Problem]:
+    if request.array is None:
+        return []
+    if not request.array:
+        return [Problem(what=f"{label}: its array has no index", remedy="write one, such as 1-100")]
+    highest = cluster.largest_array_index()
+    low, high = index_range(request.array)
+    if low < 0 or high > highest:
+        return [
+            Problem(
+                what=f"{label}: its array goes from {low} to {high},"
+                f" and this Slurm allows 0 to {highest}: its MaxArraySize is {highest + 1}",
+                where="array",
+                remedy="split it, or raise MaxArraySize in slurm.conf",
+            )
+        ]
+    return []
+
+
+def _longer_than_slurm_takes(request: JobRequest, cluster: Cluster) -> str | None:
+    most = cluster.longest_submit_line()
+    length = sum(len(os.fsencode(each)) + 1 for each in request.command)
+    if length + _ROOM_IN_LINE < most:
+        return None
+    return (
+        f"its arguments have {length} bytes, and slurmctld takes a command line of {most} bytes "
+        "(max_submit_line_size in SchedulerParameters of slurm.conf)"
+    )
 
 
 def _size_problems(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
@@ -91,11 +91,38 @@ def _kept(error: GridwrightError) -> GridwrightError:
     )
 
 
+def try_request(access: SlurmAccess, record: JobRecord, cluster: Cluster, call: SbatchCall) -> None:
+    """Ask whether Slurm would take a job, and submit nothing; where nobody answers, that is told later.
+
+    What it waits for is left out: it may not be there yet. Raises GridwrightError (INPUT) where it refuses.
+    """
+    alone = replace(call, after=())
+    command, environment = _command(access, record, cluster, alone)
+    try:
+        access.tools.once([command[0], "--test-only", *command[1:]], stdin=exported(environment))
+    except ToolRefused as refused:
+        if refused.refusal.kind == "input":
+            raise access.tools.error(refused.refusal, "sbatch") from None
+
+
 def _sbatch(access: SlurmAccess, record: JobRecord, cluster: Cluster, call: SbatchCall) -> int:
+    command, environment = _command(access, record, cluster, call)
+    answer = access.tools.once(command, stdin=exported(environment))
+    try:
+        return parse_answer(answer.stdout)
+    except (ValueError, IndexError):
+        printed = answer.stdout.decode(errors="replace").strip()
+        raise ToolRefused(Refusal("unclear", "sbatch printed no number of a job", "", printed)) from None
+
+
+def _command(
+    access: SlurmAccess, record: JobRecord, cluster: Cluster, call: SbatchCall
+) -> tuple[list[str], Mapping[str, str]]:
+    """The command line of sbatch, and the environment that it reads from its standard input."""
     request, scheduler = call.request, access.section
     environment = given_environment(request)
     known = record.by_token(call.tag.token)
-    command = [
+    return [
         *sbatch_arguments(
             call,
             cluster=cluster,
@@ -112,13 +139,7 @@ def _sbatch(access: SlurmAccess, record: JobRecord, cluster: Cluster, call: Sbat
             identifier=(known.identifier or "") if known is not None else "",
             environment=environment,
         ),
-    ]
-    answer = access.tools.once(command, stdin=exported(environment))
-    try:
-        return parse_answer(answer.stdout)
-    except (ValueError, IndexError):
-        printed = answer.stdout.decode(errors="replace").strip()
-        raise ToolRefused(Refusal("unclear", "sbatch printed no number of a job", "", printed)) from None
+    ], environment
 
 
 def elements_of(elements: Sequence[int]) -> Sequence[int] | None:

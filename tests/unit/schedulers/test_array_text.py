@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.cli.work.array import parse_array
 from gridwright.cli.work.jobs_table import fold, identifiers
 from gridwright.errors import Problem
+from gridwright.schedulers.array_text import parse_array
 from gridwright.schedulers.job import Job, JobState
 
 
@@ -24,7 +24,13 @@ from gridwright.schedulers.job import Job, JobState
     ],
 )
 def test_indices_are_read(text: str, indices: list[int]) -> None:
-    assert parse_array(text) == indices
+    found = parse_array(text)
+    assert not isinstance(found, Problem)
+    assert list(found) == indices
+
+
+def test_a_range_stays_one_however_long_it_is() -> None:
+    assert parse_array("1-10000000") == range(1, 10_000_001)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +44,7 @@ def test_indices_are_read(text: str, indices: list[int]) -> None:
         ("1-5:0", "step of 0"),
         ("1-5,3", "index 3 is there twice"),
         ("1-4%2", "'1-4%2' is no range"),
-        ("0-9999999", "more than 1000000 elements"),
+        ("0-999999,2000000", "has 1000001 elements, and one array has at most 1000000"),
     ],
 )
 def test_what_is_wrong_is_named(text: str, what: str) -> None:
@@ -50,7 +56,9 @@ def test_what_is_wrong_is_named(text: str, what: str) -> None:
 
 @given(st.sets(st.integers(0, 300), min_size=1))
 def test_indices_written_singly_come_back(indices: set[int]) -> None:
-    assert parse_array(",".join(map(str, indices))) == sorted(indices)
+    found = parse_array(",".join(map(str, indices)))
+    assert not isinstance(found, Problem)
+    assert list(found) == sorted(indices)
 
 
 def test_elements_that_are_alike_share_a_line() -> None:

@@ -1,0 +1,252 @@
+"""`gridwright usage`: who used how much of a grid."""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from dataclasses import asdict, dataclass
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gridwright.cli.arguments import Json, Reader, read_path
+from gridwright.cli.flags import Reads, one_of, read_flags, verb
+from gridwright.cli.grid_file import GridFile, open_grid
+from gridwright.cli.output import LazyResult, Output
+from gridwright.cli.output_file import check_output, write_output
+from gridwright.cli.verbs import plain_app
+from gridwright.errors import ExitStatus, GridwrightError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gridwright.schedulers.usage import JobUsage
+    from gridwright.schedulers.usage_groups import UsageGroup
+    from gridwright.spec import GridSpec
+
+_BY = ("user", "account", "queue", "job-name")
+_DASH = "–"  # noqa: RUF001 - an en dash is what an absent figure prints as
+_GB = 1e9
+
+
+def _read_moment(reader: Reader, flag: str, text: str) -> float | None:
+    """Seconds since 1970, of a day or a time, or of so long ago."""
+    from gridwright.units import UnitError, parse_duration
+
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        pass
+    try:
+        return time.time() - parse_duration(text)
+    except UnitError:
+        reader.problem(
+            f"{text!r} is no time in the past",
+            flag,
+            "write how long ago, such as 30d or 8h, or a day such as 2027-01-31",
+        )
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageFlags:
+    """The flags of `gridwright usage`, as they were typed."""
+
+    grid: GridFile = None
+    since: Annotated[
+        str,
+        typer.Option(metavar="WHEN", help="Jobs that ended since: so long ago, or a day: 2027-01-31."),
+        Reads(_read_moment),
+    ] = "30d"
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="WHEN", help="And until, likewise.  [default: now]"),
+        Reads(_read_moment),
+    ] = None
+    by: Annotated[
+        str, typer.Option(metavar="WHAT", help=f"Of {', '.join(_BY)}."), Reads(one_of(*_BY), instead="user")
+    ] = "user"
+    csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False
+    chart: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", parser=read_path, help="Also write a page with a chart, which opens offline."
+        ),
+    ] = None
+    json: Json = False
+
+
+def run_usage(flags: UsageFlags) -> ExitStatus:
+    """Show who used how much of a grid: core-hours, CPU/real, memory, waiting, bytes, cost.
+
+    Example: gridwright usage --since 30d --by queue
+    """
+    from gridwright.schedulers.usage_groups import usage_group, usage_groups
+
+    reader = Reader()
+    values = read_flags(flags, reader)
+    since, until = values["since"] or 0.0, values["until"] or time.time()
+    if flags.csv and flags.json:
+        reader.problem("--csv and --json exclude each other", "--csv", "leave out one")
+    if since >= until:
+        reader.problem("the time ends before it begins", "--until", "write one that is later than --since")
+    check_output(reader, "--chart", flags.chart)
+    reader.finish(values)
+    grid = open_grid(flags.grid)
+    jobs = grid.usage(since, until)
+    price = _prices(grid.spec)
+    groups = usage_groups(jobs, values["by"], price)
+    total = usage_group(None, jobs, price)
+    if flags.chart is not None:
+        page = _page(grid.spec.name, values["by"], jobs, [*groups, total], (since, until))
+        write_output(flags.chart, page)
+    output = Output("usage", json=flags.json)
+    if flags.csv:
+        output.write(_csv(values["by"], groups))
+        return ExitStatus.DONE
+    output.show(
+        LazyResult(
+            document=lambda: {
+                "since": since,
+                "until": until,
+                "by": values["by"],
+                "groups": [asdict(each) for each in groups],
+                "total": asdict(total),
+            },
+            text=lambda: _table(values["by"], groups, total),
+        ),
+        following=str(flags.chart) if flags.chart is not None else "",
+    )
+    return ExitStatus.DONE
+
+
+usage = plain_app()
+usage.command()(verb(run_usage))
+
+
+def _prices(spec: GridSpec) -> Callable[[JobUsage], float | None] | None:
+    """What a core of a job's node costs; None where no node has a price."""
+    from gridwright.model.core_prices import core_prices
+
+    try:
+        price = core_prices(spec)
+    except GridwrightError:
+        return None
+    return None if price is None else lambda job: price(job.node)
+
+
+def _titles(by: str) -> list[str]:
+    return [
+        by.replace("-", " "),
+        "jobs",
+        "completed",
+        "core-hours",
+        "CPU/real",
+        "peak memory",
+        "wait, mean",
+        "longest",
+        "read, GB",
+        "written, GB",
+        "USD",
+    ]
+
+
+def _cells(group: UsageGroup, name: str) -> list[str]:
+    from gridwright.cli.work.jobs_table import duration, printable
+    from gridwright.units import format_bytes
+
+    def shown(value: float | None, text: Callable[[Any], str]) -> str:
+        return _DASH if value is None else text(value)
+
+    return [
+        printable(name),
+        str(group.jobs),
+        str(group.completed),
+        f"{group.core_hours:,.2f}",
+        shown(group.cpu_real, lambda ratio: f"{ratio:.2f}"),
+        shown(group.memory_peak_bytes, format_bytes),
+        shown(group.wait_mean_s, duration),
+        shown(group.wait_longest_s, duration),
+        shown(group.read_bytes, lambda size: f"{size / _GB:,.1f}"),
+        shown(group.written_bytes, lambda size: f"{size / _GB:,.1f}"),
+        shown(group.cost_usd, lambda usd: f"{usd:,.2f}"),
+    ]
+
+
+def _rows(groups: Sequence[UsageGroup], total: UsageGroup) -> list[list[str]]:
+    return [*(_cells(each, each.name or _DASH) for each in groups), _cells(total, "all")]
+
+
+def _table(by: str, groups: Sequence[UsageGroup], total: UsageGroup) -> str:
+    from rich.text import Text
+
+    from gridwright.report.terminal.frame import framed_table, text_of
+
+    if not groups:
+        return "no job ended in this time"
+    titles, rows = _titles(by), _rows(groups, total)
+    # What nobody knows of any job takes no room.
+    used = [at for at in range(len(titles)) if any(row[at] != _DASH for row in rows) or at == 0]
+    table = framed_table("", [titles[0]], [titles[at] for at in used[1:]])
+    for number, row in enumerate(rows):
+        if number == len(rows) - 1:
+            table.add_section()
+        table.add_row(*(Text(row[at]) for at in used))
+    return text_of(table)
+
+
+def _csv(by: str, groups: Sequence[UsageGroup]) -> str:
+    text = io.StringIO()
+    rows = [{by.replace("-", "_"): each.name or ""} | _plain(each) for each in groups]
+    names = [by.replace("-", "_"), *_plain_names()]
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _plain(group: UsageGroup) -> dict[str, Any]:
+    return {name: "" if (value := getattr(group, name)) is None else value for name in _plain_names()}
+
+
+def _plain_names() -> list[str]:
+    from dataclasses import fields
+
+    from gridwright.schedulers.usage_groups import UsageGroup
+
+    return [each.name for each in fields(UsageGroup) if each.name != "name"]
+
+
+def _day(moment: float) -> date:
+    """The day of a moment where this machine is."""
+    return datetime.fromtimestamp(moment).astimezone().date()
+
+
+def _page(
+    name: str,
+    by: str,
+    jobs: Sequence[JobUsage],
+    groups: Sequence[UsageGroup],
+    period: tuple[float, float],
+) -> str:
+    from gridwright.report.usage_page import usage_page
+    from gridwright.schedulers.usage_groups import core_hours_by_day
+
+    by_day = core_hours_by_day(jobs, lambda moment: _day(moment).isoformat(), by)
+    ended = [job.ended for job in jobs if job.ended is not None]
+    first = _day(max(period[0], min(ended, default=period[0])))
+    last = _day(period[1])
+    days = [(first + timedelta(days=number)).isoformat() for number in range((last - first).days + 1)]
+    *parts, total = groups
+    return usage_page(
+        grid=name,
+        by=by,
+        period=" to ".join(time.strftime("%Y-%m-%d %H:%M", time.localtime(each)) for each in period),
+        days=days,
+        core_hours={each.name or _DASH: by_day.get(each.name, {}) for each in parts},
+        titles=_titles(by),
+        rows=_rows(parts, total),
+    )

@@ -1,0 +1,260 @@
+"""What jobs used, out of slurmdbd by sacct, or out of the file of jobcomp/filetxt and our own record."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from gridwright.errors import GridwrightError, environment_error
+from gridwright.schedulers.slurm.cluster import Cluster, read_cluster
+from gridwright.schedulers.slurm.job_directories import this_user
+from gridwright.schedulers.slurm.job_name import tag_of
+from gridwright.schedulers.slurm.record import JobRecord
+from gridwright.schedulers.slurm.record_rows import WHOLE
+from gridwright.schedulers.slurm.submission import job_label
+from gridwright.schedulers.slurm.tools import Tools
+from gridwright.schedulers.slurm.translations import job_state
+from gridwright.schedulers.usage import JobUsage
+
+_FIELDS = (
+    "JobID,JobName,User,Account,Partition,State,NodeList,AllocCPUS,Submit,Eligible,Start,End,TotalCPU,ReqMem,"
+    "MaxRSS,TRESUsageInTot,TRESUsageOutTot"
+)
+_NAMES = _FIELDS.split(",")
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
+_BYTES = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGTP]?)[nc]?")
+_PICK = """
+{
+    at = match($0, / EndTime=[^ ]*/)
+    if (at && (substr($0, at + 9, 10) >= since)) print
+}
+"""
+"""Lines of the file whose jobs ended on that day or later; a day earlier is asked for than is wanted."""
+_DAY_S = 86_400.0
+_LONG_S = 120.0
+_APART_S = 60.0
+"""Ends further apart are of two jobs with one number: a slurmctld that lost its state gives it out again."""
+
+
+def read_usage(tools: Tools, record: JobRecord, since: float, until: float) -> list[JobUsage]:
+    """Jobs of all users that ended from `since` to `until`, as far as Slurm shows them to this one.
+
+    Raises GridwrightError (ENVIRONMENT) where Slurm does not answer.
+    """
+    cluster = read_cluster(tools, record)
+    if "slurmdbd" in cluster.config.get("AccountingStorageType", ""):
+        found = _from_database(tools, cluster, since, until)
+    elif cluster.config.get("JobCompType") == "jobcomp/filetxt":
+        found = _from_file(tools, cluster, since)
+    else:
+        found = []
+    own = {each.id: each for each in _from_record(record)}
+    merged = [_with_own(each, own.get(each.id)) for each in found] or list(own.values())
+    return [each for each in merged if each.ended is not None and since <= each.ended <= until]
+
+
+def _with_own(each: JobUsage, own: JobUsage | None) -> JobUsage:
+    """A record of Slurm's with what only ours has: the processor time where there is no database."""
+    if own is None or own.ended is None or abs(own.ended - (each.ended or 0.0)) > _APART_S:
+        return each
+    return replace(
+        each,
+        name=own.name,
+        cpu_s=own.cpu_s if each.cpu_s is None else each.cpu_s,
+        memory_bytes=own.memory_bytes or each.memory_bytes,
+        cores=own.cores,
+    )
+
+
+def _from_record(record: JobRecord) -> Iterable[JobUsage]:
+    for submission in record.all():
+        if submission.identifier is None:
+            continue
+        request = submission.request
+        for element, end in record.ended(submission.token).items():
+            yield JobUsage(
+                id=submission.identifier if element == WHOLE else f"{submission.identifier}_{element}",
+                name=job_label(request),
+                state=end.state,
+                user=this_user(),
+                account=request.options.account,
+                queue=end.queue,
+                node=end.node,
+                cores=request.cores,
+                submitted=submission.submitted,
+                started=end.started,
+                ended=end.ended,
+                cpu_s=end.cpu_s if end.cpu_s is not None and end.cpu_s >= 0 else None,
+                memory_bytes=request.memory_bytes,
+            )
+
+
+def _from_file(tools: Tools, cluster: Cluster, since: float) -> list[JobUsage]:
+    path = cluster.config.get("JobCompLoc", "")
+    day = time.strftime("%Y-%m-%d", time.localtime(since - _DAY_S))
+    try:
+        answer = tools.head.run(["awk", "-v", f"since={day}", _PICK, path], timeout_s=_LONG_S)
+    except GridwrightError:
+        return []
+    lines = answer.stdout.decode(errors="replace").splitlines() if answer.status == 0 else []
+    return _last([found for line in lines if (found := parse_completion_usage(line, _threads(cluster)))])
+
+
+def parse_completion_usage(line: str, threads: int = 1) -> JobUsage | None:
+    """A line of jobcomp/filetxt; None where it is none. The directory in it may hold anything."""
+    head, _, tail = line.partition(" WorkDir=")
+    before = dict(re.findall(r"(?:^| )(\w+)=(\S*)", head))
+    after = dict(re.findall(r" (\w+)=(\S*)", tail[tail.rfind(" SubmitTime=") :]))
+    middle = dict(re.findall(r" (\w+)=(\S*)", tail[tail.rfind(" ReservationName=") :]))
+    if not {"JobId", "JobState", "EndTime"} <= before.keys():
+        return None
+    return _usage(
+        _identifier(before["JobId"], after.get("ArrayJobId"), after.get("ArrayTaskId")),
+        {
+            "JobName": before.get("Name"),
+            "State": before["JobState"],
+            "User": before.get("UserId", "").partition("(")[0],
+            "Account": middle.get("Account"),
+            "Partition": before.get("Partition"),
+            "NodeList": before.get("NodeList"),
+            "AllocCPUS": before.get("ProcCnt"),
+            "Submit": after.get("SubmitTime"),
+            "Eligible": after.get("EligibleTime"),
+            "Start": before.get("StartTime"),
+            "End": before["EndTime"],
+        },
+        threads,
+    )
+
+
+def _identifier(job: str, array: str | None, element: str | None) -> str:
+    return f"{array}_{element}" if element and element.isdigit() and array else job
+
+
+def _from_database(tools: Tools, cluster: Cluster, since: float, until: float) -> list[JobUsage]:
+    start, end = (
+        time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(moment))
+        # The zones of the head node and of this machine need not agree.
+        for moment in (since - _DAY_S, min(until + _DAY_S, time.time() + _DAY_S))
+    )
+    command = ["sacct", "-a", "-n", "-P", "-S", start, "-E", end, f"--format={_FIELDS}"]
+    text = tools.query(command, timeout_s=_LONG_S).decode(errors="replace")
+    return parse_sacct_usage(text.splitlines(), _threads(cluster))
+
+
+def parse_sacct_usage(lines: Iterable[str], threads: int = 1) -> list[JobUsage]:
+    """Jobs out of what sacct -P prints in our format: a line for each, followed by those of its steps.
+
+    Raises GridwrightError (ENVIRONMENT) for lines of another form.
+    """
+    found: list[JobUsage] = []
+    for line in lines:
+        # A name may hold the separator: it is the second field, and no other one can.
+        cells = line.split("|")
+        if len(cells) < len(_NAMES):
+            raise environment_error(
+                f"sacct printed what cannot be read: {line[:80]!r}",
+                remedy="see sacct --version: releases 22.05 to 24.11 are known",
+            )
+        extra = len(cells) - len(_NAMES)
+        row = dict(zip(_NAMES, [cells[0], "|".join(cells[1 : 2 + extra]), *cells[2 + extra :]], strict=True))
+        identifier, dot, _ = row["JobID"].partition(".")
+        if dot:
+            if found and found[-1].id == identifier:
+                found[-1] = _with_step(found[-1], row)
+            continue
+        if "[" in identifier or not job_state([row["State"]]).state.final:
+            continue
+        found.append(
+            replace(
+                _usage(identifier, row, threads),
+                cpu_s=parse_cpu(row["TotalCPU"]),
+                memory_bytes=_bytes(row["ReqMem"]),
+            )
+        )
+    return _last(found)
+
+
+def _with_step(job: JobUsage, row: Mapping[str, str]) -> JobUsage:
+    """A job with what one of its steps used: the peak of the largest, and the bytes of all."""
+    peak, read, written = (
+        _bytes(row["MaxRSS"]),
+        _bytes(_tres(row["TRESUsageInTot"], "fs/disk")),
+        _bytes(_tres(row["TRESUsageOutTot"], "fs/disk")),
+    )
+    return replace(
+        job,
+        memory_peak_bytes=max(filter(None, (job.memory_peak_bytes, peak)), default=None),
+        read_bytes=_sum(job.read_bytes, read),
+        written_bytes=_sum(job.written_bytes, written),
+    )
+
+
+def _sum(first: int | None, second: int | None) -> int | None:
+    return None if first is None and second is None else (first or 0) + (second or 0)
+
+
+def _usage(identifier: str, row: Mapping[str, str | None], threads: int) -> JobUsage:
+    """A record out of fields by the names that sacct has for them."""
+    name, node, cpus, account = row["JobName"] or "", row["NodeList"], row["AllocCPUS"] or "", row["Account"]
+    place = None if node in (None, "", "(null)", "None", "None assigned") else node
+    return JobUsage(
+        id=identifier,
+        name=name.rpartition("~")[0] if tag_of(name) else name,
+        state=job_state([row["State"] or ""]).state,
+        user=row["User"] or None,
+        account=None if account in (None, "", "(null)") else account,
+        queue=row["Partition"] or None,
+        node=place,
+        cores=max(1, int(cpus) // threads) if cpus.isdigit() else 1,
+        submitted=_moment(row["Submit"]),
+        eligible=_moment(row["Eligible"]),
+        # Slurm gives a job that was cancelled while it waited the time of that as its start.
+        started=_moment(row["Start"]) if place is not None else None,
+        ended=_moment(row["End"]),
+    )
+
+
+def parse_cpu(text: str) -> float | None:
+    """A time of processors as sacct prints it: [DAYS-[HOURS:]]MINUTES:SECONDS[.MILLISECONDS]."""
+    found = re.fullmatch(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+(?:\.\d+)?)", text.strip())
+    if found is None:
+        return None
+    days, hours, minutes = (int(each or 0) for each in found.groups()[:3])
+    return days * 86_400 + hours * 3600 + minutes * 60 + float(found[4])
+
+
+def _bytes(text: str | None) -> int | None:
+    found = _BYTES.fullmatch(text or "")
+    return round(float(found[1]) * _UNITS[found[2]]) if found else None
+
+
+def _tres(text: str, name: str) -> str | None:
+    return next((each.partition("=")[2] for each in text.split(",") if each.startswith(f"{name}=")), None)
+
+
+def _moment(text: str | None) -> float | None:
+    """Seconds since 1970, or a time of the head node's zone, which is taken to be ours."""
+    if text is None:
+        return None
+    if text.isdigit():
+        return float(text) or None
+    try:
+        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
+    except ValueError:
+        return None
+
+
+def _threads(cluster: Cluster) -> int:
+    """CPUs of Slurm's that are one core."""
+    return max((node.threads for node in cluster.nodes.values()), default=1)
+
+
+def _last(found: Iterable[JobUsage]) -> list[JobUsage]:
+    """The last run of each job: one that was requeued has a line for each, and a number comes again."""
+    last: dict[tuple[str, float | None], JobUsage] = {}
+    for each in found:
+        last[each.id, each.submitted] = each
+    return list(last.values())
