@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gridwright.node_programs.batch_job.job_file import JobFile, Predecessor, RunEnd, read_end
+from gridwright.node_programs.batch_job.job_file import DOOMED, JobFile, Predecessor, RunEnd, read_end
 from gridwright.node_programs.batch_job_program import build_zipapp
 from gridwright.schedulers.batch.directories import BatchDirectories, make_batch_directories
 from gridwright.schedulers.batch.system import JobTag
@@ -226,8 +226,9 @@ def test_a_job_looks_at_those_it_waited_for(node: Node, kind: str, status: int |
     if status is None:
         (node.directories.runs(other) / "job.0.ended").unlink()
     after = node.job("true", after=[Predecessor("16", str(node.directories.runs(other)), [-1], kind)])
-    assert node.run(after) == 0
+    assert node.run(after) == (0 if runs else DOOMED)
     assert (node.end().doomed, node.end().completed) == (("", True) if runs else ("16", False))
+    assert node.end().unneeded == (kind == "not-ok" and not runs)
 
 
 def test_an_element_waits_for_the_element_of_its_index(node: Node) -> None:
@@ -238,8 +239,8 @@ def test_an_element_waits_for_the_element_of_its_index(node: Node) -> None:
         node.run(before, other, SGE_TASK_ID=position)
     waits = [Predecessor("16", str(node.directories.runs(other)), [4, 5], "each")]
     after = node.job("true", elements=[4, 5], after=waits)
-    assert [node.run(after, SGE_TASK_ID=position) for position in ("1", "2")] == [0, 0]
-    assert (node.end("4.0").completed, node.end("5.0").doomed) == (True, "16")
+    assert [node.run(after, SGE_TASK_ID=position) for position in ("1", "2")] == [0, DOOMED]
+    assert (node.end("4.0").completed, node.end("5.0").doomed) == (True, "16_5")
 
 
 def test_output_goes_where_it_was_asked_to(node: Node) -> None:
@@ -249,12 +250,12 @@ def test_output_goes_where_it_was_asked_to(node: Node) -> None:
         "sh",
         "-c",
         "cat; echo complains >&2",
-        name="a/b",
+        name="a b",
         input=str(given),
         output=str(node.libraries / "{name}-{job}-{index}.out"),
         error=str(node.libraries / "err"),
         elements=[3],
     )
     assert node.run(job, SGE_TASK_ID="1") == 0
-    assert (node.libraries / "a_b-17-3.out").read_text() == "read\n"
+    assert (node.libraries / "a b-17_3-3.out").read_text() == "read\n"
     assert (node.libraries / "err").read_text() == "complains\n"

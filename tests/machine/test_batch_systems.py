@@ -137,7 +137,7 @@ def test_jobs_wait_for_others_in_every_way(site: Site) -> None:
     done, failed, never = JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED
     assert states(jobs) == [done, failed, done, done, done, never, never]
     assert [each.started for each in jobs[5:]] == [None, None]
-    assert f"job {jobs[0].id}, which" in str(jobs[5].reason)
+    assert f"job {jobs[0].id}, after whose failure" in str(jobs[5].reason)
     assert f"job {jobs[1].id}, which" in str(jobs[6].reason)
 
 

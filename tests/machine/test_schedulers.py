@@ -118,7 +118,14 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             spec = load_spec(file)
             scheduler = kind_of(spec.scheduler).open(spec, head_node(spec))
             shared = directory / "shared"
-            yield Place(command, file, scheduler, lambda: "".join(map(str, private(shared))))
+            yield Place(
+                command,
+                file,
+                scheduler,
+                lambda: "".join(map(str, private(shared))),
+                str(shared),
+                lambda path: Path(path).read_text(),
+            )
         return
     file = directory / "sched.yaml"
     file.write_text(LAB.format(type=request.param, network=NETWORKS[request.param]))
@@ -168,6 +175,7 @@ def numbers(place: Place) -> Mapping[str, str]:
 @pytest.fixture(scope="module")
 def together(place: Place) -> Mapping[str, str]:
     """Jobs of one submission that wait for each other in every way, and one with all files of its own."""
+    nice = 10 if "nice" in load_spec(place.file).scheduler.job_options else 0
     fails_second = ("sh", "-c", 'test "$GRIDWRIGHT_ARRAY_INDEX" != 2')
     requests = {
         "prepares": place.request("sh", "-c", f"echo read me >{place.shared}/in.txt", name="prepares"),
@@ -181,7 +189,7 @@ def together(place: Place) -> Mapping[str, str]:
             "sleep",
             "0",
             after=["#0"],
-            options=JobOptions(begin=time.time() + 4, nice=10, account="sales", flow="nightly/1"),
+            options=JobOptions(begin=time.time() + 4, nice=nice, account="sales", flow="nightly/1"),
             name="begins",
         ),
     }

@@ -246,7 +246,7 @@ def test_a_request_becomes_a_call_of_qsub() -> None:
         *("qsub", "-clear", "-terse", "-N", f"true~{TAG}", "-o", "/dev/null", "-j", "y", "-wd", "/"),
         *("-b", "y", "-shell", "no", "-r", "n", "-pe", "smp", "4"),
         *("-l", "h_rss=251,h_rt=2,hostname=compute1,exclusive=true,float=2", "-q", "batch", "-t", "1-2"),
-        *("-hold_jid", "3", "-hold_jid_ad", "4", "-P", "red", "-a", "197001010000.00", "-p", "-5"),
+        *("-hold_jid", "3", "-hold_jid_ad", "4", "-A", "red", "-a", "197001010000.00", "-p", "-5"),
         *("-M", "a@b", "-m", "e", "/state/run.sh", "/state", str(TAG)),
     ]
 

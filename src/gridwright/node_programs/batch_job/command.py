@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import signal
 import sys
 import time
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gridwright.node_programs.batch_job.job_file import (
+    DOOMED,
     WHOLE,
     JobFile,
     RunEnd,
@@ -46,8 +48,10 @@ def main(arguments: Sequence[str] = tuple(sys.argv[1:])) -> int:
     if isinstance(name, int):
         return name
     if (doomed := _doomed(job, index)) is not None:
-        write_end(job, name, RunEnd(doomed=doomed, node=os.uname().nodename, ended=time.time()))
-        return 0
+        identifier, unneeded = doomed
+        end = RunEnd(doomed=identifier, unneeded=unneeded, node=os.uname().nodename, ended=time.time())
+        write_end(job, name, end)
+        return DOOMED
     return _watch(job, index, name)
 
 
@@ -56,16 +60,15 @@ def _print_to_log(job: JobFile, index: int) -> None:
     log = f"{job.log}.log" if index == WHOLE else f"{job.log}_{index}.log"
     output = _output(_placed(job.output, job, index) or log)
     error = _output(_placed(job.error, job, index)) if job.error else output
-    given = os.open(job.input or os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    given = os.open(_placed(job.input, job, index) or os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     for source, target in ((given, 0), (output, 1), (error, 2)):
         os.dup2(source, target)
 
 
 def _placed(path: str, job: JobFile, index: int) -> str:
     number = os.environ.get(job.number_variable, "")
-    for name, value in (("job", number), ("index", "" if index == WHOLE else str(index)), ("name", job.name)):
-        path = path.replace("{" + name + "}", value.replace("/", "_"))
-    return path
+    values = {"job": number if index == WHOLE else f"{number}_{index}", "index": str(index), "name": job.name}
+    return re.sub(r"\{(job|index|name)\}", lambda found: values[found[1]], path)
 
 
 def _output(path: str) -> int:
@@ -94,14 +97,15 @@ def _begin(job: JobFile, index: int) -> str | int:
     raise AssertionError("itertools.count ends never")
 
 
-def _doomed(job: JobFile, index: int) -> str | None:
-    """The first job that this one waited for and that did not end as it should; None where all did."""
+def _doomed(job: JobFile, index: int) -> tuple[str, bool] | None:
+    """The first job that this one waited for in vain, and whether that should have failed; None: no one."""
     for each in job.after:
         elements = [index] if each.type == "each" and index in each.elements else each.elements
         if each.type != "any" and all(_completed(each.runs, one) for one in elements) == (
             each.type == "not-ok"
         ):
-            return each.identifier
+            name = f"{each.identifier}_{index}" if each.type == "each" else each.identifier
+            return name, each.type == "not-ok"
     return None
 
 

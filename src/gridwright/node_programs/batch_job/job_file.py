@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Optional
 
+DOOMED = 76
+"""Exit status of a job that did not begin, as one that it waited for did not end as it should."""
 WHOLE = -1
 """The index of a job that is no array."""
 
@@ -89,6 +91,8 @@ class RunEnd:
     """Memory that it used when it was ended for that."""
     doomed: str = ""
     """The job that it waited for and that did not end as it should: it has not begun."""
+    unneeded: bool = False
+    """Whether that should have failed."""
     node: str = ""
     started: Optional[float] = None  # noqa: UP045
     ended: float = 0.0

@@ -52,6 +52,13 @@ def unknown_job(record: BatchRecord, identifier: str) -> Problem:
     return Problem(what=f"there is no job {identifier}", remedy=f"did you mean {near}?" if near else others)
 
 
+def doom_sentence(job: str, *, unneeded: bool = False) -> str:
+    """Why a job was cancelled that waited for another one in vain; `unneeded`: that should have failed."""
+    if unneeded:
+        return f"job {job}, after whose failure it was to start, completed"
+    return f"job {job}, which it waited for, did not complete"
+
+
 @dataclass(frozen=True, slots=True)
 class Predecessors:
     """The jobs that one job waits for."""

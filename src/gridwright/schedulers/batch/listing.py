@@ -8,6 +8,7 @@ from gridwright.schedulers.batch.reconciliation import BatchQueueView
 from gridwright.schedulers.batch.record import BatchJobEnd, BatchRecord, BatchSubmission
 from gridwright.schedulers.batch.system import BatchRow, job_label
 from gridwright.schedulers.job import Job, JobState
+from gridwright.schedulers.output_paths import filled
 
 
 def jobs_of(
@@ -28,11 +29,21 @@ def jobs_of(
             end=ended.get(element),
             row=rows.get(WHOLE if element == WHOLE else place),
             cancelled=element in cancelled,
-            log=f"{log}.log" if element == WHOLE else f"{log}_{element}.log",
+            log=_output(submission, element)
+            or (f"{log}.log" if element == WHOLE else f"{log}_{element}.log"),
             system=system,
         )
         for place, element in enumerate(submission.elements, 1)
     }
+
+
+def _output(submission: BatchSubmission, element: int) -> str | None:
+    """The file that its standard output goes to; None where that is its log."""
+    request = submission.request
+    if request.options.stdout is None:
+        return None
+    job = f"{submission.number}" if element == WHOLE else f"{submission.number}_{element}"
+    return filled(request.options.stdout, {"job": job, "index": f"{element}", "name": job_label(request)})
 
 
 def _job(

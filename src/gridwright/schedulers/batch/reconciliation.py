@@ -14,10 +14,12 @@ from dataclasses import dataclass, field, replace
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.node_programs.batch_job.job_file import WHOLE, RunEnd
 from gridwright.schedulers.batch.directories import BatchDirectories, LastRun
-from gridwright.schedulers.batch.identifiers import waited_for
+from gridwright.schedulers.batch.identifiers import doom_sentence, waited_for
 from gridwright.schedulers.batch.record import BatchJobEnd, BatchRecord, BatchSubmission
 from gridwright.schedulers.batch.submission import LEASE_S, Outgoing, Submitter
 from gridwright.schedulers.batch.system import BatchRow, BatchSystem, JobTag
+from gridwright.schedulers.dependency import DependencyType
+from gridwright.schedulers.exit_reason import exit_reason
 from gridwright.schedulers.job import JobState
 from gridwright.units import format_bytes
 
@@ -151,9 +153,11 @@ class Reconciliation:
         """The end of a job that the batch system did not start, with the job that it waited for in vain."""
         for each in waited_for(self._record, submission.request).on:
             ended = self._record.ended(each.submission.token)
-            if all(one in ended for one in each.elements):
-                sentence = f"job {each.identifier}, which it waited for, did not complete"
-                return replace(end, reason=sentence)
+            own = each.type is DependencyType.EACH
+            elements = [end.element] if own else each.elements
+            if any(one in ended and ended[one].state is not JobState.COMPLETED for one in elements):
+                name = f"{each.identifier}_{end.element}" if own else each.identifier
+                return replace(end, reason=doom_sentence(name))
         return end
 
     def _settle(self, missing: Mapping[str, _Missing]) -> None:
@@ -258,12 +262,11 @@ def _key(element: int) -> str:
 def ended_by_run(submission: BatchSubmission, element: int, run: int, end: RunEnd) -> BatchJobEnd:
     """How a job ended, as the program on its node tells it."""
     state = JobState.COMPLETED if end.completed else JobState.FAILED
-    reason = None
+    reason = exit_reason(end.status, end.signal)
     if end.doomed:
-        state, reason = JobState.CANCELLED, f"job {end.doomed}, which it waited for, did not complete"
+        state, reason = JobState.CANCELLED, doom_sentence(end.doomed, unneeded=end.unneeded)
     elif end.over_bytes is not None:
-        state = JobState.OUT_OF_MEMORY
-        reason = f"it used {format_bytes(end.over_bytes)} of memory, more than it asked for"
+        state, reason = JobState.OUT_OF_MEMORY, _over_memory(submission)
     return BatchJobEnd(
         token=submission.token,
         element=element,
@@ -293,6 +296,10 @@ def ended_by_row(
     elif end is not None and state is JobState.FAILED:
         return replace(ended_by_run(submission, element, run.number if run else 0, end), queue=row.queue)
     by_itself = state in (JobState.COMPLETED, JobState.FAILED)
+    if state is JobState.FAILED and reason is None:
+        reason = exit_reason(row.exit_status, row.signal)
+    elif state is JobState.OUT_OF_MEMORY and reason is None:
+        reason = _over_memory(submission)
     return BatchJobEnd(
         token=submission.token,
         element=element,
@@ -308,6 +315,11 @@ def ended_by_row(
         most_bytes=row.most_bytes,
         swept=submission.request.keep or run is None or end is not None,
     )
+
+
+def _over_memory(submission: BatchSubmission) -> str:
+    memory = submission.memory
+    return "used more memory than " + (f"the {format_bytes(memory)} that " if memory else "") + "it may use"
 
 
 def _otherwise(

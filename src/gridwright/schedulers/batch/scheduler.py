@@ -23,7 +23,14 @@ from gridwright.schedulers.batch.identifiers import (
 from gridwright.schedulers.batch.listing import jobs_of
 from gridwright.schedulers.batch.reconciliation import BatchQueueView, Reconciliation, position
 from gridwright.schedulers.batch.record import BatchJobEnd, BatchRecord, BatchSubmission
-from gridwright.schedulers.batch.submission import LEASE_S, Outgoing, Submitter, memory_of, request_problems
+from gridwright.schedulers.batch.submission import (
+    LEASE_S,
+    Outgoing,
+    Submitter,
+    memory_of,
+    own_problems,
+    request_problems,
+)
 from gridwright.schedulers.batch.system import BatchFacts, BatchSystem, JobTag, new_token
 from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, NodeState
@@ -75,6 +82,9 @@ class BatchScheduler:
     def _checked(self, record: BatchRecord, requests: Sequence[JobRequest]) -> BatchFacts:
         """The queues and nodes, when they could run all requests; else every problem at once."""
         problems = [found for each in requests for found in option_problems(each, self._section)]
+        problems += [found for each in requests for found in own_problems(each, self._system.name)]
+        if problems:
+            raise GridwrightError(*dict.fromkeys(problems), status=ExitStatus.INPUT)
         facts = self._system.facts()
         for number, request in enumerate(requests):
             problems += request_problems(request, facts, self._system)

@@ -24,7 +24,8 @@ from gridwright.schedulers.batch.system import (
 from gridwright.schedulers.batch.tools import ANSWER_S, PATIENCE_S
 from gridwright.schedulers.dependency import DependencyType
 from gridwright.schedulers.job import JobRequest
-from gridwright.schedulers.start_limits import MOST_ELEMENTS, what_is_too_long
+from gridwright.schedulers.output_paths import path_problems
+from gridwright.schedulers.start_limits import MOST_ELEMENTS, index_range, what_is_too_long
 from gridwright.units import format_bytes
 
 LEASE_S = 2 * PATIENCE_S + 3 * ANSWER_S
@@ -191,18 +192,16 @@ def memory_of(request: JobRequest, facts: BatchFacts) -> int | None:
     return min(each.memory_bytes // each.cores for each in fitting) * request.cores or None
 
 
-def request_problems(request: JobRequest, facts: BatchFacts, system: BatchSystem) -> list[Problem]:
-    """What no node and no queue of this batch system can give. Empty where it may be submitted."""
+def own_problems(request: JobRequest, system: str) -> list[Problem]:
+    """What is wrong with a request by itself, whatever the batch system has. Empty where nothing is."""
     if not request.command:
         return [Problem(what="a job needs a command", remedy="write it after --")]
     label = job_label(request)
-    found = [
-        Problem(what=f"{label}: {each}") for each in (*facts.problems, *system.request_problems(request))
-    ]
+    found = list(path_problems(request))
     if request.null:
         found.append(
             Problem(
-                what=f"{label}: {system.name} has no null jobs",
+                what=f"{label}: {system} has no null jobs",
                 remedy="use a spec with scheduler: {type: local}",
             )
         )
@@ -211,10 +210,23 @@ def request_problems(request: JobRequest, facts: BatchFacts, system: BatchSystem
     if (too_long := what_is_too_long(request)) is not None:
         found.append(Problem(what=f"{label}: {too_long}", remedy="put long text into a file"))
     if request.array is not None and not request.array:
-        found.append(Problem(what=f"{label}: its array has no index", remedy="write one, such as 1-100"))
-    if request.array is not None and len(request.array) > MOST_ELEMENTS:
+        what = f"{label}: its array has no index"
+        found.append(Problem(what=what, where="array", remedy="write one, such as 1-100"))
+    elif request.array is not None and index_range(request.array)[0] < 0:
+        what = f"{label}: its array has an index below 0"
+        found.append(Problem(what=what, where="array", remedy="begin at 0 or above"))
+    elif request.array is not None and len(request.array) > MOST_ELEMENTS:
         what = f"{label}: its array has {len(request.array)} elements, more than {MOST_ELEMENTS}"
-        found.append(Problem(what=what, remedy="split it"))
+        found.append(Problem(what=what, where="array", remedy="split it"))
+    return found
+
+
+def request_problems(request: JobRequest, facts: BatchFacts, system: BatchSystem) -> list[Problem]:
+    """What no node and no queue of this batch system can give. Empty where it may be submitted."""
+    label = job_label(request)
+    found = [
+        Problem(what=f"{label}: {each}") for each in (*facts.problems, *system.request_problems(request))
+    ]
     name = request.queue or facts.default_queue
     if name is not None and name not in facts.queues:
         near = nearest(name, facts.queues)

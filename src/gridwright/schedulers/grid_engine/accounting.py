@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from gridwright.node_programs.batch_job.job_file import WHOLE
+from gridwright.node_programs.batch_job.job_file import DOOMED, WHOLE
 from gridwright.schedulers.batch.system import BatchRow, JobTag, tag_of
 from gridwright.schedulers.batch.tools import BatchTools
 from gridwright.schedulers.job import JobState
@@ -20,6 +20,8 @@ _RESCHEDULED = frozenset({24, 25, 30})
 """Runs after which the job runs again (sge_status(5)): migrating, rescheduling, on application error."""
 _SKEW_S = 3600.0
 """Clocks of the head node and of this machine may differ by so much."""
+_NO_ACCOUNT = "sge"
+"""What jobs without an account have (qsub(1), -A)."""
 _NONE = ("no jobs running since startup", "not found", "no such file", "no total system usage")
 _FACTORS = {"": 1.0, "K": 1024.0, "M": 1024.0**2, "G": 1024.0**3, "T": 1024.0**4}
 
@@ -107,19 +109,21 @@ def used(tools: BatchTools, since: float, until: float) -> list[JobUsage]:
 
 
 def _usage(fields: Mapping[str, str], ended_at: float) -> JobUsage:
-    task, project = fields.get("taskid", ""), fields.get("project", "NONE")
-    name = fields.get("jobname", "")
+    task, name = fields.get("taskid", ""), fields.get("jobname", "")
+    project, account = fields.get("project", "NONE"), fields.get("account", _NO_ACCOUNT)
+    ours = tag_of(name) is not None
+    doomed = ours and fields.get("exit_status") == str(DOOMED)
     return JobUsage(
         id=fields["jobnumber"] + (f"_{task}" if task.isdigit() else ""),
-        name=name if tag_of(name) is None else name.rpartition("~")[0],
-        state=ended(fields)[0],
+        name=name.rpartition("~")[0] if ours else name,
+        state=JobState.CANCELLED if doomed else ended(fields)[0],
         user=fields.get("owner"),
-        account=None if project == "NONE" else project,
+        account=account if account != _NO_ACCOUNT else None if project == "NONE" else project,
         queue=fields.get("qname"),
         node=fields.get("hostname"),
         cores=_whole(fields.get("slots", "1")) or 1,
         submitted=_moment(fields.get("qsub_time", "")),
-        started=_moment(fields.get("start_time", "")),
+        started=None if doomed else _moment(fields.get("start_time", "")),
         ended=ended_at,
         cpu_s=_number(fields.get("cpu", "")),
         memory_peak_bytes=int(_number(fields.get("maxvmem", ""))) or None,

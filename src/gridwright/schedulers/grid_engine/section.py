@@ -25,7 +25,7 @@ class GridEngineSection(SchedulerSection):
         }
     )
     job_options_instead: ClassVar[Mapping[str, str]] = {
-        "qos": "name a project, with --account, or a queue, with --queue: Grid Engine's policies go by these"
+        "qos": "name a queue, with --queue, or a project in the spec: Grid Engine's policies go by these"
     }
     dependency_types: ClassVar[frozenset[str]] = frozenset({"ok", "any", "not-ok", "each"})
 

@@ -110,8 +110,10 @@ class GridEngine:
         ):
             if numbers:
                 command += [option, ",".join(map(str, dict.fromkeys(numbers)))]
-        if project := options.account or section.project:
-            command += ["-P", project]
+        if section.project:
+            command += ["-P", section.project]
+        if options.account:
+            command += ["-A", options.account]
         if options.reservation:
             command += ["-ar", options.reservation]
         if options.begin is not None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gridwright.schedulers.batch.scheduler import BatchScheduler
     from gridwright.schedulers.head_node import HeadNode
     from gridwright.schedulers.job import NodeState
+    from gridwright.schedulers.usage import JobUsage
     from gridwright.spec.model import GridSpec
 
 
@@ -36,6 +37,15 @@ class LsfKind(SchedulerKind[LsfSection]):
         from gridwright.schedulers.lsf.system import Lsf
 
         return list(Lsf(spec, head).facts().nodes.values())
+
+    def usage(self, spec: GridSpec, head: HeadNode, since: float, until: float) -> list[JobUsage]:
+        """What jobs of this user that were handed in here have used; LSF's own accounting is not read."""
+        from gridwright.schedulers.batch.directories import make_batch_directories
+        from gridwright.schedulers.batch.recorded_usage import recorded_usage
+        from gridwright.schedulers.state_directory import state_directory
+
+        self.open(spec, head).jobs()
+        return recorded_usage(make_batch_directories(state_directory(spec), "lsf"), since, until)
 
     def lab_problems(self, section: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
         """A lab has only what everybody may have."""
