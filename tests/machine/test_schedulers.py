@@ -1,4 +1,7 @@
-"""What the protocol of schedulers promises, held on each of them: the local one, and Slurm on a lab."""
+"""What the protocol of schedulers promises, held on each of them.
+
+Slurm and Grid Engine are real, on labs; LSF is a double (tests/support/lsf_double).
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from gridwright.schedulers.job import Job, JobRequest, JobState
 from gridwright.schedulers.job_options import JobOptions
 from gridwright.schedulers.scheduler import Scheduler
 from gridwright.spec import load_spec
+from tests.support.batch_places import lsf_grid, private
 from tests.support.command import Command, wait_until
 from tests.support.lab import Lab, up
 from tests.support.local_grid import local_grid
@@ -28,14 +32,15 @@ pytestmark = pytest.mark.root
 LAB = """\
 name: sched
 provider: lab
-lab: {network: 10.80.0.0/24, bandwidth: 20 MB/s}
+lab: {{network: {network}, bandwidth: 20 MB/s}}
 nodes:
-  compute: {count: 3, cores: 16, memory: 2 GiB}   # more slots than cores: Slurm fills them once a second
+  compute: {{count: 3, cores: 16, memory: 2 GiB}}   # more slots than cores: they are filled once a second
 filesystems:
-  shared: {type: local, path: /mnt/grid}
-libraries: {data: {}, work: {}, util: {}}
-scheduler: {type: slurm}
+  shared: {{type: local, path: /mnt/grid}}
+libraries: {{data: {{}}, work: {{}}, util: {{}}}}
+scheduler: {{type: {type}}}
 """
+NETWORKS = {"slurm": "10.80.0.0/24", "grid_engine": "10.144.0.0/24"}
 PRINT_BYTES = (
     "import json, os, sys; print(json.dumps({'arguments': [os.fsencode(a).hex() for a in sys.argv[1:]], "
     "'environment': {k.hex(): v.hex() for k, v in os.environb.items()}}))"
@@ -93,7 +98,7 @@ class Place:
         return jobs
 
 
-@pytest.fixture(scope="module", params=["local", "slurm"])
+@pytest.fixture(scope="module", params=["local", *NETWORKS, "lsf"])
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     directory = tmp_path_factory.mktemp("sched")
     command = Command(directory)
@@ -108,8 +113,22 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
                 lambda path: Path(path).read_text(),
             )
         return
+    if request.param == "lsf":
+        with lsf_grid(directory) as file:
+            spec = load_spec(file)
+            scheduler = kind_of(spec.scheduler).open(spec, head_node(spec))
+            shared = directory / "shared"
+            yield Place(
+                command,
+                file,
+                scheduler,
+                lambda: "".join(map(str, private(shared))),
+                str(shared),
+                lambda path: Path(path).read_text(),
+            )
+        return
     file = directory / "sched.yaml"
-    file.write_text(LAB)
+    file.write_text(LAB.format(type=request.param, network=NETWORKS[request.param]))
     with up(Lab(command, file, "sched")) as lab:
         spec = load_spec(file)
         look = ["find", "/mnt/grid/work", "/mnt/grid/util", "-mindepth", "1"]
@@ -156,6 +175,7 @@ def numbers(place: Place) -> Mapping[str, str]:
 @pytest.fixture(scope="module")
 def together(place: Place) -> Mapping[str, str]:
     """Jobs of one submission that wait for each other in every way, and one with all files of its own."""
+    nice = 10 if "nice" in load_spec(place.file).scheduler.job_options else 0
     fails_second = ("sh", "-c", 'test "$GRIDWRIGHT_ARRAY_INDEX" != 2')
     requests = {
         "prepares": place.request("sh", "-c", f"echo read me >{place.shared}/in.txt", name="prepares"),
@@ -169,7 +189,7 @@ def together(place: Place) -> Mapping[str, str]:
             "sleep",
             "0",
             after=["#0"],
-            options=JobOptions(begin=time.time() + 4, nice=10, account="sales", flow="nightly/1"),
+            options=JobOptions(begin=time.time() + 4, nice=nice, account="sales", flow="nightly/1"),
             name="begins",
         ),
     }

@@ -2,6 +2,8 @@
 
 BUILT_IN = {
     "local": "gridwright.schedulers.local.kind:KIND",
+    "grid_engine": "gridwright.schedulers.grid_engine.kind:KIND",
+    "lsf": "gridwright.schedulers.lsf.kind:KIND",
     "slurm": "gridwright.schedulers.slurm.kind:KIND",
     "ssh": "gridwright.schedulers.ssh.kind:KIND",
 }

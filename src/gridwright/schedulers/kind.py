@@ -41,6 +41,8 @@ class SchedulerKind(ABC, Generic[S]):
     """The section `scheduler` of the grid spec; its `type` is a Literal of the kind's name."""
     shared_key: SharedKey | None = None
     """A secret that its nodes trust each other by; None where there is none."""
+    lab_packages: Sequence[str] = ()
+    """Debian packages that the image of a lab's nodes has for it, beside those that every image has."""
 
     @abstractmethod
     def open(self, spec: GridSpec, head: HeadNode) -> Scheduler:

@@ -1,4 +1,7 @@
-"""The root file system that all nodes of labs begin with: made once by debootstrap, and kept."""
+"""The root file system that nodes of labs begin with: made once by debootstrap, and kept.
+
+A scheduler whose packages are not among `PACKAGES` has an image of its own: see `SchedulerKind.lab_packages`.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,15 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from gridwright import schedulers
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.providers.caller import Caller
 from gridwright.providers.lab.mirror import environment, mirror
+from gridwright.spec.model import GridSpec
 
 SUITE = "bookworm"
 """The release of Debian, with Slurm 22.05 and MooseFS 3.0."""
@@ -83,36 +88,42 @@ def architecture() -> str:
     return _ARCHITECTURES.get(platform.machine(), platform.machine())
 
 
-def recipe_hash() -> str:
-    """What tells images of different content apart."""
-    recipe = {"recipe": RECIPE, "suite": SUITE, "architecture": architecture(), "packages": sorted(PACKAGES)}
+def lab_packages(spec: GridSpec) -> Sequence[str]:
+    """The packages that the nodes of a lab have for their scheduler, beside `PACKAGES`."""
+    return schedulers.kind_of(spec.scheduler).lab_packages
+
+
+def recipe_hash(more: Sequence[str] = ()) -> str:
+    """What tells images of different content apart; `more` are packages beside `PACKAGES`."""
+    packages = sorted({*PACKAGES, *more})
+    recipe = {"recipe": RECIPE, "suite": SUITE, "architecture": architecture(), "packages": packages}
     return hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def image_directory() -> Path:
+def image_directory(more: Sequence[str] = ()) -> Path:
     """Where the image is kept, with what belongs to it."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "gridwright" / "lab" / recipe_hash()
+    return Path(cache) / "gridwright" / "lab" / recipe_hash(more)
 
 
-def root_filesystem() -> Path:
+def root_filesystem(more: Sequence[str] = ()) -> Path:
     """The root file system of the image; there is none before it is made whole."""
-    return image_directory() / "rootfs"
+    return image_directory(more) / "rootfs"
 
 
-def ensure_image(caller: Caller) -> Path:
+def ensure_image(caller: Caller, more: Sequence[str] = ()) -> Path:
     """Return the root file system, and make it first where there is none yet.
 
     Raises GridwrightError (ENVIRONMENT) where it cannot be made; nothing is left then but the log.
     """
-    root = root_filesystem()
+    root = root_filesystem(more)
     if root.is_dir():
         return root
-    directory = image_directory()
+    directory = image_directory(more)
     directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     with _only_builder(directory, caller):
         if not root.is_dir():
-            _build(directory, root, caller)
+            _build(directory, root, (*PACKAGES, *more), caller)
     return root
 
 
@@ -140,16 +151,16 @@ def _only_builder(directory: Path, caller: Caller) -> Iterator[None]:
         yield
 
 
-def _build(directory: Path, root: Path, caller: Caller) -> None:
-    part, packages = directory / "rootfs.part", directory / "packages"
+def _build(directory: Path, root: Path, packages: Sequence[str], caller: Caller) -> None:
+    part, fetched = directory / "rootfs.part", directory / "packages"
     caller.say(f"making the node image, once: Debian {SUITE} in {root}")
     started = time.monotonic()
-    packages.mkdir(exist_ok=True)
+    fetched.mkdir(exist_ok=True)
     try:
         for attempt in range(1, ATTEMPTS + 1):
             _remove(part)
             part.mkdir()
-            why = _debootstrap(part, packages, directory / "build.log", caller)
+            why = _debootstrap(part, fetched, packages, directory / "build.log", caller)
             if why is None:
                 break
             if attempt == ATTEMPTS:
@@ -159,17 +170,17 @@ def _build(directory: Path, root: Path, caller: Caller) -> None:
         part.rename(root)
     finally:
         _remove(part)
-        _remove(packages)
+        _remove(fetched)
     caller.say(f"node image: made in {time.monotonic() - started:.0f} s")
 
 
-def _debootstrap(part: Path, packages: Path, log: Path, caller: Caller) -> str | None:
+def _debootstrap(part: Path, fetched: Path, packages: Sequence[str], log: Path, caller: Caller) -> str | None:
     """Run debootstrap; None when all went well, else what went wrong."""
     from_mirror = mirror(SUITE)
     # In namespaces of its own, so that neither its mounts nor its processes outlive it.
     command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    command += ["debootstrap", "--variant=minbase", f"--arch={architecture()}", f"--cache-dir={packages}"]
-    command += [f"--include={','.join(PACKAGES)}", SUITE, str(part), *([from_mirror] if from_mirror else [])]
+    command += ["debootstrap", "--variant=minbase", f"--arch={architecture()}", f"--cache-dir={fetched}"]
+    command += [f"--include={','.join(packages)}", SUITE, str(part), *([from_mirror] if from_mirror else [])]
     with log.open("wb") as out:
         process = subprocess.Popen(
             command,

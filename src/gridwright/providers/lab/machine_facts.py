@@ -8,7 +8,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,21 +48,21 @@ class Facts:
     available_memory_bytes: int
 
 
-def look() -> Facts:
-    """Look at this machine."""
+def look(packages: Sequence[str] = ()) -> Facts:
+    """Look at this machine; `packages` are those of the image beside what every image has."""
     is_root = os.geteuid() == 0
     missing = frozenset(tool for tool in TOOLS if _which(tool) is None)
     return Facts(
         is_root=is_root,
         kernel=_kernel(platform.release()),
         missing_tools=missing,
-        has_image=root_filesystem().is_dir(),
+        has_image=root_filesystem(packages).is_dir(),
         has_keys=KEYS.is_file(),
         fuse=_fuse(),
         namespaces=_namespaces() if is_root and "ip" not in missing else None,
         networks=tuple(each for each in _networks() if not each[0].is_loopback),
         free_bytes=_free(LABS),
-        image_free_bytes=_free(image_directory()),
+        image_free_bytes=_free(image_directory(packages)),
         available_memory_bytes=_available_memory(Path("/proc/meminfo").read_text()),
     )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from gridwright.errors import ExitStatus, Finding, GridwrightError, Problem
 from gridwright.filesystems import kind_of
 from gridwright.providers.lab.host_python import python_directories
-from gridwright.providers.lab.image import NEEDED_BYTES, image_directory
+from gridwright.providers.lab.image import NEEDED_BYTES, image_directory, lab_packages
 from gridwright.providers.lab.layout import LabLayout, LabRole
 from gridwright.providers.lab.machine_facts import Facts, look
 from gridwright.providers.lab.places import LABS
@@ -42,14 +42,14 @@ _SUGGESTED = [ipaddress.IPv4Network(f"10.{second}.0.0/24") for second in range(7
 
 def check_machine(spec: GridSpec, layout: LabLayout) -> None:
     """Raise GridwrightError (ENVIRONMENT) with all that keeps this machine from having a lab."""
-    found = list(problems(spec, layout, look()))
+    found = list(problems(spec, layout, look(lab_packages(spec))))
     if found:
         raise GridwrightError(*found, status=ExitStatus.ENVIRONMENT)
 
 
 def preflight(spec: GridSpec, layout: LabLayout) -> Preflight:
     """What keeps this machine from having a lab, as `up --check` prints it."""
-    facts = look()
+    facts = look(lab_packages(spec))
     lacking = problems(spec, layout, facts)
     found = [Finding("error", "machine-unfit", each.what, each.remedy or "") for each in lacking]
     machine = {
@@ -177,7 +177,14 @@ def _addresses(spec: GridSpec, layout: LabLayout, facts: Facts) -> Iterator[Prob
 def _room(spec: GridSpec, layout: LabLayout, facts: Facts) -> Iterator[Problem]:
     places = [(LABS, facts.free_bytes, LAB_BYTES, "a lab")]
     if not facts.has_image:
-        places.append((image_directory(), facts.image_free_bytes, NEEDED_BYTES, "making the node image"))
+        places.append(
+            (
+                image_directory(lab_packages(spec)),
+                facts.image_free_bytes,
+                NEEDED_BYTES,
+                "making the node image",
+            )
+        )
     for place, free, needed, what in places:
         if free < needed:
             yield Problem(

@@ -13,7 +13,7 @@ from gridwright.providers.caller import Caller
 from gridwright.providers.lab import network
 from gridwright.providers.lab.boot import boot_lab, boot_nodes
 from gridwright.providers.lab.host_python import check_python
-from gridwright.providers.lab.image import ensure_image
+from gridwright.providers.lab.image import ensure_image, lab_packages
 from gridwright.providers.lab.layout import layout_of
 from gridwright.providers.lab.owner import record_for
 from gridwright.providers.lab.power_process import start_power
@@ -73,7 +73,7 @@ def up(spec: GridSpec, caller: Caller) -> LabUp:
         image = Path(record.image)
     else:
         check_machine(spec, layout)
-        image = ensure_image(caller)
+        image = ensure_image(caller, lab_packages(spec))
     with locked(spec.name):
         record = record_for(spec)
         if record is not None and record.is_up:

@@ -1,0 +1,192 @@
+"""The keeper of a job: makes its private directories, runs its command, and lets nothing of it stay."""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from gridwright.node_programs.batch_job.job_file import WHOLE, JobFile, RunEnd
+from gridwright.node_programs.batch_job.processes import adopt_orphans, end_all, memory_bytes
+
+_LOOK_S = 0.25
+"""How often memory is looked at."""
+_NO_PROGRAM, _NOT_STARTED = 127, 126
+"""Exit statuses of a shell: there is no such program, and it cannot be started."""
+
+
+def keep(job: JobFile, index: int, name: str, orders: int) -> RunEnd:
+    """Run a job to its end. `orders` is a pipe of signals for it; when it is closed, the job is killed.
+
+    Does not return where it was closed: how the job ended is the batch system's to say.
+    """
+    os.setsid()
+    adopt_orphans()
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    run = name.rpartition(".")[2]
+    tag = job.private if index == WHOLE else f"{job.private}_{index}"
+    places = [Path(each, f"{tag}.{run}") for each in (job.work, job.util) if each]
+    started = time.time()
+    try:
+        for each in places:
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        _say(f"{error.filename}: {error.strerror}")
+        return _end(started, status=1)
+    # Until it has become the command, the child has memory of this process: the pipe is closed by execve.
+    begun, mark = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _run_command(job, index, tag, run)
+    os.close(mark)
+    end = _wait(job, child, orders, woken, begun)
+    end_all()
+    os.chdir("/")
+    if not job.keep:
+        for each in places:
+            _remove(each)
+    if end is None:
+        os._exit(1)
+    status, signal_number, over = end
+    return _end(started, status=status, signal_number=signal_number, over=over)
+
+
+def _end(
+    started: float,
+    *,
+    status: int | None = None,
+    signal_number: int | None = None,
+    over: int | None = None,
+) -> RunEnd:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return RunEnd(
+        status=status,
+        signal=signal_number,
+        over_bytes=over,
+        node=os.uname().nodename,
+        started=started,
+        ended=time.time(),
+        user_s=used.ru_utime,
+        system_s=used.ru_stime,
+        most_bytes=used.ru_maxrss * 1024,
+    )
+
+
+def _wait(
+    job: JobFile, child: int, orders: int, woken: int, begun: int
+) -> tuple[int | None, int | None, int | None] | None:
+    """Exit status, signal, and memory where it was ended for that; None where the batch system killed it."""
+    poll = select.poll()
+    poll.register(orders, select.POLLIN)
+    poll.register(woken, select.POLLIN)
+    poll.register(begun, select.POLLIN)
+    over, looks = None, False
+    while True:
+        ready = dict(poll.poll(int(_LOOK_S * 1000) if job.limit_bytes else None))
+        if begun in ready:
+            poll.unregister(begun)
+            looks = job.limit_bytes is not None
+        if woken in ready:
+            os.read(woken, 4096)
+            for pid, status in _ended():
+                if pid == child and os.WIFSIGNALED(status):
+                    return None, os.WTERMSIG(status), over
+                if pid == child:
+                    return os.WEXITSTATUS(status), None, None
+        if orders in ready:
+            numbers = os.read(orders, 64)
+            if not numbers:
+                return None
+            for number in numbers:
+                _signal_group(child, number)
+        if looks and over is None and (used := memory_bytes(os.getpid())) > (job.limit_bytes or 0):
+            over = used
+            _say(f"the job used {used} bytes of memory, more than its {job.limit_bytes}, and is ended")
+            _signal_group(child, signal.SIGKILL)
+
+
+def _ended() -> Iterator[tuple[int, int]]:
+    try:
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return
+            yield pid, status
+    except ChildProcessError:
+        return
+
+
+def _signal_group(child: int, number: int) -> None:
+    try:
+        os.killpg(child, number)
+    except OSError:
+        # It has just ended, or not made its group yet.
+        try:
+            os.kill(child, number)
+        except OSError:
+            return
+
+
+def _run_command(job: JobFile, index: int, tag: str, run: str) -> None:
+    """In the child: become the command, with its environment and in its directory."""
+    status = _NOT_STARTED
+    try:
+        os.setpgid(0, 0)
+        signal.set_wakeup_fd(-1)
+        for number in range(1, signal.NSIG):
+            if number not in (signal.SIGKILL, signal.SIGSTOP, 32, 33):
+                signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        try:
+            os.chdir(job.directory)
+        except OSError as error:
+            _say(f"{job.directory}: {error.strerror}")
+            os._exit(1)
+        environment = _environment(job, index, tag, run)
+        try:
+            os.execvpe(  # noqa: S606
+                os.fsencode(job.command[0]), [os.fsencode(each) for each in job.command], environment
+            )
+        except OSError as error:
+            status = _NO_PROGRAM if isinstance(error, FileNotFoundError) else _NOT_STARTED
+            _say(f"{job.command[0]}: {error.strerror}")
+    finally:
+        os._exit(status)
+
+
+def _environment(job: JobFile, index: int, tag: str, run: str) -> dict[bytes, bytes]:
+    """All of its environment: what was asked for, what the batch system gives, and what the job has."""
+    found = {name: value for name, value in os.environ.items() if name.startswith(tuple(job.kept_prefixes))}
+    found.update(job.environment)
+    number = os.environ.get(job.number_variable, "")
+    found["GRIDWRIGHT_JOB_ID"] = number if index == WHOLE else f"{number}_{index}"
+    if index != WHOLE:
+        found["GRIDWRIGHT_ARRAY_INDEX"] = str(index)
+    for variable, place in (("GRIDWRIGHT_WORK", job.work), ("GRIDWRIGHT_UTIL", job.util)):
+        if place:
+            found[variable] = str(Path(place, f"{tag}.{run}"))
+    return {os.fsencode(name): os.fsencode(value) for name, value in found.items()}
+
+
+def _remove(directory: Path) -> None:
+    import shutil  # It takes its time, and many jobs have nothing to remove.
+
+    shutil.rmtree(directory, ignore_errors=True)
+    if directory.is_dir() and not directory.is_symlink():
+        # What a job made unwritable.
+        for place, names, _ in os.walk(directory):
+            for each in (Path(place), *(Path(place, name) for name in names)):
+                if not each.is_symlink():
+                    each.chmod(0o700)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _say(text: str) -> None:
+    os.write(2, os.fsencode(f"gridwright: {text}\n"))

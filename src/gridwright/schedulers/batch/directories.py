@@ -1,0 +1,180 @@
+"""The directories of one user's jobs, below the state directory, at the same path on all nodes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pwd
+import re
+import shutil
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from gridwright.errors import environment_error
+from gridwright.node_programs.batch_job.job_file import JobFile, RunEnd, read_end
+from gridwright.node_programs.batch_job_program import STARTER, build_zipapp
+from gridwright.schedulers.batch.system import JobTag, job_label, tagged_name
+from gridwright.schedulers.job import JobRequest
+
+KEPT_S = 86_400.0
+"""How long traces of runs are kept."""
+_RUN_FILE = re.compile(r"(job|[0-9]+)\.([0-9]+)\.(begun|ended)")
+
+
+def this_user() -> str:
+    """The name of the user that runs this; the number where it has none."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The last run of a job that has begun."""
+
+    number: int
+    """From 0."""
+    ended: Path | None
+    """The file that says how it ended; None while there is none."""
+
+    @property
+    def end(self) -> RunEnd | None:
+        """How it ended, where it has."""
+        return read_end(self.ended) if self.ended is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDirectories:
+    """The directories of one user: a record of one's own keeps users of a shared file system apart."""
+
+    base: Path
+
+    @property
+    def record(self) -> Path:
+        """The record of submissions."""
+        return self.base / "jobs.sqlite"
+
+    @property
+    def logs(self) -> Path:
+        """A file for each job, with what it printed."""
+        return self.base / "logs"
+
+    def log(self, request: JobRequest, tag: JobTag) -> Path:
+        """Where the jobs of a submission print to, without `_INDEX` of an element and without `.log`."""
+        return self.logs / tagged_name(job_label(request), tag)
+
+    def runs(self, tag: JobTag) -> Path:
+        """The files that say what became of the jobs of a submission."""
+        return self.base / "runs" / str(tag)
+
+    def fence_file(self, tag: JobTag) -> Path:
+        """The file that keeps an attempt from beginning."""
+        return self.base / "fences" / str(tag)
+
+    @property
+    def program(self) -> Path:
+        """The program that runs jobs, as nodes are to start it."""
+        return self.base / f"batch_job-{_program()[0]}.sh"
+
+    def fence(self, tag: JobTag) -> None:
+        """Keep an attempt from beginning, should the batch system have it after all."""
+        with self.fence_file(tag).open("w") as file:
+            file.flush()
+            os.fsync(file.fileno())
+
+    def write_job(self, tag: JobTag, job: JobFile) -> None:
+        """Write down what nodes have to know of a submission, and the program. Raises GridwrightError."""
+        path = self.base / "jobs" / f"{tag}.json"
+        try:
+            self.runs(tag).mkdir(mode=0o700, exist_ok=True)
+            part = path.with_suffix(".part")
+            with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                file.write(job.text())
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+            self._write_program()
+        except OSError as error:
+            raise _unusable(error, path) from error
+
+    def _write_program(self) -> None:
+        _, archive = _program()
+        for path, content in ((self.program.with_suffix(".pyz"), archive), (self.program, STARTER.encode())):
+            if not path.exists():
+                part = path.with_suffix(f".{os.getpid()}")
+                part.write_bytes(content)
+                part.chmod(0o755)
+                part.replace(path)
+
+    def last_runs(self, tag: JobTag) -> dict[str, LastRun]:
+        """The last run of each job of a submission that has begun, by index, `job` where it is no array."""
+        found: dict[str, LastRun] = {}
+        try:
+            names = [each.name for each in self.runs(tag).iterdir()]
+        except OSError:
+            return found
+        for name in sorted(names):
+            parts = _RUN_FILE.fullmatch(name)
+            if parts is None:
+                continue
+            number = int(parts[2])
+            if (known := found.get(parts[1])) is not None and known.number > number:
+                continue
+            ended = self.runs(tag) / name if parts[3] == "ended" else None
+            if ended is None and known is not None and known.number == number:
+                continue
+            found[parts[1]] = LastRun(number, ended)
+        return found
+
+    def forget(self, tag: JobTag) -> None:
+        """Remove the file of a submission that has ended: it has the job's environment."""
+        (self.base / "jobs" / f"{tag}.json").unlink(missing_ok=True)
+
+    def tidy(self, needed: Collection[str]) -> None:
+        """Remove runs and fences of the day before, but for those of `needed` tokens."""
+        for path in self._stale(needed):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+    def _stale(self, needed: Collection[str]) -> Iterator[Path]:
+        now = time.time()
+        for directory in (self.base / "runs", self.base / "fences"):
+            for path in directory.iterdir():
+                if path.name.partition(".")[0] not in needed and now - path.stat().st_mtime > KEPT_S:
+                    yield path
+
+
+@cache
+def _program() -> tuple[str, bytes]:
+    archive = build_zipapp()
+    return hashlib.sha256(archive + STARTER.encode()).hexdigest()[:12], archive
+
+
+def make_batch_directories(state: Path, kind: str) -> BatchDirectories:
+    """The directories of this user, made where they are not there. Raises GridwrightError (ENVIRONMENT)."""
+    shared = state / kind
+    directories = BatchDirectories(shared / this_user())
+    try:
+        if not shared.is_dir():
+            shared.mkdir(parents=True, exist_ok=True)
+            # Other users of the grid have directories of their own beside this one, as in /tmp.
+            shared.chmod(0o1777)
+        for name in ("", "jobs", "logs", "runs", "fences"):
+            (directories.base / name).mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise _unusable(error, state) from error
+    return directories
+
+
+def _unusable(error: OSError, path: Path) -> Exception:
+    return environment_error(
+        f"the state directory cannot be used: {error.strerror}",
+        where=str(error.filename or path),
+        remedy="make it, writable for all who submit jobs, or name another with state: in the spec",
+    )

@@ -1,0 +1,266 @@
+"""Hands jobs in to a batch system, checked before, and never twice."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from gridwright.errors import GridwrightError, Problem, environment_error, input_error, nearest
+from gridwright.node_programs.batch_job.job_file import JobFile, Predecessor
+from gridwright.schedulers.batch.directories import BatchDirectories
+from gridwright.schedulers.batch.identifiers import WaitedFor
+from gridwright.schedulers.batch.record import BatchRecord
+from gridwright.schedulers.batch.system import (
+    AfterJob,
+    BatchCall,
+    BatchFacts,
+    BatchSystem,
+    JobTag,
+    NotReached,
+    NotTaken,
+    Unclear,
+    job_label,
+)
+from gridwright.schedulers.batch.tools import ANSWER_S, PATIENCE_S
+from gridwright.schedulers.dependency import DependencyType
+from gridwright.schedulers.job import JobRequest
+from gridwright.schedulers.output_paths import path_problems
+from gridwright.schedulers.start_limits import MOST_ELEMENTS, index_range, what_is_too_long
+from gridwright.units import format_bytes
+
+LEASE_S = 2 * PATIENCE_S + 3 * ANSWER_S
+"""How long a submission is left to the process that submits it: longer than that takes at worst."""
+_GIVEN = frozenset(
+    f"GRIDWRIGHT_{name}"
+    for name in ("DATA", "WORK", "UTIL", "JOB_ID", "CORES", "MEMORY_BYTES", "ARRAY_INDEX")
+)
+"""Variables that say what a job has; those of a job that submits another are not the other's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A request on its way to the batch system."""
+
+    request: JobRequest
+    tag: JobTag
+    waits: WaitedFor
+    memory_bytes: int | None
+
+
+class Submitter:
+    """Hands jobs in, one after the other."""
+
+    def __init__(self, system: BatchSystem, directories: BatchDirectories, record: BatchRecord) -> None:
+        self._system = system
+        self._directories = directories
+        self._record = record
+
+    def submit(self, outgoing: Outgoing) -> tuple[JobTag, int]:
+        """Hand in one job; its attempt and number. Bounded by LEASE_S.
+
+        Where it is not clear whether the batch system has taken it, its queue is asked. A job that is not in
+        there gets a fence, so that it does not begin should it arrive late, and goes in as the next attempt.
+        Raises GridwrightError: INPUT where it is refused, ENVIRONMENT where nobody answers.
+        """
+        give_up, wait_s = time.monotonic() + PATIENCE_S, 0.2
+        while True:
+            self._directories.write_job(outgoing.tag, self._job_file(outgoing))
+            try:
+                return outgoing.tag, self._system.submit(self._call(outgoing))
+            except NotTaken as refused:
+                what = f"{job_label(outgoing.request)}: {self._system.name} refuses it: {refused}"
+                raise input_error(what, remedy="change what it says, and submit again") from None
+            except NotReached as silent:
+                said = str(silent)
+            except Unclear as silent:
+                said = str(silent)
+                found = [each.number for each in self._system.queue() if each.tag == outgoing.tag]
+                if found:
+                    return outgoing.tag, found[0]
+                self._directories.fence(outgoing.tag)
+                if self._directories.last_runs(outgoing.tag):
+                    # It runs, and has perhaps ended: the next command finds out how.
+                    raise self._kept(said) from None
+                tag = self._record.claim(outgoing.tag, time.time() + LEASE_S)
+                if tag is None:
+                    raise self._kept(said) from None
+                outgoing = replace(outgoing, tag=tag)
+            if time.monotonic() + wait_s > give_up:
+                raise self._kept(said)
+            time.sleep(wait_s)
+            wait_s = min(2.0, wait_s * 2)
+
+    def _kept(self, said: str) -> GridwrightError:
+        return environment_error(
+            f"{self._system.name} does not answer: {said}; the job is kept, and the next command of "
+            "Gridwright hands it in",
+            remedy=f"see whether the service of {self._system.name} runs",
+        )
+
+    def _call(self, outgoing: Outgoing) -> BatchCall:
+        request = outgoing.request
+        return BatchCall(
+            request=request,
+            tag=outgoing.tag,
+            program=[str(self._directories.program), str(self._directories.base), str(outgoing.tag)],
+            elements=None if request.array is None else len(request.array),
+            after=_after(outgoing),
+            memory_bytes=outgoing.memory_bytes,
+        )
+
+    def _job_file(self, outgoing: Outgoing) -> JobFile:
+        request, tag, system = outgoing.request, outgoing.tag, self._system
+        memory = outgoing.memory_bytes
+        return JobFile(
+            command=list(request.command),
+            directory=request.directory,
+            environment=_environment(request, memory),
+            log=str(self._directories.log(request, tag)),
+            runs=str(self._directories.runs(tag)),
+            fence=str(self._directories.fence_file(tag)),
+            private=f"gridwright-{tag}",
+            work=request.libraries.get("work", ""),
+            util=request.libraries.get("util", ""),
+            keep=request.keep,
+            restart=request.restart,
+            elements=None if request.array is None else list(request.array),
+            limit_bytes=None if system.limits_memory else memory,
+            number_variable=system.number_variable,
+            position_variable=system.position_variable,
+            kept_prefixes=list(system.kept_prefixes),
+            after=[
+                Predecessor(
+                    each.identifier,
+                    str(self._directories.runs(each.submission.tag)),
+                    list(each.elements),
+                    each.type.value,
+                )
+                for each in outgoing.waits.on
+            ],
+            name=job_label(request),
+            input=request.options.stdin or "",
+            output=request.options.stdout or "",
+            error=request.options.stderr or "",
+        )
+
+
+def _after(outgoing: Outgoing) -> list[AfterJob]:
+    """The jobs that it waits for and that have not ended, as the batch system knows them.
+
+    It knows elements by where they stand, so arrays that wait element by element must have the same indices.
+    """
+    own = tuple(outgoing.request.array or ())
+    found = []
+    for one in outgoing.waits.on:
+        submission = one.submission
+        if submission.number is None or not submission.live:
+            continue
+        single = submission.request.array is not None and len(one.elements) == 1
+        found.append(
+            AfterJob(
+                number=submission.number,
+                type=one.type,
+                position=submission.elements.index(one.elements[0]) + 1 if single else None,
+                each=one.type is DependencyType.EACH and submission.elements == own,
+            )
+        )
+    return found
+
+
+def _environment(request: JobRequest, memory_bytes: int | None) -> dict[str, str]:
+    """All variables of the job but those that are only known on its node."""
+    environment = {name: value for name, value in request.environment.items() if name not in _GIVEN}
+    environment["GRIDWRIGHT_CORES"] = str(request.cores)
+    if memory_bytes is not None:
+        environment["GRIDWRIGHT_MEMORY_BYTES"] = str(memory_bytes)
+    if data := request.libraries.get("data"):
+        environment["GRIDWRIGHT_DATA"] = data
+    return environment
+
+
+def memory_of(request: JobRequest, facts: BatchFacts) -> int | None:
+    """Bytes to ask for: without a wish, the share of a node's memory that its cores are of the node's."""
+    if request.memory_bytes is not None:
+        return request.memory_bytes
+    nodes = [each for each in facts.nodes_of(request.queue or facts.default_queue) if each.up and each.cores]
+    nodes = [each for each in nodes if request.node in (None, each.name)]
+    fitting = [each for each in nodes if each.cores >= request.cores] or nodes
+    if not fitting:
+        return None
+    if request.exclusive:
+        return min(each.memory_bytes for each in fitting)
+    return min(each.memory_bytes // each.cores for each in fitting) * request.cores or None
+
+
+def own_problems(request: JobRequest, system: str) -> list[Problem]:
+    """What is wrong with a request by itself, whatever the batch system has. Empty where nothing is."""
+    if not request.command:
+        return [Problem(what="a job needs a command", remedy="write it after --")]
+    label = job_label(request)
+    found = list(path_problems(request))
+    if request.null:
+        found.append(
+            Problem(
+                what=f"{label}: {system} has no null jobs",
+                remedy="use a spec with scheduler: {type: local}",
+            )
+        )
+    if request.cores < 1:
+        found.append(Problem(what=f"{label}: {request.cores} cores", remedy="ask for 1 core or more"))
+    if (too_long := what_is_too_long(request)) is not None:
+        found.append(Problem(what=f"{label}: {too_long}", remedy="put long text into a file"))
+    if request.array is not None and not request.array:
+        what = f"{label}: its array has no index"
+        found.append(Problem(what=what, where="array", remedy="write one, such as 1-100"))
+    elif request.array is not None and index_range(request.array)[0] < 0:
+        what = f"{label}: its array has an index below 0"
+        found.append(Problem(what=what, where="array", remedy="begin at 0 or above"))
+    elif request.array is not None and len(request.array) > MOST_ELEMENTS:
+        what = f"{label}: its array has {len(request.array)} elements, more than {MOST_ELEMENTS}"
+        found.append(Problem(what=what, where="array", remedy="split it"))
+    return found
+
+
+def request_problems(request: JobRequest, facts: BatchFacts, system: BatchSystem) -> list[Problem]:
+    """What no node and no queue of this batch system can give. Empty where it may be submitted."""
+    label = job_label(request)
+    found = [
+        Problem(what=f"{label}: {each}") for each in (*facts.problems, *system.request_problems(request))
+    ]
+    name = request.queue or facts.default_queue
+    if name is not None and name not in facts.queues:
+        near = nearest(name, facts.queues)
+        remedy = f"did you mean {near}?" if near else f"queues: {', '.join(facts.queues)}"
+        return [*found, Problem(what=f"{label}: {system.name} has no queue {name}", remedy=remedy)]
+    nodes = facts.nodes_of(name)
+    names = [each.name for each in nodes]
+    if request.node is not None and request.node not in names:
+        near = nearest(request.node, names)
+        place = f"queue {name}" if name else "this grid"
+        remedy = f"did you mean {near}?" if near else f"its nodes: {', '.join(names)}"
+        return [*found, Problem(what=f"{label}: {place} has no node {request.node}", remedy=remedy)]
+    return found + _size_problems(request, label, name, facts)
+
+
+def _size_problems(request: JobRequest, label: str, queue: str | None, facts: BatchFacts) -> list[Problem]:
+    nodes = [each for each in facts.nodes_of(queue) if request.node in (None, each.name)]
+    if not nodes:
+        return []
+    place = request.node or (f"queue {queue}" if queue else "this grid")
+    found = []
+    cores = max(each.cores for each in nodes)
+    if request.cores > cores:
+        what = f"{label}: {request.cores} cores, and no node of {place} has more than {cores}"
+        found.append(Problem(what=what, remedy=f"ask for {cores} cores or fewer"))
+    memory = max(each.memory_bytes for each in nodes)
+    if request.memory_bytes is not None and memory and request.memory_bytes > memory:
+        what = (
+            f"{label}: {format_bytes(request.memory_bytes)} of memory, and no node of {place} has more than "
+            f"{format_bytes(memory)}"
+        )
+        found.append(Problem(what=what, remedy=f"ask for {format_bytes(memory)} or less"))
+    longest = facts.queues[queue].longest_s if queue is not None else None
+    if longest is not None and request.time_limit_s is not None and request.time_limit_s > longest:
+        what = f"{label}: {request.time_limit_s:.0f} s, and {place} lets jobs run for {longest:.0f} s"
+        found.append(Problem(what=what, remedy=f"ask for {longest:.0f} s or less, or name another queue"))
+    return found

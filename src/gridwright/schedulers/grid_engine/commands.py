@@ -1,0 +1,72 @@
+"""The commands of Grid Engine on the head node: their environment, and what their messages mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from gridwright.schedulers.batch.tools import Answered, BatchTools
+from gridwright.schedulers.grid_engine.section import GridEngineSection
+from gridwright.schedulers.head_node import HeadNode
+
+_AWAY = (
+    "commlib error",
+    "unable to send message to qmaster",
+    "unable to contact qmaster",
+    "can't connect to service",
+    "cannot reach qmaster",
+)
+_UNCLEAR = ("failed receiving gdi request", "got receive error", "sync receive timeout", "closing connection")
+_ARCHITECTURES = ("lx-amd64", "lx-arm64", "lx-ppc64le", "lx-x86")
+"""The directories of commands below SGE_ROOT/bin."""
+
+
+def tools(section: GridEngineSection, head: HeadNode) -> BatchTools:
+    """The commands, as the section finds them."""
+    # qsub, qstat and qacct tell and take times of the zone they are run in; lists stay in one line.
+    environment = dict(os.environ) | {"LC_ALL": "C", "TZ": "UTC", "SGE_SINGLE_LINE": "1"}
+    if section.root is not None:
+        places = [str(section.root / "bin" / each) for each in _ARCHITECTURES]
+        environment |= {"SGE_ROOT": str(section.root)}
+        environment["PATH"] = ":".join([*places, environment.get("PATH", "/usr/bin:/bin")])
+    if section.cell is not None:
+        environment["SGE_CELL"] = section.cell
+    return BatchTools(head, "Grid Engine", environment, meaning)
+
+
+def meaning(said: str) -> Answered:
+    """Whether a message says that sge_qmaster was not reached, or that it is not clear, or something else."""
+    folded = said.lower()
+    if any(each in folded for each in _UNCLEAR):
+        return Answered.UNCLEAR
+    return Answered.AWAY if any(each in folded for each in _AWAY) else Answered.YES
+
+
+def fold_ranges(positions: Iterable[int]) -> list[str]:
+    """Positions as Grid Engine writes tasks: 1-4, 7."""
+    parts: list[list[int]] = []
+    for each in sorted(set(positions)):
+        if parts and each == parts[-1][1] + 1:
+            parts[-1][1] = each
+        else:
+            parts.append([each, each])
+    return [f"{first}" if first == last else f"{first}-{last}" for first, last in parts]
+
+
+def expand_ranges(text: str) -> list[int]:
+    """Tasks as qstat writes them: `3`, `1-9:2`, `1-3:1,7`. Raises ValueError."""
+    found: list[int] = []
+    for part in text.split(","):
+        span, _, step = part.strip().partition(":")
+        first, _, last = span.partition("-")
+        found += range(int(first), int(last or first) + 1, int(step or 1))
+    return found
+
+
+def words(*parts: str | Sequence[str] | Path) -> list[str]:
+    """A command out of words and lists of words."""
+    found: list[str] = []
+    for each in parts:
+        found += [str(each)] if isinstance(each, (str, Path)) else [str(one) for one in each]
+    return found

@@ -1,0 +1,107 @@
+"""The commands of LSF on the head node: their environment, their JSON, and what their messages mean."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Sequence
+
+from gridwright.commands import CommandOutput
+from gridwright.errors import environment_error
+from gridwright.schedulers.batch.tools import Answered, BatchTools
+from gridwright.schedulers.head_node import HeadNode
+from gridwright.schedulers.lsf.section import LsfSection
+
+_AWAY = (
+    "lsf is down",
+    "cannot connect to lsf",
+    "failed in an lsf library call",
+    "lim is down",
+    "batch daemon not responding",
+    "cannot locate master",
+    "unable to contact",
+)
+"""What LSF's commands say while mbatchd or LIM do not answer; they try again by themselves and wait."""
+_UNCLEAR = ("communication time out", "connection reset", "bad data", "error in receiving")
+NO_JOBS = ("no unfinished job found", "no job found", "no matching job found")
+_OURS = (
+    "LSB_BJOBS_FORMAT",
+    "LSB_BHOSTS_FORMAT",
+    "LSB_BQUEUES_FORMAT",
+    "LSB_DEFAULTQUEUE",
+    "LSB_DEFAULTPROJECT",
+)
+"""Variables of the caller's that would change what the commands print."""
+
+
+def tools(section: LsfSection, head: HeadNode) -> BatchTools:
+    """The commands, as the section finds them."""
+    environment = {name: value for name, value in os.environ.items() if name not in _OURS}
+    environment |= {"LC_ALL": "C", "LSB_NTRIES": "3", "LSB_DISPLAY_YEAR": "Y"}
+    prefix: Sequence[str] = ()
+    if section.profile is not None:
+        prefix = ("/bin/sh", "-c", '. "$0" && exec "$@"', str(section.profile))
+    return BatchTools(head, "LSF", environment, meaning, prefix)
+
+
+def meaning(said: str) -> Answered:
+    """Whether a message says that mbatchd was not reached, or that it is not clear, or something else."""
+    folded = said.lower()
+    if any(each in folded for each in _UNCLEAR):
+        return Answered.UNCLEAR
+    return Answered.AWAY if any(each in folded for each in _AWAY) else Answered.YES
+
+
+def records(
+    tools: BatchTools, command: Sequence[str], *, allowed: Callable[[CommandOutput], bool] = lambda _: False
+) -> list[dict[str, str]]:
+    """The records that a command prints with -o FIELDS -json, by the names of fields in capitals.
+
+    Raises GridwrightError (ENVIRONMENT) where it is no such JSON.
+    """
+
+    def is_answer(answer: CommandOutput) -> bool:
+        text = (answer.stdout + answer.stderr).decode(errors="replace").lower()
+        return any(each in text for each in NO_JOBS) or allowed(answer)
+
+    text = tools.query(command, allowed=is_answer).decode("utf-8", errors="replace")
+    begin = text.find("{")
+    if begin < 0:
+        if not text.strip() or any(each in text.lower() for each in NO_JOBS):
+            return []
+        raise _unreadable(command, text)
+    try:
+        # Control characters stand in its strings as they are.
+        found = json.JSONDecoder(strict=False).raw_decode(text[begin:])[0]["RECORDS"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise _unreadable(command, str(error)) from error
+    return [
+        {str(name): str(value) for name, value in each.items()}
+        for each in found
+        if isinstance(each, dict) and "ERROR" not in each
+    ]
+
+
+def _unreadable(command: Sequence[str], why: str) -> Exception:
+    return environment_error(
+        f"what {command[0]} prints cannot be read as JSON: {why.strip()[:200]}",
+        remedy=f"run {command[0]} -o FIELDS -json by hand; LSF has it since 10.1 with Fix Pack 2",
+    )
+
+
+def fold_ranges(positions: Sequence[int]) -> str:
+    """Positions as LSF writes an index list: 1-4,7."""
+    parts: list[list[int]] = []
+    for each in sorted(set(positions)):
+        if parts and each == parts[-1][1] + 1:
+            parts[-1][1] = each
+        else:
+            parts.append([each, each])
+    return ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in parts)
+
+
+def plain_node(text: str) -> str | None:
+    """The first host of an allocation: hostA of `hostA:hostA` and of `4*hostA`; None for no host."""
+    first = re.sub(r"^\d+\*", "", text.partition(":")[0].strip())
+    return None if first in ("", "-") else first

@@ -1,0 +1,186 @@
+"""LSF as a batch system: hands jobs in with bsub, ends them with bkill, and asks bjobs, bhist and bhosts."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+import time
+from collections.abc import Collection, Mapping, Sequence
+
+from gridwright.schedulers.batch.system import (
+    AfterJob,
+    BatchCall,
+    BatchFacts,
+    BatchRow,
+    JobTag,
+    Unclear,
+    job_label,
+    tagged_name,
+)
+from gridwright.schedulers.dependency import DependencyType
+from gridwright.schedulers.head_node import HeadNode
+from gridwright.schedulers.job import JobRequest
+from gridwright.schedulers.lsf.cluster import read_facts
+from gridwright.schedulers.lsf.commands import NO_JOBS, fold_ranges, tools
+from gridwright.schedulers.lsf.history import read_history
+from gridwright.schedulers.lsf.queue import description, read_queue
+from gridwright.schedulers.lsf.section import section_of
+from gridwright.spec.model import GridSpec
+
+_AT_ONCE = 200
+_CONDITIONS = {
+    DependencyType.OK: "done",
+    DependencyType.ANY: "ended",
+    DependencyType.EACH: "done",
+    # Which of an array's elements failed is looked at on the node.
+    DependencyType.NOT_OK: "ended",
+}
+_FINISHED = ("already finished", "is being terminated", "already been requested")
+
+
+class Lsf:
+    """One LSF; see BatchSystem."""
+
+    name = "LSF"
+    number_variable = "LSB_JOBID"
+    position_variable = "LSB_JOBINDEX"
+    kept_prefixes: Sequence[str] = ("LSB_", "LSF_", "LS_")
+    limits_memory = False
+    """Only where its administrator says so (LSB_MEMLIMIT_ENFORCE): jobs are watched on their nodes, too."""
+    forgets_after_s = 60.0
+
+    def __init__(self, spec: GridSpec, head: HeadNode) -> None:
+        self._section = section_of(spec)
+        self._tools = tools(self._section, head)
+
+    def facts(self) -> BatchFacts:
+        """Its queues and nodes."""
+        return read_facts(self._tools, self._section.queue)
+
+    def request_problems(self, request: JobRequest) -> list[str]:
+        """What it cannot do for a request."""
+        options = request.options
+        found = [
+            f"{each} is no generic resource of LSF: write gpu:COUNT, or NAME:COUNT for one of bhosts -s"
+            for each in options.gres
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*(:[A-Za-z0-9_]+)?(:[0-9]+)?", each)
+        ]
+        found += [
+            f"{each} is no licence: write NAME or NAME:COUNT"
+            for each in options.licences
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*(:[0-9]+)?", each)
+        ]
+        if options.constraint is not None and re.search(r"[\[\]]", options.constraint):
+            found.append("its constraint is a select string of LSF, without select[ ]")
+        return found
+
+    def submit(self, call: BatchCall) -> int:
+        """Hand in one job with bsub; its number."""
+        answer = self._tools.hand_in(self.command(call))
+        printed = answer.stdout.decode(errors="replace")
+        found = re.search(r"Job <(\d+)> is submitted to ", printed)
+        if found is None:
+            raise Unclear(f"bsub printed no number of a job: {printed.strip()[:200]}")
+        return int(found[1])
+
+    def command(self, call: BatchCall) -> list[str]:
+        """The call of bsub. Its last word is a line of a shell, of which each word is quoted."""
+        request = call.request
+        name = tagged_name(job_label(request), call.tag)
+        array = "" if call.elements is None else f"[1-{call.elements}]"
+        command = ["bsub", "-J", f"{name}{array}", "-Jd", description(call.tag)]
+        command += ["-o", "/dev/null", "-cwd", "/", "-env", "none", "-n", str(request.cores)]
+        for each in self._requirements(call):
+            command += ["-R", each]
+        if call.memory_bytes is not None:
+            command += ["-M", f"{_kib(call.memory_bytes)}KB"]
+        command.append("-r" if request.restart else "-rn")
+        if request.queue:
+            command += ["-q", request.queue]
+        if request.time_limit_s is not None:
+            command += ["-W", str(max(1, math.ceil(request.time_limit_s / 60)))]
+        if request.node is not None:
+            command += ["-m", request.node]
+        if request.exclusive:
+            command.append("-x")
+        if call.after:
+            command += ["-w", " && ".join(map(_condition, call.after)), "-ti"]
+        return [*command, *self._options(request), shlex.join(call.program)]
+
+    def _requirements(self, call: BatchCall) -> list[str]:
+        request, options = call.request, call.request.options
+        found = []
+        if options.constraint:
+            found.append(f"select[{options.constraint}]")
+        if request.cores > 1:
+            found.append("span[hosts=1]")
+        if call.memory_bytes is not None:
+            found.append(f"rusage[mem={_kib(call.memory_bytes)}KB]")
+        for each in (*options.licences, *(each for each in options.gres if not each.startswith("gpu"))):
+            name, _, count = each.partition(":")
+            found.append(f"rusage[{name}={count.rpartition(':')[2] or 1}]")
+        return found
+
+    def _options(self, request: JobRequest) -> list[str]:
+        options = request.options
+        found = []
+        if project := options.account or self._section.project:
+            found += ["-P", project]
+        if options.qos:
+            found += ["-sla", options.qos]
+        if options.reservation:
+            found += ["-U", options.reservation]
+        for each in options.gres:
+            if each.startswith("gpu"):
+                found += ["-gpu", f"num={each.rpartition(':')[2] if ':' in each else 1}"]
+        if options.begin is not None:
+            # LSF begins jobs at whole minutes.
+            moment = time.localtime(60 * math.ceil(options.begin / 60))
+            found += ["-b", time.strftime("%Y:%m:%d:%H:%M", moment)]
+        if options.mail:
+            found += ["-u", options.mail]
+            found += ["-B"] if "begin" in options.mail_on else []
+            found += ["-N"] if {"end", "fail"} & set(options.mail_on) else []
+        return found
+
+    def queue(self) -> list[BatchRow]:
+        """The jobs of this user and of Gridwright that LSF knows."""
+        return read_queue(self._tools)
+
+    def past(self, wanted: Mapping[JobTag, int | None], since: float) -> list[BatchRow]:
+        """What bjobs has still, and bhist of the others."""
+        found = [each for each in self.queue() if each.tag in wanted and each.state.final]
+        known = {each.tag for each in found}
+        left = {tag: number for tag, number in wanted.items() if tag not in known}
+        return [*found, *read_history(self._tools, left)]
+
+    def cancel(self, targets: Collection[tuple[int, Sequence[int] | None]]) -> None:
+        """End jobs with bkill."""
+        names = [
+            str(number) if positions is None else f"{number}[{fold_ranges(positions)}]"
+            for number, positions in targets
+        ]
+        for first in range(0, len(names), _AT_ONCE):
+            # It fails where one of the jobs has ended meanwhile, and goes on with the others.
+            self._tools.query(
+                ["bkill", *names[first : first + _AT_ONCE]],
+                allowed=lambda answer: any(
+                    each in (answer.stdout + answer.stderr).decode(errors="replace").lower()
+                    for each in (*NO_JOBS, *_FINISHED)
+                ),
+            )
+
+    def why_waits(self, number: int) -> str | None:
+        """The reasons that LSF gives stand in its queue already."""
+        return None
+
+
+def _kib(count: int) -> int:
+    return max(1, math.ceil(int(count) / 1024))
+
+
+def _condition(after: AfterJob) -> str:
+    """A condition of bsub -w; of an array, its number alone stands for all elements."""
+    index = "[*]" if after.each else "" if after.position is None else f"[{after.position}]"
+    return f"{_CONDITIONS[after.type]}({after.number}{index})"
