@@ -43,6 +43,8 @@ class Cause:
     """Whether it is what these are reached through, and not they themselves."""
     certain: bool = False
     """Whether it alone tells that these nodes are lost, however long they have been silent."""
+    of_node_alone: bool = False
+    """Whether nothing is wrong but with the test's own process on these nodes."""
     filesystems: tuple[str, ...] = ()
     """File systems whose data it serves."""
 
@@ -134,7 +136,7 @@ def _of_machines(grid: Grid, silent: Collection[str]) -> list[Cause]:
                     outage.remedy,
                     nodes,
                     reaches_them=outage.is_head,
-                    certain=True,
+                    certain=outage.is_final,
                     filesystems=outage.serves,
                 )
             )
@@ -196,6 +198,7 @@ def _of_nodes(head: HeadNode, silent: Collection[str]) -> list[Cause]:
                 f"{fold_hosts(sorted(there))} can be reached by ssh: the test there is gone or hangs",
                 "see the log of its job or ssh in the run directory, and dmesg of the node",
                 there,
+                of_node_alone=True,
             )
         )
     return found

@@ -16,7 +16,7 @@ from gridwright.iotest.library_facts import left_finding
 from gridwright.runs.iotest_events import IotestEvent
 
 NODES = frozenset({"compute1", "compute2", "compute3"})
-CONTROLLER = Cause("node controller is powered off", "power it on", NODES, reaches_them=True)
+CONTROLLER = Cause("node controller is powered off", "power it on", NODES, reaches_them=True, certain=True)
 STORAGE = Cause("node storage1 is powered off", "power it on", filesystems=("shared",))
 
 
@@ -59,8 +59,8 @@ def test_the_controller_is_named_first_and_the_nodes_behind_it_second() -> None:
 
 
 def test_a_cause_is_told_once_and_again_only_for_what_it_hit_since() -> None:
-    one = Cause("the switch is off", "power it on", frozenset({"compute1"}))
-    both = Cause("the switch is off", "power it on", frozenset({"compute1", "compute2"}))
+    one = Cause("the switch is off", "power it on", frozenset({"compute1"}), certain=True)
+    both = Cause("the switch is off", "power it on", frozenset({"compute1", "compute2"}), certain=True)
     asked = Asked([one], [one], [both])
 
     async def run() -> None:
@@ -73,6 +73,26 @@ def test_a_cause_is_told_once_and_again_only_for_what_it_hit_since() -> None:
         "a node with a known cause is not asked for"
     )
     assert [each.text for each in asked.told] == ["the switch is off; compute1 is lost to this test"]
+
+
+def test_what_may_pass_is_told_when_nodes_are_lost_by_it_and_names_those_alone() -> None:
+    cut_off = Cause("node controller is cut off the network", "heal it", NODES, reaches_them=True)
+    alive = Cause(
+        "compute3 can be reached by ssh", "see its log", frozenset({"compute3"}), of_node_alone=True
+    )
+    asked = Asked([cut_off, alive])
+
+    async def run() -> None:
+        blame = asked.blame()
+        await blame.settle(NODES)
+        assert asked.told == [], "nodes that are silent for a while are not lost yet"
+        assert not blame.is_certain("compute1")
+        blame.tell_for(["compute2"])
+
+    asyncio.run(run())
+    assert [each.text for each in asked.told] == [
+        "node controller is cut off the network; compute2, reached through it, is lost to this test"
+    ]
 
 
 def test_a_server_is_named_for_the_file_system_that_stands_still_and_for_no_other() -> None:
@@ -132,6 +152,4 @@ def test_what_a_test_left_is_named_with_its_size() -> None:
         "data", {"compute1": "/grid/data/.a", "compute2": "/grid/data/.b"}, {"compute1": 2 << 30}
     )
     assert said.name == "files-left"
-    assert (
-        "2 GiB at most: /grid/data/.a of compute1 (up to 2 GiB), /grid/data/.b of compute2" in said.text
-    )
+    assert "2 GiB at most: /grid/data/.a of compute1 (up to 2 GiB), /grid/data/.b of compute2" in said.text

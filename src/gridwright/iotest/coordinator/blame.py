@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 from gridwright.errors import Finding
 from gridwright.grid.outages import Cause
@@ -91,11 +92,20 @@ class Blame:
         self._causes = {what: cause for what, cause in self._causes.items() if not cause.filesystems}
         for cause in found:
             self._causes[cause.what] = cause
-            hit = set(cause.nodes) | ({filesystem} & set(cause.filesystems))
-            told = self._told.setdefault(cause.what, set())
-            if hit - told:
-                told |= hit
-                self._emit(outage_finding(cause))
+            nodes = cause.nodes if cause.certain else frozenset()
+            self._tell(cause, nodes, {filesystem} & set(cause.filesystems))
+
+    def tell_for(self, lost: Collection[str]) -> None:
+        """Tell the causes of nodes that are lost now: one that was silent for a while may have come back."""
+        for cause in self._causes.values():
+            if not cause.of_node_alone:
+                self._tell(cause, cause.nodes & set(lost), set())
+
+    def _tell(self, cause: Cause, nodes: frozenset[str], filesystems: Collection[str | None]) -> None:
+        told = self._told.setdefault(cause.what, set())
+        if news := (set(nodes) | set(filesystems)) - told:
+            told |= news
+            self._emit(outage_finding(replace(cause, nodes=nodes)))
 
 
 def outage_finding(cause: Cause) -> Finding:
