@@ -53,7 +53,7 @@ class NodeWatch:
                 node.fail(self._judge.verdict(node.beats, now))
 
     async def tell_as_it_happens(self, stop: threading.Event) -> None:
-        """Name each node that is lost, soon, with its cause before it, until the user wants the test to end."""
+        """Name each node that is lost, soon, with its cause before it; not when the user ends the test."""
         while not stop.is_set():
             await asyncio.sleep(_LOOK_S)
             if news := self._news():
