@@ -13,7 +13,7 @@ from pathlib import Path
 from gridwright.doctor.observation import Observation
 from gridwright.doctor.probes.channel import NoAnswer, Refused
 from gridwright.doctor.probes.findings import PairFindings, Tried
-from gridwright.doctor.probes.parts import Attach, Parts
+from gridwright.doctor.probes.parts import Attach, ProbeParts
 from gridwright.doctor.probes.trials import trials
 
 AT_ONCE = 24
@@ -50,7 +50,7 @@ def probe_pairs(observation: Observation, attach: Attach) -> PairFindings | None
         return None
     deadline = time.monotonic() + BUDGET_S
     outcomes: list[_Outcome] = []
-    with Parts(attach, Counter(node for pair in pairs for node in pair.nodes)) as parts:
+    with ProbeParts(attach, Counter(node for pair in pairs for node in pair.nodes)) as parts:
         for apart in _rounds(pairs):
             with ThreadPoolExecutor(min(AT_ONCE, len(apart))) as pool:
                 outcomes += pool.map(lambda pair: _try(pair, parts, deadline), apart)
@@ -101,7 +101,7 @@ def _rounds(pairs: Sequence[_Pair]) -> list[list[_Pair]]:
     return [found for _, found in rounds]
 
 
-def _try(pair: _Pair, parts: Parts, deadline: float) -> _Outcome:
+def _try(pair: _Pair, parts: ProbeParts, deadline: float) -> _Outcome:
     outcome = _Outcome(pair.nodes)
     if time.monotonic() > deadline:
         outcome.untried = f"no turn within {BUDGET_S:.0f} s"

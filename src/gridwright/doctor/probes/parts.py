@@ -17,7 +17,7 @@ Attach = Callable[[str, Sequence[str]], Sequence[str]]
 """The command line that runs a command on a node from here, with its streams."""
 
 
-class Parts:
+class ProbeParts:
     """Opens the part of a node when it is first needed, and ends it after its last trial."""
 
     def __init__(self, attach: Attach, trials: Mapping[str, int]) -> None:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from gridwright.errors import Finding
-from gridwright.grid.outages import Cause
+from gridwright.grid.outages import OutageCause
 from gridwright.iotest.events import Emit
 from gridwright.spec.hosts import fold_hosts
 
-Ask = Callable[[Collection[str]], Sequence[Cause]]
+Ask = Callable[[Collection[str]], Sequence[OutageCause]]
 """Looks for causes of the silence of nodes; of none, for what else is wrong. Bounded in time, and blocks."""
 LONGEST_S = 20.0
 """For all looks together; what is not known by then is not waited for."""
@@ -27,7 +27,7 @@ class Blame:
         """`ask` is None where nobody knows anything of the nodes."""
         self._ask = ask
         self._emit = emit
-        self._causes: dict[str, Cause] = {}
+        self._causes: dict[str, OutageCause] = {}
         self._told: dict[str, set[str | None]] = {}
         """What each cause hit, as far as it was told."""
         self._look: asyncio.Task[None] | None = None
@@ -101,14 +101,14 @@ class Blame:
             if not cause.of_node_alone:
                 self._tell(cause, cause.nodes & set(lost), set())
 
-    def _tell(self, cause: Cause, nodes: frozenset[str], filesystems: Collection[str | None]) -> None:
+    def _tell(self, cause: OutageCause, nodes: frozenset[str], filesystems: Collection[str | None]) -> None:
         told = self._told.setdefault(cause.what, set())
         if news := (set(nodes) | set(filesystems)) - told:
             told |= news
             self._emit(outage_finding(replace(cause, nodes=nodes)))
 
 
-def outage_finding(cause: Cause) -> Finding:
+def outage_finding(cause: OutageCause) -> Finding:
     """What is wrong, and what it hit."""
     hit = []
     if cause.nodes:

@@ -29,7 +29,7 @@ from gridwright.iotest.coordinator.blame import Ask, Blame
 from gridwright.iotest.coordinator.clock import LIMIT_S
 from gridwright.iotest.coordinator.heartbeats import SilenceJudge
 from gridwright.iotest.coordinator.remote_node import NodeFailed, RemoteNode, read_message
-from gridwright.iotest.coordinator.watching import NodeWatch
+from gridwright.iotest.coordinator.watching import FleetWatch
 from gridwright.iotest.credentials import Authority, HandedOver
 from gridwright.iotest.events import Emit
 from gridwright.iotest.messages import ORDERS, Answer, Hello, Leave, Pong, Refuse, Stop, Welcome, WorkerFacts
@@ -105,7 +105,9 @@ class Coordinator:
         self.watch = LoadWatch(roots=[os.getpid(), *fleet.served_by])
         """Sees this machine, of which nodes may be containers."""
         self.blame = Blame(fleet.causes, tell)
-        self._watching = NodeWatch(self.nodes, judge, self.blame, tell)
+        self.write_rates: dict[str, float] = {}
+        """Bytes a second of all nodes, with the closing fsync, by file system."""
+        self._watching = FleetWatch(self.nodes, judge, self.blame, tell)
         self._logs = logs
         self._credentials: HandedOver | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -282,21 +284,24 @@ class Coordinator:
         node.attach(reader, writer, facts)
 
     def tell_of_lost(self) -> None:
-        """Name every node that is lost, once; see NodeWatch."""
+        """Name every node that is lost, once; see FleetWatch."""
         self._watching.tell_of_lost()
 
     def causes_for(self, library: str, silent: Collection[str]) -> Awaitable[None]:
         """Look for what is wrong first, and wait for it, where a library or nodes failed."""
-        return self.blame.settle(silent, self._fleet.filesystems.get(library))
+        return self.blame.settle(silent, self.filesystem_of(library))
 
     def look_at_library(self, library: str) -> None:
         """Look for what is wrong where a library moves nothing; what is found is told."""
-        self.blame.begin((), self._fleet.filesystems.get(library))
+        self.blame.begin((), self.filesystem_of(library))
+
+    def filesystem_of(self, library: str) -> str:
+        """The name of its file system; of one that nobody names, its own."""
+        return self._fleet.filesystems.get(library, library)
 
     def cause_at(self, library: str) -> str | None:
         """Why a library does not answer, in words, as far as is known."""
-        filesystem = self._fleet.filesystems.get(library)
-        return self.blame.of_filesystem(filesystem) if filesystem else None
+        return self.blame.of_filesystem(self.filesystem_of(library))
 
     async def _ask_launcher(self) -> None:
         """Hear of workers that have ended, also where their connections do not tell."""

@@ -16,7 +16,7 @@ from gridwright.iotest.events import Emit
 _LOOK_S = 0.5
 
 
-class NodeWatch:
+class FleetWatch:
     """Has every node show that it lives, and gives up on those that do not; `run` goes on until cancelled."""
 
     def __init__(
