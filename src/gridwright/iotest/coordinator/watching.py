@@ -45,7 +45,8 @@ class FleetWatch:
         """Give up on the nodes that are lost: their silence says so, or somebody who knows for certain."""
         suspects = [node.name for node in here if self._judge.is_suspect(node.beats, now)]
         if suspects:
-            self._blame.begin(suspects)
+            # What took one may have taken all that missed a beat.
+            self._blame.begin([node.name for node in here if now - node.beats.heard > 2 * PING_EVERY_S])
         for node in here:
             known = node.name in suspects and self._blame.is_certain(node.name)
             # Who is silent is told with the cause; looking for that has a limit of time.
