@@ -220,6 +220,40 @@ def test_every_node_of_a_grid_takes_part_and_has_its_clock_compared(tmp_path: Pa
     assert found.clock_offsets_s == dict.fromkeys(names, 0.0)
 
 
+def test_a_node_is_connected_to_once_for_all_its_trials_and_leaves_nothing(tmp_path: Path) -> None:
+    names = [f"compute{number}" for number in range(1, 6)]
+    spec = parse_spec(SHARED.format(count=5, path=tmp_path))
+    connected: list[str] = []
+
+    def attach(name: str, command: Sequence[str]) -> Sequence[str]:
+        connected.append(name)
+        return command
+
+    found = probe_pairs.probe_pairs(grid(*(node(name) for name in names), spec=spec), attach)
+    assert found is not None and found.untried == {}
+    assert len({each.nodes for each in found.tried}) == 4, "a chain: inner nodes are in two pairs"
+    assert {each.wrong for each in found.tried} == {None}
+    assert sorted(connected) == names
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_node_whose_trial_failed_is_connected_to_anew_for_its_next(tmp_path: Path) -> None:
+    names = ["compute1", "compute2", "compute3"]
+    spec = parse_spec(SHARED.format(count=3, path=tmp_path))
+    connected: list[str] = []
+
+    def attach(name: str, command: Sequence[str]) -> Sequence[str]:
+        connected.append(name)
+        return command if name != "compute1" else ["sh", "-c", "exit 255"]
+
+    found = probe_pairs.probe_pairs(grid(*(node(name) for name in names), spec=spec), attach)
+    assert found is not None
+    assert list(found.untried) == [("compute1", "compute2")]
+    assert {each.nodes for each in found.tried} == {("compute2", "compute3")}
+    assert {each.wrong for each in found.tried} == {None}
+    assert connected.count("compute2") == 2
+
+
 def test_nodes_that_cannot_write_to_a_library_are_left_out(tmp_path: Path) -> None:
     spec = parse_spec(SHARED.format(count=2, path=tmp_path))
     seen = grid(node("compute1"), node("compute2", sound(hangs=True)), spec=spec)

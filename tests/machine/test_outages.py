@@ -153,7 +153,7 @@ def test_a_controller_that_is_off_is_named_before_the_nodes_that_a_test_lost_by_
         finally:
             assert lab.fault("power-on", "controller").status == 0
     assert ended.status == 3, ended.err
-    assert names(ended.json) == ["outage", "node-lost", "node-lost", "files-left"]
+    assert names(ended.json) == ["outage", "node-lost", "node-lost", "files-left"], ended.err
     (outage,) = findings(ended, "outage")
     assert outage == (
         "node controller is powered off; compute[1-2], reached through it, are lost to this test"

@@ -71,3 +71,40 @@ def test_looks_at_the_same_time_do_not_wait_for_each_other(tmp_path: Path) -> No
     # All are killed by now; on a busy machine some are still on their way out.
     left = [each for each in psutil.Process().children() if each not in others]
     assert psutil.wait_procs(left, timeout=30)[1] == []
+
+
+def test_quick_looks_share_a_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fork for each costs more than all looks together."""
+    monkeypatch.setattr("gridwright.bounded.RELIEF_S", 60.0)
+    assert len(set(look_at_all({f"{number}": os.getpid for number in range(20)}, 60.0).values())) == 1
+
+
+def test_what_is_late_is_heard_and_its_child_leaves_the_rest_to_others(tmp_path: Path) -> None:
+    def late() -> int:
+        time.sleep(0.6)
+        return os.getpid()
+
+    def noted() -> int:
+        with (tmp_path / "pids").open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        return os.getpid()
+
+    seen = look_at_all({"late": late, "first": noted, "second": noted}, 20.0)
+    assert seen["late"] not in (seen["first"], seen["second"])
+    assert sorted((tmp_path / "pids").read_text().split()) == sorted(
+        str(seen[name]) for name in ("first", "second")
+    )
+
+
+def test_what_is_held_up_holds_up_nothing(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    quick = {f"quick{number}": os.getpid for number in range(20)}
+    seen = look_at_all({"hangs": (tmp_path / "fifo").read_text, **quick}, 2.0)
+    assert isinstance(seen["hangs"], Hangs)
+    assert all(isinstance(seen[name], int) for name in quick)
+
+
+def test_a_look_that_breaks_takes_no_other_with_it() -> None:
+    seen = look_at_all({"a": lambda: 1, "breaks": lambda: os._exit(3), "b": lambda: 2, "c": lambda: 3}, 5.0)
+    assert (seen["a"], seen["b"], seen["c"]) == (1, 2, 3)
+    assert isinstance(seen["breaks"], Hangs)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from gridwright.commands import CommandOutput
-from gridwright.doctor.probes.pairs import Attach
+from gridwright.doctor.probes.parts import Attach
 from gridwright.filesystems.health import Run
 from gridwright.grid.grid import Grid
 from gridwright.grid.nodes import Promised, names_in_set

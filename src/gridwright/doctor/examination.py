@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from gridwright.commands import CommandOutput, run_here
@@ -25,6 +27,7 @@ from gridwright.messages import MessageError, decode, encode
 from gridwright.setup.tuning import refuse_broken_tables
 from gridwright.spec.model import GridSpec
 
+_LOG = logging.getLogger("gridwright.doctor")
 FACTS = (sys.executable, "-P", "-m", "gridwright.doctor.facts.gather")
 ANSWER_S = 15.0
 """For a node that is slow to start a program, beyond the time that its looks may take."""
@@ -60,9 +63,13 @@ def see(spec: GridSpec | None, access: NodeAccess | None, *, pairs: bool) -> Obs
     if spec is None:
         raise ValueError("nodes are those of a spec")
     before = time.time()
-    answers = access.reach(FACTS, encode(request), ANSWER_S + LOOK_S)
+    with _timed("facts of the nodes"):
+        answers = access.reach(FACTS, encode(request), ANSWER_S + LOOK_S)
     observation = observation_of(spec, answers, before, time.time())
-    tried = probe_pairs(observation, access.attach) if pairs and access.attach else None
+    with _timed("trials of pairs"):
+        tried = probe_pairs(observation, access.attach) if pairs and access.attach else None
+    with _timed("health of file systems"):
+        health = health_of_filesystems(observation, access.run)
     return replace(
         observation,
         down=access.down,
@@ -72,8 +79,16 @@ def see(spec: GridSpec | None, access: NodeAccess | None, *, pairs: bool) -> Obs
         scheduler_settings=access.scheduler_settings,
         pairs=tried,
         clock_offsets_s=_clocks(observation.clock_offsets_s, tried),
-        filesystems=health_of_filesystems(observation, access.run),
+        filesystems=health,
     )
+
+
+@contextmanager
+def _timed(part: str) -> Iterator[None]:
+    """Say to who wants to know (-v) what takes how long."""
+    began = time.monotonic()
+    yield
+    _LOG.info("%s: %.1f s", part, time.monotonic() - began)
 
 
 def _clocks(offsets: Mapping[str, float], tried: PairFindings | None) -> Mapping[str, float]:

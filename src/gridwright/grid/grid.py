@@ -33,7 +33,7 @@ from gridwright.spec.model import GridSpec
 if TYPE_CHECKING:
     from gridwright.grid.launching import NodeLauncher
     from gridwright.grid.node_python import NodePythons
-    from gridwright.grid.outages import Causes
+    from gridwright.grid.outages import OutageCauses
     from gridwright.grid.shared_python import Packages
     from gridwright.providers.provider import GridHere
     from gridwright.schedulers.policies import SettingComparison
@@ -283,14 +283,14 @@ class Grid:
             for node in nodes
         ]
 
-    def causes(self) -> Causes:
+    def causes(self) -> OutageCauses:
         """Who says later why nodes went silent: machines, head node, scheduler and nodes are asked.
 
         Raises GridwrightError where the head node is not there.
         """
-        from gridwright.grid.outages import Causes
+        from gridwright.grid.outages import OutageCauses
 
-        return Causes(self)
+        return OutageCauses(self)
 
     @property
     def launches_by_ssh(self) -> bool:

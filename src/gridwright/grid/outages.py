@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from gridwright.errors import GridwrightError
 from gridwright.grid.fanout import on_nodes
@@ -17,8 +17,8 @@ from gridwright.schedulers import kind_of
 from gridwright.spec.hosts import fold_hosts
 
 if TYPE_CHECKING:
-    from gridwright.grid.grid import Grid
     from gridwright.schedulers.head_node import HeadNode
+    from gridwright.spec.model import GridSpec
 
 LOOK_S = 6.0
 """For each of three looks: a sound machine answers within a fraction of a second."""
@@ -30,8 +30,24 @@ _NO_SSH = 255
 Found = TypeVar("Found")
 
 
+class AskedGrid(Protocol):
+    """Of a grid, what is asked; see Grid."""
+
+    @property
+    def spec(self) -> GridSpec:
+        """Its spec."""
+
+    @property
+    def head(self) -> HeadNode:
+        """Its head node. Raises GridwrightError."""
+
+    @property
+    def has_queue(self) -> bool:
+        """Whether its scheduler knows the nodes."""
+
+
 @dataclass(frozen=True, slots=True)
-class Cause:
+class OutageCause:
     """Something that is wrong, and what it explains."""
 
     what: str
@@ -43,24 +59,26 @@ class Cause:
     """Whether it is what these are reached through, and not they themselves."""
     certain: bool = False
     """Whether it alone tells that these nodes are lost, however long they have been silent."""
+    of_node_alone: bool = False
+    """Whether nothing is wrong but with the test's own process on these nodes."""
     filesystems: tuple[str, ...] = ()
     """File systems whose data it serves."""
 
 
-class Causes:
+class OutageCauses:
     """Why nodes of a grid went silent, asked by somebody who has known it since before."""
 
-    def __init__(self, grid: Grid) -> None:
+    def __init__(self, grid: AskedGrid) -> None:
         """Notes when the head node was started. Raises GridwrightError where it is not there."""
         self._grid = grid
         self._life = _life_of_head(grid)
 
-    def __call__(self, silent: Collection[str]) -> list[Cause]:
+    def __call__(self, silent: Collection[str]) -> list[OutageCause]:
         """See `causes`."""
         return causes(self._grid, silent, self._life)
 
 
-def causes(grid: Grid, silent: Collection[str], life: str | None = None) -> list[Cause]:
+def causes(grid: AskedGrid, silent: Collection[str], life: str | None = None) -> list[OutageCause]:
     """What is wrong with the grid, the causes before what they hit; bounded by four times LOOK_S.
 
     `silent` are nodes of which nothing is heard; where there are none, only servers are looked at. `life`
@@ -73,12 +91,14 @@ def causes(grid: Grid, silent: Collection[str], life: str | None = None) -> list
     if isinstance(head, _Answer) and life not in (None, head.value):
         again = f"node {grid.head.name} was restarted meanwhile"
         return [
-            Cause(again, "run the test again", frozenset(silent), reaches_them=True, certain=True),
+            OutageCause(again, "run the test again", frozenset(silent), reaches_them=True, certain=True),
             *found,
         ]
     if not isinstance(head, _Answer):
         return [
-            Cause(_late(head, "the head node"), "see the head node", frozenset(silent), reaches_them=True),
+            OutageCause(
+                _late(head, "the head node"), "see the head node", frozenset(silent), reaches_them=True
+            ),
             *found,
         ]
     unexplained = [node for node in silent if not any(node in each.nodes for each in found)]
@@ -114,7 +134,7 @@ def _late(failed: GridwrightError | None, who: str) -> str:
     return failed.problems[0].what if failed is not None else f"{who} has not answered for {LOOK_S:.0f} s"
 
 
-def _of_machines(grid: Grid, silent: Collection[str]) -> list[Cause]:
+def _of_machines(grid: AskedGrid, silent: Collection[str]) -> list[OutageCause]:
     """What the provider knows, of what is silent or serves what nodes need."""
     from gridwright.providers import provider_of
 
@@ -129,19 +149,19 @@ def _of_machines(grid: Grid, silent: Collection[str]) -> list[Cause]:
         if nodes or outage.serves:
             what = f"{outage.machine} {outage.state}"
             found.append(
-                Cause(
+                OutageCause(
                     what,
                     outage.remedy,
                     nodes,
                     reaches_them=outage.is_head,
-                    certain=True,
+                    certain=outage.is_final,
                     filesystems=outage.serves,
                 )
             )
     return found
 
 
-def _life_of_head(grid: Grid) -> str:
+def _life_of_head(grid: AskedGrid) -> str:
     """What is another after each start of the head node: the boot, and when its first process began.
 
     The latter is field 22 of proc(5)'s stat, counted behind the name, which may have blanks. A container is
@@ -153,17 +173,19 @@ def _life_of_head(grid: Grid) -> str:
     return f"{boot} {fields[19] if len(fields) > 19 else ''}"
 
 
-def _of_scheduler(grid: Grid, silent: Collection[str]) -> list[Cause]:
+def _of_scheduler(grid: AskedGrid, silent: Collection[str]) -> list[OutageCause]:
     """What the scheduler says of nodes that it has as down."""
     if not grid.has_queue:
         return []
     states = _bounded(lambda: kind_of(grid.spec.scheduler).nodes(grid.spec, grid.head))
     if not isinstance(states, _Answer):
         return [
-            Cause(f"the scheduler does not answer: {_late(states, 'it')}", "see whether its service runs")
+            OutageCause(
+                f"the scheduler does not answer: {_late(states, 'it')}", "see whether its service runs"
+            )
         ]
     return [
-        Cause(
+        OutageCause(
             f"its scheduler says that node {state.name} is {state.standing}",
             "see the node's own log and console",
             frozenset([state.name]),
@@ -173,7 +195,7 @@ def _of_scheduler(grid: Grid, silent: Collection[str]) -> list[Cause]:
     ]
 
 
-def _of_nodes(head: HeadNode, silent: Collection[str]) -> list[Cause]:
+def _of_nodes(head: HeadNode, silent: Collection[str]) -> list[OutageCause]:
     """Whether the nodes answer the head node by ssh."""
     answers = _bounded(lambda: on_nodes(head, silent, ["true"], timeout_s=LOOK_S - 1))
     if not isinstance(answers, _Answer):
@@ -184,7 +206,7 @@ def _of_nodes(head: HeadNode, silent: Collection[str]) -> list[Cause]:
     if away:
         are = "do not answer" if len(away) > 1 else "does not answer"
         found.append(
-            Cause(
+            OutageCause(
                 f"{fold_hosts(sorted(away))} {are} {head.name} by ssh either: down, or cut off",
                 "see the console of the node, and the network between it and the head node",
                 away,
@@ -192,10 +214,11 @@ def _of_nodes(head: HeadNode, silent: Collection[str]) -> list[Cause]:
         )
     if there:
         found.append(
-            Cause(
+            OutageCause(
                 f"{fold_hosts(sorted(there))} can be reached by ssh: the test there is gone or hangs",
                 "see the log of its job or ssh in the run directory, and dmesg of the node",
                 there,
+                of_node_alone=True,
             )
         )
     return found

@@ -12,6 +12,7 @@ import psutil
 
 from gridwright.disturbance.watch import LoadWatch
 from gridwright.iotest.engine import Phase, PhasePlan, Sample
+from gridwright.iotest.flushing import FlushForecast, unflushed_bytes
 from gridwright.iotest.options import IotestOptions
 from gridwright.iotest.outcome import Outcome
 from gridwright.iotest.stalls import StallWatch
@@ -109,6 +110,7 @@ class _Reporter:
     device: str | None
     live: Live
     history: list[Sample] = field(default_factory=list)
+    forecast: FlushForecast = field(default_factory=FlushForecast)
     _shown: float = 0.0
     _machine: _Machine | None = None
 
@@ -130,7 +132,15 @@ class _Reporter:
         now = time.monotonic()
         if now - self._shown >= _PROGRESS_S:
             self._shown = now
-            self.live(Progress(self.phase.syncing(), *self.phase.progress()))
+            self.live(self._progress(now))
+
+    def _progress(self, now: float) -> Progress:
+        done = self.phase.progress()
+        # Of a file system without a device here, nobody knows what its client holds back.
+        unflushed = unflushed_bytes() if self.device and done.written_bytes else None
+        if unflushed is not None:
+            self.forecast.see(now, done.written_bytes, unflushed)
+        return Progress(self.phase.syncing(), *done, unflushed_bytes=unflushed, flush_s=self.forecast.seconds)
 
 
 class _Machine:

@@ -15,5 +15,7 @@ class MachineOutage:
     remedy: str
     is_head: bool = False
     """Whether the other nodes are reached through it, and its scheduler runs there."""
+    is_final: bool = True
+    """Whether what had connections to it has lost them for good."""
     serves: tuple[str, ...] = ()
     """Names of the file systems whose data it serves."""

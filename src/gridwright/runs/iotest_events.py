@@ -91,6 +91,10 @@ class Progress(Extensible):
     read_bytes: int
     written_bytes: int
     operations: int
+    unflushed_bytes: int | None = field(default=None, metadata=LEFT_OUT)
+    """Of a node that writes: what is in its memory yet, and the closing fsync waits for."""
+    flush_s: float | None = field(default=None, metadata=LEFT_OUT)
+    """How long that takes, by the rate of the last seconds."""
 
     @property
     def moved_bytes(self) -> int:

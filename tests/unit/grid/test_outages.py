@@ -11,7 +11,7 @@ from gridwright.commands import CommandOutput
 from gridwright.errors import environment_error
 from gridwright.grid import outages as module
 from gridwright.grid.grid import Grid
-from gridwright.grid.outages import Causes, causes
+from gridwright.grid.outages import OutageCauses, causes
 from gridwright.providers import provider_of
 from gridwright.providers.outage import MachineOutage
 from gridwright.schedulers.head_node import HeadNodeUnreachable
@@ -110,7 +110,7 @@ def test_a_head_node_that_was_started_anew_is_the_cause_though_it_answers(
 
     ssh_says(monkeypatch, dict.fromkeys(SILENT, 0))
     grid.head._run = started(100)  # type: ignore[attr-defined]
-    asked = Causes(grid)
+    asked = OutageCauses(grid)
     assert not any(cause.reaches_them for cause in asked(SILENT))
     grid.head._run = started(900)  # type: ignore[attr-defined]
     (cause,) = asked(SILENT)

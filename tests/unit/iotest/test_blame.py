@@ -9,26 +9,28 @@ from collections.abc import Collection, Sequence
 import pytest
 
 from gridwright.errors import Finding
-from gridwright.grid.outages import Cause
+from gridwright.grid.outages import OutageCause
 from gridwright.iotest.coordinator import blame as module
 from gridwright.iotest.coordinator.blame import Blame
 from gridwright.iotest.library_facts import left_finding
 from gridwright.runs.iotest_events import IotestEvent
 
 NODES = frozenset({"compute1", "compute2", "compute3"})
-CONTROLLER = Cause("node controller is powered off", "power it on", NODES, reaches_them=True)
-STORAGE = Cause("node storage1 is powered off", "power it on", filesystems=("shared",))
+CONTROLLER = OutageCause(
+    "node controller is powered off", "power it on", NODES, reaches_them=True, certain=True
+)
+STORAGE = OutageCause("node storage1 is powered off", "power it on", filesystems=("shared",))
 
 
 class Asked:
     """Somebody who knows causes, and what the user was told of them."""
 
-    def __init__(self, *answers: Sequence[Cause]) -> None:
+    def __init__(self, *answers: Sequence[OutageCause]) -> None:
         self.answers = list(answers)
         self.asked: list[frozenset[str]] = []
         self.told: list[Finding] = []
 
-    def __call__(self, silent: Collection[str]) -> Sequence[Cause]:
+    def __call__(self, silent: Collection[str]) -> Sequence[OutageCause]:
         self.asked.append(frozenset(silent))
         return self.answers.pop(0) if self.answers else ()
 
@@ -59,8 +61,8 @@ def test_the_controller_is_named_first_and_the_nodes_behind_it_second() -> None:
 
 
 def test_a_cause_is_told_once_and_again_only_for_what_it_hit_since() -> None:
-    one = Cause("the switch is off", "power it on", frozenset({"compute1"}))
-    both = Cause("the switch is off", "power it on", frozenset({"compute1", "compute2"}))
+    one = OutageCause("the switch is off", "power it on", frozenset({"compute1"}), certain=True)
+    both = OutageCause("the switch is off", "power it on", frozenset({"compute1", "compute2"}), certain=True)
     asked = Asked([one], [one], [both])
 
     async def run() -> None:
@@ -73,6 +75,26 @@ def test_a_cause_is_told_once_and_again_only_for_what_it_hit_since() -> None:
         "a node with a known cause is not asked for"
     )
     assert [each.text for each in asked.told] == ["the switch is off; compute1 is lost to this test"]
+
+
+def test_what_may_pass_is_told_when_nodes_are_lost_by_it_and_names_those_alone() -> None:
+    cut_off = OutageCause("node controller is cut off the network", "heal it", NODES, reaches_them=True)
+    alive = OutageCause(
+        "compute3 can be reached by ssh", "see its log", frozenset({"compute3"}), of_node_alone=True
+    )
+    asked = Asked([cut_off, alive])
+
+    async def run() -> None:
+        blame = asked.blame()
+        await blame.settle(NODES)
+        assert asked.told == [], "nodes that are silent for a while are not lost yet"
+        assert not blame.is_certain("compute1")
+        blame.tell_for(["compute2"])
+
+    asyncio.run(run())
+    assert [each.text for each in asked.told] == [
+        "node controller is cut off the network; compute2, reached through it, is lost to this test"
+    ]
 
 
 def test_a_server_is_named_for_the_file_system_that_stands_still_and_for_no_other() -> None:
@@ -111,7 +133,7 @@ def test_nobody_is_asked_again_and_again_while_a_library_stands_still() -> None:
 def test_who_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     hangs = threading.Event()
 
-    def hang(_: Collection[str]) -> Sequence[Cause]:
+    def hang(_: Collection[str]) -> Sequence[OutageCause]:
         hangs.wait(10)
         return []
 

@@ -21,6 +21,12 @@ from gridwright.runs.iotest_events import (
 )
 from gridwright.units import format_bytes, format_rate
 
+FORETOLD_S = 3.0
+"""A closing fsync that will take so long is told before."""
+FORETOLD_AT = 0.8
+"""Part of the phase's time after which that is told."""
+TOLD_EVERY_S = 4.0
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
@@ -48,11 +54,26 @@ def _describe(phase: PhaseRecord) -> str:
     return f"{text}, cached: does not count" if phase.cached else text
 
 
+def flush_note(event: PhaseProgress) -> str:
+    """What is to be said of a closing fsync that is under way, or will take its time; nothing of others."""
+    seconds = None if event.flush_s is None else f"about {max(1, round(event.flush_s))} s"
+    if event.syncing:
+        left = f"{format_bytes(event.unflushed_bytes)} left" if event.unflushed_bytes else None
+        return ", ".join(filter(None, ("flushing to disk", left, seconds)))
+    if event.flush_s is not None and event.flush_s >= FORETOLD_S:
+        return f"then {seconds} of fsync"
+    return ""
+
+
 class LineDisplay:
     """One line per step, for logs and pipes."""
 
     def __init__(self) -> None:
         self._library = ""
+        self._limit_s: float | None = None
+        self._flush_told: float | None = None
+        self._flush_began = 0.0
+        self._foretold = False
 
     def take(self, event: IotestEvent) -> None:
         """Print what is worth a line."""
@@ -66,13 +87,32 @@ class LineDisplay:
                 nodes = f" on each of {event.nodes} nodes" if event.nodes > 1 else ""
                 say(f"{self._library}: testing {event.path} with {event.streams} streams{nodes}")
             case PhaseBegun():
+                self._limit_s, self._flush_told, self._foretold = event.limit_s, None, False
                 say(f"{self._library}: {event.op} ({event.used.streams} streams)")
+            case PhaseProgress():
+                self._tell_of_flush(event)
             case PhaseDone():
                 say(f"{self._library}: {event.phase.op}: {_describe(event.phase)}")
             case Finding():
                 say(_message(event))
             case Problem():
                 typer.echo(_message(event), err=True)
+
+    def _tell_of_flush(self, event: PhaseProgress) -> None:
+        """Say once before it how long the closing fsync will take, and now and then what is left."""
+        note = flush_note(event)
+        if not event.syncing:
+            # Near its end it is known best, and there is time to say it before.
+            if note and not self._foretold and event.elapsed_s >= FORETOLD_AT * (self._limit_s or 0.0):
+                self._foretold = True
+                say(f"{self._library}: {event.op}: soon at its end, {note}")
+        elif self._flush_told is None:
+            # One that is over in a moment is not worth a line.
+            self._flush_began = self._flush_told = event.elapsed_s
+        elif event.elapsed_s - self._flush_told >= TOLD_EVERY_S:
+            self._flush_told = event.elapsed_s
+            so_far = event.elapsed_s - self._flush_began
+            say(f"{self._library}: {event.op}: {note}; {so_far:.0f} s so far")
 
     def close(self) -> None:
         """Nothing is left to be tidied."""
@@ -146,7 +186,8 @@ class TerminalDisplay:
             return
         if event.rate_bytes_per_s:
             self._rate = format_rate(event.rate_bytes_per_s)
-        note = "flushing to disk" if event.syncing else self._rate
+        flush = flush_note(event)
+        note = flush if event.syncing else ", ".join(filter(None, (self._rate, flush)))
         if event.operations:
             note = f"{event.operations} operations"
         self._progress.update(

@@ -44,6 +44,7 @@ class Channel:
         except OSError as error:
             raise NoAnswer(f"{command[0]} cannot be started: {error.strerror}") from error
         self._read = b""
+        self._is_ready = False
         self.clock_off_s: float | None = None
 
     def __enter__(self) -> Self:
@@ -55,8 +56,10 @@ class Channel:
         self.close()
 
     def ready(self) -> None:
-        """Wait until the part has started. Raises NoAnswer."""
-        self._answer(START_S)
+        """Wait until the part has started, where it has not said so yet. Raises NoAnswer."""
+        if not self._is_ready:
+            self._answer(START_S)
+            self._is_ready = True
 
     def ask(self, order: TrialOrder) -> bool | float | str | dict[str, int]:
         """Give an order and have its answer. Raises NoAnswer and Refused."""

@@ -82,6 +82,8 @@ class Probe:
             self._owner = False
 
     def _begin(self, order: Begin) -> bool:
+        # What an earlier trial of this part made and holds goes first.
+        self.close()
         library = Path(order.directory)
         place = library / f"{PREFIX}{order.mark}"
         if order.owner:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
 from gridwright.doctor.observation import Observation
-from gridwright.doctor.probes.channel import PROBES, Channel, NoAnswer, Refused
+from gridwright.doctor.probes.channel import NoAnswer, Refused
 from gridwright.doctor.probes.findings import PairFindings, Tried
+from gridwright.doctor.probes.parts import Attach, ProbeParts
 from gridwright.doctor.probes.trials import trials
 
-Attach = Callable[[str, Sequence[str]], Sequence[str]]
-"""The command line that runs a command on a node from here, with its streams."""
 AT_ONCE = 24
 """Pairs at a time: two connections each, below the 64 of ClusterShell."""
 BUDGET_S = 30.0
@@ -49,8 +49,11 @@ def probe_pairs(observation: Observation, attach: Attach) -> PairFindings | None
     if not pairs:
         return None
     deadline = time.monotonic() + BUDGET_S
-    with ThreadPoolExecutor(min(AT_ONCE, len(pairs))) as pool:
-        outcomes = list(pool.map(lambda pair: _try(pair, attach, deadline), pairs))
+    outcomes: list[_Outcome] = []
+    with ProbeParts(attach, Counter(node for pair in pairs for node in pair.nodes)) as parts:
+        for apart in _rounds(pairs):
+            with ThreadPoolExecutor(min(AT_ONCE, len(apart))) as pool:
+                outcomes += pool.map(lambda pair: _try(pair, parts, deadline), apart)
     clocks: dict[str, float] = {}
     for outcome in outcomes:
         clocks |= outcome.clocks
@@ -86,18 +89,26 @@ def pairs(nodes: Sequence[str]) -> list[tuple[str, str]]:
     return apart + (links if len(nodes) <= LINKED or not links else links[-1:] * (len(nodes) % 2))
 
 
-def _try(pair: _Pair, attach: Attach, deadline: float) -> _Outcome:
+def _rounds(pairs: Sequence[_Pair]) -> list[list[_Pair]]:
+    """Pairs in rounds, in each of which no node is twice: a part is in one trial at a time."""
+    rounds: list[tuple[set[str], list[_Pair]]] = []
+    for pair in pairs:
+        free = next((each for each in rounds if not each[0] & set(pair.nodes)), None)
+        if free is None:
+            rounds.append(free := (set(), []))
+        free[0].update(pair.nodes)
+        free[1].append(pair)
+    return [found for _, found in rounds]
+
+
+def _try(pair: _Pair, parts: ProbeParts, deadline: float) -> _Outcome:
     outcome = _Outcome(pair.nodes)
     if time.monotonic() > deadline:
         outcome.untried = f"no turn within {BUDGET_S:.0f} s"
         return outcome
     try:
-        with (
-            Channel(pair.nodes[0], attach(pair.nodes[0], PROBES)) as one,
-            Channel(pair.nodes[1], attach(pair.nodes[1], PROBES)) as two,
-        ):
+        with parts.both(pair.nodes) as (one, two):
             for part in (one, two):
-                part.ready()
                 part.compare_clocks()
                 outcome.clocks[part.node] = part.clock_off_s or 0.0
             for tried in trials(pair.filesystem, pair.directory, one, two):

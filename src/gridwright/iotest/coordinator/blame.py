@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 from gridwright.errors import Finding
-from gridwright.grid.outages import Cause
+from gridwright.grid.outages import OutageCause
 from gridwright.iotest.events import Emit
 from gridwright.spec.hosts import fold_hosts
 
-Ask = Callable[[Collection[str]], Sequence[Cause]]
+Ask = Callable[[Collection[str]], Sequence[OutageCause]]
 """Looks for causes of the silence of nodes; of none, for what else is wrong. Bounded in time, and blocks."""
 LONGEST_S = 20.0
 """For all looks together; what is not known by then is not waited for."""
@@ -26,7 +27,7 @@ class Blame:
         """`ask` is None where nobody knows anything of the nodes."""
         self._ask = ask
         self._emit = emit
-        self._causes: dict[str, Cause] = {}
+        self._causes: dict[str, OutageCause] = {}
         self._told: dict[str, set[str | None]] = {}
         """What each cause hit, as far as it was told."""
         self._look: asyncio.Task[None] | None = None
@@ -91,14 +92,23 @@ class Blame:
         self._causes = {what: cause for what, cause in self._causes.items() if not cause.filesystems}
         for cause in found:
             self._causes[cause.what] = cause
-            hit = set(cause.nodes) | ({filesystem} & set(cause.filesystems))
-            told = self._told.setdefault(cause.what, set())
-            if hit - told:
-                told |= hit
-                self._emit(outage_finding(cause))
+            nodes = cause.nodes if cause.certain else frozenset()
+            self._tell(cause, nodes, {filesystem} & set(cause.filesystems))
+
+    def tell_for(self, lost: Collection[str]) -> None:
+        """Tell the causes of nodes that are lost now: one that was silent for a while may have come back."""
+        for cause in self._causes.values():
+            if not cause.of_node_alone:
+                self._tell(cause, cause.nodes & set(lost), set())
+
+    def _tell(self, cause: OutageCause, nodes: frozenset[str], filesystems: Collection[str | None]) -> None:
+        told = self._told.setdefault(cause.what, set())
+        if news := (set(nodes) | set(filesystems)) - told:
+            told |= news
+            self._emit(outage_finding(replace(cause, nodes=nodes)))
 
 
-def outage_finding(cause: Cause) -> Finding:
+def outage_finding(cause: OutageCause) -> Finding:
     """What is wrong, and what it hit."""
     hit = []
     if cause.nodes:

@@ -27,8 +27,9 @@ from gridwright.grid.launching import NodeLauncher
 from gridwright.grid.nodes import GridNode
 from gridwright.iotest.coordinator.blame import Ask, Blame
 from gridwright.iotest.coordinator.clock import LIMIT_S
-from gridwright.iotest.coordinator.heartbeats import PING_EVERY_S, SilenceJudge, cpu_pressure
+from gridwright.iotest.coordinator.heartbeats import SilenceJudge
 from gridwright.iotest.coordinator.remote_node import NodeFailed, RemoteNode, read_message
+from gridwright.iotest.coordinator.watching import FleetWatch
 from gridwright.iotest.credentials import Authority, HandedOver
 from gridwright.iotest.events import Emit
 from gridwright.iotest.messages import ORDERS, Answer, Hello, Leave, Pong, Refuse, Stop, Welcome, WorkerFacts
@@ -95,8 +96,8 @@ class Coordinator:
         self.limits = fleet.limits
         self.stop = stop
         self.tell = tell
-        self.silence = SilenceJudge(fleet.limits.silence_s, fleet.limits.longest_silence_s)
-        self.nodes = {node.name: RemoteNode(node.name, node.cores, self.silence) for node in fleet.nodes}
+        judge = SilenceJudge(fleet.limits.silence_s, fleet.limits.longest_silence_s)
+        self.nodes = {node.name: RemoteNode(node.name, node.cores, judge) for node in fleet.nodes}
         for node in fleet.nodes:
             if node.absent is not None:
                 self.nodes[node.name].fail(node.absent)
@@ -104,6 +105,9 @@ class Coordinator:
         self.watch = LoadWatch(roots=[os.getpid(), *fleet.served_by])
         """Sees this machine, of which nodes may be containers."""
         self.blame = Blame(fleet.causes, tell)
+        self.write_rates: dict[str, float] = {}
+        """Bytes a second of all nodes, with the closing fsync, by file system."""
+        self._watching = FleetWatch(self.nodes, judge, self.blame, tell)
         self._logs = logs
         self._credentials: HandedOver | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -144,8 +148,9 @@ class Coordinator:
         worker = [sys.executable, "-P", "-m", WORKER, "--connect", address]
         commands = {name: [*worker, "--credentials", files[name], "--node", name] for name in expected}
         await asyncio.to_thread(self._fleet.launcher.start, commands, self._logs, inputs)
-        self._tasks += [asyncio.create_task(self._watch()), asyncio.create_task(self._ask_launcher())]
+        self._tasks += [asyncio.create_task(self._watching.run()), asyncio.create_task(self._ask_launcher())]
         await self._gather()
+        self._tasks.append(asyncio.create_task(self._watching.tell_as_it_happens(self.stop)))
         # Each worker has read its own by now, and files that are not there cannot be left behind.
         if self._credentials is not None:
             await asyncio.to_thread(self._credentials.remove)
@@ -278,39 +283,25 @@ class Coordinator:
         writer.write(frame(ORDERS.encode(Welcome())))
         node.attach(reader, writer, facts)
 
-    async def _watch(self) -> None:
-        """Have every node show that it lives, and give up on those that do not; see SilenceJudge."""
-        woke = time.monotonic()
-        while True:
-            await asyncio.sleep(PING_EVERY_S)
-            now, before = time.monotonic(), woke
-            woke = now
-            here = self.here
-            beats = [node.beats for node in here]
-            self.silence.woke(beats, now, late_s=now - before - PING_EVERY_S, pressure=cpu_pressure())
-            suspects = [node.name for node in here if self.silence.is_suspect(node.beats, now)]
-            if suspects:
-                self.blame.begin(suspects)
-            for node in here:
-                # Who is silent is told with the cause; looking for that has a limit of time.
-                known = node.name in suspects and self.blame.is_certain(node.name)
-                if (known or self.silence.is_lost(node.beats, now)) and not self.blame.looks:
-                    node.fail(self.silence.verdict(node.beats, now))
-            for node in self.here:
-                node.ping()
+    def tell_of_lost(self) -> None:
+        """Name every node that is lost, once; see FleetWatch."""
+        self._watching.tell_of_lost()
 
     def causes_for(self, library: str, silent: Collection[str]) -> Awaitable[None]:
         """Look for what is wrong first, and wait for it, where a library or nodes failed."""
-        return self.blame.settle(silent, self._fleet.filesystems.get(library))
+        return self.blame.settle(silent, self.filesystem_of(library))
 
     def look_at_library(self, library: str) -> None:
         """Look for what is wrong where a library moves nothing; what is found is told."""
-        self.blame.begin((), self._fleet.filesystems.get(library))
+        self.blame.begin((), self.filesystem_of(library))
+
+    def filesystem_of(self, library: str) -> str:
+        """The name of its file system; of one that nobody names, its own."""
+        return self._fleet.filesystems.get(library, library)
 
     def cause_at(self, library: str) -> str | None:
         """Why a library does not answer, in words, as far as is known."""
-        filesystem = self._fleet.filesystems.get(library)
-        return self.blame.of_filesystem(filesystem) if filesystem else None
+        return self.blame.of_filesystem(self.filesystem_of(library))
 
     async def _ask_launcher(self) -> None:
         """Hear of workers that have ended, also where their connections do not tell."""

@@ -195,7 +195,19 @@ class GridLibraryTest:
             name: PhasePlan(tuple(plans[name]), self._seed, per_stream, seconds, most) for name in members
         }
         longest = self._options.until_steady_s if op in sweep.SWEPT else None
-        phase = GridPhase(self._coordinator, op, orders, self._emit, longest, library=self._given.library)
+        rates, filesystem = (
+            self._coordinator.write_rates,
+            self._coordinator.filesystem_of(self._given.library),
+        )
+        phase = GridPhase(
+            self._coordinator,
+            op,
+            orders,
+            self._emit,
+            longest,
+            library=self._given.library,
+            earlier_rate=rates.get(filesystem) if op == "write" else None,
+        )
         steady = await phase.run()
         lost, stopped = self._members.lost, self._members.stopped
         whole = Whole(begun, self._memory_backed, steady, lost, stopped, here=phase.here)
@@ -204,6 +216,8 @@ class GridLibraryTest:
         self._emit(PhaseDone(phase=record))
         if op == "write":
             self._written |= {name: run.written_bytes for name, run in phase.runs.items()}
+            if record.rate_last_bytes_per_s:
+                rates[filesystem] = record.rate_last_bytes_per_s
         failed = {name: error for name, run in phase.runs.items() if (error := self._error(run)) is not None}
         await self._members.find_causes(failed)
         self._after(op, plans, phase.runs, record)

@@ -37,7 +37,7 @@ class Members:
         self._target = target
         self._emit = emit
         self._on_failure = on_failure
-        tell_of_lost(coordinator, emit)
+        coordinator.tell_of_lost()
         for node in coordinator.nodes.values():
             if node.failure is not None:
                 self.lost[node.name] = node.failure
@@ -104,7 +104,7 @@ class Members:
                 self._emit(_failed_here(share.node, error))
         if self.stopped:
             return
-        tell_of_lost(self.coordinator, self._emit)
+        self.coordinator.tell_of_lost()
         if not self.here:
             cause = self._cause()
             raise LibraryFailed(
@@ -125,14 +125,6 @@ class Members:
         return alike or self.coordinator.cause_at(self._target.library)
 
 
-def tell_of_lost(coordinator: Coordinator, emit: Emit) -> None:
-    """Name every node that is lost, once."""
-    for node in coordinator.nodes.values():
-        if node.failure is not None and not node.told:
-            node.told = True
-            emit(_lost(node.name, node.failure, coordinator.blame.of(node.name)))
-
-
 def _failed_here(node: str, error: LibraryFailedThere) -> Finding:
     where = f" ({error.problem.where})" if error.problem.where else ""
     return Finding(
@@ -140,14 +132,4 @@ def _failed_here(node: str, error: LibraryFailedThere) -> Finding:
         "node-failed",
         f"node {node}: {error.reason}{where}; its figures are left out",
         error.problem.remedy or "see the message",
-    )
-
-
-def _lost(node: str, reason: str, cause: str | None) -> Finding:
-    why = f"{cause}; {reason}" if cause else reason
-    return Finding(
-        "error",
-        "node-lost",
-        f"node {node} was lost: {why}; its figures are left out",
-        "see whether the node is up and reaches this machine, and the log of its job",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gridwright.disturbance.watch import Moment
@@ -13,6 +13,7 @@ from gridwright.iotest.coordinator.coordinator import Coordinator
 from gridwright.iotest.coordinator.remote_node import NodeFailed, RemoteNode
 from gridwright.iotest.engine import PhasePlan, Sample
 from gridwright.iotest.events import Emit, phase_progress, sample_taken
+from gridwright.iotest.flushing import by_earlier_rate
 from gridwright.iotest.messages import Finish, Go, PhaseEnded, Report, RunPhase, Started
 from gridwright.iotest.outcome import Outcome
 from gridwright.iotest.steadiness import Steadiness
@@ -63,6 +64,8 @@ class GridPhase:
     longest_s: float | None = None
     """With --until-steady, the longest it may last."""
     library: str = ""
+    earlier_rate: float | None = None
+    """Bytes a second of all nodes, with the closing fsync, of an earlier phase on the same file system."""
     runs: dict[str, NodeRun] = field(default_factory=dict)
     _begin: Moment = field(init=False)
     _at: float = 0.0
@@ -193,7 +196,13 @@ class GridPhase:
             read_bytes=sum(each.read_bytes for each in progress),
             written_bytes=sum(each.written_bytes for each in progress),
             operations=sum(each.operations for each in progress),
+            # Nodes may be containers of one machine, whose memory each of them tells.
+            unflushed_bytes=max((each.unflushed_bytes or 0 for each in progress), default=0) or None,
+            flush_s=max((each.flush_s for each in progress if each.flush_s is not None), default=None),
         )
+        if whole.flush_s is None and whole.written_bytes:
+            forecast = by_earlier_rate(whole.written_bytes, whole.elapsed_s, self.earlier_rate)
+            whole = replace(whole, flush_s=forecast)
         moved, now = whole.moved_bytes, time.monotonic()
         since, before = self._shown
         rate = None

@@ -10,7 +10,7 @@ from pathlib import Path
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 from gridwright.iotest.coordinator.coordinator import Coordinator, Fleet
 from gridwright.iotest.coordinator.library import GridLibraryTest
-from gridwright.iotest.coordinator.members import NodesFailed, tell_of_lost
+from gridwright.iotest.coordinator.members import NodesFailed
 from gridwright.iotest.measure import LibraryFailed, WrongData
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.space import NotEnoughSpace
@@ -53,7 +53,7 @@ class GridSession:
         worst = ExitStatus.DONE
         async with Coordinator(self._fleet, self._stop, self._logs, self._emit) as coordinator:
             if not self._stop.is_set():
-                tell_of_lost(coordinator, self._emit)
+                coordinator.tell_of_lost()
             self._emit(NodesKnown(nodes=[_recorded(coordinator, name) for name in coordinator.nodes]))
             lost = [node.name for node in coordinator.nodes.values() if not node.here]
             if not self._stop.is_set() and (

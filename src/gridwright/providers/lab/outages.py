@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gridwright.providers.lab.layout import LabRole
 from gridwright.providers.lab.record import LabRecord, NodeRecord, read
@@ -35,7 +36,8 @@ def _dark(record: LabRecord, spec: GridSpec) -> Iterator[MachineOutage]:
         if not node.up and name not in powered:
             yield _outage(record, spec, node, "is powered off", f"run gridwright lab power-on {name}")
         elif node.up and node.partitioned:
-            yield _outage(record, spec, node, "is cut off the network", f"run gridwright lab heal {name}")
+            cut_off = _outage(record, spec, node, "is cut off the network", f"run gridwright lab heal {name}")
+            yield replace(cut_off, is_final=False)
 
 
 def _not_serving(record: LabRecord, spec: GridSpec) -> Iterator[MachineOutage]:
@@ -61,4 +63,4 @@ def _not_serving(record: LabRecord, spec: GridSpec) -> Iterator[MachineOutage]:
 def _outage(record: LabRecord, spec: GridSpec, node: NodeRecord, state: str, remedy: str) -> MachineOutage:
     serves = tuple(name for name in spec.filesystems if node.plan in record.layout.storage_of(name))
     is_head = node.plan == record.layout.controller
-    return MachineOutage(f"node {node.plan.name}", state, remedy, is_head, serves)
+    return MachineOutage(f"node {node.plan.name}", state, remedy, is_head, serves=serves)

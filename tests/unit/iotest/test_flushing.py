@@ -1,0 +1,86 @@
+"""How long a closing fsync takes, told from what is in memory, or from an earlier rate."""
+
+from __future__ import annotations
+
+import pytest
+
+from gridwright.cli.prove.progress import LineDisplay, flush_note
+from gridwright.iotest.flushing import WINDOW_S, FlushForecast, by_earlier_rate, unflushed_bytes
+from gridwright.runs.iotest_events import PhaseProgress
+
+MB = 10**6
+
+
+def forecast(written: float, drained: float, seconds: int, *, flushing: int = 0) -> FlushForecast:
+    """Streams write and a disk takes so many MB/s; then they write no more for `flushing` seconds."""
+    found = FlushForecast()
+    for tick in range(4 * (seconds + flushing) + 1):
+        now = tick / 4
+        done = written * min(now, seconds)
+        found.see(now, int(done * MB), int(max(0.0, done - drained * now) * MB))
+    return found
+
+
+def test_what_is_in_memory_takes_its_size_over_the_rate_of_the_disk() -> None:
+    # 5 s at 200 - 50 MB/s leave 750 MB.
+    assert forecast(200, 50, 5).seconds == pytest.approx(15.0, rel=0.01)
+    assert forecast(200, 50, 5, flushing=6).seconds == pytest.approx(9.0, rel=0.01)
+
+
+def test_nothing_is_said_where_nothing_reaches_the_disk_yet_or_too_little_was_seen() -> None:
+    assert forecast(200, 0, 5).seconds is None
+    assert FlushForecast().seconds is None
+    short = FlushForecast()
+    short.see(0.0, 0, 0)
+    short.see(0.5, 100 * MB, 50 * MB)
+    assert short.seconds is None
+
+
+def test_a_rate_is_that_of_the_last_seconds() -> None:
+    found = FlushForecast()
+    for second in range(20):
+        fast = min(second, 10) * 100 + max(0, second - 10) * 10
+        found.see(float(second), 2000 * MB, (2000 - fast) * MB)
+    assert found.seconds == pytest.approx((2000 - 1090) / 10, rel=0.01)
+    assert WINDOW_S < 9
+
+
+def test_an_earlier_rate_with_its_fsync_tells_how_long_the_whole_takes() -> None:
+    assert by_earlier_rate(300 * MB, 5.0, 20.0 * MB) == pytest.approx(10.0)
+    assert by_earlier_rate(300 * MB, 30.0, 20.0 * MB) == 0.0
+    assert by_earlier_rate(300 * MB, 5.0, None) is None
+
+
+def test_the_kernel_of_this_machine_tells() -> None:
+    assert (unflushed_bytes() or 0) >= 0
+    assert unflushed_bytes() is not None
+
+
+def progress(elapsed_s: float, flush_s: float | None, *, syncing: bool) -> PhaseProgress:
+    return PhaseProgress(
+        op="write", syncing=syncing, elapsed_s=elapsed_s, read_bytes=0, written_bytes=1, operations=0,
+        unflushed_bytes=300 << 20 if syncing else None, flush_s=flush_s,
+    )  # fmt: skip
+
+
+def test_it_is_told_before_and_while_it_lasts(capsys: pytest.CaptureFixture[str]) -> None:
+    display = LineDisplay()
+    display._limit_s = 5.0
+    for elapsed in (1.0, 2.0, 4.0, 4.5):
+        display.take(progress(elapsed, 12.0, syncing=False))
+    for elapsed in range(5, 14):
+        display.take(progress(float(elapsed), 17.0 - elapsed, syncing=True))
+    assert capsys.readouterr().err.splitlines() == [
+        ": write: soon at its end, then about 12 s of fsync",
+        ": write: flushing to disk, 300 MiB left, about 8 s; 4 s so far",
+        ": write: flushing to disk, 300 MiB left, about 4 s; 8 s so far",
+    ]
+
+
+def test_a_short_one_is_worth_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    display = LineDisplay()
+    display.take(progress(4.9, 0.4, syncing=False))
+    display.take(progress(5.0, None, syncing=True))
+    display.take(progress(5.5, None, syncing=True))
+    assert capsys.readouterr().err == ""
+    assert flush_note(progress(5.0, None, syncing=False)) == ""
