@@ -143,9 +143,9 @@ def faults(results: Sequence[CheckResult], silence: Collection[str] = ()) -> lis
     """What is wrong and not silenced, for a proof: settings that drifted are one line of it."""
     settings = {check.name for check in tuning_topic().checks}
     wrong = [each for each in results if counts(each) and each.level != "info"]
-    drifted = [each for each in wrong if each.name in settings]
+    drifted = [each for each in wrong if each.name in settings and each.level != "error"]
     drift = [] if TUNING_DRIFT in silence else _drift(drifted)
-    return [each for each in wrong if each.name not in settings] + drift
+    return [each for each in wrong if each not in drifted] + drift
 
 
 def _drift(drifted: Sequence[CheckResult]) -> list[CheckResult]:

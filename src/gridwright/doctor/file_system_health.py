@@ -52,6 +52,13 @@ def _of_libraries(observation: Observation, filesystem: str, run: Run) -> list[F
         looks = [facts.libraries[role] for facts in observation.facts.values() if role in facts.libraries]
         if spec is None or library.filesystem != filesystem or any(look.hangs for look in looks):
             continue
+        # A search would wait for a target that is away, which has been told already.
+        if any(
+            each.level == "error"
+            for facts in observation.facts.values()
+            for each in facts.health.get(filesystem, ())
+        ):
+            continue
         described = spec.filesystems[filesystem]
         with suppress(GridwrightError):
             found += kind_of(described).library_findings(described, run, str(spec.library_directory(role)))

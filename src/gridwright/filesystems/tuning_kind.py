@@ -26,5 +26,10 @@ class TuningKind:
 
     None where the node has no such setting.
     """
+    bound: Callable[[str, str], str | None] | None = None
+    """How far the setting can go, out of what the command printed and a row's `bounded_by`.
+
+    None where nothing says so.
+    """
     role: str
     """The role of the playbook that sets it, of the kind's own or of a provider."""

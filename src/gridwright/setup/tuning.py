@@ -71,7 +71,10 @@ class TuningRow(BaseModel):
     corrected: str | None = None
     """Where a paper's value was not taken over: the value, and why it is wrong today."""
     bounded_by: str | None = None
-    """Block rows: the file beside `key` that says how far a disk can go; it then asks for no more."""
+    """What says how far the setting can go; no more is asked for then. Block rows: the file beside `key`.
+    Rows of file systems: what the `bound` of their kind looks for."""
+    unless: str | None = None
+    """Mount rows: an option of mounts that are not meant, as a server's of its own targets."""
 
     @model_validator(mode="after")
     def _one_value(self) -> TuningRow:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gridwright.bounded import Hangs, look
 from gridwright.doctor.examination import FACTS
 from gridwright.doctor.facts import clock, disks, kernel_log, mounted, scratch, services, settings
 from gridwright.doctor.facts.gather import gather
@@ -178,3 +184,51 @@ def test_mount_points_of_the_scratch_configuration() -> None:
 
 def test_the_clock_of_this_machine_is_told() -> None:
     assert isinstance(clock.clock().synchronised, bool)
+
+
+def test_a_look_at_a_library_that_is_killed_leaves_no_name_behind(tmp_path: Path) -> None:
+    """With a storage target of Lustre away, whatever asks for attributes or locks of a file hangs."""
+    asked = tmp_path / "asked"
+    place = tmp_path / "place"
+    place.mkdir()
+
+    def hangs(*_: object) -> None:
+        asked.write_text(",".join(each.name for each in place.iterdir()))
+        signal.pause()
+
+    def looks(module: ModuleType, name: str, what: Callable[[Path], object]) -> object:
+        # In the child of the look alone: the test itself needs both.
+        setattr(module, name, hangs)
+        return what(place)
+
+    with pytest.raises(Hangs):
+        look(partial(looks, os, "fstat", library), 1.0)
+    assert asked.read_text() == ""
+    asked.unlink()
+    with pytest.raises(Hangs):
+        look(partial(looks, fcntl, "flock", locks), 1.0)
+    assert (asked.read_text(), list(place.iterdir())) == ("", [])
+
+
+def test_what_an_earlier_look_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    old = int(time.time()) - 3600
+    for name in (
+        f".gridwright-check-{old}-0123456789ab",
+        f".gridwright-check-{old + 3590}-0123456789ab",
+        "data",
+    ):
+        (tmp_path / name).touch()
+    (tmp_path / ".gridwright-check-a8_x2k1q").touch()
+    gather(FactsRequest({"data": str(tmp_path)}))
+    left = {each.name for each in tmp_path.iterdir()}
+    # An older release left the last one a moment ago: whoever looks may still need it.
+    assert left == {f".gridwright-check-{old + 3590}-0123456789ab", "data", ".gridwright-check-a8_x2k1q"}
+
+
+def test_locks_that_hang_are_no_locks_that_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gridwright.doctor.facts.gather.LOOK_S", 1.0)
+    monkeypatch.setattr(fcntl, "flock", lambda *_: signal.pause())
+    found = gather(FactsRequest({"data": str(tmp_path)})).libraries["data"]
+    assert (found.hangs, found.locks, found.missing) == (True, None, None)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged
-from gridwright.doctor.facts.node_facts import LibraryFacts
+from gridwright.doctor.facts.node_facts import LibraryFacts, NodeFacts
 from gridwright.doctor.observation import Observation
 from gridwright.filesystems.mounts import MEMORY_BACKED
 from gridwright.units import format_bytes
@@ -54,10 +55,26 @@ def _missing(observation: Observation) -> Iterator[NodeJudgement]:
                 text = f"library {name} ({library.path}): it is there"
                 yield NodeJudgement((node,), judged(True, text, "a directory"))
             else:
-                by_place.setdefault((_filesystem(observation, name), library.missing), []).append(name)
+                why = _unmounted(observation, facts, name) or library.missing
+                by_place.setdefault((_filesystem(observation, name), why), []).append(name)
         for (_, why), names in by_place.items():
             paths = [facts.libraries[name].path for name in names]
             yield NodeJudgement((node,), _none_there(names, paths, why))
+
+
+def _unmounted(observation: Observation, facts: NodeFacts, library: str) -> str | None:
+    """That the file system of a library is not mounted, where the directory is missing for that reason."""
+    spec = observation.spec
+    name = _filesystem(observation, library)
+    if spec is None or name not in spec.filesystems or facts.mounts is None:
+        return None
+    filesystem = spec.filesystems[name]
+    if filesystem.is_node_local and filesystem.node_disks is None:
+        return None
+    points = (Path(mount.mount_point) for mount in facts.mounts)
+    if any(Path(filesystem.path).is_relative_to(point) for point in points if str(point) != "/"):
+        return None
+    return f"its file system is not mounted: nothing is mounted at {filesystem.path}"
 
 
 def _filesystem(observation: Observation, library: str) -> str:

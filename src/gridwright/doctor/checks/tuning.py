@@ -69,7 +69,12 @@ def tuning_topic() -> Topic:
 
 
 def _level(row: TuningRow) -> Level:
-    """Never an error: a grid that is not tuned works, and what fails then has a check of its own."""
+    """An error only for a mount option that somebody set and that spoils data in silence, as localflock does.
+
+    A grid that is merely not tuned works, and what fails then has a check of its own.
+    """
+    if row.kind == "mount" and row.compare == "absent":
+        return row.level
     return "warning" if row.level == "error" else row.level
 
 
@@ -110,7 +115,8 @@ def _expected(row: TuningRow, value: Value) -> str:
     words = {"equal": "", "at-least": " at least", "at-most": " at most", "one-of": "", "absent": " not set"}
     if row.compare == "absent":
         return f"{row.key}{words['absent']}"
-    bound = f", or what the disk can ({row.bounded_by})" if row.bounded_by else ""
+    what = "the disk can" if row.kind == "block" else "its server allows"
+    bound = f", or what {what} ({row.bounded_by})" if row.bounded_by else ""
     if row.key == value:
         return _setting(row)
     return f"{_setting(row)} = {shown(value)}{words[row.compare]}{bound}"
@@ -164,15 +170,16 @@ def _asked(row: TuningRow, value: Value, facts: NodeFacts, observation: Observat
         yield idle(f"not known: {facts.unknown.get(f'settings:{row.kind}', 'the node does not tell')}")
         return
     found = settings.get(row.key)
-    brought = brought_kinds().get(row.kind)
+    brought, bound = brought_kinds().get(row.kind), None
     if brought is not None and found is not None and not found.startswith("?"):
+        bound = brought.bound(found, row.bounded_by) if brought.bound and row.bounded_by else None
         found = brought.value(found, row.key)
     if found is None:
         yield idle(f"there is no {_setting(row)} here. {row.absent or ''}".strip())
     elif found.startswith("?"):
         yield idle(f"not known: {found[1:]}")
     else:
-        yield judged(is_right(found, value, row.compare), f"{_setting(row)} = {found}", "")
+        yield judged(is_right(found, value, row.compare, bound), f"{_setting(row)} = {found}", "")
 
 
 def _block(row: TuningRow, value: Value, facts: NodeFacts, observation: Observation) -> Iterator[Judgement]:
@@ -218,6 +225,8 @@ def _mount(row: TuningRow, value: Value, facts: NodeFacts, observation: Observat
 def _is_tuned(row: TuningRow, mount: MountFacts, facts: NodeFacts) -> bool:
     """Of local file systems those that libraries or arrays lie on: the system's own are not ours to tune."""
     if row.filesystems and mount.type not in row.filesystems:
+        return False
+    if row.unless and any(each.partition("=")[0] == row.unless for each in mount.options.split(",")):
         return False
     ours = {library.mount_point for library in facts.libraries.values()} - {"/"}
     if facts.scratch:

@@ -1,8 +1,9 @@
 """Looks up the facts of a node, on it: `python -m gridwright.doctor.facts.gather` reads a request.
 
-Request (JSON on stdin): a `FactsRequest`. Nothing is changed but for
-empty files in each library, which are removed at once: they are the test of whether it can be written to and
-locked. What may hang, may be secret, or fails is looked at in a child of its own, all at the same time.
+Request (JSON on stdin): a `FactsRequest`. Nothing is changed but for empty files in each library, which are
+the test of whether it can be written to and locked: their names are removed at once, and so are those that a
+look which was killed has left. What may hang, may be secret, or fails is looked at in a child of its own, all
+at the same time.
 Nothing is imported that is slow to start.
 """
 
@@ -41,7 +42,7 @@ from gridwright.messages import MessageError, decode, encode
 
 LOOK_S = 4.0
 """How long a file system may take to answer before it counts as hanging."""
-HEALTH_S = 6.0
+HEALTH_S = 7.0
 """How long a file system may take to tell how it is: servers are slower than disks."""
 
 
@@ -66,6 +67,7 @@ _SETTINGS = {
     "service": commands.unit,
 }
 _LIBRARY, _LOCKS, _MOUNT, _SETTING, _HEALTH = "library:", "locks:", "mount:", "settings:", "health:"
+_LEFT = "left:"
 
 
 def gather(request: FactsRequest) -> NodeFacts:
@@ -91,7 +93,11 @@ def gather(request: FactsRequest) -> NodeFacts:
         tuned=settings.tuned(),
         settings=_of_kind(seen, _SETTING),
         health=_of_kind(seen, _HEALTH),
-        unknown={name: _why(each) for name, each in seen.items() if isinstance(each, Exception)},
+        unknown={
+            name: _why(each)
+            for name, each in seen.items()
+            if isinstance(each, Exception) and not name.startswith(_LEFT)
+        },
         **{name: seen[name] for name in _SECTIONS if not isinstance(seen[name], Exception)},
     )
 
@@ -102,6 +108,7 @@ def _lookers(request: FactsRequest, mounts: Iterable[MountFacts]) -> dict[str, L
     for name, path in request.libraries.items():
         lookers[_LIBRARY + name] = partial(libraries.library, Path(path))
         lookers[_LOCKS + name] = partial(libraries.locks, Path(path))
+        lookers[_LEFT + name] = partial(libraries.remove_left, Path(path))
     for mount in mounts:
         lookers[_MOUNT + mount.mount_point] = partial(mounted.with_usage, mount)
     for kind, keys in request.settings.items():
@@ -139,7 +146,8 @@ def _library(path: str, name: str, seen: Mapping[str, Any]) -> LibraryFacts:
     if found.refused or isinstance(locks, OSError):
         locks = None
     elif isinstance(locks, Hangs):
-        locks = {"flock": "no answer", "fcntl": "no answer"}
+        # A target that is away is no want of locks.
+        return replace(cast("LibraryFacts", found), locks=None, hangs=True)
     return replace(cast("LibraryFacts", found), locks=locks)
 
 

@@ -5,20 +5,26 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import tempfile
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 
 from gridwright.doctor.facts.node_facts import LibraryFacts
 from gridwright.filesystems.mounts import describe_mount
 
 _PREFIX = ".gridwright-check-"
+LEFT_S = 60.0
+"""A look ends after seconds: a file of one that is older was left behind."""
+_MOST_ENTRIES = 20_000
+"""Names that are looked through for such files."""
 _HELD, _FREE, _BROKEN = 0, 1, 2
 
 
 def library(path: Path) -> LibraryFacts:
-    """Look at a library; one empty file is made in it, and removed at once. Raises OSError."""
+    """Look at a library; one empty file is made in it, and its name removed at once. Raises OSError."""
     if not path.is_dir():
         path.stat()
         raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(path))
@@ -46,12 +52,53 @@ def _written(path: Path) -> tuple[str | None, float | None]:
     """Why no file can be made; where one can, how far its time is from this node's clock, in seconds."""
     before = time.time()
     try:
-        with tempfile.TemporaryFile(dir=path, prefix=_PREFIX) as file:
-            made, after = os.fstat(file.fileno()).st_mtime, time.time()
+        with _nameless(path) as (file, _):
+            made, after = os.fstat(file).st_mtime, time.time()
     except OSError as error:
         return error.strerror, None
     # File systems keep whole seconds, or the time of the last tick of the clock.
     return None, min(made - before + 1.0, 0.0) + max(made - after, 0.0)
+
+
+@contextmanager
+def _nameless(path: Path) -> Iterator[tuple[int, int]]:
+    """A new file that is open twice and has no name any more.
+
+    The name goes before anything asks for data or attributes: with a storage target of Lustre away these
+    hang, while names are the metadata server's.
+    """
+    name = path / f"{_PREFIX}{time.time():.0f}-{os.urandom(6).hex()}"
+    flags = os.O_RDWR | os.O_CLOEXEC
+    with ExitStack() as opened:
+        first = os.open(name, flags | os.O_CREAT | os.O_EXCL, 0o600)
+        opened.callback(os.close, first)
+        try:
+            second = os.open(name, flags)
+            opened.callback(os.close, second)
+        finally:
+            name.unlink()
+        yield first, second
+
+
+def remove_left(path: Path) -> int:
+    """Remove files that looks which were killed have left in a library, and say how many there were.
+
+    Those of others that look right now are kept: they are younger than LEFT_S. Raises OSError.
+    """
+    removed = 0
+    with os.scandir(path) as entries:
+        for entry in islice(entries, _MOST_ENTRIES):
+            if entry.name.startswith(_PREFIX) and _made_s(entry) < time.time() - LEFT_S:
+                with suppress(OSError):
+                    Path(entry.path).unlink()
+                    removed += 1
+    return removed
+
+
+def _made_s(entry: os.DirEntry[str]) -> float:
+    """When a file was made, in seconds since 1970: by its name; of older releases, by its times."""
+    named = re.fullmatch(r"(\d{1,12})-[0-9a-f]+", entry.name.removeprefix(_PREFIX))
+    return float(named[1]) if named else entry.stat(follow_symlinks=False).st_ctime
 
 
 def locks(path: Path) -> dict[str, str | None]:
@@ -70,11 +117,11 @@ def _fcntl(file: int) -> None:
 def _excludes(path: Path, lock: Callable[[int], None]) -> str | None:
     """Take a lock, and have another process try the same; None where it is kept out."""
     try:
-        with tempfile.NamedTemporaryFile(dir=path, prefix=_PREFIX) as file:
-            lock(file.fileno())
+        with _nameless(path) as (file, second):
+            lock(file)
             other = os.fork()
             if other == 0:
-                _try(file.name, lock)
+                _try(second, lock)
             outcome = os.waitstatus_to_exitcode(os.waitpid(other, 0)[1])
     except OSError as error:
         return error.strerror or str(error)
@@ -83,15 +130,13 @@ def _excludes(path: Path, lock: Callable[[int], None]) -> str | None:
     return None if outcome == _HELD else "a second process cannot try it"
 
 
-def _try(name: str, lock: Callable[[int], None]) -> None:
+def _try(file: int, lock: Callable[[int], None]) -> None:
+    """In another process, by an open of its own: by the holder's it would be the holder."""
     outcome = _BROKEN
     try:
-        # A descriptor of its own: with the inherited one it would be the holder.
-        file = os.open(name, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            lock(file)
-            outcome = _FREE
-        except OSError as error:
-            outcome = _HELD if error.errno in (errno.EACCES, errno.EAGAIN) else _BROKEN
+        lock(file)
+        outcome = _FREE
+    except OSError as error:
+        outcome = _HELD if error.errno in (errno.EACCES, errno.EAGAIN) else _BROKEN
     finally:
         os._exit(outcome)

@@ -20,6 +20,8 @@ CONNECTED = frozenset({"FULL", "IDLE"})
 PASSING = frozenset({"NEW", "CONNECTING", "RECOVER", "REPLAY_WAIT", "EVICTED"})
 """States that last a moment where all is well: looked at twice before they count."""
 RECOVERING = frozenset({"REPLAY", "REPLAY_LOCKS", "REPLAY_WAIT", "RECOVER"})
+SILENT_S = 5
+"""The least time-out of a request (at_min): a server that works has answered something by then."""
 SETTLE_S = 2.0
 """A connection to a server that is there stands in less than this."""
 _DEVICE = re.compile(
@@ -47,11 +49,25 @@ class LustreConnection:
     """Whether an administrator (or the configuration) left it on."""
     history: tuple[tuple[int, str], ...] = ()
     """Seconds since 1970 and state, the last 16."""
+    waiting: int = 0
+    """Requests on the way to it."""
+    unanswered_s: int = 0
+    """Seconds since its last reply, whether it was asked for anything or not."""
+    timeouts: int = 0
+    """Requests that have timed out since the mount."""
 
     @property
     def is_up(self) -> bool:
         """Whether what it is asked for is answered."""
         return self.active and self.state in CONNECTED
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether requests wait at it and nothing comes back, though it counts as connected.
+
+        A client changes the state only at its first time-out, 8 to 25 s after a server fell silent.
+        """
+        return self.is_up and self.waiting > 0 and self.unanswered_s >= SILENT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +136,9 @@ def _connection(parameters: Parameters, layer: str, device: re.Match[str]) -> Lu
         version=_first(r"^\s*target_version:\s*([0-9.]+)", imported) or None,
         active=parameters.text(f"{prefix}.active") != "0",
         history=tuple((int(when), what) for when, what in _HISTORY.findall(state)),
+        waiting=_number(r"^\s*inflight:\s*(\d{1,9})\s*$", imported),
+        unanswered_s=_number(r"^\s*idle:\s*(\d{1,9}) sec", imported),
+        timeouts=_number(r"^\s*timeouts:\s*(\d{1,9})\s*$", imported),
     )
 
 
@@ -152,6 +171,10 @@ def _management(parameters: Parameters) -> list[tuple[str, str]]:
         (parameter.removeprefix("mgc.MGC").removesuffix(".import"), _first(r"^\s*state:\s*([A-Z_]+)", value))
         for parameter, value in parameters.matching("mgc.MGC*.import")
     ]
+
+
+def _number(pattern: str, text: str) -> int:
+    return int(_first(pattern, text) or 0)
 
 
 def _first(pattern: str, text: str) -> str:

@@ -21,6 +21,7 @@ UNBALANCED = 0.17
 RECENT_S = 24 * 3600.0
 """Evictions older than this are history."""
 _MOST_NAMED = 6
+_SILENT_REMEDY = "See whether its server is overloaded or gone; a client notices that after its timeout only"
 _WAITS = "What is asked of it waits until all clients are back"
 
 
@@ -82,12 +83,26 @@ def _evictions(connections: Sequence[LustreConnection], now_s: float) -> Iterato
 
 def space_findings(connected: Connected, spaces: Spaces) -> Iterator[Finding]:
     """Targets that do not tell their space, are flagged, full, or far apart."""
-    if spaces.silent:
+    waiting = [each for each in connected.connections if each.is_silent]
+    if waiting:
+        words = [
+            f"{each.target}{f' at {each.server}' if each.server else ''} ({each.waiting} "
+            f"{'request' if each.waiting == 1 else 'requests'} on the way, "
+            f"no answer for {each.unanswered_s} s, {each.timeouts} timed out since the mount)"
+            for each in waiting
+        ]
+        yield Finding(
+            "warning",
+            "target-silent",
+            f"{listed(words)}: it counts as connected, and whatever touches it hangs",
+            _SILENT_REMEDY,
+        )
+    elif spaces.silent:
         yield Finding(
             "warning",
             "target-silent",
             f"{listed(spaces.silent)}: connected, and no answer when asked for its space",
-            "See whether its server is overloaded or gone; a client notices that after its timeout only",
+            _SILENT_REMEDY,
         )
     flagged = [f"{target} ({', '.join(space.flags)})" for target, space in spaces.of.items() if space.flags]
     if flagged:

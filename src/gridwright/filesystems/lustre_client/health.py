@@ -88,7 +88,7 @@ def _targets(connected: Connected, spaces: Spaces) -> list[TargetHealth]:
                 name=name,
                 server=each.server,
                 up=each.is_up,
-                state=each.state if each.active else "INACTIVE",
+                state=_state(each),
                 capacity_bytes=space.total_bytes if space else None,
                 used_bytes=space.used_bytes if space else None,
                 last_error=_last_eviction(each),
@@ -97,6 +97,13 @@ def _targets(connected: Connected, spaces: Spaces) -> list[TargetHealth]:
             )
         )
     return found
+
+
+def _state(connection: LustreConnection) -> str:
+    if not connection.active:
+        return "INACTIVE"
+    silent = f", no answer for {connection.unanswered_s} s" if connection.is_silent else ""
+    return connection.state + silent
 
 
 def _last_eviction(connection: LustreConnection) -> float | None:

@@ -201,12 +201,15 @@ def printed_drift(rows: Iterable[Row], text: str) -> list[dict[str, Any]]:
     """As `drift`, for lines `NAME VALUE` of a command: one entry for each row, whose key may be a pattern.
 
     Exclamation marks before a name (mmdiag --config) are passed over, and so is what is no number where the
-    row wants one.
+    row wants one. `limit:NAME VALUE` says how far a parameter can go, whose row is bounded.
     """
     found = re.findall(r"^[\s!]*(\S+)[ \t]+(\S+)[ \t]*$", str(text), re.MULTILINE)
     entries = []
-    for row in rows:
-        here = {value for name, value in found if fnmatch.fnmatchcase(name, str(row["key"]))}
+    for each in rows:
+        here = {value for name, value in found if fnmatch.fnmatchcase(name, str(each["key"]))}
+        limits = [int(value) for name, value in found if _is_limit(each, name) and value.isdecimal()]
+        bounded = each.get("bounded_by") and limits
+        row = {**each, "wanted": min(*limits, int(each["wanted"]))} if bounded else each
         numbers = str(row["wanted"]).isdecimal()
         wrong = {
             value for value in here if not (numbers and not _is_number(value)) and not _is_right(row, value)
@@ -214,6 +217,10 @@ def printed_drift(rows: Iterable[Row], text: str) -> list[dict[str, Any]]:
         if wrong:
             entries.append(_entry(row, str(row["key"]), ", ".join(sorted(wrong))))
     return entries
+
+
+def _is_limit(row: Row, name: str) -> bool:
+    return name.startswith("limit:") and fnmatch.fnmatchcase(name[len("limit:") :], str(row["key"]))
 
 
 def missing_packages(packages: Iterable[str], text: str) -> list[dict[str, str]]:
