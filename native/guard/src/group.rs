@@ -1,0 +1,192 @@
+//! Control groups of a job: one that none of its processes can leave, and one that holds its memory.
+//!
+//! In version 2 both are one group, in which each job is born. Where memory is still held by version 1, the guard
+//! itself is in a group there, so that its jobs are without being moved: that would cost more than a short job.
+
+use crate::system::{errno, open, this_process, write};
+use std::ffi::CString;
+use std::fs;
+use std::os::fd::OwnedFd;
+
+const MEMBERS: &str = "cgroup.procs";
+/// The kernel counts page tables and buffers of a job as its memory, too: a group of less would end any program.
+/// A job that may use less is watched instead.
+const LEAST: i64 = 32 << 20;
+
+/// Where groups of jobs can be made; empty strings where none can.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// A directory of version 2, for containment.
+    pub unified: String,
+    /// Whether that one also holds memory.
+    pub unified_memory: bool,
+    /// A directory of the memory controller of version 1.
+    pub memory: String,
+}
+
+/// The groups of a guard, for one job after another.
+#[derive(Debug, Default)]
+pub struct Groups {
+    unified: Option<String>,
+    memory: Option<String>,
+    events: &'static str,
+    limit_bytes: Option<i64>,
+    /// Processes that the kernel had killed before the job.
+    kills: i64,
+}
+
+impl Groups {
+    /// Makes the groups of a guard. Where one cannot be made, its jobs do without it.
+    #[must_use]
+    pub fn make(places: &Places, name: &str) -> Self {
+        let mut groups = Self::of(places, name);
+        let is_one = groups.memory == groups.unified;
+        groups.unified.take_if(|path| !is_made(path));
+        if is_one {
+            groups.memory.clone_from(&groups.unified);
+        } else {
+            groups.memory.take_if(|path| {
+                !is_made(path) || fs::write(format!("{path}/{MEMBERS}"), "0").is_err()
+            });
+        }
+        groups
+    }
+
+    /// Holds the next job to its memory; what was there before does not count any more.
+    pub fn set_limit(&mut self, bytes: i64) {
+        self.kills = self.count_kills();
+        if self.limit_bytes == Some(bytes) {
+            return;
+        }
+        self.limit_bytes = None;
+        let Some(path) = &self.memory else { return };
+        let (bytes, is_held) = if bytes < LEAST {
+            (LEAST, false)
+        } else {
+            (bytes, true)
+        };
+        let set = |name: &str, value: &str| fs::write(format!("{path}/{name}"), value).is_ok();
+        let value = bytes.to_string();
+        let holds = if self.ends_all_when_full() {
+            // Not there on every kernel.
+            set("memory.swap.max", "0");
+            set("memory.oom.group", "1");
+            set("memory.max", &value)
+        } else {
+            // With swap is never below without.
+            set("memory.memsw.limit_in_bytes", "-1");
+            let holds = set("memory.limit_in_bytes", &value);
+            set("memory.memsw.limit_in_bytes", &value);
+            holds
+        };
+        self.limit_bytes = (holds && is_held).then_some(bytes);
+    }
+
+    /// The groups that a guard may have made.
+    #[must_use]
+    pub fn of(places: &Places, name: &str) -> Self {
+        let below = |place: &String| (!place.is_empty()).then(|| format!("{place}/{name}"));
+        let unified = below(&places.unified);
+        let (memory, events) = if places.unified_memory {
+            (unified.clone(), "memory.events")
+        } else {
+            (below(&places.memory), "memory.oom_control")
+        };
+        Self {
+            unified,
+            memory,
+            events,
+            ..Self::default()
+        }
+    }
+
+    /// The directory of the group that a process is born into.
+    #[must_use]
+    pub fn cradle(&self) -> Option<OwnedFd> {
+        let path = CString::new(self.unified.as_deref()?).ok()?;
+        open(&path, libc::O_RDONLY | libc::O_DIRECTORY, 0).ok()
+    }
+
+    /// The file by which a process enters the group that contains a job.
+    #[must_use]
+    pub fn entrance(&self) -> Option<OwnedFd> {
+        let path = CString::new(format!("{}/{MEMBERS}", self.unified.as_ref()?)).ok()?;
+        open(&path, libc::O_WRONLY, 0).ok()
+    }
+
+    /// Whether the kernel holds the job to its memory.
+    #[must_use]
+    pub fn holds_memory(&self) -> bool {
+        self.limit_bytes.is_some()
+    }
+
+    /// Whether the kernel kills all of a job at once when its memory is used up: version 2 does.
+    #[must_use]
+    pub fn ends_all_when_full(&self) -> bool {
+        self.memory.is_some() && self.memory == self.unified
+    }
+
+    /// Whether the kernel has killed a process of the job because its memory was used up.
+    #[must_use]
+    pub fn out_of_memory(&self) -> bool {
+        self.holds_memory() && self.count_kills() > self.kills
+    }
+
+    fn count_kills(&self) -> i64 {
+        let Some(path) = &self.memory else { return 0 };
+        let text = fs::read_to_string(format!("{path}/{}", self.events)).unwrap_or_default();
+        let mut counts = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("oom_kill "));
+        counts
+            .next()
+            .and_then(|count| count.trim().parse().ok())
+            .unwrap_or(0)
+    }
+
+    /// Kills all that is in the groups, in one step where the kernel can (`cgroup.kill`, Linux 5.14).
+    pub fn kill(&self) {
+        let at_once = self.unified.as_ref().and_then(|path| {
+            let file = open(
+                &CString::new(format!("{path}/cgroup.kill")).ok()?,
+                libc::O_WRONLY,
+                0,
+            )
+            .ok()?;
+            write(&file, b"1").ok()
+        });
+        if at_once.is_none() {
+            crate::tree::signal_all(&self.members(), &[libc::SIGKILL]);
+        }
+    }
+
+    /// Processes that are in the groups, other than this one.
+    #[must_use]
+    pub fn members(&self) -> Vec<i32> {
+        let Some(path) = self.unified.as_ref().or(self.memory.as_ref()) else {
+            return Vec::new();
+        };
+        let text = fs::read_to_string(format!("{path}/{MEMBERS}")).unwrap_or_default();
+        let pids = text.lines().filter_map(|line| line.parse().ok());
+        pids.filter(|pid| *pid > 0 && *pid != this_process())
+            .collect()
+    }
+
+    /// Removes the groups; whether they are gone. One that still holds a process cannot be removed.
+    #[must_use]
+    pub fn remove(&self) -> bool {
+        let apart = self
+            .memory
+            .as_ref()
+            .filter(|path| Some(*path) != self.unified.as_ref());
+        self.unified.iter().chain(apart).fold(true, |gone, path| {
+            let removed = fs::remove_dir(path);
+            gone && removed.map_or_else(|error| errno(&error) == libc::ENOENT, |()| true)
+        })
+    }
+}
+
+/// Makes a group, which may be left from a guard that was killed.
+fn is_made(path: &str) -> bool {
+    fs::create_dir(path).map_or_else(|error| errno(&error) == libc::EEXIST, |()| true)
+}
