@@ -9,6 +9,7 @@ use std::fs;
 use std::os::fd::OwnedFd;
 
 const MEMBERS: &str = "cgroup.procs";
+const UNIFIED_EVENTS: &str = "memory.events";
 /// The kernel counts page tables and buffers of a job as its memory, too: a group of less would end any program.
 /// A job that may use less is watched instead.
 const LEAST: i64 = 32 << 20;
@@ -88,7 +89,7 @@ impl Groups {
         let below = |place: &String| (!place.is_empty()).then(|| format!("{place}/{name}"));
         let unified = below(&places.unified);
         let (memory, events) = if places.unified_memory {
-            (unified.clone(), "memory.events")
+            (unified.clone(), UNIFIED_EVENTS)
         } else {
             (below(&places.memory), "memory.oom_control")
         };
@@ -157,6 +158,23 @@ impl Groups {
         });
         if at_once.is_none() {
             crate::tree::signal_all(&self.members(), &[libc::SIGKILL]);
+        }
+    }
+
+    /// Makes the group anew in which something was killed: Linux kills what is born into it later, too, since it
+    /// takes that for a process that is being made at the moment.
+    pub fn renew(&mut self) {
+        let Some(path) = self.unified.take() else {
+            return;
+        };
+        if self.memory.as_ref() == Some(&path) {
+            (self.memory, self.limit_bytes) = (None, None);
+        }
+        if fs::remove_dir(&path).is_ok() && is_made(&path) {
+            if self.memory.is_none() && self.events == UNIFIED_EVENTS {
+                self.memory = Some(path.clone());
+            }
+            self.unified = Some(path);
         }
     }
 

@@ -63,7 +63,9 @@ impl Guard {
                 Ok(()) => {
                     self.slot.unlock();
                     self.groups.set_limit(order.memory_bytes);
-                    RunningJob::run(&self, &order);
+                    if RunningJob::run(&self, &order) {
+                        self.groups.renew();
+                    }
                     self.slot.lock();
                     Done::Recorded
                 }
@@ -88,7 +90,8 @@ struct RunningJob<'a> {
 
 impl<'a> RunningJob<'a> {
     /// Runs a job until nothing is left of it, and records that; or why it was not started.
-    fn run(guard: &'a Guard, order: &Order) {
+    /// Whether something was killed.
+    fn run(guard: &'a Guard, order: &Order) -> bool {
         name_process(order.identity);
         let began = monotonic_ns();
         let limit = (order.time_limit_ms >= 0).then_some(order.time_limit_ms);
@@ -111,6 +114,7 @@ impl<'a> RunningJob<'a> {
             Err(failure) => job.note(failure),
         }
         job.write();
+        job.killed_at_ns.is_some()
     }
 
     fn note(&mut self, failure: Failure) {
