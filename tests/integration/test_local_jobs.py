@@ -15,10 +15,8 @@ import pytest
 
 from gridwright.errors import GridwrightError
 from gridwright.schedulers.job import JobState
-
 from tests.support.command import Command, wait_until
 from tests.support.local_grid import LocalGrid, ended, local_grid, words
-
 
 GRACE_S = 5.0
 """Between SIGTERM and SIGKILL, as docs/jobs.md has it."""

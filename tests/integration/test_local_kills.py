@@ -282,12 +282,7 @@ def test_a_killed_launcher_is_replaced_and_jobs_go_on(grid: LocalGrid) -> None:
     scheduler = grid.scheduler()
     scheduler.submit([grid.request("sh", "-c", "echo x >>lines; sleep 1", array=range(12), cores=2)])
     for done in (2, 6):
-        wait_until(
-            lambda done=done: _count(grid) >= done or None,
-            seconds=20,
-            what="starts",
-            last=lambda: _count(grid),
-        )
+        _wait_for_lines(grid, done)
         for launcher in grid.launchers():
             kill(launcher)
     jobs = ended(scheduler, ["1"], seconds=60)
@@ -298,6 +293,15 @@ def test_a_killed_launcher_is_replaced_and_jobs_go_on(grid: LocalGrid) -> None:
 def _count(grid: LocalGrid) -> int:
     path = grid.directory / "lines"
     return len(path.read_text().split()) if path.exists() else 0
+
+
+def _wait_for_lines(grid: LocalGrid, count: int) -> None:
+    wait_until(
+        lambda: True if _count(grid) >= count else None,
+        seconds=60,
+        what=f"{count} lines",
+        last=lambda: _count(grid),
+    )
 
 
 @pytest.mark.parametrize("count", [200, pytest.param(3000, marks=pytest.mark.thorough)])
@@ -312,12 +316,7 @@ def test_under_five_double_kills_each_job_runs_exactly_once(grid: LocalGrid, cou
         ]
     )
     for kills in range(1, 6):
-        wait_until(
-            lambda kills=kills: _count(grid) >= count * kills // 6 or None,
-            seconds=120,
-            what="progress",
-            last=lambda: _count(grid),
-        )
+        _wait_for_lines(grid, count * kills // 6)
         kill_both(grid)
         scheduler.jobs([arrays[0]])
     jobs = ended(scheduler, arrays, seconds=240)

@@ -28,7 +28,7 @@ _NOTE = struct.Struct("<8sI4xq480s")
 _SUMMED_FROM = 16
 
 
-class Phase(IntEnum):
+class JobPhase(IntEnum):
     """How far a job is."""
 
     RUNNING = 1
@@ -39,7 +39,7 @@ class Phase(IntEnum):
     """It was not started: the system had no room for it at the moment."""
 
 
-class Cause(IntEnum):
+class EndCause(IntEnum):
     """What ended a job."""
 
     ITSELF = 0
@@ -55,8 +55,8 @@ class ExitRecord:
 
     key: JobKey
     attempt: int
-    phase: Phase
-    cause: Cause
+    phase: JobPhase
+    cause: EndCause
     guard: Process
     wait_status: int | None
     """Of the job's first process, as `os.waitpid` gives it."""
@@ -126,15 +126,26 @@ class ExitRecords:
         return str(text[:length].decode(errors="replace"))
 
 
-def read_note(state: Path) -> str:
-    """What keeps the runner of a state directory from its work, as it says; empty where nothing does."""
+@dataclass(frozen=True, slots=True)
+class RunnerTrouble:
+    """What keeps a runner from its work, in words; empty where nothing does."""
+
+    note: str = ""
+    unrecorded: frozenset[str] = frozenset()
+    """Jobs that have ended, and that the store cannot take."""
+
+
+def read_trouble(state: Path) -> RunnerTrouble:
+    """The trouble of the runner of a state directory, as it says."""
     with contextlib.suppress(OSError):
         records = ExitRecords(state, write=False)
         try:
-            return records.note()
+            if note := records.note():
+                ended = (each for each in records.read_all().values() if each.phase is JobPhase.OVER)
+                return RunnerTrouble(note, frozenset(str(each.key) for each in ended))
         finally:
             records.close()
-    return ""
+    return RunnerTrouble()
 
 
 def _summed(body: bytes) -> bytes:
@@ -158,8 +169,8 @@ def decode(data: bytes) -> ExitRecord | None:
     return ExitRecord(
         key=JobKey(job, element),
         attempt=attempt,
-        phase=Phase(phase),
-        cause=Cause(cause),
+        phase=JobPhase(phase),
+        cause=EndCause(cause),
         guard=Process(pid, ticks),
         wait_status=None if wait_status < 0 else wait_status,
         launch_status=launch_status,

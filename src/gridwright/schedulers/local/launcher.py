@@ -82,7 +82,7 @@ class AnswerKind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GuardAnswer:
     """What launcher and guards tell."""
 
     kind: AnswerKind
@@ -90,7 +90,7 @@ class Answer:
     number: int
 
 
-class Launcher:
+class GuardLauncher:
     """A launcher that runs. Raises OSError where it cannot be started."""
 
     def __init__(self, state: Path, lock: int, records: int, places: GroupPlaces) -> None:
@@ -150,7 +150,7 @@ class Launcher:
         while data:
             data = data[os.write(self._guards[slot], data) :]
 
-    def take_answers(self) -> Iterator[Answer]:
+    def take_answers(self) -> Iterator[GuardAnswer]:
         """What has been told since."""
         while True:
             try:
@@ -161,7 +161,7 @@ class Launcher:
             if not data:
                 return
             for kind, slot, number in _ANSWER.iter_unpack(data):
-                yield Answer(AnswerKind(kind), slot, number)
+                yield GuardAnswer(AnswerKind(kind), slot, number)
 
 
 def take_launch_lock(state: Path, records: int) -> int:

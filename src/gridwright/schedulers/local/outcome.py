@@ -7,7 +7,7 @@ import signal
 from dataclasses import dataclass
 
 from gridwright.schedulers.job import JobState
-from gridwright.schedulers.local.exit_records import Cause, ExitRecord
+from gridwright.schedulers.local.exit_records import EndCause, ExitRecord
 from gridwright.schedulers.local.job_row import JobRow
 from gridwright.units import format_bytes
 
@@ -17,7 +17,7 @@ MACHINE_STOPPED = "the machine stopped while it ran"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class JobOutcome:
     """The final state of an attempt."""
 
     state: JobState
@@ -44,7 +44,7 @@ class Outcome:
         return self.ended - self.started if self.ended is not None and self.started is not None else 0.0
 
 
-def outcome_of(record: ExitRecord, row: JobRow, cancel: str | None) -> Outcome:
+def outcome_of(record: ExitRecord, row: JobRow, cancel: str | None) -> JobOutcome:
     """The outcome of a job whose record says that it has ended; `cancel`: who has cancelled it, in words."""
     state, reason = _judge(record, row, cancel)
     exit_status, ended_by = record.launch_status or None, None
@@ -52,7 +52,7 @@ def outcome_of(record: ExitRecord, row: JobRow, cancel: str | None) -> Outcome:
         code = os.waitstatus_to_exitcode(record.wait_status)
         exit_status, ended_by = (code, None) if code >= 0 else (None, -code)
     reasons = [reason, None if record.launch_status else record.text]
-    return Outcome(
+    return JobOutcome(
         state=state,
         exit_status=exit_status,
         signal=ended_by,
@@ -69,13 +69,13 @@ def _judge(record: ExitRecord, row: JobRow, cancel: str | None) -> tuple[JobStat
     if record.launch_status:
         return JobState.FAILED, record.text
     match record.cause:
-        case Cause.TIME:
+        case EndCause.TIME:
             return JobState.TIMED_OUT, f"ran longer than {row.time_limit_s or 0:g} s"
-        case Cause.MEMORY:
+        case EndCause.MEMORY:
             return JobState.OUT_OF_MEMORY, _too_much(record, row)
-        case Cause.ORDERED if cancel:
+        case EndCause.ORDERED if cancel:
             return JobState.CANCELLED, cancel
-        case Cause.ORDERED:
+        case EndCause.ORDERED:
             return JobState.NODE_FAILED, GUARD_TOLD_TO_END
     why = _why_failed(os.waitstatus_to_exitcode(record.wait_status or 0))
     return (JobState.FAILED, why) if why else (JobState.COMPLETED, None)

@@ -15,11 +15,11 @@ from collections.abc import Collection, Iterable
 from gridwright.schedulers.job import JobState
 from gridwright.schedulers.local.attempt import private_directories
 from gridwright.schedulers.local.control_groups import GroupPlaces, end_group
-from gridwright.schedulers.local.exit_records import ExitRecord, ExitRecords, Phase, boot_identity
+from gridwright.schedulers.local.exit_records import ExitRecord, ExitRecords, JobPhase, boot_identity
 from gridwright.schedulers.local.identifiers import JobKey
 from gridwright.schedulers.local.job_row import read_rows
 from gridwright.schedulers.local.launcher import group_name, is_launcher
-from gridwright.schedulers.local.outcome import GUARD_KILLED, MACHINE_STOPPED, Outcome, outcome_of
+from gridwright.schedulers.local.outcome import GUARD_KILLED, MACHINE_STOPPED, JobOutcome, outcome_of
 from gridwright.schedulers.local.processes import (
     Process,
     all_pids,
@@ -53,7 +53,7 @@ WHERE job=? AND idx=? AND state='waiting' AND cancel IS NOT NULL
 """
 
 
-def record_end(store: Store, live: RunningJob, outcome: Outcome) -> bool:
+def record_end(store: Store, live: RunningJob, outcome: JobOutcome) -> bool:
     """Record how an attempt ended, within a transaction; false if the job waits again.
 
     It does where it was interrupted, and is to be restarted.
@@ -91,7 +91,9 @@ def recover(store: Store, records: ExitRecords, places: GroupPlaces) -> list[Run
         else:
             settled.append((live, record))
     lost = [
-        live for live, record in settled if record is None or record.phase in (Phase.RUNNING, Phase.ENDED)
+        live
+        for live, record in settled
+        if record is None or record.phase in (JobPhase.RUNNING, JobPhase.ENDED)
     ]
     hanging = end_lost(store, lost, places, ()) if lost else set()
     for live, _ in settled:
@@ -177,7 +179,7 @@ def _is_supervisor(pid: int) -> bool:
         return False
 
 
-def _settled(live: RunningJob, record: ExitRecord | None, *, started: bool, hangs: bool) -> Outcome | None:
+def _settled(live: RunningJob, record: ExitRecord | None, *, started: bool, hangs: bool) -> JobOutcome | None:
     """What became of a job that nobody guards; None: it was not started.
 
     `started` is whether one without a record was: the machine may have stopped before that was on the disk.
@@ -186,14 +188,14 @@ def _settled(live: RunningJob, record: ExitRecord | None, *, started: bool, hang
         if hangs or started:
             return _interrupted(MACHINE_STOPPED, live, hangs=hangs)
         return None
-    if record.phase is Phase.REFUSED:
+    if record.phase is JobPhase.REFUSED:
         return None
-    if record.phase is Phase.OVER:
+    if record.phase is JobPhase.OVER:
         return outcome_of(record, live.row, live.cancel)
     return lost_outcome(live, record, hangs=hangs)
 
 
-def lost_outcome(live: RunningJob, record: ExitRecord, *, hangs: bool) -> Outcome:
+def lost_outcome(live: RunningJob, record: ExitRecord, *, hangs: bool) -> JobOutcome:
     """What became of a job whose guard ended before it was done."""
     if record.wait_status is not None:
         return outcome_of(record, live.row, live.cancel)
@@ -201,9 +203,9 @@ def lost_outcome(live: RunningJob, record: ExitRecord, *, hangs: bool) -> Outcom
     return _interrupted(why, live, hangs=hangs)
 
 
-def _interrupted(why: str, live: RunningJob, *, hangs: bool) -> Outcome:
+def _interrupted(why: str, live: RunningJob, *, hangs: bool) -> JobOutcome:
     if hangs:
         why = f"{why}, and its processes cannot be ended"
     if live.cancel is not None:
-        return Outcome(JobState.CANCELLED, reason=live.cancel)
-    return Outcome(JobState.NODE_FAILED, reason=why, is_final=hangs)
+        return JobOutcome(JobState.CANCELLED, reason=live.cancel)
+    return JobOutcome(JobState.NODE_FAILED, reason=why, is_final=hangs)

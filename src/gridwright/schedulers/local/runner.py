@@ -33,7 +33,7 @@ from gridwright.schedulers.local.running_job import RunningJob
 from gridwright.schedulers.local.running_jobs import RunningJobs
 from gridwright.schedulers.local.store import Store
 from gridwright.schedulers.local.supervisor import supervise
-from gridwright.schedulers.local.trouble import Trouble
+from gridwright.schedulers.local.trouble import TroubleNote
 from gridwright.schedulers.local.waiting_jobs import WaitingJobs
 from gridwright.schedulers.process_tree import adopt_orphans
 
@@ -73,7 +73,7 @@ class Runner:
             if fd is not None:
                 self._poll.register(fd, select.POLLIN)
         self._running = RunningJobs(self._store, self._poll)
-        self._trouble = Trouble(self._store, self._running.records)
+        self._trouble = TroubleNote(self._store, self._running.records)
         self._unwritten: list[tuple[RunningJob, str]] = []
         """Jobs that have ended, or were not started for a reason."""
         self._finals: set[int] = set()
@@ -170,6 +170,7 @@ class Runner:
         try:
             self._read_changes()
             if not (self._unwritten or self._decide or self._finals or self._all_dependencies):
+                self._trouble.clear()
                 return True
             with self._store.transaction(durable=self._is_worth_a_sync()):
                 again = self._record_ends()

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from gridwright.schedulers.local.exit_records import ExitRecord
 from gridwright.schedulers.local.identifiers import JobKey
 from gridwright.schedulers.local.job_row import JobRow
-from gridwright.schedulers.local.outcome import Outcome
+from gridwright.schedulers.local.outcome import JobOutcome
 from gridwright.schedulers.local.processes import Process, is_running, send_signal
 
 
@@ -41,7 +41,7 @@ class RunningJob:
         """Those that are still to be removed."""
         self.cancel = cancel
         """Who has cancelled it, in words."""
-        self.outcome: Outcome | None = None
+        self.outcome: JobOutcome | None = None
         """Once its guard has recorded its end."""
         self.guard: int | None = None
         """A file descriptor of its guard, where the launcher of that is gone (pidfd)."""

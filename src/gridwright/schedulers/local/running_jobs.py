@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator
 from gridwright.schedulers.local.attempt import job_environment, private_directories
 from gridwright.schedulers.local.control_groups import GroupPlaces, make_places, remove_places
 from gridwright.schedulers.local.directory_removal import DirectoryRemoval
-from gridwright.schedulers.local.exit_records import ExitRecords, Phase
+from gridwright.schedulers.local.exit_records import ExitRecords, JobPhase
 from gridwright.schedulers.local.identifiers import JobKey
 from gridwright.schedulers.local.job_row import JobRow
 from gridwright.schedulers.local.launcher import (
-    Answer,
     AnswerKind,
-    Launcher,
+    GuardAnswer,
+    GuardLauncher,
     LaunchOrder,
     take_launch_lock,
 )
@@ -36,7 +36,7 @@ class RunningJobs:
         self._poll = poll
         self.records = ExitRecords(store.state)
         self._places = GroupPlaces()
-        self._launcher: Launcher | None = None
+        self._launcher: GuardLauncher | None = None
         self._jobs: dict[int, RunningJob] = {}
         """Those with guards, by the slot of guard and record."""
         self._untold: set[int] = set()
@@ -85,7 +85,7 @@ class RunningJobs:
             self._poll.register(live.guard, select.POLLIN)
 
     def _launch(self, lock: int) -> None:
-        self._launcher = Launcher(self._store.state, lock, self.records.file, self._places)
+        self._launcher = GuardLauncher(self._store.state, lock, self.records.file, self._places)
         self._poll.register(self._launcher.answers, select.POLLIN)
 
     def start(self, row: JobRow, key: JobKey, attempt: int) -> None:
@@ -153,7 +153,7 @@ class RunningJobs:
                 if record is not None and live is not None and live.cancel is not None:
                     tell_guard(record, signal.SIGTERM)
 
-    def _heed(self, answer: Answer) -> None:
+    def _heed(self, answer: GuardAnswer) -> None:
         if self._launcher is not None and answer.kind in (AnswerKind.LOST, AnswerKind.NOT_FORKED):
             self._launcher.forget_guard(answer.slot)
         if answer.slot not in self._jobs:
@@ -174,10 +174,10 @@ class RunningJobs:
         if record is None or not live.is_of(record):
             self._refuse(slot, "its guard was killed before it started")
             return
-        if record.phase is Phase.REFUSED:
+        if record.phase is JobPhase.REFUSED:
             self._refuse(slot, record.text)
             return
-        if record.phase is not Phase.OVER:
+        if record.phase is not JobPhase.OVER:
             hanging = end_lost(self._store, [live], self._places, self._known())
             live.outcome = lost_outcome(live, record, hangs=bool(hanging))
         else:
@@ -207,7 +207,7 @@ class RunningJobs:
             else:
                 self._removal.take_end(pid, status)
 
-    def _replace_launcher(self, launcher: Launcher, status: int) -> None:
+    def _replace_launcher(self, launcher: GuardLauncher, status: int) -> None:
         """The launcher was killed: its guards go on, and another one makes those to come."""
         if os.WIFEXITED(status):
             raise RuntimeError(f"the launcher of jobs ended with status {os.WEXITSTATUS(status)}")

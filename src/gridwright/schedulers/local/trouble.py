@@ -14,7 +14,7 @@ _CLEAR_S = 1.0
 """What was not seen for so long is over."""
 
 
-class Trouble:
+class TroubleNote:
     """The trouble of a runner, as commands are told of it."""
 
     def __init__(self, store: Store, records: ExitRecords) -> None:
