@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError
@@ -69,9 +70,10 @@ def test_jobs_that_cannot_be_recorded_are_when_there_is_room(grid: LocalGrid, ki
     assert caught.value.status is ExitStatus.ENVIRONMENT
     assert full in str(caught.value)
     if kill:
-        for process in grid.runners():
+        found = grid.runners()
+        for process in found:
             process.kill()
-        wait_until(lambda: not grid.runners() or None, seconds=20, what="their end", last=grid.runners)
+        psutil.wait_procs(found, timeout=20)
         assert reasons() == expected
     filler.unlink()
     jobs = ended(scheduler, [array], seconds=60)

@@ -194,13 +194,14 @@ def one_sleeper(what: str) -> psutil.Process:
 
 
 def kill_both(grid: LocalGrid) -> None:
-    """Kill runner and keeper, so that neither can replace the other."""
-    for process in grid.runners():
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.suspend()
-    for process in grid.runners():
-        kill(process)
-    wait_until(lambda: not grid.runners() or None, seconds=20, what="their end", last=grid.runners)
+    """Kill runner and keeper, so that neither can replace the other, and wait until they hold nothing."""
+    found = grid.runners()
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for process in found:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+    _, left = psutil.wait_procs(found, timeout=20)
+    assert left == []
 
 
 def test_jobs_go_on_under_the_next_runner(grid: LocalGrid) -> None:
