@@ -208,3 +208,93 @@ impl Groups {
 fn is_made(path: &str) -> bool {
     fs::create_dir(path).map_or_else(|error| errno(&error) == libc::EEXIST, |()| true)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory that stands for a hierarchy: what is written is seen, as the kernel's documents name it.
+    fn places(unified_memory: bool) -> (tempfile::TempDir, Places) {
+        let top = tempfile::tempdir().unwrap();
+        let below = |name: &str| {
+            let path = top.path().join(name);
+            fs::create_dir(&path).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let places = Places {
+            unified: below("unified"),
+            unified_memory,
+            memory: below("memory"),
+        };
+        (top, places)
+    }
+
+    fn read(path: Option<&String>, name: &str) -> String {
+        fs::read_to_string(format!("{}/{name}", path.unwrap())).unwrap_or_default()
+    }
+
+    #[test]
+    fn version_2_holds_all_of_a_job_to_its_memory() {
+        let (_top, places) = places(true);
+        let mut groups = Groups::make(&places, "slot-1");
+        assert!(groups.ends_all_when_full() && !groups.holds_memory());
+        fs::write(
+            format!("{}/slot-1/memory.events", places.unified),
+            "oom 4\noom_kill 3\n",
+        )
+        .unwrap();
+        groups.set_limit(1 << 30);
+        assert_eq!(read(groups.unified.as_ref(), "memory.max"), "1073741824");
+        assert_eq!(read(groups.unified.as_ref(), "memory.swap.max"), "0");
+        assert_eq!(read(groups.unified.as_ref(), "memory.oom.group"), "1");
+        assert!(
+            groups.holds_memory() && !groups.out_of_memory(),
+            "what the job before had does not count"
+        );
+        fs::write(
+            format!("{}/slot-1/memory.events", places.unified),
+            "oom 4\noom_kill 4\n",
+        )
+        .unwrap();
+        assert!(groups.out_of_memory());
+        assert!(
+            !places.memory.is_empty() && fs::read_dir(&places.memory).unwrap().next().is_none()
+        );
+    }
+
+    #[test]
+    fn version_1_has_the_guard_itself_inside() {
+        let (_top, places) = places(false);
+        let mut groups = Groups::make(&places, "slot-2");
+        assert_eq!(read(groups.memory.as_ref(), MEMBERS), "0");
+        groups.set_limit(64 << 20);
+        assert_eq!(
+            read(groups.memory.as_ref(), "memory.limit_in_bytes"),
+            "67108864"
+        );
+        assert!(groups.holds_memory() && !groups.ends_all_when_full());
+    }
+
+    #[test]
+    fn a_job_that_may_use_little_is_not_held_by_the_kernel() {
+        let (_top, places) = places(true);
+        let mut groups = Groups::make(&places, "slot-3");
+        groups.set_limit(1 << 20);
+        assert!(!groups.holds_memory());
+        groups.set_limit(LEAST);
+        assert!(groups.holds_memory());
+    }
+
+    #[test]
+    fn where_no_group_can_be_made_there_is_none() {
+        let gone = Places {
+            unified: "/no/such/place".into(),
+            unified_memory: true,
+            memory: String::new(),
+        };
+        let mut groups = Groups::make(&gone, "slot-4");
+        groups.set_limit(1 << 30);
+        assert!(groups.cradle().is_none() && !groups.holds_memory() && !groups.out_of_memory());
+        assert!(groups.members().is_empty() && groups.remove());
+    }
+}

@@ -53,24 +53,27 @@ WHERE job=? AND idx=? AND state='waiting' AND cancel IS NOT NULL
 """
 
 
-def record_end(store: Store, live: RunningJob, outcome: JobOutcome) -> bool:
-    """Record how an attempt ended, within a transaction; false if the job waits again.
+def record_end(store: Store, live: RunningJob) -> int | None:
+    """Record what became of an attempt, within a transaction; the number of the next one if it waits again.
 
-    It does where it was interrupted, and is to be restarted.
+    It does where it was not started, and where it was interrupted and is to be restarted.
     """
+    outcome = live.outcome
+    if outcome is None:
+        return _record_wait(store, live, live.attempt)
     if outcome.is_interrupted and live.row.is_restarted and live.cancel is None:
-        return not record_wait(store, live, attempt=live.attempt + 1)
+        return _record_wait(store, live, live.attempt + 1)
     ended = time.time() if outcome.ended is None else outcome.ended
     times = (outcome.user_s, outcome.system_s, outcome.peak_bytes)
     status = (outcome.exit_status, outcome.signal, live.reason, outcome.started)
     store.change(_OVER, (*status, ended, outcome.state.value, *times, *live.key))
-    return True
+    return None
 
 
-def record_wait(store: Store, live: RunningJob, *, attempt: int) -> bool:
-    """Have a job wait again, within a transaction; false if it was cancelled meanwhile, and so ends."""
+def _record_wait(store: Store, live: RunningJob, attempt: int) -> int | None:
+    """Have a job wait for its next attempt, unless a command has cancelled it meanwhile."""
     store.change(_AGAIN, (attempt, *live.key))
-    return not store.change(_CANCELLED, (time.time(), *live.key))
+    return None if store.change(_CANCELLED, (time.time(), *live.key)) else attempt
 
 
 def recover(store: Store, records: ExitRecords, places: GroupPlaces) -> list[RunningJob]:
@@ -103,10 +106,7 @@ def recover(store: Store, records: ExitRecords, places: GroupPlaces) -> list[Run
         for live, record in settled:
             started = not same_boot and (live.attempt > 0 or os.path.exists(store.log_of(live.key)))  # noqa: PTH110
             live.outcome = _settled(live, record, started=started, hangs=live.key in hanging)
-            if live.outcome is None:
-                record_wait(store, live, attempt=live.attempt)
-            else:
-                record_end(store, live, live.outcome)
+            record_end(store, live)
         store.put_setting("boot", boot.hex())
     return survivors
 

@@ -26,7 +26,7 @@ from gridwright.schedulers.local.job_row import JobRow
 from gridwright.schedulers.local.machine_resources import MachineResources
 from gridwright.schedulers.local.policy import Allocation, decide
 from gridwright.schedulers.local.queries import capacity_of
-from gridwright.schedulers.local.recovery import record_end, record_wait
+from gridwright.schedulers.local.recovery import record_end
 from gridwright.schedulers.local.retention import delete_old_jobs
 from gridwright.schedulers.local.runner_lock import LOCK, open_wakeup_pipe, try_lock, unlock
 from gridwright.schedulers.local.running_job import RunningJob
@@ -210,14 +210,8 @@ class Runner:
 
     def _record_ends(self) -> list[tuple[RunningJob, int]]:
         """Record the jobs that have ended; those that wait again, with the number of their next attempt."""
-        again = []
-        for live, _ in self._unwritten:
-            if live.outcome is None:
-                if record_wait(self._store, live, attempt=live.attempt):
-                    again.append((live, live.attempt))
-            elif not record_end(self._store, live, live.outcome):
-                again.append((live, live.attempt + 1))
-        return again
+        jobs = (live for live, _ in self._unwritten)
+        return [(live, attempt) for live in jobs if (attempt := record_end(self._store, live)) is not None]
 
     def _read_changes(self) -> None:
         """Read what commands have written to the store."""
