@@ -62,3 +62,13 @@ class Nights:
         places: Sequence[int],
         until_s: float,
     ) -> tuple[float | None, int]: ...
+
+def run_launcher(
+    calls: int,
+    answers: int,
+    records: int,
+    lock: int,
+    unified: str,
+    unified_memory: bool,
+    memory: str,
+) -> None: ...

@@ -1,4 +1,4 @@
-"""Runner, keeper, jobs and commands are killed at random: no job is lost, none runs twice at once.
+"""Runner, keeper, guards, jobs and commands are killed: no job is lost, none runs twice at once.
 
 Each job holds a lock as long as any process of it lives, and says so when it finds the lock taken; it
 appends a line when it starts and one when it ends. The seed of a failure repeats its kills, though not
@@ -15,6 +15,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -23,7 +24,7 @@ import pytest
 from gridwright.schedulers.job import Job, JobState
 from gridwright.schedulers.scheduler import Scheduler
 from tests.support.command import wait_until
-from tests.support.local_grid import LocalGrid, ended, local_grid
+from tests.support.local_grid import LocalGrid, ended, local_grid, words
 
 SECONDS = 8.0
 JOB = """
@@ -103,6 +104,12 @@ class Chaos:
         for process in self.draw.choice([runners, runners[:1], runners[-1:]]):
             kill(process)
 
+    def kill_guard(self) -> None:
+        """Kill what guards a job, or makes guards; both, sometimes."""
+        guards, launchers = self.grid.guards(), self.grid.launchers()
+        for process in self.draw.choice([guards[:1], launchers, [*guards[:1], *launchers]]):
+            kill(process)
+
     def kill_job(self) -> None:
         if processes := self.grid.processes():
             kill(self.draw.choice(processes))
@@ -130,9 +137,10 @@ class Chaos:
 
     def run(self, seconds: float) -> None:
         actions = [self.submit, self.kill_runner, self.kill_job, self.kill_submit, self.cancel, self.look]
+        actions.append(self.kill_guard)
         began = time.monotonic()
         while (passed := time.monotonic() - began) < seconds or (not self.restarted() and passed < 60):
-            self.draw.choices(actions, weights=[6, 5, 2, 1, 1, 3])[0]()
+            self.draw.choices(actions, weights=[6, 5, 2, 1, 1, 3, 2])[0]()
             time.sleep(self.draw.choice([0, 0, 0.01, 0.05, 0.2]))
 
 
@@ -173,50 +181,145 @@ def check(job: Job, *, starts: int, ends: int, chaos: Chaos) -> None:
         assert starts <= 1, about
 
 
-def test_a_killed_runner_is_replaced_without_any_command(grid: LocalGrid) -> None:
+SLEEP = 'exec env -i PATH="$PATH" sleep 61.5'
+
+
+def sleepers() -> list[psutil.Process]:
+    """Processes of SLEEP: they have hidden their environment."""
+    return [each for each in psutil.process_iter() if words(each) == ["sleep", "61.5"]]
+
+
+def one_sleeper(what: str) -> psutil.Process:
+    return wait_until(lambda: next(iter(sleepers()), None), seconds=20, what=what, last=str)
+
+
+def kill_both(grid: LocalGrid) -> None:
+    """Kill runner and keeper, so that neither can replace the other, and wait until they hold nothing."""
+    found = grid.runners()
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for process in found:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+    _, left = psutil.wait_procs(found, timeout=20)
+    assert left == []
+
+
+def test_jobs_go_on_under_the_next_runner(grid: LocalGrid) -> None:
+    """Their limits too: the second is ended when its time is over."""
     scheduler = grid.scheduler()
-    scheduler.submit([grid.request("sh", "-c", JOB, "job", "1", restart=True), grid.request("sleep", "60")])
-    wait_until(lambda: len(grid.processes()) >= 3 or None, seconds=20, what="starts", last=grid.processes)
+    script = "echo $$ >>pids; sleep $0"
+    requests = [grid.request("sh", "-c", script, each) for each in ("2", "60")]
+    requests[1] = replace(requests[1], time_limit_s=2.5)
+    scheduler.submit(requests)
+    pids = grid.directory / "pids"
+    wait_until(
+        lambda: (pids.exists() and len(pids.read_text().split()) == 2) or None,
+        seconds=20,
+        what="starts",
+        last=str,
+    )
     keeper, runner = sorted(grid.runners(), key=lambda process: process.create_time())
     assert runner.ppid() == keeper.pid
     runner.kill()
-    stamps = grid.directory / "stamps"
-    wait_until(
-        lambda: "end 1" in stamps.read_text() or None,
-        seconds=20,
-        what="the end of job 1",
-        last=stamps.read_text,
-    )
     first, second = ended(scheduler, ["1", "2"], seconds=20)
-    assert (first.state, first.restarts) == (JobState.COMPLETED, 1)
-    assert (second.state, second.reason) == (JobState.NODE_FAILED, "its runner was killed")
+    assert (first.state, first.restarts, second.restarts) == (JobState.COMPLETED, 0, 0)
+    assert (second.state, second.reason) == (JobState.TIMED_OUT, "ran longer than 2.5 s")
+    assert len(pids.read_text().split()) == 2
 
 
-def test_with_its_keeper_gone_too_the_next_command_takes_over(grid: LocalGrid) -> None:
-    """Until then the job goes on; it hides its environment, and is found by its log."""
+def test_what_ends_while_nobody_runs_them_is_known(grid: LocalGrid) -> None:
     scheduler = grid.scheduler()
-    script = 'exec env -i PATH="$PATH" sleep 61.5'
-    scheduler.submit([grid.request("sh", "-c", script, restart=True)])
+    wait = "while ! test -e go; do sleep 0.02; done; "
+    scripts = (f"{wait}exit 0", f"{wait}exit 7", f"{wait}kill -SEGV $$", f"{wait}sleep 61.5")
+    scheduler.submit([grid.request("sh", "-c", script) for script in scripts])
+    wait_until(lambda: len(grid.guards()) == 4 or None, seconds=20, what="starts", last=grid.guards)
+    kill_both(grid)
+    (grid.directory / "go").touch()
+    last = one_sleeper("the end of the others")
+    wait_until(lambda: len(grid.guards()) == 1 or None, seconds=20, what="ends", last=grid.guards)
+    scheduler.cancel(["4"])
+    jobs = ended(scheduler, ["1", "2", "3", "4"], seconds=20)
+    assert [job.state.value for job in jobs] == ["completed", "failed", "failed", "cancelled"]
+    assert [job.reason for job in jobs[1:3]] == ["exit status 7", "ended by signal 11 (SIGSEGV)"]
+    assert not last.is_running()
 
-    def sleeper() -> psutil.Process | None:
-        return next(
-            (p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "61.5"]), None
-        )
 
-    first = wait_until(sleeper, seconds=20, what="a start", last=str)
-    for process in grid.runners():
+def test_a_killed_guard_takes_its_job_with_it_and_is_named(grid: LocalGrid) -> None:
+    scheduler = grid.scheduler()
+    scheduler.submit([grid.request("sh", "-c", f"({SLEEP}) & {SLEEP}")])
+    wait_until(lambda: len(sleepers()) == 2 or None, seconds=20, what="a start", last=sleepers)
+    kill(grid.guards()[0])
+    (job,) = ended(scheduler, ["1"], seconds=20)
+    assert (job.state, job.reason) == (JobState.NODE_FAILED, "its guard was killed")
+    assert sleepers() == []
+
+
+@pytest.mark.parametrize("also", ["launchers", "all"])
+def test_with_its_guard_gone_a_job_is_ended_before_it_starts_again(grid: LocalGrid, also: str) -> None:
+    """It hides its environment, and is found by its descent, its control group, or its log."""
+    scheduler = grid.scheduler()
+    scheduler.submit([grid.request("sh", "-c", f"({SLEEP}) & wait", restart=True)])
+    first = one_sleeper("a start")
+    killed = [*grid.launchers(), *(grid.runners() if also == "all" else []), *grid.guards()]
+    for process in killed:
         process.suspend()
-    for process in grid.runners():
+    for process in killed:
         process.kill()
-    time.sleep(0.5)
-    assert first.is_running()
-    assert [job.state for job in scheduler.jobs(["1"])] == [JobState.RUNNING]
+    psutil.wait_procs(killed, timeout=20)
+    if also == "all":
+        assert [job.state for job in scheduler.jobs(["1"])] == [JobState.RUNNING]
     wait_until(
-        lambda: None if first.is_running() else True, seconds=20, what="the end of the first", last=str
+        lambda: first not in sleepers() or None, seconds=20, what="the end of the first", last=sleepers
     )
-    second = wait_until(sleeper, seconds=20, what="a restart", last=lambda: scheduler.jobs(["1"]))
+    second = one_sleeper("a restart")
     assert second.pid != first.pid
     (job,) = scheduler.jobs(["1"])
     assert (job.state, job.restarts) == (JobState.RUNNING, 1)
     scheduler.cancel(["1"])
     ended(scheduler, ["1"], seconds=20)
+
+
+def test_a_killed_launcher_is_replaced_and_jobs_go_on(grid: LocalGrid) -> None:
+    scheduler = grid.scheduler()
+    scheduler.submit([grid.request("sh", "-c", "echo x >>lines; sleep 1", array=range(12), cores=2)])
+    for done in (2, 6):
+        _wait_for_lines(grid, done)
+        for launcher in grid.launchers():
+            kill(launcher)
+    jobs = ended(scheduler, ["1"], seconds=60)
+    assert {(job.state, job.restarts) for job in jobs} == {(JobState.COMPLETED, 0)}
+    assert _count(grid) == 12
+
+
+def _count(grid: LocalGrid) -> int:
+    path = grid.directory / "lines"
+    return len(path.read_text().split()) if path.exists() else 0
+
+
+def _wait_for_lines(grid: LocalGrid, count: int) -> None:
+    wait_until(
+        lambda: True if _count(grid) >= count else None,
+        seconds=60,
+        what=f"{count} lines",
+        last=lambda: _count(grid),
+    )
+
+
+@pytest.mark.parametrize("count", [200, pytest.param(3000, marks=pytest.mark.thorough)])
+def test_under_five_double_kills_each_job_runs_exactly_once(grid: LocalGrid, count: int) -> None:
+    """Each job writes one line; half of them may be started again, and none is."""
+    scheduler = grid.scheduler()
+    script = "echo $GRIDWRIGHT_JOB_ID >>lines"
+    arrays = scheduler.submit(
+        [
+            grid.request("sh", "-c", script, array=range(count // 2), restart=restart)
+            for restart in (False, True)
+        ]
+    )
+    for kills in range(1, 6):
+        _wait_for_lines(grid, count * kills // 6)
+        kill_both(grid)
+        scheduler.jobs([arrays[0]])
+    jobs = ended(scheduler, arrays, seconds=240)
+    assert Counter((job.state, job.restarts) for job in jobs) == {(JobState.COMPLETED, 0): count}
+    assert Counter((grid.directory / "lines").read_text().split()) == {job.id: 1 for job in jobs}

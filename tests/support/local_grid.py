@@ -16,6 +16,7 @@ import psutil
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.head_node import LocalHeadNode
 from gridwright.schedulers.job import Job, JobRequest, JobState
+from gridwright.schedulers.local.launcher import PROGRAM
 from gridwright.schedulers.scheduler import Scheduler
 from gridwright.spec import load_spec
 from tests.support.command import wait_until
@@ -71,6 +72,18 @@ class LocalGrid:
         wanted = ["-m", "gridwright.schedulers.local.runner", str(self.state)]
         return [process for process in psutil.process_iter() if words(process)[2:5] == wanted]
 
+    def launchers(self) -> list[psutil.Process]:
+        """The processes that make guards."""
+        return [each for each in self._native() if not _name(each).startswith("guard")]
+
+    def guards(self) -> list[psutil.Process]:
+        """The guards of jobs, as soon as they have had one."""
+        return [each for each in self._native() if _name(each).startswith("guard")]
+
+    def _native(self) -> list[psutil.Process]:
+        wanted = [PROGRAM, str(self.state)]
+        return [process for process in psutil.process_iter() if words(process)[3:5] == wanted]
+
     def processes(self) -> list[psutil.Process]:
         """All processes of its jobs that show whose they are."""
         found = []
@@ -84,6 +97,14 @@ class LocalGrid:
     def private(self) -> list[Path]:
         """What is in work and util."""
         return [path for name in ("work", "util") for path in (self.directory / name).iterdir()]
+
+
+def _name(process: psutil.Process) -> str:
+    """What a process calls itself; empty when it has ended."""
+    try:
+        return str(process.name())
+    except psutil.Error:
+        return ""
 
 
 def words(process: psutil.Process) -> list[str]:
@@ -118,7 +139,9 @@ def local_grid(directory: Path, **fields: Any) -> Iterator[LocalGrid]:
         yield grid
     finally:
         deadline = time.monotonic() + 10
-        while (left := [*grid.runners(), *grid.processes()]) and time.monotonic() < deadline:
+        while (
+            left := [*grid.runners(), *grid.launchers(), *grid.guards(), *grid.processes()]
+        ) and time.monotonic() < deadline:
             for process in left:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.send_signal(signal.SIGKILL)

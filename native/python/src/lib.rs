@@ -2,6 +2,7 @@
 //! long calls release the interpreter.
 
 mod flow;
+mod launcher;
 mod night;
 mod simulation;
 
@@ -135,6 +136,8 @@ mod _native {
     use super::Phase;
     #[pymodule_export]
     use super::flow::solve_flows;
+    #[pymodule_export]
+    use super::launcher::run_launcher;
     #[pymodule_export]
     use super::night::Nights;
     #[pymodule_export]

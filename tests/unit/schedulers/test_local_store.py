@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from gridwright.schedulers.local.job_row import read_rows
 from gridwright.schedulers.local.machine_resources import MachineResources, QueueLimits
 from gridwright.schedulers.local.queries import find_keys, queue_snapshot, read_jobs
 from gridwright.schedulers.local.retention import RETENTION_S, delete_old_jobs
-from gridwright.schedulers.local.schema import ADDED, pack_mapping, unpack_mapping
+from gridwright.schedulers.local.schema import CHANGES, pack_mapping, unpack_mapping
 from gridwright.schedulers.local.store import FILE, Store
 from gridwright.schedulers.local.submission import check_requests, insert
 from gridwright.schedulers.local.waiting_jobs import WaitingJobs
@@ -264,8 +265,10 @@ def test_an_explanation_names_what_does_not_fit(store: Store) -> None:
 def test_a_store_of_an_earlier_release_gets_what_it_lacks_and_keeps_its_jobs(tmp_path: Path) -> None:
     old = Store(tmp_path / "state")
     submit(old, request("old"), request("waits", after=["#0"]))
-    for table, column, _ in ADDED:
+    for table, column in re.findall(r"ALTER TABLE (\w+) ADD COLUMN (\w+)", CHANGES[1]):
         old.change(f"ALTER TABLE {table} DROP COLUMN {column}")
+    old.change("ALTER TABLE tasks ADD COLUMN outcome TEXT")
+    old.change("PRAGMA user_version=1")
     old.close()
     store = Store(tmp_path / "state")
     options = JobOptions(begin=4e9, nice=7, account="ops", flow="n/1")

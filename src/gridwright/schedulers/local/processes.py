@@ -27,7 +27,6 @@ class ProcessStat(NamedTuple):
 
     process: Process
     has_ended: bool
-    group: int
 
 
 def process_stat(pid: int) -> ProcessStat | None:
@@ -37,7 +36,7 @@ def process_stat(pid: int) -> ProcessStat | None:
             text = file.read()
         # The name, in parentheses, may hold anything.
         fields = text[text.rindex(b")") + 2 :].split()
-        return ProcessStat(Process(pid, int(fields[19])), fields[0] in b"ZX", int(fields[2]))
+        return ProcessStat(Process(pid, int(fields[19])), fields[0] in b"ZX")
     except (OSError, ValueError, IndexError):
         return None
 
@@ -89,12 +88,6 @@ def send_signal(processes: Collection[Process], number: signal.Signals) -> None:
                     signal.pidfd_send_signal(pidfd, number)
             finally:
                 os.close(pidfd)
-
-
-def prefer_for_oom_kill(pid: int) -> None:
-    """Should memory run out, have the kernel take this process first (proc_pid_oom_score_adj(5))."""
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/oom_score_adj", "wb") as file:  # noqa: PTH123
-        file.write(b"500")
 
 
 def all_pids() -> Iterator[int]:

@@ -1,205 +1,261 @@
-"""The runner's children: it starts each job as one, enforces its limits, and learns of its end."""
+"""The jobs that run: the runner has each started under a guard, and learns of its end."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
+import select
 import signal
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from gridwright.schedulers.local.attempt import job_environment, private_directories
+from gridwright.schedulers.local.control_groups import GroupPlaces, make_places, remove_places
+from gridwright.schedulers.local.directory_removal import DirectoryRemoval
+from gridwright.schedulers.local.exit_records import ExitRecords, JobPhase
 from gridwright.schedulers.local.identifiers import JobKey
 from gridwright.schedulers.local.job_command import job_command
 from gridwright.schedulers.local.job_row import JobRow
-from gridwright.schedulers.local.launch import LaunchFailure, ProcessRequest, start_process
-from gridwright.schedulers.local.processes import (
-    ProcessStat,
-    identify,
-    job_of,
-    process_stat,
-    send_signal,
-    with_descendants,
+from gridwright.schedulers.local.launcher import (
+    AnswerKind,
+    GuardAnswer,
+    GuardLauncher,
+    LaunchOrder,
+    take_launch_lock,
 )
-from gridwright.schedulers.local.running_job import RunningJob
+from gridwright.schedulers.local.outcome import outcome_of
+from gridwright.schedulers.local.recovery import end_lost, lost_outcome, recover
+from gridwright.schedulers.local.running_job import RunningJob, tell_guard
 from gridwright.schedulers.local.store import Store
-from gridwright.schedulers.process_tree import children, die_with_parent
-from gridwright.schedulers.removal import remove_tree
-
-MEASURE_S = 0.1
-"""Seconds between two measurements of memory and time, as for launches of the workload."""
-_SHARE = 0.05
-"""The part of a core that measuring may take; where there are many processes, it is done less often."""
-_REMOVALS = 5
-_SOON_S = 0.02
-"""Seconds between two checks of jobs that are being ended."""
 
 
 class RunningJobs:
-    """All jobs that this runner has started and that have not ended."""
+    """All jobs that run under guards, whoever has started them."""
 
-    def __init__(self, store: Store) -> None:
-        self.live: dict[int, RunningJob] = {}
-        """By the number of their first process."""
+    def __init__(self, store: Store, poll: select.poll) -> None:
+        """`poll` learns of files that tell of ends. Raises OSError."""
         self._store = store
-        self._removers: dict[int, RunningJob] = {}
-        self._measured = 0.0
-        self._measure_s = MEASURE_S
-        self._failures: list[RunningJob] = []
-        """Those that could not be started."""
-        self._nothing = os.open(os.devnull, os.O_RDWR)
+        self._poll = poll
+        self.records = ExitRecords(store.state)
+        self._places = GroupPlaces()
+        self._launcher: GuardLauncher | None = None
+        self._jobs: dict[int, RunningJob] = {}
+        """Those with guards, by the slot of guard and record."""
+        self._untold: set[int] = set()
+        """Slots of those that are cancelled, and whose guards have not been told."""
+        self._ended: dict[int, RunningJob] = {}
+        """Those whose directories are being removed, by their slot."""
+        self._removal = DirectoryRemoval()
+        self._reported: list[tuple[RunningJob, str]] = []
+        self._free: list[int] = []
+        """Slots below the highest that is taken; the last ones have guards that wait."""
+        self._slots = 1
+
+    @property
+    def live(self) -> Iterator[RunningJob]:
+        """All that take room: those that run, and those whose directories are being removed."""
+        yield from self._jobs.values()
+        yield from self._ended.values()
+
+    def __len__(self) -> int:
+        return len(self._jobs) + len(self._ended)
+
+    def take_over(self) -> None:
+        """Settle what a runner before has left, and go on with what still runs.
+
+        Raises OSError, or sqlite3.Error: nothing has changed then but what is removed.
+        """
+        self._places = make_places(f"gridwright-{self._store.identity}")
+        lock = take_launch_lock(self._store.state, self.records.file)
+        try:
+            survivors = recover(self._store, self.records, self._places)
+        except BaseException:
+            os.close(lock)
+            raise
+        taken = {live.slot for live in survivors}
+        self._slots = max(taken, default=0) + 1
+        self._free = [slot for slot in range(1, self._slots) if slot not in taken]
+        self._jobs = {live.slot: live for live in survivors}
+        for slot, live in self._jobs.items():
+            self._poll_guard(live)
+            if live.cancel is not None:
+                self._untold.add(slot)
+        self._launch(lock)
+
+    def _poll_guard(self, live: RunningJob) -> None:
+        if live.guard is not None:
+            self._poll.register(live.guard, select.POLLIN)
+
+    def _launch(self, lock: int) -> None:
+        self._launcher = GuardLauncher(self._store.state, lock, self.records.file, self._places)
+        self._poll.register(self._launcher.answers, select.POLLIN)
 
     def start(self, row: JobRow, key: JobKey, attempt: int) -> None:
-        """Start a job. Raises BlockingIOError or MemoryError where there is no room for another process."""
+        """Have a job started. Raises OSError where there is no room for its record."""
+        slot = self._free.pop() if self._free else self._slots
+        try:
+            self.records.reserve(slot)
+        except OSError:
+            if slot != self._slots:
+                self._free.append(slot)
+            raise
+        self._slots = max(self._slots, slot + 1)
         directories = private_directories(self._store, row, key, attempt)
-        order = ProcessRequest(
+        removed = [] if row.is_kept else directories
+        self._jobs[slot] = RunningJob(row, key, attempt, slot=slot, directories=removed)
+        order = LaunchOrder(
+            key=key,
+            attempt=attempt,
+            time_limit_s=row.time_limit_s,
+            memory_bytes=row.memory_bytes,
+            log=self._store.log_of(key),
+            directory=row.directory,
             command=job_command(row, key),
             environment=job_environment(self._store, row, key, attempt),
-            directory=row.directory,
-            log=self._store.log_of(key),
             private=directories,
         )
-        started = start_process(order, self._nothing)
-        live = RunningJob(row, key, [] if row.is_kept else directories)
-        if isinstance(started, LaunchFailure):
-            live.record_launch_failure(started)
-            self._failures.append(live)
-        else:
-            live.pid = started
-            self.live[started] = live
+        if self._launcher is not None:
+            # Where it is gone, or the guard, that is learned of soon, and what became of this order.
+            with contextlib.suppress(BrokenPipeError, ConnectionError):
+                self._launcher.order(slot, order)
 
-    def find(self, key: JobKey) -> RunningJob | None:
-        """A running job."""
-        return next((live for live in self.live.values() if live.key == key), None)
+    def cancel(self, key: JobKey, why: str) -> None:
+        """Have a job end, if it runs."""
+        for slot, live in self._jobs.items():
+            if live.key == key and live.cancel is None:
+                live.cancel = why
+                self._untold.add(slot)
 
-    def pause_s(self, longest_s: float) -> float:
-        """How long nothing needs to be done."""
-        if self._failures:
-            return 0.0
-        if not self.live:
-            return longest_s
-        if any(live.is_ending for live in self.live.values()):
-            return _SOON_S
-        return max(0.0, self._measured + self._measure_s - time.monotonic())
+    def has_untold(self) -> bool:
+        """Whether a guard is to be told something as soon as it can be."""
+        return bool(self._untold)
 
-    def poll(self) -> Iterator[RunningJob]:
-        """Enforce limits and reap processes; yield each job of which something is to be recorded.
-
-        That is its outcome, where its first process has ended and more is to be done, and that it is over.
-        """
-        yield from self._take_failures()
+    def poll(self) -> list[tuple[RunningJob, str]]:
+        """Jobs of which something is to be recorded, with why they were not started where that is so."""
         self._reap()
-        if not self.live:
+        self._tell_guards()
+        if self._launcher is not None:
+            for answer in self._launcher.take_answers():
+                self._heed(answer)
+        self._look_at_survivors()
+        for slot, live in list(self._ended.items()):
+            if self._removal.is_done(live):
+                del self._ended[slot]
+                self._reported.append((live, ""))
+        reported, self._reported = self._reported, []
+        return reported
+
+    def _tell_guards(self) -> None:
+        """Have jobs end that are cancelled; one that has no record yet is about to have one."""
+        for slot in list(self._untold):
+            live = self._jobs.get(slot)
+            record = None if live is None else self.records.read(slot)
+            if live is None or live.cancel is None or live.is_of(record):
+                self._untold.discard(slot)
+                if record is not None and live is not None and live.cancel is not None:
+                    tell_guard(record, signal.SIGTERM)
+
+    def _heed(self, answer: GuardAnswer) -> None:
+        if self._launcher is not None and answer.kind in (AnswerKind.LOST, AnswerKind.NOT_FORKED):
+            self._launcher.forget_guard(answer.slot)
+        if answer.slot not in self._jobs:
+            # A guard that waited was killed.
             return
-        due = time.monotonic() >= self._measured + self._measure_s
-        if not due and not any(live.is_ending for live in self.live.values()):
+        if answer.kind in (AnswerKind.NOT_FORKED, AnswerKind.UNRECORDED):
+            self._refuse(answer.slot, os.strerror(answer.number))
+        else:
+            self._end(answer.slot)
+
+    def _refuse(self, slot: int, why: str) -> None:
+        self._reported.append((self._jobs.pop(slot), why))
+
+    def _end(self, slot: int) -> None:
+        """A guard is done with a job, or has ended: tell from its record what became of the job."""
+        live = self._jobs[slot]
+        record = self.records.read(slot)
+        if record is None or not live.is_of(record):
+            self._refuse(slot, "its guard was killed before it started")
             return
-        orphans = self._orphans()
-        if due:
-            self._measure(orphans)
-        for live in [live for live in self.live.values() if live.is_ending]:
-            done = live.kill_if_due(orphans.get(live.pid, ()))
-            if done and live.remover is None and self._remove(live):
-                del self.live[live.pid]
-                live.is_over = True
-                yield live
-            elif live.has_ended and not live.outcome_noted:
-                live.outcome_noted = True
-                yield live
+        if record.phase is JobPhase.REFUSED:
+            self._refuse(slot, record.text)
+            return
+        if record.phase is not JobPhase.OVER:
+            hanging = end_lost(self._store, [live], self._places, self._known())
+            live.outcome = lost_outcome(live, record, hangs=bool(hanging))
+        else:
+            live.outcome = outcome_of(record, live.row, live.cancel)
+        del self._jobs[slot]
+        self._ended[slot] = live
 
-    def _take_failures(self) -> Iterator[RunningJob]:
-        """Those that could not be started are over as soon as their directories are removed."""
-        for live in self._failures:
-            for directory in live.directories:
-                with contextlib.suppress(OSError):
-                    os.rmdir(directory)  # noqa: PTH106 - bytes
-            live.directories = []
-            live.is_over = True
-            yield live
-        self._failures.clear()
-
-    def kill_all(self) -> None:
-        """Kill all jobs at once: the state directory is gone, and nobody will ask for them."""
-        orphans = self._orphans()
-        pids = [pid for live in self.live.values() for pid in (live.pid, *orphans.get(live.pid, ()))]
-        send_signal(identify(with_descendants(pids)), signal.SIGKILL)
-
-    def _measure(self, orphans: dict[int, list[int]]) -> None:
-        began = time.monotonic()
-        for live in self.live.values():
-            live.measure(orphans.get(live.pid, ()))
-        self._measured = time.monotonic()
-        self._measure_s = max(MEASURE_S, (self._measured - began) / _SHARE)
+    def _look_at_survivors(self) -> None:
+        """Find the ends of guards whose launcher is gone."""
+        for slot, live in list(self._jobs.items()):
+            if live.guard is not None and live.guard_has_ended():
+                self._poll.unregister(live.guard)
+                live.forget_guard()
+                self._end(slot)
 
     def _reap(self) -> None:
         """Take the status of all children that have ended."""
         while True:
             try:
-                pid, status, used = os.wait4(-1, os.WNOHANG)
+                pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                break
+                return
             if not pid:
-                break
-            if live := self._removers.pop(pid, None):
-                live.remover = None
-                live.directories = [each for each in live.directories if os.path.lexists(each)]
-                # One that was killed may be tried again.
-                live.removals += 1
-                live.is_removed = not os.WIFSIGNALED(status) or live.removals >= _REMOVALS
-            elif live := self.live.get(pid):
-                live.record_exit(status)
-                live.user_s, live.system_s = used.ru_utime, used.ru_stime
+                return
+            if self._launcher is not None and pid == self._launcher.pid:
+                self._replace_launcher(self._launcher, status)
+            else:
+                self._removal.take_end(pid, status)
 
-    def _orphans(self) -> dict[int, list[int]]:
-        """Processes whose parents have ended and that are children of this one now, by their job."""
-        found: dict[int, list[int]] = {}
-        for pid in children(os.getpid()):
-            if pid in self.live or pid in self._removers:
+    def _replace_launcher(self, launcher: GuardLauncher, status: int) -> None:
+        """The launcher was killed: its guards go on, and another one makes those to come."""
+        if os.WIFEXITED(status):
+            raise RuntimeError(f"the launcher of jobs ended with status {os.WEXITSTATUS(status)}")
+        for answer in launcher.take_answers():
+            self._heed(answer)
+        # Guards that wait end by that.
+        self._close_launcher()
+        lock = take_launch_lock(self._store.state, self.records.file)
+        for slot, live in list(self._jobs.items()):
+            if live.guard is not None:
                 continue
-            about = process_stat(pid)
-            if about and not about.has_ended and (owner := self._owner(about)):
-                found.setdefault(owner.pid, []).append(pid)
-        return found
+            record = self.records.read(slot)
+            if record is not None and live.is_of(record) and live.watch_guard(record.guard):
+                self._poll_guard(live)
+            else:
+                # It may have written its record, and ended, in this very moment.
+                self._end(slot)
+        self._launch(lock)
 
-    def _owner(self, about: ProcessStat) -> RunningJob | None:
-        if live := self.live.get(about.group):
-            return live
-        key = job_of(self._store, about.process.pid)
-        return next(
-            (each for each in self.live.values() if each.key == key or each.knows(about.process)), None
-        )
+    def _known(self) -> set[int]:
+        """Children of this process that belong to no job that is lost."""
+        launcher = {self._launcher.pid} if self._launcher is not None else set()
+        guards = {record.guard.pid for slot in self._jobs if (record := self.records.read(slot))}
+        return launcher | guards | self._removal.pids()
 
-    def _remove(self, live: RunningJob) -> bool:
-        """Remove the directories of a job; false if that takes a while."""
-        if live.is_removed:
-            return True
-        full = []
-        for directory in live.directories:
-            try:
-                os.rmdir(directory)  # noqa: PTH106 - bytes
-            except FileNotFoundError:
-                pass
-            except OSError as error:
-                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                    continue
-                full.append(directory)
-        if not full:
-            live.directories = [each for each in live.directories if os.path.lexists(each)]
-            return True
-        live.remover = self._fork_remover(full)
-        self._removers[live.remover] = live
-        return False
+    def release(self, jobs: Iterable[RunningJob]) -> None:
+        """Use the records of jobs for others: the store knows how they ended."""
+        for slot in (live.slot for live in jobs if live.slot):
+            if self._launcher is not None and self._launcher.has_guard(slot):
+                self._free.append(slot)
+            else:
+                self._free.insert(0, slot)
 
-    def _fork_remover(self, directories: Sequence[bytes]) -> int:
-        parent = os.getpid()
-        pid = os.fork()
-        if pid:
-            return pid
-        try:
-            die_with_parent(parent)
-            signal.set_wakeup_fd(-1)
-            for directory in directories:
-                remove_tree(directory)
-        finally:
-            os._exit(0)
+    def kill_all(self) -> None:
+        """Kill all jobs at once: the state directory is gone, and nobody will ask for them."""
+        for slot, live in self._jobs.items():
+            record = self.records.read(slot)
+            if record is not None and live.is_of(record):
+                tell_guard(record, signal.SIGUSR1)
+
+    def close(self) -> None:
+        """Let go of the launcher, and of control groups."""
+        self._close_launcher()
+        remove_places(self._places)
+
+    def _close_launcher(self) -> None:
+        if self._launcher is not None:
+            self._poll.unregister(self._launcher.answers)
+            self._launcher.close()
+            self._launcher = None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, NodeState
+from gridwright.schedulers.local.exit_records import RunnerTrouble, read_trouble
 from gridwright.schedulers.local.explanation import explain, reasons
 from gridwright.schedulers.local.identifiers import JobKey
 from gridwright.schedulers.local.machine_resources import machine_resources
@@ -55,15 +56,11 @@ class LocalScheduler:
             keys = None if identifiers is None else find_keys(store, identifiers)
             self._ensure_runner()
             found = read_jobs(store, keys)
-            if not any(job.state is JobState.WAITING for job in found):
-                return found
-            why = reasons(queue_snapshot(store, self._machine, time.time()))
-        return [
-            replace(job, reason=why.get(int(job.id.partition("_")[0]), job.reason))
-            if job.state is JobState.WAITING
-            else job
-            for job in found
-        ]
+            trouble = read_trouble(self._state)
+            why: dict[int, str] = {}
+            if not trouble.note and any(job.state is JobState.WAITING for job in found):
+                why = reasons(queue_snapshot(store, self._machine, time.time()))
+        return [_with_reason(job, why, trouble) for job in found]
 
     def cancel(self, identifiers: Collection[str]) -> None:
         """End jobs; see Scheduler."""
@@ -94,7 +91,11 @@ class LocalScheduler:
         with store.translated_errors():
             (key,) = find_keys(store, [identifier])
             self._ensure_runner()
-            return explain(store, self._machine, key, time.time())
+            explanation = explain(store, self._machine, key, time.time())
+        note = read_trouble(self._state).note
+        if note and explanation.job.state is JobState.WAITING:
+            return replace(explanation, summary=f"Job {explanation.job.id} waits: {note}.")
+        return explanation
 
     def nodes(self) -> list[NodeState]:
         """The one node there is; see Scheduler."""
@@ -119,3 +120,12 @@ class LocalScheduler:
     def _ensure_runner(self) -> None:
         if self._store.has_unfinished():
             ensure_runner(self._state)
+
+
+def _with_reason(job: Job, why: Mapping[int, str], trouble: RunnerTrouble) -> Job:
+    """A job with what keeps it from starting, or from being recorded, in words."""
+    if job.state is JobState.WAITING:
+        return replace(job, reason=trouble.note or why.get(int(job.id.partition("_")[0]), job.reason))
+    if trouble.note and job.state is JobState.RUNNING and job.id in trouble.unrecorded:
+        return replace(job, reason=f"has ended, and is recorded later: {trouble.note}")
+    return job

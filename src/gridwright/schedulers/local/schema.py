@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-VERSION = 1
+VERSION = 2
 """Of the tables, in PRAGMA user_version."""
 
 TABLES = """
@@ -30,12 +30,14 @@ CREATE TABLE jobs (
     is_exclusive INTEGER NOT NULL,
     is_null INTEGER NOT NULL,
     user TEXT NOT NULL,
-    submitted REAL NOT NULL
+    submitted REAL NOT NULL,
+    options TEXT NOT NULL DEFAULT '{}'
 );
 CREATE TABLE dependencies (
     job INTEGER NOT NULL,
     on_job INTEGER NOT NULL,
     on_idx INTEGER NOT NULL,
+    type TEXT NOT NULL DEFAULT 'ok',
     PRIMARY KEY (job, on_job, on_idx)
 ) WITHOUT ROWID;
 CREATE TABLE tasks (
@@ -44,12 +46,14 @@ CREATE TABLE tasks (
     state TEXT NOT NULL DEFAULT 'waiting',
     attempt INTEGER NOT NULL DEFAULT 0,
     cancel TEXT,
-    outcome TEXT,
     exit_status INTEGER,
     signal INTEGER,
     reason TEXT,
     started REAL,
     ended REAL,
+    user_s REAL,
+    system_s REAL,
+    peak_bytes INTEGER,
     PRIMARY KEY (job, idx)
 ) WITHOUT ROWID;
 CREATE INDEX unfinished ON tasks (job, idx) WHERE state IN ('waiting', 'running');
@@ -57,19 +61,22 @@ CREATE TRIGGER final_states_stay BEFORE UPDATE OF state ON tasks
     WHEN OLD.state NOT IN ('waiting', 'running')
     BEGIN SELECT RAISE(ABORT, 'a final state does not change'); END;
 """
-"""`outcome` is the final state of a task whose command has ended, and whose directories are being removed.
-Names, arguments and the environment are bytes, since they need not be UTF-8.
+"""Names, arguments and the environment are bytes, since they need not be UTF-8. `options` is a JSON object of
+what differs from the defaults.
 """
 
-ADDED = (
-    ("jobs", "options", "TEXT NOT NULL DEFAULT '{}'"),
-    ("dependencies", "type", "TEXT NOT NULL DEFAULT 'ok'"),
-    ("tasks", "user_s", "REAL"),
-    ("tasks", "system_s", "REAL"),
-    ("tasks", "peak_bytes", "INTEGER"),
-)
-"""Columns that a store gets where it has none: an earlier release reads a store that has them, too. `options`
-is a JSON object of what differs from the defaults.
+CHANGES = {
+    1: """
+UPDATE tasks SET state=outcome WHERE state='running' AND outcome IS NOT NULL;
+ALTER TABLE jobs ADD COLUMN options TEXT NOT NULL DEFAULT '{}';
+ALTER TABLE dependencies ADD COLUMN type TEXT NOT NULL DEFAULT 'ok';
+ALTER TABLE tasks ADD COLUMN user_s REAL;
+ALTER TABLE tasks ADD COLUMN system_s REAL;
+ALTER TABLE tasks ADD COLUMN peak_bytes INTEGER;
+"""
+}
+"""What makes tables of a version those of the next. In version 1, `outcome` was the final state of a task
+whose command had ended, and whose directories were being removed; the column stays where it is.
 """
 
 

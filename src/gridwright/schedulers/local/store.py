@@ -4,12 +4,14 @@ No process holds a lock on it between transactions, so each can be killed at any
 
 Changes are transactions of a write-ahead log: what is committed survives the death of all processes.
 Commands also wait for the disk (`synchronous=FULL`), so that a submitted job survives a power cut; the
-runner does not, and after one some jobs may be found to have been running that had ended.
+runner does for jobs that ran for a while, and after one some short jobs may be found to have been running
+that had ended.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import secrets
@@ -21,13 +23,16 @@ from typing import Any
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.schedulers.local.identifiers import JobKey
 from gridwright.schedulers.local.machine_resources import MachineResources
-from gridwright.schedulers.local.schema import ADDED, TABLES, VERSION
+from gridwright.schedulers.local.schema import CHANGES, TABLES, VERSION
 
 FILE = "jobs.sqlite"
 LOGS = "logs"
 CREATION_LOCK = "store.lock"
 BUSY_S = 20.0
 """How long a command waits for others to finish with the store: they take milliseconds."""
+
+_LITTLE_BYTES = 64 << 10
+"""Less room than this is none: SQLite grows its files by as much."""
 
 
 class Store:
@@ -58,7 +63,7 @@ class Store:
 
     def _prepare(self) -> None:
         (version,) = self.one("PRAGMA user_version")
-        if version == 0:
+        if version < VERSION:
             version = self._create()
         if version != VERSION:
             raise environment_error(
@@ -67,17 +72,9 @@ class Store:
                 remedy="use that release until they have ended, or name another state directory in the spec",
             )
         self._connection.execute(f"PRAGMA synchronous={'FULL' if self._durable else 'NORMAL'}")
-        if any(column not in self._columns(table) for table, column, _ in ADDED):
-            with self.transaction():
-                for table, column, kind in ADDED:
-                    if column not in self._columns(table):
-                        self._connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
-
-    def _columns(self, table: str) -> set[str]:
-        return {row[1] for row in self.all(f"PRAGMA table_info({table})")}
 
     def _create(self) -> int:
-        """Make the tables, unless another process was faster; the version of what is there then."""
+        """Make the tables, or those of an older release anew; the version of what is there then."""
         lock = os.open(self.state / CREATION_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -91,6 +88,12 @@ class Store:
                     self.put_setting("cancellations", 0)
                     self._connection.execute(f"PRAGMA user_version={VERSION:d}")
                 return VERSION
+            while version in CHANGES:
+                with self.transaction():
+                    for statement in _statements(CHANGES[version]):
+                        self._connection.execute(statement)
+                    version += 1
+                    self._connection.execute(f"PRAGMA user_version={version:d}")
             return int(version)
         finally:
             os.close(lock)
@@ -107,7 +110,29 @@ class Store:
         except sqlite3.Error as error:
             raise self._failure(error) from error
 
+    def is_full(self, error: Exception) -> bool:
+        """Whether an error means that the disk of the state directory is full."""
+        if isinstance(error, OSError):
+            return error.errno in (errno.ENOSPC, errno.EDQUOT)
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            return True
+        # The file that processes share memory by cannot grow either: SQLite calls that an I/O error.
+        with contextlib.suppress(OSError):
+            there = os.statvfs(self.state)
+            return there.f_bavail * there.f_frsize < _LITTLE_BYTES
+        return False
+
+    @property
+    def full_disk(self) -> str:
+        """What is said of a full disk."""
+        return f"the state disk {self.state} is full"
+
     def _failure(self, error: sqlite3.Error) -> GridwrightError:
+        if self.is_full(error):
+            return environment_error(
+                self.full_disk,
+                remedy="make room there: jobs go on, and those that have ended are recorded then",
+            )
         locked = "locked" in str(error)
         return environment_error(
             f"the jobs of the grid cannot be read or written: {error}",
@@ -118,16 +143,22 @@ class Store:
         )
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
-        """One transaction: all of it, or nothing."""
-        self._connection.execute("BEGIN IMMEDIATE")
+    def transaction(self, *, durable: bool = False) -> Iterator[None]:
+        """One transaction: all of it, or nothing. One that is `durable` waits for the disk in any case."""
+        if durable and not self._durable:
+            self._connection.execute("PRAGMA synchronous=FULL")
         try:
-            yield
-            self._connection.execute("COMMIT")
-        except BaseException:
-            with contextlib.suppress(sqlite3.Error):
-                self._connection.execute("ROLLBACK")
-            raise
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):
+                    self._connection.execute("ROLLBACK")
+                raise
+        finally:
+            if durable and not self._durable:
+                self._connection.execute("PRAGMA synchronous=NORMAL")
 
     def change(self, statement: str, values: Sequence[Any] = ()) -> int:
         """Run one statement; how many rows it changed."""

@@ -1,25 +1,21 @@
-"""The supervisor of the runner: when that is killed, it ends the jobs that are left and starts another.
+"""The supervisor of the runner: when that is killed, it starts another, which goes on with its jobs.
 
 All jobs are below it, whatever they do to hide: it is the subreaper of the runner, as the runner is of the
-jobs (PR_SET_CHILD_SUBREAPER). It does nothing else, and knows nothing of the store. Only when both are
-killed, jobs go on unwatched until the next command; what that starts finds them by other means.
+launcher and that of guards (PR_SET_CHILD_SUBREAPER). It does nothing else, and knows nothing of the store.
+When both are killed, jobs go on under their guards, and the next command starts another supervisor.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import time
 from collections.abc import Callable
 
-from gridwright.schedulers.local.processes import identify, send_signal
-from gridwright.schedulers.process_tree import adopt_orphans, descendants
+from gridwright.schedulers.process_tree import adopt_orphans
 
 GIVE_UP = 5
 """So many runners in a row that fail within LASTED_S: the next command tries again."""
 LASTED_S = 10.0
-GONE_S = 10.0
 _PAUSE_S = 0.02
 
 
@@ -36,7 +32,6 @@ def supervise(run: Callable[[], None]) -> None:
             os._exit(0)
         if _wait(pid) == 0:
             return
-        _end_all()
         failures = failures + 1 if time.monotonic() - began < LASTED_S else 1
         time.sleep(_PAUSE_S * 2**failures)
 
@@ -47,17 +42,3 @@ def _wait(pid: int) -> int:
         ended, status = os.wait()
         if ended == pid:
             return status
-
-
-def _end_all() -> None:
-    """Kill all that is below this process: jobs whose runner has ended."""
-    deadline = time.monotonic() + GONE_S
-    while time.monotonic() < deadline:
-        left = identify(descendants(os.getpid()))
-        send_signal(left, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        if not left:
-            return
-        time.sleep(_PAUSE_S / 4)

@@ -1,0 +1,24 @@
+"""The launcher's process. It imports nothing of the package, so that it is small and forks fast.
+
+python -I -S launcher_program.py STATE NATIVE CALLS ANSWERS RECORDS LOCK UNIFIED UNIFIED_MEMORY MEMORY
+"""
+
+import sys
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+
+
+def main() -> None:
+    """Load the native part alone, from where it lies, and serve the runner until it is gone."""
+    native, *files, unified, unified_memory, memory = sys.argv[2:]
+    loader = ExtensionFileLoader("gridwright._native", native)
+    spec = spec_from_loader(loader.name, loader)
+    if spec is None:
+        sys.exit(f"{native} cannot be loaded")
+    module = module_from_spec(spec)
+    loader.exec_module(module)
+    module.run_launcher(*map(int, files), unified, unified_memory == "yes", memory)
+
+
+if __name__ == "__main__":
+    main()
