@@ -264,12 +264,14 @@ def test_what_a_scheduler_cannot_do_is_refused_at_once_and_names_what_to_use_ins
             [place.request("true", array=range(1, 10_000_001), options=JobOptions(**every))]  # type: ignore[arg-type]
         )
     assert refused.value.status is ExitStatus.INPUT
-    named = {problem.where for problem in refused.value.problems}
-    assert named == {*every} - {*section.job_options} | {"array"}
-    for problem in refused.value.problems:
-        assert problem.remedy
-        if problem.where in every:
-            assert f"scheduler {section.type} has no {problem.where}" in problem.what
+    problems = refused.value.problems
+    assert all(problem.remedy for problem in problems)
+    assert "array" in {problem.where for problem in problems}, "all that is wrong is told at once"
+    cannot = {problem.where for problem in problems if problem.what.startswith("scheduler ")}
+    assert cannot == {*every} - {*section.job_options}
+    for problem in problems:
+        if problem.where in cannot:
+            assert problem.what == f"scheduler {section.type} has no {problem.where} for a job"
 
 
 def test_arguments_that_are_too_long_are_told_as_such(place: Place) -> None:

@@ -560,3 +560,45 @@ def test_a_directory_that_the_head_node_does_not_see_is_refused(
         ("stdout", "nodes cannot write into /nowhere"),
     }
     assert sent(grid) == []
+
+
+@pytest.mark.parametrize(
+    "said", ["Required node not available (down, drained or reserved)", "Requested nodes are busy"]
+)
+def test_jobs_that_would_only_wait_for_nodes_are_submitted(
+    grid: Grid, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    run = grid.slurm.run
+
+    def try_out(command: Sequence[str], **values: Any) -> Any:
+        if "--test-only" in command:
+            return CommandOutput(1, b"", f"allocation failure: {said}\n".encode())
+        return run(command, **values)
+
+    monkeypatch.setattr(grid.slurm, "run", try_out)
+    grid.submit(request(), request(after=["#0"]))
+    assert len(sent(grid)) == 2
+
+
+def test_jobs_of_a_call_that_slurmctld_did_not_take_are_handed_in_later_and_wait_as_they_should(
+    grid: Grid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = grid.slurm.run
+
+    def once(command: Sequence[str], **values: Any) -> Any:
+        if command[0] == "sbatch" and "--test-only" not in command and sent(grid):
+            grid.slurm.up = False
+        return run(command, **values)
+
+    monkeypatch.setattr(grid.slurm, "run", once)
+    with pytest.raises(GridwrightError) as away:
+        grid.submit(request(name="a"), request(name="b", after=["any:#0"]), request(name="c", after=["#1"]))
+    assert away.value.status is ExitStatus.ENVIRONMENT
+    monkeypatch.setattr(grid.slurm, "run", run)
+    grid.slurm.up = True
+    for _ in range(3):
+        jobs = grid.scheduler.jobs()
+    assert [job.name for job in jobs] == ["a", "b", "c"]
+    numbers = {job.name[0]: job.number for job in grid.slurm.now.jobs}
+    assert sorted(numbers) == ["a", "b", "c"]
+    assert dependencies(grid)[-2:] == [f"afterany:{numbers['a']}", f"afterok:{numbers['b']}"]

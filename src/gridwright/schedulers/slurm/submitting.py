@@ -22,6 +22,9 @@ from gridwright.schedulers.slurm.translations import Refusal
 LEASE_S = 2 * PATIENCE_S + 3 * ANSWER_S
 """How long a submission is left to the process that submits it: longer than that takes at worst."""
 
+_FOR_NOW = ("not available", "busy", "DOWN", "drained", "temporarily")
+"""What a message of `sbatch --test-only` has where a job would wait: for nodes that are down, or in use."""
+
 
 def submit_request(
     access: SlurmAccess, record: JobRecord, cluster: Cluster, call: SbatchCall
@@ -101,7 +104,8 @@ def try_request(access: SlurmAccess, record: JobRecord, cluster: Cluster, call: 
     try:
         access.tools.once([command[0], "--test-only", *command[1:]], stdin=exported(environment))
     except ToolRefused as refused:
-        if refused.refusal.kind == "input":
+        passes = any(each in refused.refusal.message for each in _FOR_NOW)
+        if refused.refusal.kind == "input" and not passes:
             raise access.tools.error(refused.refusal, "sbatch") from None
 
 
