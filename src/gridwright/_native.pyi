@@ -64,11 +64,8 @@ class Nights:
     ) -> tuple[float | None, int]: ...
 
 def run_launcher(
-    calls: int,
-    answers: int,
-    records: int,
-    lock: int,
-    unified: str,
-    unified_memory: bool,
-    memory: str,
+    files: Sequence[int],
+    places: tuple[str, bool, str],
+    runner_lock: str,
+    runner: Sequence[str],
 ) -> None: ...

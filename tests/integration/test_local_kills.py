@@ -227,6 +227,20 @@ def test_jobs_go_on_under_the_next_runner(grid: LocalGrid) -> None:
     assert len(pids.read_text().split()) == 2
 
 
+def test_no_command_is_needed_after_a_double_kill(grid: LocalGrid) -> None:
+    """Also where none would do: one that is part of a job could have a runner only below that job."""
+    scheduler = grid.scheduler()
+    script = "echo $GRIDWRIGHT_JOB_ID >>lines; while ! test -e go; do sleep 0.02; done"
+    scheduler.submit([grid.request("sh", "-c", script, array=range(8), cores=2)])
+    _wait_for_lines(grid, 2)
+    kill_both(grid)
+    (grid.directory / "go").touch()
+    _wait_for_lines(grid, 8)
+    jobs = ended(scheduler, ["1"], seconds=20)
+    assert {(job.state, job.restarts) for job in jobs} == {(JobState.COMPLETED, 0)}
+    assert _count(grid) == 8
+
+
 def test_what_ends_while_nobody_runs_them_is_known(grid: LocalGrid) -> None:
     scheduler = grid.scheduler()
     wait = "while ! test -e go; do sleep 0.02; done; "

@@ -1,7 +1,8 @@
 //! The launcher: a small process that forks guards, so that this costs little.
 //!
 //! It serves one runner. When that is gone it forks no more, and stays until its guards have ended: it is the
-//! subreaper above them, and ends what a guard that is killed leaves.
+//! subreaper above them, and ends what a guard that is killed leaves. Where the runner was killed, and nobody has
+//! started another, it does, since a command that is part of a job could start one only below that job.
 
 use crate::group::{Groups, Places};
 use crate::guard::{Done, Guard};
@@ -9,9 +10,13 @@ use crate::record::{Slot, boot};
 use crate::system::{Signals, checked, errno, forget_handlers, prctl, reap, this_process, write};
 use crate::tree;
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// What is told to the runner: one of these, the slot of the guard, and a number.
@@ -38,6 +43,10 @@ pub struct Surroundings {
     pub records: i32,
     /// A lock that is held as long as a guard may be made that has no lock on its slot yet.
     pub lock: i32,
+    /// The lock of runners, and the command that starts one: the number of the locked file is its last word.
+    pub runner_lock: PathBuf,
+    /// The words before that.
+    pub runner: Vec<OsString>,
     /// Control groups.
     pub places: Places,
 }
@@ -45,12 +54,20 @@ pub struct Surroundings {
 /// A process that outlives SIGKILL by this much hangs in the kernel.
 const GONE: Duration = Duration::from_secs(10);
 const SOON: Duration = Duration::from_millis(5);
+/// Between two tries to start a runner.
+const AGAIN_MS: i32 = 500;
 
 struct Launcher {
     calls: Option<OwnedFd>,
     answers: OwnedFd,
     records: i32,
     lock: Option<OwnedFd>,
+    runner_lock: PathBuf,
+    runner: Vec<OsString>,
+    /// Whether the runner was killed, and another is to be started.
+    is_orphaned: bool,
+    /// The one that was started.
+    successor: Option<i32>,
     places: Places,
     /// The slot of each, by process.
     guards: HashMap<i32, i64>,
@@ -74,6 +91,10 @@ pub fn run(given: Surroundings) {
         answers: owned(given.answers),
         records: given.records,
         lock: Some(owned(given.lock)),
+        runner_lock: given.runner_lock,
+        runner: given.runner,
+        is_orphaned: false,
+        successor: None,
         places: given.places,
         guards: HashMap::new(),
         boot: boot(),
@@ -97,6 +118,9 @@ pub fn run(given: Surroundings) {
         if call {
             launcher.serve();
         }
+        if launcher.is_orphaned && !launcher.guards.is_empty() {
+            launcher.start_runner();
+        }
     }
 }
 
@@ -110,17 +134,51 @@ impl Launcher {
             revents: 0,
         };
         let mut watched = [watch(calls), watch(bell.as_raw_fd())];
+        let longest = if self.is_orphaned { AGAIN_MS } else { -1 };
         // SAFETY: the array is as long as is said.
-        unsafe { libc::poll(watched.as_mut_ptr(), watched.len() as u64, -1) };
+        unsafe { libc::poll(watched.as_mut_ptr(), watched.len() as u64, longest) };
         (watched[0].revents != 0, watched[1].revents != 0)
     }
 
     /// Makes a guard that is called for. Where none will be any more, lets go of the lock.
     fn serve(&mut self) {
-        if let Some(Ok((slot, orders))) = self.calls.as_ref().map(next_call) {
-            self.launch(slot, orders);
-        } else {
-            (self.calls, self.lock) = (None, None);
+        match self.calls.as_ref().map(next_call) {
+            Some(Ok(Call::Guard(slot, orders))) => self.launch(slot, orders),
+            Some(Ok(Call::Goodbye)) => (self.calls, self.lock) = (None, None),
+            _ => (self.calls, self.lock, self.is_orphaned) = (None, None, true),
+        }
+    }
+
+    /// Starts another runner, unless there is one: then its lock is taken.
+    fn start_runner(&mut self) {
+        let Ok(lock) = File::options()
+            .read(true)
+            .write(true)
+            .open(&self.runner_lock)
+        else {
+            return;
+        };
+        // SAFETY: no memory is handed over.
+        if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+            return;
+        }
+        let Some((program, words)) = self.runner.split_first() else {
+            return;
+        };
+        let file = lock.as_raw_fd();
+        let mut command = Command::new(program);
+        command.args(words).arg(file.to_string()).current_dir("/");
+        // SAFETY: only system calls, on what the process has.
+        unsafe {
+            command.pre_exec(move || {
+                libc::setsid();
+                libc::fcntl(file, libc::F_SETFD, 0);
+                Ok(())
+            });
+        }
+        if let Ok(child) = command.spawn() {
+            self.successor = i32::try_from(child.id()).ok();
+            self.is_orphaned = false;
         }
     }
 
@@ -208,7 +266,7 @@ impl Launcher {
 
     fn strays(&self) -> Vec<i32> {
         let mut children = tree::children(this_process());
-        children.retain(|pid| !self.guards.contains_key(pid));
+        children.retain(|pid| !self.guards.contains_key(pid) && self.successor != Some(*pid));
         children
     }
 }
@@ -218,8 +276,16 @@ fn group_name(slot: i64) -> String {
     format!("slot-{slot}")
 }
 
-/// The slot of a guard that is called for, and where its orders come from; an error where the runner is gone.
-fn next_call(calls: &OwnedFd) -> io::Result<(i64, OwnedFd)> {
+/// What a runner sends.
+enum Call {
+    /// A guard is called for: its slot, and where its orders come from.
+    Guard(i64, OwnedFd),
+    /// The runner ends in good order.
+    Goodbye,
+}
+
+/// What the runner sends next; an error where it is gone.
+fn next_call(calls: &OwnedFd) -> io::Result<Call> {
     let mut slot = [0_u8; 8];
     let mut control = [0_u64; 8];
     // SAFETY: all buffers live as long as the call, and are as long as is said; the descriptor that comes is
@@ -238,10 +304,16 @@ fn next_call(calls: &OwnedFd) -> io::Result<(i64, OwnedFd)> {
                 libc::recvmsg(calls.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) as i64,
             )?;
         let head = libc::CMSG_FIRSTHDR(&raw const message);
+        if length > 0 && head.is_null() {
+            return Ok(Call::Goodbye);
+        }
         if length != 8 || head.is_null() || (*head).cmsg_type != libc::SCM_RIGHTS {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let orders = libc::CMSG_DATA(head).cast::<i32>().read_unaligned();
-        Ok((i64::from_le_bytes(slot), OwnedFd::from_raw_fd(orders)))
+        Ok(Call::Guard(
+            i64::from_le_bytes(slot),
+            OwnedFd::from_raw_fd(orders),
+        ))
     }
 }

@@ -3,31 +3,34 @@
 use gridwright_guard::group::Places;
 use gridwright_guard::launcher::{Surroundings, run};
 use pyo3::prelude::*;
+use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// Forks guards, which start jobs; see `gridwright.schedulers.local.launcher`. The calling process must have no
-/// other thread. Control groups of version 2 are made in `unified`, for memory too if `unified_memory`, and those
-/// of the memory controller of version 1 in `memory`; an empty string stands for none.
+/// other thread. `files` are calls, answers, records and lock. `places` are where control groups are made: of
+/// version 2, whether these also hold memory, and of the memory controller of version 1; an empty string stands
+/// for none. `runner` is the command of a runner, as far as the number of the file `runner_lock`.
 #[pyfunction]
-#[pyo3(signature = (calls, answers, records, lock, unified, unified_memory, memory))]
+#[pyo3(signature = (files, places, runner_lock, runner))]
 pub fn run_launcher(
-    calls: i32,
-    answers: i32,
-    records: i32,
-    lock: i32,
-    unified: String,
-    unified_memory: bool,
-    memory: String,
+    files: [i32; 4],
+    places: (String, bool, String),
+    runner_lock: PathBuf,
+    runner: Vec<OsString>,
 ) {
-    let places = Places {
-        unified,
-        unified_memory,
-        memory,
-    };
+    let [calls, answers, records, lock] = files;
+    let (unified, unified_memory, memory) = places;
     run(Surroundings {
         calls,
         answers,
         records,
         lock,
-        places,
+        runner_lock,
+        runner,
+        places: Places {
+            unified,
+            unified_memory,
+            memory,
+        },
     });
 }

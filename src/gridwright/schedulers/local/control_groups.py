@@ -50,13 +50,19 @@ def make_places(name: str) -> GroupPlaces:
     memory: Path | None = None
     for version, group in _own_groups():
         for place in _permitted(group):
-            if version == 2 and not unified_memory:
-                holds = _gives_memory(place)
-                if (unified is None or holds) and (made := _make(place / name)):
-                    unified, unified_memory = made, holds
+            if version == 2 and not unified_memory and (made := _make(place / name)):
+                unified_memory = _gives_memory(made)
+                spare: Path | None = made
+                if unified is None or unified_memory:
+                    unified, spare = made, unified
+                if spare is not None:
+                    _remove(spare)
             elif version == 1 and memory is None:
                 memory = _make(place / name)
-    return GroupPlaces(unified, unified_memory, None if unified_memory else memory)
+    if unified_memory and memory is not None:
+        _remove(memory)
+        memory = None
+    return GroupPlaces(unified, unified_memory, memory)
 
 
 def _own_groups() -> Iterator[tuple[int, Path]]:
@@ -108,14 +114,11 @@ def _is_delegated(place: Path) -> bool:
     return False
 
 
-def _gives_memory(place: Path) -> bool:
-    """Whether groups in this one hold memory; has them do so where nothing else is concerned."""
+def _gives_memory(made: Path) -> bool:
+    """Whether groups in one that was made here hold memory: they do if this one does, and are told to."""
     with contextlib.suppress(OSError):
-        control = place / "cgroup.subtree_control"
-        if "memory" in control.read_text(encoding="ascii").split():
-            return True
-        if not (place / "cgroup.procs").read_text(encoding="ascii"):
-            control.write_text("+memory", encoding="ascii")
+        if "memory" in (made / "cgroup.controllers").read_text(encoding="ascii").split():
+            (made / "cgroup.subtree_control").write_text("+memory", encoding="ascii")
             return True
     return False
 
@@ -125,6 +128,11 @@ def _make(place: Path) -> Path | None:
         place.mkdir(exist_ok=True)
         return place
     return None
+
+
+def _remove(place: Path) -> None:
+    with contextlib.suppress(OSError):
+        place.rmdir()
 
 
 def end_group(places: GroupPlaces, name: str) -> bool:
@@ -152,6 +160,5 @@ def remove_places(places: GroupPlaces) -> None:
         with contextlib.suppress(OSError):
             for group in place.iterdir():
                 if group.is_dir():
-                    with contextlib.suppress(OSError):
-                        group.rmdir()
-            place.rmdir()
+                    _remove(group)
+        _remove(place)

@@ -25,7 +25,7 @@ from enum import IntEnum
 from importlib.util import find_spec
 from pathlib import Path
 
-from gridwright.schedulers.local import launcher_program
+from gridwright.schedulers.local import launcher_program, runner_lock
 from gridwright.schedulers.local.control_groups import GroupPlaces
 from gridwright.schedulers.local.identifiers import JobKey
 
@@ -103,10 +103,9 @@ class GuardLauncher:
         os.set_blocking(self.answers, False)
         files = (calls.fileno(), answers, records, lock)
         command = [sys.executable, "-I", "-S", PROGRAM, str(state), native.origin, *map(str, files)]
-        # Where a Python is not where it was built, it is found so.
-        kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "PATH") if name in os.environ}
+        successor = [str(state / runner_lock.LOCK), *runner_lock.runner_command(state)]
         try:
-            process = subprocess.Popen([*command, *places.words()], cwd="/", env=kept, pass_fds=files)
+            process = subprocess.Popen([*command, *places.words(), *successor], cwd="/", pass_fds=files)
         finally:
             calls.close()
             os.close(answers)
@@ -120,7 +119,9 @@ class GuardLauncher:
         """Pipes for the orders of guards, by slot."""
 
     def close(self) -> None:
-        """Have no more started; the launcher stays until its guards have ended."""
+        """Have no more started; the launcher stays until its guards have ended, and starts no runner."""
+        with contextlib.suppress(OSError):
+            self._calls.send(b"goodbye")
         self._calls.close()
         os.close(self.answers)
         for slot in list(self._guards):

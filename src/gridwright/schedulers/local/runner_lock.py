@@ -2,8 +2,8 @@
 
 Each command that leaves work to do starts a runner if none holds the lock. A runner holds an exclusive
 flock on a file. The lock belongs to the open file, which the runner gets from
-the command that starts it, so it is never free in between; and it is shared with each child until that
-has become its job, so a free lock also says that no child of a dead runner is about to become one.
+the command that starts it, so it is never free in between. Whether jobs of a dead runner may still start,
+another lock tells; see `launcher`.
 """
 
 from __future__ import annotations
@@ -88,6 +88,11 @@ def open_wakeup_pipe(state: Path) -> int | None:
         return None
 
 
+def runner_command(state: Path) -> list[str]:
+    """The command of a runner, as far as the number of the open file that is its lock."""
+    return [sys.executable, "-P", "-m", "gridwright.schedulers.local.runner", str(state)]
+
+
 def _start(state: Path, lock: int) -> None:
     # A command may be part of a job, of which the runner is none.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GRIDWRIGHT_")}
@@ -96,7 +101,7 @@ def _start(state: Path, lock: int) -> None:
         if path.stat().st_size > _LONGEST_OUTPUT:
             path.unlink()
     output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    command = [sys.executable, "-P", "-m", "gridwright.schedulers.local.runner", str(state), str(lock)]
+    command = [*runner_command(state), str(lock)]
     try:
         process = subprocess.Popen(
             command,
