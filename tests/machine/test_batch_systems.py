@@ -270,9 +270,9 @@ def test_an_exclusive_job_has_its_node_alone(site: Site) -> None:
         ended(site.scheduler, [number, other])
 
 
+@pytest.mark.parametrize("site", ["grid_engine"], indirect=True)
 def test_a_killed_queue_master_loses_and_doubles_nothing(site: Site) -> None:
-    if site.lab is None:
-        pytest.skip("the double of LSF keeps its state in memory")
+    assert site.lab is not None
     trace = site.scratch / "master"
     (number,) = site.scheduler.submit(
         [site.request("sh", "-c", f"echo $GRIDWRIGHT_ARRAY_INDEX >>{trace}; sleep 0.5", array=range(40))]

@@ -73,6 +73,8 @@ class SchedulerSection(KindSection):
     """Whether it has nodes powered on when jobs wait for them, and off when they are idle."""
     needs_head_node: ClassVar[bool] = False
     """Whether a service of its own runs on a machine beside the nodes."""
+    is_of_sites_alone: ClassVar[bool] = False
+    """Whether nothing sets it up on machines that a cloud makes: a site has it already."""
     job_options: ClassVar[frozenset[str]] = frozenset()
     """The options of a job that it can do, by their names in `gridwright.schedulers.job_options`; a job with
     another one is refused when it is submitted."""

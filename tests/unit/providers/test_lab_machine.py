@@ -13,6 +13,7 @@ from gridwright.providers.lab import image
 from gridwright.providers.lab.cgroups import detect
 from gridwright.providers.lab.host_python import python_directories
 from gridwright.providers.lab.mirror import VARIABLE, mirror
+from gridwright.spec import parse_spec
 
 
 def mount_line(kind: str, root: str, point: Path, options: str) -> str:
@@ -116,6 +117,20 @@ def test_another_recipe_is_another_image(monkeypatch: pytest.MonkeyPatch) -> Non
     assert image.root_filesystem() == more
     monkeypatch.setattr(image, "RECIPE", image.RECIPE + 1)
     assert image.root_filesystem() != more
+
+
+def test_a_scheduler_with_packages_of_its_own_has_an_image_of_its_own() -> None:
+    schedulers = ("ssh", "slurm", "grid_engine")
+    specs = [
+        parse_spec(
+            f"provider: lab\nlab: {{network: 10.99.0.0/24}}\nscheduler: {{type: {name}}}\n"
+            "filesystems: {disk: {type: local, path: /mnt/disk}}\n"
+        )
+        for name in schedulers
+    ]
+    ssh, slurm, grid_engine = (image.root_filesystem(image.lab_packages(each)) for each in specs)
+    assert ssh == slurm == image.root_filesystem()
+    assert grid_engine != slurm
 
 
 def test_nodes_get_all_that_this_python_needs_and_nothing_of_the_system() -> None:

@@ -299,3 +299,25 @@ def test_a_lab_is_told_of_its_nodes_and_queues(tmp_path: Path) -> None:
 def test_priorities_are_refused_in_a_lab() -> None:
     with pytest.raises(GridwrightError, match="no priority over others"):
         parse_spec(SPEC.replace("batch: {}", "batch: {priority: 5}"))
+
+
+def test_commands_are_found_where_the_spec_says() -> None:
+    named = parse_spec(SPEC.replace("type: grid_engine,", "type: grid_engine, root: /opt/sge, cell: prod,"))
+    environment: dict[str, str] = {}
+
+    class Keeping(Printing):
+        def run(
+            self,
+            command: Sequence[str],
+            *,
+            stdin: bytes = b"",
+            environment: Mapping[str, str] | None = None,
+            timeout_s: float = 30.0,
+        ) -> CommandOutput:
+            kept.update(environment or {})
+            return super().run(command, environment=environment)
+
+    kept = environment
+    tools(section_of(named), Keeping({"qstat": "<a/>"})).query(["qstat", "-xml"])
+    assert (kept["SGE_ROOT"], kept["SGE_CELL"]) == ("/opt/sge", "prod")
+    assert kept["PATH"].startswith("/opt/sge/bin/lx-amd64:")

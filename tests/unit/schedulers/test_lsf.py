@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
+from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.schedulers.batch.system import AfterJob, BatchCall, JobTag
 from gridwright.schedulers.batch.tools import Answered
 from gridwright.schedulers.dependency import DependencyType
@@ -218,3 +220,17 @@ def test_the_double_answers_in_the_form_of_lsf() -> None:
     assert json.loads(out)["RECORDS"][1] == {"JOBID": "101", "JOBINDEX": "2", "STAT": "PEND"}
     assert mbatchd.answer("bkill", ["101[2]"], {})[:2] == (0, "Job <101[2]> is being terminated\n")
     assert mbatchd.answer("bkill", ["101[2]", "7"], {})[0] == 255
+
+
+def test_a_command_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(GridwrightError, match="lshosts cannot be started") as missing:
+        Lsf(parse_spec(SPEC), LocalHeadNode()).facts()
+    assert missing.value.status is ExitStatus.ENVIRONMENT
+    assert "install the commands of LSF" in str(missing.value)
+    profile = tmp_path / "profile.lsf"
+    profile.write_text("LSF_BINDIR=/nowhere\n")
+    spec = parse_spec(SPEC.replace("project: blue", f"profile: {profile}"))
+    with pytest.raises(GridwrightError, match="lshosts cannot be started") as missing:
+        Lsf(spec, LocalHeadNode()).facts()
+    assert missing.value.status is ExitStatus.ENVIRONMENT

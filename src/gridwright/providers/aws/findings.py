@@ -114,6 +114,12 @@ def _local_scheduler(spec: GridSpec) -> Iterator[Finding]:
             "the local scheduler is of the machine that Gridwright runs on: nodes on AWS get no jobs from it",
             "Write scheduler: {type: slurm}",
         )
+    elif spec.section(Aws) is not None and spec.scheduler.is_of_sites_alone:
+        yield _warning(
+            "no-scheduler",
+            f"nothing sets scheduler {spec.scheduler.type} up on AWS: nodes get no jobs from it",
+            "Write scheduler: {type: slurm}, or set it up on the nodes yourself",
+        )
 
 
 def _proxy_outside(spec: GridSpec) -> Iterator[Finding]:

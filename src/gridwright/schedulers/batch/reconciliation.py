@@ -107,7 +107,11 @@ class Reconciliation:
             for element in gone:
                 run = runs.get(_key(element))
                 end = run.end if run is not None else None
-                if run is None or end is None or end.signal is not None:
+                if run is None and element in cancelled:
+                    # Accounting has nothing of jobs that never began.
+                    sentence = "its user cancelled it"
+                    ends.append(_otherwise(submission, element, JobState.CANCELLED, sentence, None))
+                elif run is None or end is None or end.signal is not None:
                     untold[element] = run
                 else:
                     ends.append(ended_by_run(submission, element, run.number, end))
@@ -310,7 +314,7 @@ def ended_by_row(
         node=row.node,
         queue=row.queue or submission.request.queue,
         started=row.started if run is not None else None,
-        ended=row.ended,
+        ended=row.ended or time.time(),
         restarts=run.number if run is not None else 0,
         most_bytes=row.most_bytes,
         swept=submission.request.keep or run is None or end is not None,

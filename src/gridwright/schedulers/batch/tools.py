@@ -18,6 +18,8 @@ PATIENCE_S = 25.0
 """How long it is asked again while its service does not answer: a restart takes some seconds."""
 
 
+_NOT_STARTED = (126, 127)
+"""Exit statuses of shells, and of ssh, where a command cannot be started."""
 _LAST_SIGNAL = 128 + 64
 """The highest exit status of a command that a signal ended."""
 
@@ -35,6 +37,13 @@ class Answered(Enum):
 
 class ServiceDown(GridwrightError):
     """The service does not answer now, and may later (status ENVIRONMENT)."""
+
+    def __init__(self, error: GridwrightError) -> None:
+        super().__init__(*error.problems, status=error.status)
+
+
+class CommandMissing(GridwrightError):
+    """A command is not there (status ENVIRONMENT)."""
 
     def __init__(self, error: GridwrightError) -> None:
         super().__init__(*error.problems, status=error.status)
@@ -60,13 +69,20 @@ class BatchTools:
 
     def run(self, command: Sequence[str], *, timeout_s: float = ANSWER_S) -> CommandOutput:
         """Run a command once, whatever its status. Raises GridwrightError (ENVIRONMENT)."""
+        words = [*self._prefix, *command]
         try:
-            return self.head.run(
-                [*self._prefix, *command], environment=self._environment, timeout_s=timeout_s
-            )
+            answer = self.head.run(words, environment=self._environment, timeout_s=timeout_s)
         except CommandNotStarted as error:
-            remedy = f"install the commands of {self._system} on the head node, or name where they are"
-            raise environment_error(error.problems[0].what, where=self.head.name, remedy=remedy) from error
+            raise self._missing(error.problems[0].what) from error
+        if answer.status in _NOT_STARTED:
+            raise self._missing(f"{command[0]} cannot be started: {message(answer)}")
+        return answer
+
+    def _missing(self, what: str) -> CommandMissing:
+        remedy = (
+            f"install the commands of {self._system} on the head node, or name where they are in the spec"
+        )
+        return CommandMissing(environment_error(what, where=self.head.name, remedy=remedy))
 
     def query(
         self, command: Sequence[str], *, allowed: Callable[[CommandOutput], bool] = lambda _: False
@@ -100,22 +116,19 @@ class BatchTools:
     def _asked(self, command: Sequence[str]) -> CommandOutput:
         try:
             return self.run(command)
-        except HeadNodeUnreachable:
+        except (HeadNodeUnreachable, CommandMissing):
             raise
         except GridwrightError as error:
-            if isinstance(error.__cause__, CommandNotStarted):
-                raise
             raise ServiceDown(error) from error
 
     def hand_in(self, command: Sequence[str]) -> CommandOutput:
         """Run a command that hands in a job, once. Raises NotTaken, NotReached and Unclear."""
         try:
             answer = self.run(command)
-        except HeadNodeUnreachable as error:
-            raise Unclear(error.problems[0].what) from error
+        except CommandMissing:
+            raise
         except GridwrightError as error:
-            if isinstance(error.__cause__, CommandNotStarted):
-                raise
+            # Of a head node that is out of reach, too, nobody knows how far it came.
             raise Unclear(error.problems[0].what) from error
         if answer.status:
             said = message(answer)

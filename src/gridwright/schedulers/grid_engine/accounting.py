@@ -6,7 +6,7 @@ import calendar
 import csv
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +18,8 @@ from gridwright.schedulers.usage import JobUsage
 
 _RESCHEDULED = frozenset({24, 25, 30})
 """Runs after which the job runs again (sge_status(5)): migrating, rescheduling, on application error."""
+_SINGLY = 20
+"""So many jobs are asked for one by one; of more, all that began since the first of them come first."""
 _SKEW_S = 3600.0
 """Clocks of the head node and of this machine may differ by so much."""
 _NO_ACCOUNT = "sge"
@@ -26,11 +28,14 @@ _NONE = ("no jobs running since startup", "not found", "no such file", "no total
 _FACTORS = {"": 1.0, "K": 1024.0, "M": 1024.0**2, "G": 1024.0**3, "T": 1024.0**4}
 
 
-def read_accounts(tools: BatchTools, since: float) -> list[dict[str, str]]:
-    """What qacct tells of jobs that began since a time, each by its fields. Raises GridwrightError."""
-    begin = time.strftime("%Y%m%d%H%M", time.gmtime(max(0.0, since - _SKEW_S)))
+def _since(moment: float) -> list[str]:
+    return ["-b", time.strftime("%Y%m%d%H%M", time.gmtime(max(0.0, moment - _SKEW_S))), "-j"]
+
+
+def read_accounts(tools: BatchTools, chosen: Sequence[str]) -> list[dict[str, str]]:
+    """What qacct tells of chosen jobs, each by its fields. Raises GridwrightError (ENVIRONMENT)."""
     printed = tools.query(
-        ["qacct", "-b", begin, "-j"],
+        ["qacct", *chosen],
         allowed=lambda answer: any(each in answer.stderr.decode(errors="replace").lower() for each in _NONE),
     )
     return list(parse_accounts(printed.decode(errors="replace")))
@@ -46,9 +51,22 @@ def parse_accounts(text: str) -> Iterator[dict[str, str]]:
 
 
 def past(tools: BatchTools, wanted: Mapping[JobTag, int | None], since: float) -> list[BatchRow]:
-    """How jobs ended that are in the accounting. Raises GridwrightError (ENVIRONMENT)."""
-    rows = (row_of(each) for each in read_accounts(tools, since))
-    return [each for each in rows if each is not None and each.tag in wanted]
+    """How jobs ended that are in the accounting. Raises GridwrightError (ENVIRONMENT).
+
+    A job whose node was lost has no time of its begin there, and is found by its name alone.
+    """
+    found: list[BatchRow] = []
+    if len(wanted) > _SINGLY:
+        found += _rows(read_accounts(tools, _since(since)))
+    known = {each.tag for each in found}
+    for tag in wanted:
+        if tag not in known:
+            found += _rows(read_accounts(tools, ["-j", f"*~{tag}"]))
+    return [each for each in found if each.tag in wanted]
+
+
+def _rows(accounts: Sequence[Mapping[str, str]]) -> list[BatchRow]:
+    return [row for each in accounts if (row := row_of(each)) is not None]
 
 
 def row_of(fields: Mapping[str, str]) -> BatchRow | None:
@@ -99,7 +117,7 @@ def used(tools: BatchTools, since: float, until: float) -> list[JobUsage]:
     qacct chooses by the begin of jobs, so those that ran for more than 30 days are not seen.
     """
     found = []
-    for fields in read_accounts(tools, since - 30 * 86_400.0):
+    for fields in read_accounts(tools, _since(since - 30 * 86_400.0)):
         moment = _moment(fields.get("end_time", ""))
         if moment is None or not since <= moment <= until:
             continue

@@ -20,7 +20,8 @@ _GLOBAL = {
     # root hands in jobs, too: a lab has no other user where the spec names none.
     "min_uid": "0",
     "min_gid": "0",
-    "mailer": "none",
+    # Nodes of a lab send no mail.
+    "mailer": "/bin/true",
     # Every process of a job has a group of its own, and those of it that daemonised are killed by that.
     "execd_params": "ENABLE_ADDGRP_KILL=true",
     "reporting_params": "accounting=true reporting=false flush_time=00:00:01 joblog=false sharelog=00:00:00",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from gridwright.spec.fields import Name
+from gridwright.spec.fields import Directory, Name
 from gridwright.spec.model import GridSpec
 from gridwright.spec.scheduler import LATER_JOBS, REPLACED, SchedulerSection
 
@@ -17,6 +16,7 @@ class GridEngineSection(SchedulerSection):
     """A Grid Engine that is there already; in a lab, one that the lab sets up."""
 
     knows_nodes: ClassVar[bool] = True
+    is_of_sites_alone: ClassVar[bool] = True
     needs_head_node: ClassVar[bool] = True
     job_options: ClassVar[frozenset[str]] = frozenset(
         {
@@ -32,7 +32,7 @@ class GridEngineSection(SchedulerSection):
     type: Annotated[Literal["grid_engine"], REPLACED] = Field(
         description="The kind of scheduler: grid_engine is Grid Engine, there already or in a lab."
     )
-    root: Annotated[Path | None, LATER_JOBS] = Field(
+    root: Annotated[Directory | None, LATER_JOBS] = Field(
         default=None,
         description="The directory of Grid Engine on the head node, as SGE_ROOT has it. By default that of "
         "the caller's environment, or what its commands were built with.",

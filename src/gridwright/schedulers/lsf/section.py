@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from gridwright.spec.fields import Directory
 from gridwright.spec.model import GridSpec
 from gridwright.spec.scheduler import LATER_JOBS, REPLACED, SchedulerSection
 
@@ -16,6 +16,7 @@ class LsfSection(SchedulerSection):
     """An IBM Spectrum LSF that is there already: Gridwright does not set it up."""
 
     knows_nodes: ClassVar[bool] = True
+    is_of_sites_alone: ClassVar[bool] = True
     job_options: ClassVar[frozenset[str]] = frozenset(
         {
             *("account", "qos", "reservation", "licences", "gres", "constraint", "begin", "mail"),
@@ -30,7 +31,7 @@ class LsfSection(SchedulerSection):
     type: Annotated[Literal["lsf"], REPLACED] = Field(
         description="The kind of scheduler: lsf is an IBM Spectrum LSF that is there already."
     )
-    profile: Annotated[Path | None, LATER_JOBS] = Field(
+    profile: Annotated[Directory | None, LATER_JOBS] = Field(
         default=None,
         description="The file profile.lsf on the head node, which sets what LSF's commands need. By default "
         "they are found in PATH.",
