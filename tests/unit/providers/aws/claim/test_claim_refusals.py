@@ -197,6 +197,7 @@ def test_a_machine_that_answers_and_runs_no_management_server_is_waited_for(worl
     assert "the management server 10.20.64.10@tcp does not answer; waited 900 s" in text
     assert sum(isinstance(each, Mount) for each in steps) > 3
     world.mgs_runs = True
+    assert isinstance(claimant.machine, Machine)
     assert isinstance(world.again(claimant.machine).run(), Done)
 
 
