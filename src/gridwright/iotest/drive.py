@@ -87,7 +87,8 @@ def drive(
         if stop.is_set():
             _stop(phase)
             break
-        quiet = stall.quiet_s(phase.progress(), syncing=phase.syncing())
+        flushed = phase.unwritten_pages if phase.syncing() else None
+        quiet = stall.quiet_s(phase.progress(), flushed)
         if quiet > options.stall_s:
             phase.stop(discard=False)
             raise Stalled(quiet, hung=not phase.wait(_STOP_S / 5))
