@@ -8,6 +8,8 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +152,36 @@ def test_a_frozen_disk_is_noticed_while_other_disks_are_busy(frozen: Path, tmp_p
         thread.join()
         run("fsfreeze", "-u", frozen)
     assert status == ExitStatus.ENVIRONMENT
+    assert took < 40
+
+
+def test_an_fsync_that_hangs_is_noticed_while_others_write(tmp_path: Path) -> None:
+    """What holds the image of the library's disk freezes: blocks fit into memory, and none gets out of it."""
+    done = threading.Event()
+
+    def write_elsewhere() -> None:
+        with (tmp_path / "elsewhere").open("wb", buffering=0) as file:
+            while not done.is_set():
+                file.write(b"x" * (256 << 10))
+                time.sleep(0.02)
+
+    with loop_mount(tmp_path, mib=256) as outer, loop_mount(outer, mib=128) as inner:
+        thread = threading.Thread(target=write_elsewhere)
+        thread.start()
+        try:
+            watcher = Watcher("phase", partial(run, "fsfreeze", "-f", outer))
+            options = replace(OPTIONS, seconds=None, size_bytes=16 << 20, streams=1, engine="buffered")
+            status, took = test_session(inner, tmp_path, watcher, options)
+        finally:
+            done.set()
+            thread.join()
+            run("fsfreeze", "-u", outer)
+            for child in psutil.Process().children(recursive=True):
+                child.kill()
+                child.wait(20)
+    assert status == ExitStatus.ENVIRONMENT
+    (text,) = watcher.texts()
+    assert "library work: the file system does not answer" in text
     assert took < 40
 
 

@@ -5,7 +5,7 @@ use rustix::fs::Advice;
 use std::fs::File;
 use std::io;
 use std::num::NonZeroU64;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::ptr;
 
 /// cachestat(2), Linux 6.5; the same number on every architecture.
@@ -60,23 +60,30 @@ pub fn resident_fraction(file: &File, base: u64, bytes: u64) -> Option<f64> {
 }
 
 fn cached_pages(file: &File, base: u64, bytes: u64) -> io::Result<u64> {
+    cache_stat(file.as_raw_fd(), base, bytes).map(|stat| stat.cached)
+}
+
+/// Pages of an open file that no device or server has yet: dirty, or on their way. `None` where the kernel has no
+/// cachestat(2), which asks the page cache alone and hangs on no file system.
+#[must_use]
+pub fn unwritten_pages(file: RawFd) -> Option<u64> {
+    // To the end of the file.
+    cache_stat(file, 0, 0)
+        .ok()
+        .map(|stat| stat.dirty + stat.writeback)
+}
+
+fn cache_stat(file: RawFd, base: u64, bytes: u64) -> io::Result<CacheStat> {
     let range = Range {
         offset: base,
         length: bytes,
     };
     let mut stat = CacheStat::default();
     // SAFETY: both structs have the kernel's layout and live through the call.
-    let result = unsafe {
-        libc::syscall(
-            SYS_CACHESTAT,
-            file.as_raw_fd(),
-            &raw const range,
-            &raw mut stat,
-            0u32,
-        )
-    };
+    let result =
+        unsafe { libc::syscall(SYS_CACHESTAT, file, &raw const range, &raw mut stat, 0u32) };
     if result == 0 {
-        Ok(stat.cached)
+        Ok(stat)
     } else {
         Err(io::Error::last_os_error())
     }
@@ -147,6 +154,21 @@ mod tests {
         flush_and_evict(&file, &part(0, bytes as u64, false)).unwrap();
         let fraction = resident_fraction(&file, 0, bytes as u64).unwrap();
         assert!(fraction < 0.05, "{fraction} of the file is still cached");
+    }
+
+    #[test]
+    fn pages_of_a_file_are_unwritten_until_its_own_fsync_whatever_others_write() {
+        let bytes = 8 << 20;
+        let mut file = tempfile::tempfile_in(".").unwrap();
+        let mut other = tempfile::tempfile_in(".").unwrap();
+        file.write_all(&vec![1; bytes]).unwrap();
+        let Some(unwritten) = unwritten_pages(file.as_raw_fd()) else {
+            return; // Linux before 6.5.
+        };
+        assert!(unwritten > 0);
+        file.sync_all().unwrap();
+        other.write_all(&vec![1; bytes]).unwrap();
+        assert_eq!(unwritten_pages(file.as_raw_fd()), Some(0));
     }
 
     #[test]

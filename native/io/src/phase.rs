@@ -1,9 +1,10 @@
 //! A phase: its threads, its samples, and what came of it.
 
+use crate::cache;
 use crate::config::{PhaseConfig, Role};
 use crate::file;
 use crate::outcome::{PhaseOutcome, StreamName, Tally};
-use crate::progress::Shared;
+use crate::progress::{Counters, Shared};
 use crate::stream;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -137,6 +138,17 @@ impl Phase {
     pub fn syncing(&self) -> bool {
         let counters = &self.shared.counters;
         counters.iter().any(|c| c.syncing.load(Ordering::Relaxed))
+    }
+
+    /// Pages of files in their closing fsync(2) that no device or server has yet; `None` where
+    /// nothing is flushed, or the kernel does not tell of one file (before Linux 6.5).
+    #[must_use]
+    pub fn unwritten_pages(&self) -> Option<u64> {
+        let mut pages = None;
+        for file in self.shared.counters.iter().filter_map(Counters::flushed) {
+            pages = Some(pages.unwrap_or(0) + cache::unwritten_pages(file)?);
+        }
+        pages
     }
 
     /// The samples taken since the first `seen`.

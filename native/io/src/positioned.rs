@@ -12,6 +12,7 @@ use crate::progress::Shared;
 use crate::usage::Usage;
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -25,6 +26,8 @@ pub trait Positioned: Sync {
     fn write(&self, block: &[u8], offset: u64) -> io::Result<usize>;
     /// Makes what was written durable.
     fn sync(&self) -> io::Result<()>;
+    /// What has pages to flush then.
+    fn descriptor(&self) -> Option<RawFd>;
     /// Empties the cache of what the stream is about to read; returns the part of it that stayed.
     fn evict(&self, stream: &StreamConfig) -> io::Result<Option<f64>>;
 }
@@ -40,6 +43,10 @@ impl Positioned for File {
 
     fn sync(&self) -> io::Result<()> {
         self.sync_all()
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        Some(self.as_raw_fd())
     }
 
     fn evict(&self, stream: &StreamConfig) -> io::Result<Option<f64>> {
@@ -65,6 +72,10 @@ impl Positioned for Bucket {
 
     fn sync(&self) -> io::Result<()> {
         Ok(())
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        None
     }
 
     fn evict(&self, _stream: &StreamConfig) -> io::Result<Option<f64>> {
@@ -230,12 +241,12 @@ impl<'a> PositionedStream<'a> {
     }
 
     fn sync(&self, last: Instant, tally: &mut Tally) -> Result<Instant, Halt> {
-        let syncing = &self.shared.counters[self.index].syncing;
+        let counters = &self.shared.counters[self.index];
         let before = Instant::now();
         tally.excluded_s += before.duration_since(last).as_secs_f64();
-        syncing.store(true, Ordering::Relaxed);
+        counters.begin_sync(self.device.descriptor());
         let result = self.device.sync();
-        syncing.store(false, Ordering::Relaxed);
+        counters.end_sync();
         let after = Instant::now();
         tally.fsync_s += after.duration_since(before).as_secs_f64();
         tally.note_sync(self.shared, before, after);

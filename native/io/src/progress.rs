@@ -4,8 +4,9 @@ use crate::config::PhaseConfig;
 use crate::gate::Gate;
 use crate::null::Bucket;
 use crate::pattern::Pattern;
+use std::os::fd::RawFd;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Counters of one stream, on cache lines of their own.
@@ -20,6 +21,43 @@ pub struct Counters {
     pub operations: AtomicU64,
     /// The stream is in its closing fsync(2).
     pub syncing: AtomicBool,
+    /// The descriptor that it flushes, or `NONE`.
+    flushed: Descriptor,
+}
+
+/// No descriptor.
+const NONE: RawFd = -1;
+
+struct Descriptor(AtomicI32);
+
+impl Default for Descriptor {
+    fn default() -> Self {
+        Self(AtomicI32::new(NONE))
+    }
+}
+
+impl Counters {
+    /// Notes that the stream flushes this file, `None` for what has no pages.
+    pub fn begin_sync(&self, file: Option<RawFd>) {
+        self.flushed
+            .0
+            .store(file.unwrap_or(NONE), Ordering::Relaxed);
+        self.syncing.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that the flush has ended.
+    pub fn end_sync(&self) {
+        self.syncing.store(false, Ordering::Relaxed);
+        self.flushed.0.store(NONE, Ordering::Relaxed);
+    }
+
+    /// The descriptor of the file that is flushed at this moment. It may be closed meanwhile: only questions that
+    /// change nothing may be asked of it.
+    #[must_use]
+    pub fn flushed(&self) -> Option<RawFd> {
+        let file = self.flushed.0.load(Ordering::Relaxed);
+        (self.syncing.load(Ordering::Relaxed) && file != NONE).then_some(file)
+    }
 }
 
 /// When the first stream ended, and what all had done by then.

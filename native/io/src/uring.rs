@@ -217,12 +217,12 @@ impl<'a> UringStream<'a> {
     }
 
     fn sync(&mut self, tally: &mut Tally) -> Result<(), Halt> {
-        let syncing = &self.shared.counters[self.index].syncing;
+        let counters = &self.shared.counters[self.index];
         let before = Instant::now();
         tally.excluded_s += before.duration_since(self.idle_since).as_secs_f64();
-        syncing.store(true, Ordering::Relaxed);
+        counters.begin_sync(Some(self.file.as_raw_fd()));
         let result = self.file.sync_all();
-        syncing.store(false, Ordering::Relaxed);
+        counters.end_sync();
         self.last = Instant::now();
         self.idle_since = self.last;
         tally.fsync_s += self.last.duration_since(before).as_secs_f64();

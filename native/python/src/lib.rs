@@ -82,6 +82,11 @@ impl Phase {
         self.with(phase::Phase::syncing)
     }
 
+    /// Pages of files in their closing fsync that are not written yet, where the kernel tells.
+    fn unwritten_pages(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        py.detach(|| self.with(phase::Phase::unwritten_pages))
+    }
+
     /// The samples taken after the first `seen`.
     fn samples(&self, seen: usize) -> PyResult<Vec<Sample>> {
         self.with(|phase| phase.samples(seen).into_iter().map(sample).collect())

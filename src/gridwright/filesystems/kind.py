@@ -180,6 +180,17 @@ class FileSystemKind(ABC, Generic[M]):
         """
         return None
 
+    def mount_counters(self, run: Run, mount_point: str) -> ReadCounts | None:
+        """The same as `counters` for what is mounted there, whether or not a spec describes it."""
+        return None
+
+    def no_space(self, run: Run, mount_point: str, path: str) -> str | None:
+        """What of it is full where a write to its file `path` failed with ENOSPC, and the file's layout.
+
+        None where nothing is known but that it is full. Ends within some seconds, and raises nothing.
+        """
+        return None
+
     def server_counters(self, filesystem: M, run: Run) -> ReadCounts | None:
         """The same for a node that serves it, for all clients together; none of another kind's servers."""
         return None

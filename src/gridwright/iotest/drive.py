@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 
 from gridwright.disturbance.watch import LoadWatch
+from gridwright.iotest.client_view import ClientView
 from gridwright.iotest.engine import Phase, PhasePlan, Sample
 from gridwright.iotest.flushing import FlushForecast, unflushed_bytes
 from gridwright.iotest.options import IotestOptions
@@ -63,11 +64,13 @@ def drive(
     stop: threading.Event,
     watch: LoadWatch | None = None,
     gate: Gate | None = None,
+    client: ClientView | None = None,
 ) -> Driven:
     """Run a phase to its end, or until `stop` is set. Raises Stalled, and OSError at its start.
 
-    With a `gate` the streams are held, prepared, until it lets them go.
+    With a `gate` the streams are held, prepared, until it lets them go. A `client` adds what it knows.
     """
+    moved = client.counts() if client else None
     begin = watch.look() if watch else None
     phase = Phase(plan, options, held=gate is not None)
     if gate is not None:
@@ -85,13 +88,20 @@ def drive(
         if stop.is_set():
             _stop(phase)
             break
-        quiet = stall.quiet_s(phase.progress(), syncing=phase.syncing())
+        flushed = phase.unwritten_pages if phase.syncing() else None
+        quiet = stall.quiet_s(phase.progress(), flushed)
         if quiet > options.stall_s:
             phase.stop(discard=False)
             raise Stalled(quiet, hung=not phase.wait(_STOP_S / 5))
     reporter.report()
     load = watch.between(begin, watch.look()) if watch and begin else None
-    return Driven(phase.result(), load, steadiness.result(reporter.history), reporter.history)
+    outcome = phase.result()
+    return Driven(
+        client.told(outcome, moved) if client else outcome,
+        load,
+        steadiness.result(reporter.history),
+        reporter.history,
+    )
 
 
 def _stop(phase: Phase) -> None:

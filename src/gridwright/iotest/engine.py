@@ -98,6 +98,10 @@ class Phase:
         """Whether a stream is in its closing fsync."""
         return bool(self._native.syncing())
 
+    def unwritten_pages(self) -> int | None:
+        """Pages of files in their closing fsync that are not written yet; None where no kernel tells."""
+        return self._native.unwritten_pages()
+
     def new_samples(self) -> Sequence[Sample]:
         """Samples taken since the last call, one per `sample_s` and one at the end."""
         samples = [Sample(*sample) for sample in self._native.samples(self._seen)]

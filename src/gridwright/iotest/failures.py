@@ -8,6 +8,7 @@ import os
 from gridwright.errors import Problem
 from gridwright.iotest.outcome import Failure
 
+_TARGET_FULL = "a part of the file system is full"
 _DIRECT_REFUSED = "the file system refuses direct I/O"
 
 _ADVICE: dict[int, tuple[str, str]] = {
@@ -61,12 +62,19 @@ _ADVICE: dict[int, tuple[str, str]] = {
 
 
 def problem(
-    number: int, *, library: str, path: str, doing: str, message: str = "", direct: bool = False
+    number: int,
+    *,
+    library: str,
+    path: str,
+    doing: str,
+    message: str = "",
+    direct: bool = False,
+    detail: str = "",
 ) -> Problem:
     """Say what error `number` (errno(3)) means for a library.
 
     `doing` is what was tried, such as `write at byte 4096`; `message` the system's own text, used
-    where the number says nothing.
+    where the number says nothing; `detail` what the client of the file system adds.
     """
     if number == errno.EINVAL and direct:
         what, remedy = (
@@ -78,9 +86,13 @@ def problem(
     else:
         what = message or os.strerror(number)
         remedy = "check the file system with its own tools, and `dmesg`"
+    if detail and number == errno.ENOSPC:
+        what = _TARGET_FULL
+        remedy = "move files away from there, or stripe them over more targets; see `gridwright doctor`"
     name = errno.errorcode.get(number)
     return Problem(
-        what=f"library {library}: {what} ({doing}{': ' + name if name else ''})",
+        what=f"library {library}: {what} ({doing}{': ' + name if name else ''})"
+        f"{': ' + detail if detail else ''}",
         where=path,
         remedy=remedy,
     )
@@ -96,6 +108,7 @@ def of_outcome(failure: Failure, *, library: str, direct: bool) -> Problem:
         doing=f"{failure.op}{place}",
         message=failure.message,
         direct=direct,
+        detail=failure.detail,
     )
 
 

@@ -13,6 +13,7 @@ from gridwright.disturbance.watch import LoadWatch
 from gridwright.errors import Problem
 from gridwright.filesystems.mounts import LibraryMount
 from gridwright.iotest import failures, figures, host_file, sweep
+from gridwright.iotest.client_view import ClientView
 from gridwright.iotest.drive import Driven, Live, Stalled, drive
 from gridwright.iotest.engine import PhasePlan, StreamPlan
 from gridwright.iotest.events import Emit, phase_progress, sample_taken
@@ -81,6 +82,7 @@ class LibraryTest:
         self._streams = options.streams if options.streams is not None else target.cores
         self._seed = options.seed if options.seed is not None else secrets.randbits(62)
         self._mount: LibraryMount
+        self._client: ClientView
         self._space: SpacePlan
         self._scratch: Scratch | None = None
         self._presence = Presence()
@@ -115,6 +117,7 @@ class LibraryTest:
         """Look at the directory and at what lies below."""
         self._emit(LibraryBegun(streams=self._streams, **shared_fields(self._target, LibraryBegun)))
         self._mount, remarks = describe_library(self._target)
+        self._client = ClientView.of(self._mount)
         self._emit(DeviceFound(device=self._mount.to_record()))
         for remark in remarks:
             self._emit(remark)
@@ -224,6 +227,7 @@ class LibraryTest:
                 self._options,
                 device=self._mount.device,
                 watch=self._watch,
+                client=self._client,
                 live=self._live(op),
                 stop=self._stop,
             )

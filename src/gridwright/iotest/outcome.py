@@ -84,6 +84,8 @@ class Failure:
     offset: int | None
     errno: int
     message: str
+    detail: str = ""
+    """What the client of the file system adds, such as the target that is full."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +12,11 @@ from gridwright.iotest.engine import Sample
 from gridwright.iotest.outcome import Outcome
 from gridwright.runs.phase_record import Stall
 
+Unwritten = Callable[[], int | None]
+"""Counts pages of files in an fsync that are not written yet; None where the kernel does not tell."""
+_LOOK_S = 1.0
+_LEAST_PAUSES = 20
+"""Pauses between looks are this many times as long as a look."""
 UNUSUAL = 20
 """A request that took seconds is a stall if it took this many times as long as half of all requests did:
 blocks of 64 MiB take seconds on a slow disk, and nothing is wrong then."""
@@ -57,30 +63,38 @@ def stall_finding(stall: Stall, *, library: str, op: str, streams: int, node: st
 
 @dataclass(slots=True)
 class StallWatch:
-    """Notices that nothing moves: no byte, no operation; in an fsync, no dirty page of the node.
+    """Notices that nothing moves: no byte, no operation; in an fsync, no page of what is flushed.
 
-    On a busy node others dirty pages all the time, so that they tell nothing of a stream that writes.
+    Before Linux 6.5 no kernel tells of the pages of one file; those of the node count then. Others dirty these
+    all the time on a busy node, so that an fsync that hangs there may not be noticed.
     """
 
     _moved: tuple[int, int, int] = (0, 0, 0)
     _dirty: tuple[str, ...] = ()
+    _unwritten: int | None = None
     _since: float = field(default_factory=time.monotonic)
-    _looked: float = 0.0
+    _look_at: float = 0.0
 
-    def quiet_s(self, progress: Sample, *, syncing: bool) -> float:
-        """Look, and say for how many seconds nothing has moved."""
+    def quiet_s(self, progress: Sample, unwritten: Unwritten | None = None) -> float:
+        """Look, and say for how many seconds nothing has moved; `unwritten` is given during an fsync."""
         now = time.monotonic()
         moved = (progress.read_bytes, progress.written_bytes, progress.operations)
-        if moved != self._moved or (syncing and self._pages_move(now)):
+        if moved != self._moved or (unwritten is not None and self._pages_move(now, unwritten)):
             self._moved, self._since = moved, now
         return now - self._since
 
-    def _pages_move(self, now: float) -> bool:
-        if now - self._looked < 1.0:
+    def _pages_move(self, now: float, unwritten: Unwritten) -> bool:
+        if now < self._look_at:
             return False
-        self._looked = now
-        before, self._dirty = self._dirty, _dirty()
-        return self._dirty != before
+        pages = unwritten()
+        # Of a file that fills memory, each look goes through millions of pages.
+        self._look_at = now + max(_LOOK_S, _LEAST_PAUSES * (time.monotonic() - now))
+        if pages is not None:
+            before, self._unwritten = self._unwritten, pages
+            # More of them are those of a stream that has only now begun to flush.
+            return before is not None and pages < before
+        dirty, self._dirty = self._dirty, _dirty()
+        return self._dirty != dirty
 
 
 def _dirty() -> tuple[str, ...]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,7 +83,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def look(watch: StallWatch, clock: Clock, at: float, moved: int, *, syncing: bool = False) -> float:
     clock.now = 100.0 + at
-    return watch.quiet_s(Sample(at, moved, 0, 0), syncing=syncing)
+    return watch.quiet_s(Sample(at, moved, 0, 0), (lambda: None) if syncing else None)
 
 
 def test_quiet_is_the_time_since_something_moved(clock: Clock) -> None:
@@ -100,3 +103,38 @@ def test_an_fsync_that_works_is_not_quiet(clock: Clock, monkeypatch: pytest.Monk
     for second in range(20, 30):
         last = look(watch, clock, float(second), 1, syncing=True)
     assert last > 5.0
+
+
+def test_what_others_write_is_no_progress_of_an_fsync(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a target of Lustre away a buffered test went on for 145 s, as others dirtied pages meanwhile."""
+    others = iter(range(1000))
+    monkeypatch.setattr(stalls, "_dirty", lambda: (f"Dirty: {next(others)} kB",))
+    watch = StallWatch(_since=clock.now)
+    own = [4096, 2048, 1024, *[1024] * 70]
+    quiet = []
+    for second, pages in enumerate(own, start=1):
+        clock.now = 100.0 + second
+        quiet.append(watch.quiet_s(Sample(second, 1, 0, 0), partial(int, pages)))
+    assert quiet[2] == 0.0
+    assert quiet[-1] == pytest.approx(70.0)
+    # A second stream that begins to flush adds pages; only fewer of them are progress.
+    clock.now += 1.0
+    assert watch.quiet_s(Sample(1.0, 1, 0, 0), lambda: 9000) > 70.0
+    clock.now += 1.0
+    assert watch.quiet_s(Sample(1.0, 1, 0, 0), lambda: 8000) == 0.0
+
+
+def test_looks_that_take_long_are_rare(clock: Clock) -> None:
+    looks = []
+
+    def slow() -> int:
+        looks.append(clock.now)
+        clock.now += 0.5
+        return 10**8 - len(looks)
+
+    watch = StallWatch(_since=clock.now)
+    for _ in range(1000):
+        clock.now += 0.05
+        watch.quiet_s(Sample(1.0, 1, 0, 0), slow)
+    assert all(later - earlier >= 10.0 for earlier, later in pairwise(looks))
+    assert len(looks) >= 4

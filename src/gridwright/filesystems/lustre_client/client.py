@@ -75,9 +75,19 @@ class LustreClientKind(FileSystemKind[M]):
 
     def counters(self, filesystem: M, run: Run, mount_point: str) -> ReadCounts:
         """By target, as the client counts them; takes root."""
+        return self.mount_counters(run, mount_point)
+
+    def mount_counters(self, run: Run, mount_point: str) -> ReadCounts:
+        """By target, as the client counts them; takes root."""
         from gridwright.filesystems.lustre_client.counters import ClientCounters
 
         return ClientCounters(run, mount_point).read
+
+    def no_space(self, run: Run, mount_point: str, path: str) -> str | None:
+        """The full targets that the file lies on."""
+        from gridwright.filesystems.lustre_client.no_space import no_space
+
+        return no_space(run, mount_point, path)
 
     def server_counters(self, filesystem: M, run: Run) -> ReadCounts:
         """By target of the server; takes root. All that it serves, where the spec names no source."""

@@ -18,6 +18,7 @@ from gridwright.disturbance.watch import LoadWatch
 from gridwright.errors import ExitStatus, Problem
 from gridwright.filesystems.mounts import LibraryMount
 from gridwright.iotest import failures
+from gridwright.iotest.client_view import ClientView
 from gridwright.iotest.drive import Stalled
 from gridwright.iotest.library_facts import describe_library, tidied
 from gridwright.iotest.messages import (
@@ -65,6 +66,7 @@ class NodeTest:
         self._target: LibraryTarget
         self._options: IotestOptions
         self._mount: LibraryMount
+        self._client: ClientView
         self._run = self._name = ""
         self._scratch: Scratch | None = None
         self._handlers: dict[type[Numbered], Callable[[Any], Answer]] = {
@@ -120,6 +122,7 @@ class NodeTest:
         self._target, self._options = order.target, order.options
         self._run, self._name = order.run, order.name
         self._mount, remarks = describe_library(self._target)
+        self._client = ClientView.of(self._mount)
         path = Path(self._target.path)
         return Opened(
             device=self._mount.to_record(),
@@ -166,7 +169,8 @@ class NodeTest:
         return Shared()
 
     def _phase(self, order: RunPhase) -> PhaseEnded:
-        driven = NodePhase(order, self._options, self._link, self._stop).run(self._mount.device, self._watch)
+        phase = NodePhase(order, self._options, self._link, self._stop)
+        driven = phase.run(self._mount.device, self._watch, self._client)
         return PhaseEnded(driven.outcome, driven.load)
 
     def _tidy(self, order: TidyAfter) -> Tidied:

@@ -7,6 +7,7 @@ import threading
 import time
 
 from gridwright.disturbance.watch import LoadWatch
+from gridwright.iotest.client_view import ClientView
 from gridwright.iotest.drive import Driven, Stalled, drive
 from gridwright.iotest.engine import Phase
 from gridwright.iotest.messages import Armed, Report, RunPhase, Started
@@ -36,7 +37,7 @@ class NodePhase:
         self._samples: list[Measured] = []
         self._sent = 0.0
 
-    def run(self, device: str | None, watch: LoadWatch) -> Driven:
+    def run(self, device: str | None, watch: LoadWatch, client: ClientView | None = None) -> Driven:
         """Run it to its end. Raises Stalled, OSError, and CoordinatorGone."""
         self._watch = watch
         self._link.finish.clear()
@@ -46,6 +47,7 @@ class NodePhase:
             self._options,
             device=device,
             watch=watch,
+            client=client,
             live=self._take,
             stop=self._stop,
             gate=self._gate,

@@ -14,6 +14,7 @@ from gridwright.providers.aws.user_data import role_variables
 from gridwright.spec import parse_spec
 from tests.support.aws_grid import FSX, LUSTRE
 from tests.support.aws_updates import effects
+from tests.support.skips import needs
 
 ROLE = Path(gridwright.providers.aws.__file__).parent / "roles" / "lustre_server"
 LCTL = """#!/bin/sh
@@ -21,6 +22,7 @@ LCTL = """#!/bin/sh
 cd "$PARAMETERS" || exit 1
 case $1 in
   list_param) ls | while read -r each; do case $each in $2) echo "$each" ;; esac; done ;;
+  get_param) for each in $3; do cat "$each" && echo; done ;;
   set_param)
     name=${2%%=*}
     [ -w "$name" ] || exit 1
@@ -45,7 +47,7 @@ def unsquashed(value: str = "none") -> str:
     return LUSTRE.replace("    path: /shared\n", f"    path: /shared\n    root_squash: {value}\n")
 
 
-def run(told: list[dict[str, str]], directory: Path, parameters: tuple[str, ...]) -> int:
+def run(told: list[dict[str, str]], directory: Path, parameters: tuple[str, ...], *words: str) -> int:
     """Run the program of a server, with an lctl that knows these parameters; its exit status."""
     there = directory / "parameters"
     there.mkdir(exist_ok=True)
@@ -58,7 +60,9 @@ def run(told: list[dict[str, str]], directory: Path, parameters: tuple[str, ...]
     text = Environment(trim_blocks=True, autoescape=False).from_string(template)  # noqa: S701 - a shell script
     program = text.render(base_rows={"lustre-server": []}, lustre_server_root_squash=told)
     paths = {"PATH": f"{directory}:/usr/bin:/bin", "PARAMETERS": str(there)}
-    return subprocess.run(["/bin/sh", "-c", program], env=paths, check=False, timeout=30).returncode
+    return subprocess.run(
+        ["/bin/sh", "-c", program, "server", *words], env=paths, check=False, timeout=30
+    ).returncode
 
 
 def test_root_of_nodes_is_nobody_and_head_and_login_node_keep_it(tmp_path: Path) -> None:
@@ -99,3 +103,38 @@ def test_a_change_touches_servers_in_place_and_nothing_else() -> None:
     spec = parse_spec(LUSTRE)
     assert "lustre_server_root_squash" not in role_variables(spec, aws_layout(spec), "nodes")
     assert squash(FSX) == []
+
+
+def test_a_target_that_is_mounted_anew_is_set_again_within_a_minute_and_others_are_left(
+    tmp_path: Path,
+) -> None:
+    """What is set is gone with the mount: the timer's unit finds that, and writes nothing else."""
+    told = squash(LUSTRE)
+    unit = (ROLE / "templates/gridwright-lustre-server.service.j2").read_text()
+    (start,) = [line for line in unit.splitlines() if line.startswith("ExecStart=")]
+    words = start.split()[1:]
+    assert run(told, tmp_path, MDT, *words) == 0
+    order = (tmp_path / "order").read_text().split()
+    assert run(told, tmp_path, (), *words) == 0
+    assert (tmp_path / "order").read_text().split() == order
+    assert run(told, tmp_path, MDT, *words) == 0
+    assert (tmp_path / "parameters" / MDT[0]).read_text() == "65534:65534"
+    assert (tmp_path / "order").read_text().split() == order * 2
+    assert run(told, tmp_path, ()) == 0, "setup sets them in every case"
+    assert (tmp_path / "order").read_text().split() == order * 3
+
+
+def test_units_of_a_server_are_such_as_systemd_takes(tmp_path: Path) -> None:
+    needs("systemd-analyze")
+    for name in ("service", "timer"):
+        text = (ROLE / f"templates/gridwright-lustre-server.{name}.j2").read_text()
+        text = text.replace("/usr/local/lib/gridwright/lustre-server.sh", "/bin/true").replace(
+            "gridwright-claim.service", "basic.target"
+        )
+        (tmp_path / f"gridwright-lustre-server.{name}").write_text(text)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", tmp_path / "gridwright-lustre-server.timer"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "RemainAfterExit" not in (ROLE / "templates/gridwright-lustre-server.service.j2").read_text()

@@ -11,7 +11,7 @@ from gridwright.providers.aws.claim.configuration import Configuration
 from gridwright.providers.aws.claim.deciding import next_step
 from gridwright.providers.aws.claim.machine import Machine
 from gridwright.providers.aws.claim.observation import Observation
-from gridwright.providers.aws.claim.problems import ClaimError
+from gridwright.providers.aws.claim.problems import ClaimError, ManagementSilentError
 from gridwright.providers.aws.claim.steps import (
     AttachInterface,
     AttachVolume,
@@ -91,7 +91,16 @@ class Claimant:
         elif isinstance(step, Format):
             self.machine.format(step.path, step.target, None if step.target.has_mgs else self._mgs(step))
         elif isinstance(step, Mount):
+            self._mount(step)
+
+    def _mount(self, step: Mount) -> None:
+        """A network that answers (lctl ping) is no management server: a mount alone shows that one runs."""
+        try:
             self.machine.mount(step.path, step.target)
+        except ManagementSilentError:
+            if step.wait is None:
+                raise
+            self._wait(step.wait)
 
     def _mgs(self, step: Format) -> str | None:
         """The NID that a target registers with; its own machine's where the MGS is on this one."""

@@ -64,6 +64,9 @@ class Machine(Protocol):
     def missing(self) -> tuple[str, ...]:
         """Programs that a server of Lustre needs and that are not there."""
 
+    def cannot_format(self, kind: str) -> str | None:
+        """Why the tools cannot make a target of that kind, in their own words; None where they can."""
+
     def nids(self) -> tuple[str, ...]:
         """The addresses of Lustre's network; none while it is not up."""
 
@@ -71,7 +74,7 @@ class Machine(Protocol):
         """Bring Lustre's network up on an interface."""
 
     def reaches(self, nid: str) -> bool:
-        """Whether a management server answers."""
+        """Whether the machine of a management server answers; whether one runs there, a mount shows."""
 
     def path(self, volume: str, name: str) -> str | None:
         """The device that a volume is; None while the kernel has not found it."""
@@ -89,7 +92,7 @@ class Machine(Protocol):
         """What is mounted where the target belongs; None where nothing is."""
 
     def mount(self, path: str, target: DesiredTarget) -> None:
-        """Start the target."""
+        """Start the target. Raises ManagementSilentError where nobody registers it."""
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""

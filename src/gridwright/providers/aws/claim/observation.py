@@ -69,6 +69,10 @@ class Observation:
         """Programs that are not there."""
         return self._once("missing", self._machine.missing)
 
+    def cannot_format(self, kind: str) -> str | None:
+        """What keeps the machine from making targets of a kind."""
+        return self._once(("cannot format", kind), lambda: self._machine.cannot_format(kind))
+
     def nids(self) -> tuple[str, ...]:
         """Addresses of Lustre's network."""
         return self._once("nids", self._machine.nids)

@@ -9,6 +9,10 @@ class ClaimError(ScratchError):
     """A claim that is refused or that failed, with everything that is wrong."""
 
 
+class ManagementSilentError(ClaimError):
+    """A target could not be registered, since no management server runs where it should."""
+
+
 class LostError(ClaimError):
     """The slot has another owner now: the one before must stop."""
 

@@ -103,18 +103,6 @@ class Format:
 
 
 @dataclass(frozen=True)
-class Mount:
-    """Start a target."""
-
-    record: Record
-    path: str
-    target: DesiredTarget
-
-    def __str__(self) -> str:
-        return f"mount {self.path} with {self.target.name} on {self.target.mount}"
-
-
-@dataclass(frozen=True)
 class Wait:
     """Look again in a moment; `trouble` is what is wrong if the wait lasts longer than `limit_s`."""
 
@@ -124,6 +112,20 @@ class Wait:
 
     def __str__(self) -> str:
         return f"wait for at most {self.limit_s:.0f} s: {self.trouble.what}"
+
+
+@dataclass(frozen=True)
+class Mount:
+    """Start a target."""
+
+    record: Record
+    path: str
+    target: DesiredTarget
+    wait: Wait | None = None
+    """What to wait for where no management server registers it; None where it needs none."""
+
+    def __str__(self) -> str:
+        return f"mount {self.path} with {self.target.name} on {self.target.mount}"
 
 
 @dataclass(frozen=True)

@@ -164,10 +164,19 @@ def _started(
     device, state = observation.device(path), record.volumes[volume.id].state
     if device.holds == TARGET and device.label == target.name:
         return _startable(configuration, observation, record, target, volume, device)
+    formats = (device.holds, state) in ((BLANK, NEW), (BLANK, FORMATTING), (UNCLEAR, FORMATTING))
+    if formats and (said := observation.cannot_format(target.kind)) is not None:
+        raise ClaimError(
+            Trouble(
+                f"this machine cannot make {target.name}: its e2fsprogs know nothing of Lustre ({said})",
+                "install e2fsprogs as Lustre's own builds have them (mke2fs -V says wc, as in 1.47.1-wc1): "
+                f"name their repository in lustre_server_tools_repository. Nothing was formatted; {_AGAIN}",
+            )
+        )
     if device.holds == BLANK and state == NEW:
         meant = record.with_volume(volume.id, Kept(target.name, FORMATTING))
         return Write(meant, f"volume {volume.id} is blank, and about to be formatted as {target.name}")
-    if device.holds in (BLANK, UNCLEAR) and state == FORMATTING:
+    if formats:
         return Format(record, device.path, target)
     raise ClaimError(_refusal(target, volume, device, state))
 
@@ -191,19 +200,14 @@ def _startable(
                 )
             )
         return _holds(record, target, volume)
-    if (
-        not target.has_mgs
-        and not device.registered
-        and configuration.mgs is not None
-        and not observation.reaches(configuration.mgs)
-    ):
-        what = (
-            f"{target.name} has to be registered, "
-            f"and the management server {configuration.mgs} does not answer"
-        )
-        remedy = f"look at its own claim there: systemctl status gridwright-claim; {_AGAIN}"
-        return Wait("management server", Trouble(what, remedy), MGS_S)
-    return Mount(record, device.path, target)
+    if target.has_mgs or device.registered or configuration.mgs is None:
+        return Mount(record, device.path, target)
+    what = (
+        f"{target.name} has to be registered, and the management server {configuration.mgs} does not answer"
+    )
+    remedy = f"look at its own claim there: systemctl status gridwright-claim; {_AGAIN}"
+    wait = Wait("management server", Trouble(what, remedy), MGS_S)
+    return Mount(record, device.path, target, wait) if observation.reaches(configuration.mgs) else wait
 
 
 def _holds(record: Record, target: DesiredTarget, volume: Volume) -> Step:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import re
+import tempfile
 import time
 from typing import Any
 
@@ -25,7 +27,7 @@ from gridwright.providers.aws.claim.machine import (
     Identity,
 )
 from gridwright.providers.aws.claim.network import Network
-from gridwright.providers.aws.claim.problems import ClaimError
+from gridwright.providers.aws.claim.problems import ClaimError, ManagementSilentError
 from gridwright.providers.aws.claim.writing import write
 
 TOOLS = ("mkfs.lustre", "tunefs.lustre", "mount.lustre", "lctl", "wipefs")
@@ -34,6 +36,13 @@ _FORMAT_S = 1800.0
 _MOUNT_S = 900.0
 """A target replays its journal, and waits for its clients to come back, for minutes after a failure."""
 _PING_S = 15.0
+_FEATURES_OF_ALL = "dir_nlink,quota,project,huge_file,large_dir"
+_FEATURES = {"mdt": f"dirdata,ea_inode,{_FEATURES_OF_ALL}"}
+"""What mkfs.lustre asks mke2fs for, as 2.17 does. With dirdata directories keep the identifier of each file
+beside its name; Lustre's own e2fsprogs alone know it."""
+_TRIED_BYTES = 8 * 2**20
+_NO_MGS = "Is the MGS running?"
+"""What mount.lustre adds to some errors of a target that it cannot register."""
 _EXT_SUPERBLOCK = 0x438
 _AGAIN = "then start again: systemctl restart gridwright-claim"
 
@@ -97,6 +106,14 @@ class ThisMachine:
         """Programs that a server of Lustre needs and that are not there."""
         return tuple(each for each in TOOLS if tool(each) is None)
 
+    def cannot_format(self, kind: str) -> str | None:
+        """Stock e2fsprogs refuse what mkfs.lustre(8) wants of an MDT; tried without writing (mke2fs -n)."""
+        features = _FEATURES.get(kind, _FEATURES_OF_ALL)
+        with tempfile.NamedTemporaryFile() as file:
+            file.truncate(_TRIED_BYTES)
+            ended = run(["mke2fs", "-n", "-q", "-F", "-t", "ext4", "-O", features, file.name], _LOOK_S)
+        return None if ended.well else ended.output.strip()[-200:] or str(ended)
+
     def nids(self) -> tuple[str, ...]:
         """The addresses of Lustre's network."""
         ended = run(["lctl", "list_nids"], _PING_S)
@@ -112,7 +129,7 @@ class ThisMachine:
         _command(["lctl", "network", "up"], _LOOK_S, "see dmesg for what lnet says; it may be loaded already")
 
     def reaches(self, nid: str) -> bool:
-        """Whether a management server answers."""
+        """Whether its machine answers: the network of Lustre does that without a management server."""
         return run(["lctl", "ping", nid], _PING_S).well
 
     def device(self, path: str) -> Device:
@@ -168,8 +185,11 @@ class ThisMachine:
             raise ClaimError(
                 Trouble(what, "it has to be a directory on a file system of this machine")
             ) from None
-        hint = f"see dmesg for what Lustre says; {_AGAIN}"
-        _command(["mount", "-t", "lustre", path, str(target.mount)], _MOUNT_S, hint)
+        ended = run(["mount", "-t", "lustre", path, str(target.mount)], _MOUNT_S)
+        if not ended.well:
+            silent = ended.status == errno.ETIMEDOUT or _NO_MGS in ended.output
+            kind = ManagementSilentError if silent else ClaimError
+            raise kind(Trouble(str(ended), f"see dmesg for what Lustre says; {_AGAIN}"))
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""

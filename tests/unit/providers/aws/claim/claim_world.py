@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gridwright.node_programs.scratch.problems import Trouble
 from gridwright.providers.aws.claim.claiming import Claimant
 from gridwright.providers.aws.claim.cloud import UNKNOWN, Interface, Volume
 from gridwright.providers.aws.claim.configuration import Configuration, DesiredTarget, Slot
 from gridwright.providers.aws.claim.machine import BLANK, TARGET, UNCLEAR, Device, Identity
-from gridwright.providers.aws.claim.problems import LostError
+from gridwright.providers.aws.claim.problems import LostError, ManagementSilentError
 from gridwright.providers.aws.claim.records import Record
 
 FASTER = 100.0
@@ -71,6 +72,9 @@ class World:
     wanted: set[str] = field(default_factory=set)
     """Powered slots that the scheduler wants on."""
     mgs_answers: bool = True
+    mgs_runs: bool = True
+    """Its machine may answer while it does not run."""
+    stock_tools: bool = False
     held: set[str] = field(default_factory=set)
     """Instances that made sure of their slot for the one thing that they do next."""
 
@@ -249,6 +253,9 @@ class Machine:
     def missing(self) -> tuple[str, ...]:
         return self.lacks
 
+    def cannot_format(self, kind: str) -> str | None:
+        return "Invalid filesystem option set: dirdata" if self._world.stock_tools else None
+
     def nids(self) -> tuple[str, ...]:
         return self.network
 
@@ -298,6 +305,9 @@ class Machine:
         self._world.point(self.id, f"before mount {target.name}")
         disk = self._world.disks[path.removeprefix("/dev/")]
         assert disk.whole, "mounts what is not whole"
+        if not (self._world.mgs_runs or disk.registered or target.has_mgs):
+            self._clock += 60.0
+            raise ManagementSilentError(Trouble("mount ended with status 110 (60.0 s)", "see dmesg"))
         assert disk.label == target.name
         self.mounts[target.name], disk.registered = path, True
         self._world.point(self.id, f"after mount {target.name}")

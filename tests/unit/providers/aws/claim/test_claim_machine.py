@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,9 @@ from gridwright.node_programs.scratch.disks import Content
 from gridwright.providers.aws.claim.aws_errors import explained
 from gridwright.providers.aws.claim.configuration import DesiredTarget, parse_configuration
 from gridwright.providers.aws.claim.machine import BLANK, FOREIGN, TARGET, UNCLEAR, UNREADABLE
-from gridwright.providers.aws.claim.problems import ClaimError
+from gridwright.providers.aws.claim.problems import ClaimError, ManagementSilentError
 from gridwright.providers.aws.claim.targets import device_name
-from gridwright.providers.aws.claim.this_machine import device_of, format_command, lustre_label
+from gridwright.providers.aws.claim.this_machine import ThisMachine, device_of, format_command, lustre_label
 from tests.support.skips import needs
 
 MIB = 1 << 20
@@ -200,3 +201,48 @@ def test_what_aws_says_leads_on(error: Exception, what: str, remedy: str) -> Non
     assert what in trouble.what
     assert trouble.remedy is not None
     assert remedy in trouble.remedy
+
+
+def this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **commands: str) -> ThisMachine:
+    """This machine, with these programs before its own."""
+    for name, text in commands.items():
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\n{text}\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return object.__new__(ThisMachine)
+
+
+def test_stock_e2fsprogs_are_told_from_those_of_lustre(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs("mke2fs")
+    stock = this_machine(tmp_path, monkeypatch)
+    said = stock.cannot_format("mdt") or ""
+    assert said.startswith("Invalid filesystem option set: dirdata")
+    assert [stock.cannot_format(kind) for kind in ("ost", "mgt")] == [None, None]
+    whamcloud = 'case "$*" in *"-n "*dirdata*) exit 0 ;; esac; exit 1'
+    assert this_machine(tmp_path, monkeypatch, mke2fs=whamcloud).cannot_format("mdt") is None
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "silent"),
+    [
+        # As recorded in 730b-err-mount-wrong-nid-full of a client: status and text.
+        (110, "mount.lustre: mount /dev/sdf at /srv/target failed: Connection timed out", True),
+        (
+            5,
+            "mount.lustre: mount /dev/sdf at /srv/target failed: Input/output error\nIs the MGS running?",
+            True,
+        ),
+        (17, "mount.lustre: mount /dev/sdf at /srv/target failed: File exists", False),
+    ],
+)
+def test_a_mount_that_finds_no_management_server_is_told_from_others(
+    status: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, silent: bool
+) -> None:
+    target = DesiredTarget("shared-OST0000", "ost", 0, "shared", False, tmp_path / "target")
+    machine = this_machine(tmp_path, monkeypatch, mount=f"printf '%s\\n' '{said}' >&2; exit {status}")
+    with pytest.raises(ClaimError, match=f"ended with status {status}") as caught:
+        machine.mount("/dev/sdf", target)
+    assert isinstance(caught.value, ManagementSilentError) is silent

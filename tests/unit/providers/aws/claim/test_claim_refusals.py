@@ -11,8 +11,8 @@ from gridwright.providers.aws.claim.claiming import Claimant
 from gridwright.providers.aws.claim.cloud import Interface
 from gridwright.providers.aws.claim.machine import BLANK, FOREIGN, TARGET, UNCLEAR, UNREADABLE, Identity
 from gridwright.providers.aws.claim.problems import ClaimError, LostError
-from gridwright.providers.aws.claim.records import FORMATTED, Kept, Record
-from gridwright.providers.aws.claim.steps import Done
+from gridwright.providers.aws.claim.records import FORMATTED, NEW, Kept, Record
+from gridwright.providers.aws.claim.steps import Done, Mount, Step
 from tests.unit.providers.aws.claim.claim_world import Disk, Machine, World, configuration_of, slots
 
 ME = "i-me"
@@ -185,6 +185,29 @@ def test_a_management_server_that_does_not_answer_is_named(world: World) -> None
     world.mgs_answers = False
     text = refused(world)
     assert "the management server 10.20.64.10@tcp does not answer; waited 900 s" in text
+
+
+def test_a_machine_that_answers_and_runs_no_management_server_is_waited_for(world: World) -> None:
+    """lctl ping is true of it; each mount ends with 110 after a minute."""
+    world.mgs_runs = False
+    claimant = world.claimant(ME)
+    steps: list[Step] = []
+    claimant.tell = steps.append
+    text = refused(world, claimant)
+    assert "the management server 10.20.64.10@tcp does not answer; waited 900 s" in text
+    assert sum(isinstance(each, Mount) for each in steps) > 3
+    world.mgs_runs = True
+    assert isinstance(claimant.machine, Machine)
+    assert isinstance(world.again(claimant.machine).run(), Done)
+
+
+def test_stock_tools_are_named_before_anything_is_formatted(world: World) -> None:
+    world.stock_tools = True
+    text = refused(world)
+    assert "its e2fsprogs know nothing of Lustre (Invalid filesystem option set: dirdata)" in text
+    assert "lustre_server_tools_repository" in text
+    assert {each.holds for each in world.disks.values()} == {BLANK}
+    assert {kept.state for each in world.table.values() for kept in each.volumes.values()} <= {NEW}
 
 
 def test_a_registered_target_is_started_without_asking_the_management_server(world: World) -> None:

@@ -1,0 +1,73 @@
+"""What the client of a file system says of a phase beside the engine: bytes fetched, full targets."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from gridwright.commands import run_here
+from gridwright.errors import GridwrightError
+from gridwright.filesystems.counters import Counts, ReadCounts, traffic
+from gridwright.filesystems.health import Run
+from gridwright.filesystems.mounted_kind import kind_mounted_as
+from gridwright.filesystems.mounts import LibraryMount
+from gridwright.iotest.outcome import Outcome
+
+if TYPE_CHECKING:
+    from gridwright.filesystems.kind import FileSystemKind
+
+
+@dataclass(slots=True)
+class ClientView:
+    """Asks the client of a mounted file system; says nothing where its kind cannot be asked."""
+
+    mount_point: str
+    run: Run = run_here
+    kind: FileSystemKind[Any] | None = None
+    _counts: ReadCounts | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        """Find what counts."""
+        self._counts = self.kind.mount_counters(self.run, self.mount_point) if self.kind else None
+
+    @classmethod
+    def of(cls, mount: LibraryMount) -> ClientView:
+        """That of a library's file system."""
+        return cls(mount.mount_point, kind=kind_mounted_as(mount.filesystem_type))
+
+    def counts(self) -> Counts | None:
+        """What it has moved until now; None where it does not tell, as without root."""
+        try:
+            return self._counts() if self._counts else None
+        except GridwrightError:
+            return None
+
+    def told(self, outcome: Outcome, before: Counts | None) -> Outcome:
+        """The outcome of a phase with what the client adds; `before`: what it had moved until then."""
+        outcome = replace(outcome, cached_fraction=self._cached(outcome, before))
+        failure = outcome.failure
+        if failure is None or failure.errno != errno.ENOSPC or self.kind is None:
+            return outcome
+        detail = self.kind.no_space(self.run, self.mount_point, failure.path)
+        return replace(outcome, failure=replace(failure, detail=detail or ""))
+
+    def _cached(self, outcome: Outcome, before: Counts | None) -> float | None:
+        """The part of the reads that no server delivered meanwhile, or whose pages were in memory before.
+
+        Other readers of the node make it too small, never too large; so the larger one counts.
+        """
+        after = self.counts() if before is not None and outcome.read_bytes else None
+        if before is None or after is None:
+            return outcome.cached_fraction
+        fetched = fetched_bytes(before, after)
+        if fetched is None:
+            return outcome.cached_fraction
+        return max(outcome.cached_fraction or 0.0, 1.0 - min(1.0, fetched / outcome.read_bytes))
+
+
+def fetched_bytes(before: Mapping[str, Any], after: Mapping[str, Any]) -> int | None:
+    """Bytes that were read from servers between two readings; None where a count was cleared meanwhile."""
+    moved = traffic(before, after)
+    return sum(each.read_bytes for each in moved) if len(moved) == len(after) and after else None
