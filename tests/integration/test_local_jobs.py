@@ -286,12 +286,24 @@ def test_jobs_start_as_if_from_a_shell(grid: LocalGrid) -> None:
 
 
 def test_the_runner_goes_when_nothing_is_left(grid: LocalGrid) -> None:
+    """And so do its launcher, guards, and control groups."""
     scheduler = grid.scheduler()
-    scheduler.submit([grid.request("true")])
-    ended(scheduler, ["1"])
+    scheduler.submit([grid.request("cat", "/proc/self/cgroup")])
+    (job,) = ended(scheduler, ["1"])
+    groups = [
+        line.rpartition("/slot-")[0].rpartition(":")[2]
+        for line in Path(str(job.log)).read_text().splitlines()
+    ]
     wait_until(
         lambda: None if grid.runners() else True, seconds=20, what="the runner's end", last=grid.runners
     )
+    wait_until(
+        lambda: None if grid.launchers() or grid.guards() else True, seconds=20, what="their end", last=str
+    )
+    mounts = [
+        Path(line.split()[1]) for line in Path("/proc/mounts").read_text().splitlines() if " cgroup" in line
+    ]
+    assert [group for group in filter(None, groups) for mount in mounts if (mount / group[1:]).exists()] == []
     scheduler.submit([grid.request("true")])
     ended(scheduler, ["2"])
 

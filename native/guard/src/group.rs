@@ -7,6 +7,7 @@ use crate::system::{errno, open, this_process, write};
 use std::ffi::CString;
 use std::fs;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 const MEMBERS: &str = "cgroup.procs";
 const UNIFIED_EVENTS: &str = "memory.events";
@@ -23,6 +24,21 @@ pub struct Places {
     pub unified_memory: bool,
     /// A directory of the memory controller of version 1.
     pub memory: String,
+}
+
+impl Places {
+    /// Removes the directories, as far as no process is in them.
+    pub fn remove(&self) {
+        for place in [&self.unified, &self.memory]
+            .into_iter()
+            .filter(|place| !place.is_empty())
+        {
+            for group in fs::read_dir(place).into_iter().flatten().flatten() {
+                drop(fs::remove_dir(group.path()));
+            }
+            drop(fs::remove_dir(place));
+        }
+    }
 }
 
 /// The groups of a guard, for one job after another.
@@ -206,7 +222,14 @@ impl Groups {
 
 /// Makes a group, which may be left from a guard that was killed.
 fn is_made(path: &str) -> bool {
-    fs::create_dir(path).map_or_else(|error| errno(&error) == libc::EEXIST, |()| true)
+    let make =
+        || fs::create_dir(path).map_or_else(|error| errno(&error) == libc::EEXIST, |()| true);
+    // The place may have gone with the launcher before this one.
+    make()
+        || (Path::new(path)
+            .parent()
+            .is_some_and(|place| fs::create_dir(place).is_ok())
+            && make())
 }
 
 #[cfg(test)]

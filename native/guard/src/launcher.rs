@@ -122,6 +122,7 @@ pub fn run(given: Surroundings) {
             launcher.start_runner();
         }
     }
+    launcher.places.remove();
 }
 
 impl Launcher {

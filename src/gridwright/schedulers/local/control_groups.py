@@ -152,13 +152,3 @@ def end_group(places: GroupPlaces, name: str) -> bool:
         except OSError:
             gone = False
     return gone
-
-
-def remove_places(places: GroupPlaces) -> None:
-    """Remove the directories, as far as no job is in them."""
-    for place in places.all():
-        with contextlib.suppress(OSError):
-            for group in place.iterdir():
-                if group.is_dir():
-                    _remove(group)
-        _remove(place)

@@ -9,7 +9,7 @@ import signal
 from collections.abc import Iterable, Iterator
 
 from gridwright.schedulers.local.attempt import job_environment, private_directories
-from gridwright.schedulers.local.control_groups import GroupPlaces, make_places, remove_places
+from gridwright.schedulers.local.control_groups import GroupPlaces, make_places
 from gridwright.schedulers.local.directory_removal import DirectoryRemoval
 from gridwright.schedulers.local.exit_records import ExitRecords, JobPhase
 from gridwright.schedulers.local.identifiers import JobKey
@@ -250,9 +250,8 @@ class RunningJobs:
                 tell_guard(record, signal.SIGUSR1)
 
     def close(self) -> None:
-        """Let go of the launcher, and of control groups."""
+        """Let go of the launcher, which removes control groups when its guards have ended."""
         self._close_launcher()
-        remove_places(self._places)
 
     def _close_launcher(self) -> None:
         if self._launcher is not None:
