@@ -15,6 +15,7 @@ LONGEST_FIRST = (
     "test_bought_nodes",
     "test_lab_workload",
     "test_lab_faults",
+    "test_outages",
     "test_schedulers",
     "test_slurm_jobs",
     "test_broken_disks",

@@ -171,6 +171,7 @@ def test_a_controller_that_is_off_is_named_before_the_nodes_that_a_test_lost_by_
     nothing_is_left(lab)
 
 
+@pytest.mark.thorough
 def test_a_controller_that_is_on_again_at_once_is_named_too(lab: Lab) -> None:
     all_idle(lab)
     with iotest(lab, "--seconds", "60s") as running:
