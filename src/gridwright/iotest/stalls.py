@@ -65,7 +65,7 @@ def stall_finding(stall: Stall, *, library: str, op: str, streams: int, node: st
 class StallWatch:
     """Notices that nothing moves: no byte, no operation; in an fsync, no page of what is flushed.
 
-    Before Linux 6.5 no kernel tells of the pages of one file; those of the node count then. Others dirty
+    Before Linux 6.5 no kernel tells of the pages of one file; then those of the node count. Others dirty
     these all the time on a busy node, so that an fsync that hangs there may not be noticed.
     """
 

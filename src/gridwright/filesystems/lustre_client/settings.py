@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from fnmatch import fnmatchcase
 
 from gridwright.filesystems.tuning_kind import TuningKind
 
@@ -27,11 +26,12 @@ def values(printed: str, key: str = "") -> str | None:
     Connections of a metadata server to its targets have limits of their own, and are left out. Without root
     some come back empty.
     """
+    wanted = key.rpartition(".")[2]
     rows = [line.partition("=") for line in printed.splitlines()]
     found = {
         value.strip()
         for name, _, value in rows
-        if value.strip() and "-osc-MDT" not in name and (not key or fnmatchcase(name, key))
+        if value.strip() and "-osc-MDT" not in name and name.endswith(wanted)
     }
     return ", ".join(sorted(found)) or None
 
