@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from gridwright.errors import ExitStatus, Problem
+from gridwright.iotest.drive import _STOP_S
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.session import Session
 from gridwright.runs import worker_process
@@ -183,6 +184,36 @@ def test_an_fsync_that_hangs_is_noticed_while_others_write(tmp_path: Path) -> No
     (text,) = watcher.texts()
     assert "library work: the file system does not answer" in text
     assert took < 40
+
+
+def test_an_fsync_that_hangs_does_not_hold_an_order_to_stop_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_process, "GRACE_S", 9.0)
+    stop = threading.Event()
+    with loop_mount(tmp_path, mib=256) as outer, loop_mount(outer, mib=128) as inner:
+        asked: list[float] = []
+
+        def stop_it() -> None:
+            asked.append(time.monotonic())
+            stop.set()
+
+        def hang() -> None:
+            run("fsfreeze", "-f", outer)
+            threading.Timer(2.0, stop_it).start()
+
+        options = replace(OPTIONS, seconds=None, size_bytes=16 << 20, streams=1, stall_s=60.0)
+        try:
+            status, _ = test_session(inner, tmp_path, Watcher("phase", hang), options, stop)
+            took = time.monotonic() - asked[0]
+        finally:
+            run("fsfreeze", "-u", outer)
+            for child in psutil.Process().children(recursive=True):
+                child.kill()
+                child.wait(20)
+    assert status == ExitStatus.INTERRUPTED
+    # Neither the time that any stream may take to stop, nor that which any worker may take to end.
+    assert took < worker_process.GRACE_S < _STOP_S, took
 
 
 def test_a_disk_that_is_frozen_from_the_start(frozen: Path, tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ _POLL_S = 0.05
 _PROGRESS_S = 0.25
 _STOP_S = 10.0
 """A stream that has not stopped after this time hangs in the kernel."""
+_STILL_S = 2.0
+"""So does one of whose file, which was emptied, no page goes away."""
 
 
 class Stalled(Exception):
@@ -106,12 +108,17 @@ def drive(
 
 def _stop(phase: Phase) -> None:
     phase.stop(discard=True)
-    deadline = time.monotonic() + _STOP_S
+    began = moved = time.monotonic()
+    left: int | None = None
     while not phase.wait(_POLL_S):
         # An fsync that began after the first order is emptied by the next.
         phase.stop(discard=True)
-        if time.monotonic() > deadline:
-            raise Stalled(_STOP_S, hung=True)
+        now = time.monotonic()
+        pages = phase.unwritten_pages()
+        if pages is None or left is None or pages < left:
+            left, moved = pages, now
+        if now - began > _STOP_S or now - moved > _STILL_S:
+            raise Stalled(now - began, hung=True)
 
 
 @dataclass(slots=True)

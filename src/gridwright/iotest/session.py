@@ -63,7 +63,10 @@ class Session:
                 for observer in self._observers:
                     observer.take(event)
                 if isinstance(event, LibraryDone):
+                    # Its last word; one whose threads hang says it and does not end.
                     done = event
+                    worker.said_all()
+                    break
         if done is None:
             self._lost(target, worker)
             if not worker.hangs:

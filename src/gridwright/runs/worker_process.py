@@ -27,6 +27,8 @@ SILENCE_S = 45.0
 """A worker reports several times a second; one that is silent this long hangs on its mount."""
 GRACE_S = 15.0
 """How long a worker may take to tidy up once it was told to stop."""
+DONE_S = 3.0
+"""How long one may take to end that has said its last word: with threads in the kernel it never does."""
 BEAT_S = 5.0
 """Between two lines for a worker elsewhere."""
 _POLL_S = 0.1
@@ -57,6 +59,7 @@ class WorkerProcess:
         self.end = "its worker ended without a word"
         """Why there was no last event."""
         self.hangs = False
+        self._said_all = False
         self._beaten = time.monotonic()
         self._command = list(elsewhere) or [sys.executable, "-P", "-m", module]
         self._request = request
@@ -90,10 +93,14 @@ class WorkerProcess:
         if kind is KeyboardInterrupt:
             # The user will not wait; the end of its input is the worker's order to tidy up.
             return
-        if self._wait(GRACE_S) is None:
+        if self._wait(min(DONE_S, GRACE_S) if self._said_all else GRACE_S) is None:
             self._process.send_signal(signal.SIGKILL)
             # One that hangs in the kernel does not even die of this; it is left behind.
             self._wait(1.0)
+
+    def said_all(self) -> None:
+        """Note that its last event came: there is nothing left that it would have to tidy up."""
+        self._said_all = True
 
     @staticmethod
     def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
