@@ -10,14 +10,17 @@ from tests.support.lab import Lab
 from tests.support.shared_lab import DIRECTORY, shared_lab
 
 LONGEST_FIRST = (
+    "test_schedulers",
     "test_lab_iotest",
+    "test_batch_systems",
     "test_setup_lab",
     "test_bought_nodes",
     "test_lab_workload",
     "test_lab_faults",
     "test_outages",
-    "test_schedulers",
     "test_slurm_jobs",
+    "test_site_slurm",
+    "test_backup_controller",
     "test_broken_disks",
 )
 """Each takes minutes, mostly waiting: one that began last would run alone at the end."""

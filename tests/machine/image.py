@@ -1,4 +1,4 @@
-"""Makes the image of a lab's nodes, once for all tests: `python -m tests.machine.image`."""
+"""Makes the images of nodes of labs, once for all tests: `python -m tests.machine.image`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import os
 
 from gridwright.providers.caller import Caller
 from gridwright.providers.lab.image import ensure_image
+from gridwright.schedulers import all_kinds
 
 
 def main() -> None:
     if os.geteuid() == 0:
-        ensure_image(Caller(print))
+        for packages in dict.fromkeys(tuple(kind.lab_packages) for kind in all_kinds()):
+            ensure_image(Caller(print), packages)
 
 
 if __name__ == "__main__":

@@ -199,8 +199,14 @@ def test_jobs_run_by_the_rules_of_the_site_and_refusals_say_which(site: Site) ->
     taken = site("submit", "--json", "--queue", "night", "--time", "30min", "--directory", "/", "--", "true")
     assert taken.status == 0, taken.err
     assert site("wait", str(taken.json["job"])).status == 0
-    shown = site.lab.run("controller", "sacct", "-n", "-X", "-P", "-o", "Account,QOS,Partition,State")
-    assert "research|normal|night|COMPLETED" in shown.out.splitlines()
+    words = ("sacct", "-n", "-X", "-P", "-o", "Account,QOS,Partition,State")
+    # slurmctld tells slurmdbd of an end some time after it.
+    wait_until(
+        lambda: "research|normal|night|COMPLETED" in site.lab.run("controller", *words).out or None,
+        seconds=20.0,
+        what="the job in the accounting",
+        last=lambda: site.lab.run("controller", *words).out,
+    )
 
     refused = site("submit", "--directory", "/", "--", "true", spec="/srv/closed.yaml")
     assert refused.status == 2

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from tenacity import Retrying, retry_if_not_result, stop_after_delay, wait_fixed
+
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.services.service import ServiceNode, ServiceNodes
 
 AT_A_TIME = 8
 """Nodes that are worked on at the same time; each step is a few processes that mostly wait."""
+WAIT_S = 30.0
 _TAIL = 3
 
 
@@ -41,6 +44,20 @@ def start_daemon(node: ServiceNode, command: Sequence[str], *, timeout_s: float 
     answer = node.start(command, timeout_s=timeout_s)
     if answer.status:
         raise failure(node, command, answer.stderr)
+
+
+def wait_for(lacking: Callable[[], str | None]) -> None:
+    """Wait until nothing is lacking of a service that the next one needs at its start; WAIT_S at most.
+
+    Whether it serves in the end is asked of all services alike, so nothing is raised here.
+    """
+    waiting = Retrying(
+        retry=retry_if_not_result(lambda each: each is None),
+        stop=stop_after_delay(WAIT_S),
+        wait=wait_fixed(0.2),
+        retry_error_callback=lambda state: None,
+    )
+    waiting(lacking)
 
 
 def call(node: ServiceNode, command: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0) -> bytes:

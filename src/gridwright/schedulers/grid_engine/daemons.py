@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from gridwright.schedulers.grid_engine.configuration import (
     CELL,
@@ -18,7 +19,7 @@ from gridwright.schedulers.grid_engine.configuration import (
 from gridwright.schedulers.grid_engine.xml_answer import parse_answer
 from gridwright.schedulers.in_lab import SchedulerNodes
 from gridwright.schedulers.machines import NodeHardware, hardware_of_nodes
-from gridwright.services.daemon import call, make_directory, on_each, runs, start_daemon
+from gridwright.services.daemon import call, make_directory, on_each, runs, start_daemon, wait_for
 from gridwright.services.service import ServiceNode
 
 _DEFAULTS = "/usr/share/gridengine"
@@ -54,6 +55,7 @@ class QueueMaster:
             node = lab.nodes[name]
             if not runs(node, "sge_qmaster"):
                 start_daemon(node, ["/usr/sbin/sge_qmaster"])
+            wait_for(partial(self.lacking, lab, name))
             if not _exists(node, _CONFIGURED):
                 call(node, ["/bin/sh", "-c", CONFIGURE], timeout_s=120.0)
 

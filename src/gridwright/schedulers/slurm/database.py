@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import PurePosixPath
-
-from tenacity import Retrying, retry_if_not_result, stop_after_delay, wait_fixed
 
 from gridwright.schedulers.in_lab import SchedulerNodes
 from gridwright.schedulers.slurm.configuration import (
@@ -17,15 +15,13 @@ from gridwright.schedulers.slurm.configuration import (
     slurm_configuration,
 )
 from gridwright.schedulers.slurm.daemons import lab_parameters
-from gridwright.services.daemon import call, make_directory, runs, start_daemon
+from gridwright.services.daemon import call, make_directory, runs, start_daemon, wait_for
 from gridwright.services.service import ServiceNode
 
 DATA = PurePosixPath("/var/lib/slurm/mariadb")
 """Where MariaDB keeps its tables. It runs as the user of slurmdbd, so that none of its own is needed."""
 _SOCKET = PurePosixPath("/run/mysqld/mysqld.sock")
 """Where slurmdbd looks for a database on its own machine, as Debian builds libmariadb."""
-PATIENCE_S = 30.0
-"""How long each is waited for before the next one is started."""
 _SERVER = (
     *("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"),
     *("/usr/sbin/mariadbd", "--no-defaults", f"--datadir={DATA}", "--skip-networking"),
@@ -64,7 +60,7 @@ class MariaDb:
                 # It has no way to put itself into the background.
                 start_daemon(node, ["sh", "-c", '"$@" &', "sh", *_SERVER, *words])
             # slurmdbd finds out only every 5 s, and slurmctld is next.
-            _until_none(partial(self.lacking, lab, node.name))
+            wait_for(partial(self.lacking, lab, node.name))
 
     def lacking(self, lab: SchedulerNodes, node: str) -> str | None:
         """Its socket is there once it takes connections."""
@@ -98,7 +94,7 @@ class SlurmDatabase:
         for node in (lab.nodes[name] for name in nodes):
             if not runs(node, "slurmdbd"):
                 start_daemon(node, ["/usr/sbin/slurmdbd"])
-            _until_none(partial(_told, node))
+            wait_for(partial(_told, node))
             # It fails where the cluster is known.
             node.run(["sacctmgr", "-i", "-Q", "add", "cluster", lab.spec.name], timeout_s=10.0)
 
@@ -108,17 +104,6 @@ class SlurmDatabase:
         if not runs(here, "slurmdbd"):
             return f"slurmdbd does not run: its log is {LOGS}/slurmdbd.log"
         return _told(here)
-
-
-def _until_none(lacking: Callable[[], str | None]) -> None:
-    """Wait for a service, bounded; whether it serves in the end is asked of all services alike."""
-    waiting = Retrying(
-        retry=retry_if_not_result(lambda each: each is None),
-        stop=stop_after_delay(PATIENCE_S),
-        wait=wait_fixed(0.2),
-        retry_error_callback=lambda state: None,
-    )
-    waiting(lacking)
 
 
 def _told(node: ServiceNode) -> str | None:
