@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BeforeValidator, Field, ModelWrapValidatorHandler, Strict, model_validator
 
@@ -118,7 +118,7 @@ class JobFlow(Section):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _together(cls, data: Any, handler: ModelWrapValidatorHandler[JobFlow]) -> JobFlow:  # noqa: ANN401
+    def _together(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:  # noqa: ANN401
         return validated_with(cls, handler, data, list(_refused(data)))
 
 
