@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -53,19 +54,15 @@ with local_grid(Path(sys.argv[1])) as grid:
 """
 HIDE = "mount -t tmpfs none /sys/fs/cgroup; "
 """Without control groups."""
-SHOW = """
-home=$1; shift
-mkdir -p "$home/python" && mount --bind {prefix} "$home/python"
-mount -t tmpfs -o mode=755 none {top} && mkdir -p {prefix} && mount --bind "$home/python" {prefix}
-"""
-"""The Python of these tests lies where only root may look."""
 
 
 @pytest.fixture
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory that others can reach, too."""
     made = tmp_path_factory.mktemp("contained")
-    for directory in (made, made.parent, made.parent.parent):
+    for directory in (made, *made.parents):
+        if directory == Path(tempfile.gettempdir()):
+            break
         directory.chmod(0o755)
     made.chmod(0o777)
     return made
@@ -118,12 +115,18 @@ def run(
 
 
 def as_nobody() -> str:
-    """Shell: become an ordinary user who can read this Python."""
+    """Shell: become an ordinary user who can read this Python and the checkout, wherever they lie."""
+    hidden = [each for each in (Path(sys.base_prefix), ROOT) if not _is_for_all(each)]
+    aside = [f'mkdir -p "$home/{n}"; mount --bind {each} "$home/{n}"' for n, each in enumerate(hidden)]
+    covers = [f"mount -t tmpfs -o mode=755 none {top}" for top in {each.parents[-2] for each in hidden}]
+    back = [f'mkdir -p {each}; mount --bind "$home/{n}" {each}' for n, each in enumerate(hidden)]
     become = f"exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups --no-new-privs"
-    top = Path(sys.base_prefix).parents[-2]
-    if top.stat().st_mode & 0o005 == 0o005 and ROOT.stat().st_mode & 0o005 == 0o005:
-        return f'shift; {become} "$@"'
-    return SHOW.format(prefix=sys.base_prefix, top=top) + f'{become} "$@"'
+    return "\n".join(["home=$1; shift", *aside, *covers, *back, f'{become} "$@"'])
+
+
+def _is_for_all(path: Path) -> bool:
+    """Whether everybody can read a directory, and get there."""
+    return all(each.stat().st_mode & 0o005 == 0o005 for each in (path, *path.parents))
 
 
 def left() -> Sequence[psutil.Process]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,14 +46,6 @@ class Site:
     scratch: Path
     """A directory that nodes and this machine share."""
     lab: Lab | None
-
-    def processes(self) -> str:
-        """Command lines of all processes: those of a lab's nodes are this machine's."""
-        found = []
-        for path in Path("/proc").glob("[0-9]*/cmdline"):
-            with contextlib.suppress(OSError):
-                found.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
-        return "\n".join(found)
 
     def request(self, *command: str, **fields: object) -> JobRequest:
         given: dict[str, object] = {
@@ -103,25 +94,6 @@ def _site(file: Path, lab: Lab | None) -> Site:
 
 def states(jobs: Sequence[Job]) -> list[JobState]:
     return [each.state for each in jobs]
-
-
-def test_a_daemon_of_a_job_ends_with_it(site: Site) -> None:
-    daemon = "setsid -f env -i sleep {0}; (setsid sh -c 'sleep {0} & sleep {0}' &) ; sleep {1}"
-    (first,) = site.run(site.request("sh", "-c", daemon.format(86411, 0.1)))
-    assert first.state is JobState.COMPLETED
-    assert "sleep 86411" not in site.processes()
-    (number,) = site.scheduler.submit([site.request("sh", "-c", daemon.format(86412, 600))])
-    wait_until(
-        lambda: "sleep 86412" in site.processes() or None,
-        seconds=60,
-        what="a daemon",
-        last=lambda: site.scheduler.jobs([number]),
-    )
-    site.scheduler.cancel([number])
-    assert states(ended(site.scheduler, [number])) == [JobState.CANCELLED]
-    wait_until(
-        lambda: "sleep 86412" not in site.processes() or None, seconds=20, what="its end", last=site.processes
-    )
 
 
 def test_jobs_wait_for_others_in_every_way(site: Site) -> None:

@@ -5,6 +5,7 @@ Slurm and Grid Engine are real, on labs; LSF is a double (tests/support/lsf_doub
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError
@@ -392,6 +394,43 @@ def test_private_directories_are_made_before_and_removed_after(
     assert (variables["GRIDWRIGHT_JOB_ID"], variables["GRIDWRIGHT_CORES"]) == (job.id, "2")
     assert int(variables["GRIDWRIGHT_MEMORY_BYTES"]) == 64 << 20
     assert "GRIDWRIGHT_ARRAY_INDEX" not in variables
+
+
+def test_a_daemon_of_a_job_ends_with_it(place: Place) -> None:
+    """Sessions and groups of their own, an empty environment, parents that are gone: nothing gets away."""
+    daemon = "setsid -f env -i sleep {0}; (setsid sh -c 'sleep {0} & sleep {0}' &) ; sleep {1}"
+    # What runs on nodes of a lab is seen here, too.
+    mark = 86_000_000 + os.getpid() * 10
+    (number,) = place.scheduler.submit([place.request("sh", "-c", daemon.format(mark, 0.2))])
+    (ended,) = place.ended(number)
+    assert ended.state is JobState.COMPLETED
+    assert sleeping(mark) == []
+
+    (number,) = place.scheduler.submit([place.request("sh", "-c", daemon.format(mark + 1, 600))])
+    wait_until(
+        lambda: sleeping(mark + 1)[:3] if len(sleeping(mark + 1)) >= 3 else None,
+        seconds=60.0,
+        what="daemons",
+        last=lambda: place.scheduler.jobs([number]),
+    )
+    place.scheduler.cancel([number])
+    wait_until(
+        lambda: True if not sleeping(mark + 1) else None,
+        seconds=30.0,
+        what="the end of daemons",
+        last=lambda: sleeping(mark + 1),
+    )
+    assert [job.state for job in place.ended(number)] == [JobState.CANCELLED]
+
+
+def sleeping(seconds: int) -> list[list[str]]:
+    """Processes of this machine, and of labs on it, that sleep for so long."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.status() != psutil.STATUS_ZOMBIE and process.cmdline() == ["sleep", str(seconds)]:
+                found.append(process.cmdline())
+    return found
 
 
 def test_elements_of_a_large_array_each_run_once(place: Place) -> None:
