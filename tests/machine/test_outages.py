@@ -197,6 +197,12 @@ def test_a_storage_node_that_is_off_is_named_while_the_test_waits_for_it(lab: La
         running.signal(signal.SIGINT)
         ended = running.end(120)
     assert names(ended.json)[:1] == ["outage"], "and nothing else is blamed first"
+    # A worker that hung on the file system is killed, and cannot remove its files: they are named, then.
+    all_idle(lab)
+    assert not in_data(lab) or findings(ended, "files-left"), ended.err
+    with iotest(lab, "--size", "1MiB") as running:
+        again = running.end(120)
+    assert again.status == 0, again.err
     nothing_is_left(lab)
 
 

@@ -435,7 +435,7 @@ def sleeping(seconds: int) -> list[list[str]]:
 
 def test_elements_of_a_large_array_each_run_once(place: Place) -> None:
     # One program more for each element takes its time on batch systems.
-    many = 1000 if load_spec(place.file).scheduler.type in ("local", "slurm") else 250
+    many = 1000 if load_spec(place.file).scheduler.type in ("local", "slurm") else 100
     submitted = place.command(
         "submit",
         "--grid",

@@ -8,7 +8,7 @@ import pytest
 
 from gridwright.node_programs.drain.host_lists import names_of
 from gridwright.node_programs.drain.node_lines import hardware, kept_lines
-from gridwright.node_programs.drain.queue import OWN, Queue, left_s, read_nodes
+from gridwright.node_programs.drain.queue import OWN, Queue, ended_jobs, left_s, read_nodes
 from gridwright.node_programs.scratch.commands import Ended
 
 # As Slurm 22.05.8 prints them.
@@ -37,6 +37,7 @@ def test_nodes_and_their_jobs_are_read() -> None:
     second = nodes["compute2"]
     assert (second.is_drained_by_us, second.is_drained_by_others) == (False, True)
     assert [job.id for job in second.jobs] == ["10"], "an epilogue is a job that is not over"
+    assert ended_jobs(nodes, ["compute1", "compute2"]) == ["7"], "Slurm is ending the other one already"
     assert nodes["compute3"].is_away
     assert not nodes["compute4"].is_drained_by_others
     assert not nodes["compute4"].is_empty, "a suspended job is on its node"

@@ -29,6 +29,8 @@ class RunningJob:
     id: str
     left_s: float | None
     """How long it may still run by its limit; None where it has none."""
+    ends: bool = False
+    """Whether Slurm is ending it already."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,9 @@ _OVER = frozenset(
 """States of jobs that have no node, or no more (squeue(1), job state codes); any other counts as running."""
 
 
+_ENDS = "COMPLETING"
+
+
 def read_nodes(shown: str, listed: str) -> dict[str, QueueNode]:
     """From what scontrol and squeue print. Raises ValueError where it is something else."""
     on: dict[str, list[RunningJob]] = {}
@@ -141,7 +146,7 @@ def read_nodes(shown: str, listed: str) -> dict[str, QueueNode]:
         if state.upper() in _OVER or not where:
             continue
         for name in names_of(where):
-            on.setdefault(name, []).append(RunningJob(number, left_s(left)))
+            on.setdefault(name, []).append(RunningJob(number, left_s(left), state.upper() == _ENDS))
     found = {}
     for line in filter(None, map(str.strip, shown.splitlines())):
         named, known = _NAME.search(line), known_node(line)
@@ -161,5 +166,5 @@ def left_s(text: str) -> float | None:
 
 
 def ended_jobs(nodes: Mapping[str, QueueNode], names: Iterable[str]) -> list[str]:
-    """Jobs of these nodes, each once."""
-    return list(dict.fromkeys(job.id for name in names for job in nodes[name].jobs))
+    """Jobs of these nodes to be ended, each once: one that ends already would be started again twice."""
+    return list(dict.fromkeys(job.id for name in names for job in nodes[name].jobs if not job.ends))
