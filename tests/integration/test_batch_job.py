@@ -17,7 +17,7 @@ import pytest
 from gridwright.node_programs.batch_job.job_file import DOOMED, JobFile, Predecessor, RunEnd, read_end
 from gridwright.node_programs.batch_job_program import build_zipapp
 from gridwright.schedulers.batch.directories import BatchDirectories, make_batch_directories
-from gridwright.schedulers.batch.system import JobTag
+from gridwright.schedulers.job_tag import JobTag
 from tests.support.command import wait_until
 from tests.support.oldest_python import beyond_python_3_9
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gridwright.schedulers.job import JobRequest
-from gridwright.schedulers.slurm.job_name import Tag
+from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.slurm.job_script import (
     exported,
     given_environment,
@@ -26,7 +26,7 @@ from gridwright.schedulers.start_limits import what_is_too_long
 from tests.support.examples import examples
 
 SHELLS = [shell for shell in ("dash", "bash") if shutil.which(shell)]
-TAG = Tag("0123456789abcdef", 0)
+TAG = JobTag("0123456789abcdef", 0)
 SLURMS = {
     "SLURM_JOB_ID": "17",
     "SLURM_MEM_PER_NODE": "20",

@@ -12,9 +12,10 @@ from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.providers import head_node
 from gridwright.schedulers import kind_of
 from gridwright.schedulers.batch.scheduler import BatchScheduler
-from gridwright.schedulers.batch.system import BatchCall, BatchSystem, JobTag, Unclear
+from gridwright.schedulers.batch.system import BatchCall, BatchSystem, Unclear
 from gridwright.schedulers.job import Job, JobRequest, JobState
 from gridwright.schedulers.job_options import JobOptions
+from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.state_directory import state_directory
 from gridwright.spec import load_spec
 from tests.support.batch_places import lsf_grid

@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.schedulers.batch.system import AfterJob, BatchCall, JobTag
+from gridwright.schedulers.batch.system import AfterJob, BatchCall
 from gridwright.schedulers.batch.tools import Answered
 from gridwright.schedulers.dependency import DependencyType
 from gridwright.schedulers.head_node import LocalHeadNode
+from gridwright.schedulers.index_ranges import fold_indices
 from gridwright.schedulers.job import JobRequest, JobState
 from gridwright.schedulers.job_options import JobOptions
-from gridwright.schedulers.lsf.commands import fold_ranges, meaning, plain_node
+from gridwright.schedulers.job_tag import JobTag
+from gridwright.schedulers.lsf.commands import meaning, plain_node
 from gridwright.schedulers.lsf.endings import ending
 from gridwright.schedulers.lsf.history import parse_history
 from gridwright.schedulers.lsf.queue import moment, rows, size
@@ -132,7 +134,7 @@ def test_sizes_and_hosts_are_read() -> None:
         None,
         None,
     ]
-    assert fold_ranges([1, 2, 3, 7]) == "1-3,7"
+    assert fold_indices([1, 2, 3, 7]) == "1-3,7"
 
 
 def test_a_request_becomes_a_call_of_bsub() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gridwright.schedulers.policies import AccountPolicy, QosPolicy, SchedulerPolicies, SettingComparison
 from gridwright.schedulers.slurm.cluster import Cluster, parse_nodes, parse_partitions
-from gridwright.schedulers.slurm.policies import enforced, parse_accounts, parse_qos, parse_queues
+from gridwright.schedulers.slurm.policies import enforced, parse_accounts, parse_qos, queues_of
 from gridwright.schedulers.slurm.recommended import compared_settings, is_as_recommended
 
 TABLE = list(
@@ -56,7 +56,7 @@ def wrong(config: Mapping[str, str], policies: SchedulerPolicies = NONE) -> dict
 
 
 def test_a_partition_has_its_limits_and_who_may_use_it() -> None:
-    day, night = parse_queues(PARTITIONS, cluster({}))
+    day, night = queues_of(cluster({}))
     assert (day.default, day.open, day.nodes, day.cores) == (True, True, "c[1-2]", 8)
     assert (day.longest_s, day.usual_s, day.accounts, day.qos, day.limits) == (28_800, 600, None, None, {})
     assert (night.open, night.longest_s, night.priority, night.qos) == (False, None, 10, "night")

@@ -16,17 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gridwright.schedulers.index_ranges import fold_indices
 from gridwright.schedulers.job import JobState
+from gridwright.schedulers.job_tag import JobTag, tag_of
 from gridwright.schedulers.slurm.accounting import parse_completion, parse_sacct
 from gridwright.schedulers.slurm.cluster import parse_config, parse_nodes, parse_partitions, parse_time_limit
-from gridwright.schedulers.slurm.job_name import (
-    Tag,
-    expand_indices,
-    fold_indices,
-    slurm_name,
-    split_identifier,
-    tag_of,
-)
+from gridwright.schedulers.slurm.job_name import expand_indices, slurm_name, split_identifier
 from gridwright.schedulers.slurm.queue_row import QueueRow, decode_end, decode_wait_status
 from gridwright.schedulers.slurm.record_rows import WHOLE
 from gridwright.schedulers.slurm.squeue_json import parse_squeue_json
@@ -134,7 +129,7 @@ ROWS = st.builds(
     QueueRow,
     job_id=st.integers(1, 900),
     indices=st.none() | st.sets(st.integers(0, 50), min_size=1).map(lambda found: tuple(sorted(found))),
-    name=st.builds(lambda token, text: slurm_name(text, Tag(token, 3)), TOKENS, st.text()),
+    name=st.builds(lambda token, text: slurm_name(text, JobTag(token, 3)), TOKENS, st.text()),
     words=st.sampled_from([("PENDING",), ("RUNNING",), ("COMPLETED",), ("FAILED",), ("NODE_FAIL",)]),
     reason=st.sampled_from(["None", "Priority", "ReqNodeNotAvail, UnavailableNodes:n1", "a | b"]),
     partition=st.just("batch"),
@@ -250,7 +245,7 @@ def test_indices_survive_folding(indices: set[int]) -> None:
 
 @given(st.text(), TOKENS, st.integers(0, 99))
 def test_a_name_in_slurm_is_one_plain_word_and_carries_its_tag(name: str, token: str, attempt: int) -> None:
-    tag = Tag(token, attempt)
+    tag = JobTag(token, attempt)
     shown = slurm_name(name, tag)
     assert tag_of(shown) == tag
     assert shown.isascii()
@@ -310,7 +305,7 @@ def test_what_sacct_prints_is_read() -> None:
     """After sacct(1): not recorded."""
     row = parse_sacct("17_3|a~0123456789abcdef.1|CANCELLED by 0|0:15|1795271734|1795271739|batch|n1")
     assert row is not None
-    assert (row.tag, row.job_id, row.element, row.word) == (Tag("0123456789abcdef", 1), 17, 3, "CANCELLED")
+    assert (row.tag, row.job_id, row.element, row.word) == (JobTag("0123456789abcdef", 1), 17, 3, "CANCELLED")
     assert (row.exit_status, row.signal, row.started) == (None, 15, 1795271734.0)
     assert (
         parse_sacct("17_[4-9]|a~0123456789abcdef.1|PENDING|0:0|Unknown|Unknown|batch|None assigned") is None

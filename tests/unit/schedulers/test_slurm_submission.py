@@ -13,9 +13,9 @@ from gridwright.errors import GridwrightError
 from gridwright.schedulers.dependency import Dependency
 from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState
 from gridwright.schedulers.job_options import JobOptions
+from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.slurm.cluster import Cluster, parse_config, parse_nodes, parse_partitions
 from gridwright.schedulers.slurm.explanation import explain_job
-from gridwright.schedulers.slurm.job_name import Tag
 from gridwright.schedulers.slurm.options import sbatch_options
 from gridwright.schedulers.slurm.submission import (
     SbatchCall,
@@ -28,7 +28,7 @@ from gridwright.schedulers.slurm.tools import ToolRefused, Tools
 from gridwright.schedulers.slurm.translations import reason, refusal
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "slurm" / "22.05"
-TAG = Tag("0123456789abcdef", 1)
+TAG = JobTag("0123456789abcdef", 1)
 GIB = 2**30
 FAILED = "sbatch: error: Batch job submission failed"
 

@@ -8,20 +8,7 @@ from gridwright.errors import GridwrightError
 from gridwright.node_programs.batch_job.job_file import WHOLE
 from gridwright.schedulers.batch.record import BatchJobEnd, BatchRecord
 from gridwright.schedulers.head_node import HeadNode
-
-_SWEEP = """library=$1
-shift
-[ -d "$library" ] || exit 3
-for prefix do
-    for each in "$library/$prefix"*; do
-        [ -d "$each" ] && rm -rf -- "$each"
-    done
-done
-exit 0
-"""
-"""Removes the directories in its first argument whose names begin with one of the others."""
-_AT_ONCE = 200
-_TIMEOUT_S = 120.0
+from gridwright.schedulers.private_sweep import SWEEP_AT_ONCE, SWEEP_TIMEOUT_S, sweep_command
 
 
 def clean_up(head: HeadNode, record: BatchRecord) -> None:
@@ -48,10 +35,10 @@ def clean_up(head: HeadNode, record: BatchRecord) -> None:
 
 
 def _swept(head: HeadNode, directory: str, prefixes: Sequence[str]) -> bool:
-    for first in range(0, len(prefixes), _AT_ONCE):
-        command = ["/bin/sh", "-c", _SWEEP, "sweep", directory, *prefixes[first : first + _AT_ONCE]]
+    for first in range(0, len(prefixes), SWEEP_AT_ONCE):
+        command = sweep_command(directory, prefixes[first : first + SWEEP_AT_ONCE])
         try:
-            head.run(command, timeout_s=_TIMEOUT_S)
+            head.run(command, timeout_s=SWEEP_TIMEOUT_S)
         except GridwrightError:
             return False
     return True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import pwd
 import re
 import shutil
 import time
@@ -13,23 +12,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gridwright.errors import environment_error
 from gridwright.node_programs.batch_job.job_file import JobFile, RunEnd, read_end
 from gridwright.node_programs.batch_job_program import STARTER, build_zipapp
-from gridwright.schedulers.batch.system import JobTag, job_label, tagged_name
+from gridwright.schedulers.batch.system import job_label, tagged_name
 from gridwright.schedulers.job import JobRequest
+from gridwright.schedulers.job_tag import JobTag
+from gridwright.schedulers.user_directories import KEPT_S, make_user_directory, unusable_state
 
-KEPT_S = 86_400.0
-"""How long traces of runs are kept."""
 _RUN_FILE = re.compile(r"(job|[0-9]+)\.([0-9]+)\.(begun|ended)")
-
-
-def this_user() -> str:
-    """The name of the user that runs this; the number where it has none."""
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return str(os.geteuid())
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +89,7 @@ class BatchDirectories:
             part.replace(path)
             self._write_program()
         except OSError as error:
-            raise _unusable(error, path) from error
+            raise unusable_state(error, path) from error
 
     def _write_program(self) -> None:
         _, archive = _program()
@@ -158,23 +148,4 @@ def _program() -> tuple[str, bytes]:
 
 def make_batch_directories(state: Path, kind: str) -> BatchDirectories:
     """The directories of this user, made where they are not there. Raises GridwrightError (ENVIRONMENT)."""
-    shared = state / kind
-    directories = BatchDirectories(shared / this_user())
-    try:
-        if not shared.is_dir():
-            shared.mkdir(parents=True, exist_ok=True)
-            # Other users of the grid have directories of their own beside this one, as in /tmp.
-            shared.chmod(0o1777)
-        for name in ("", "jobs", "logs", "runs", "fences"):
-            (directories.base / name).mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise _unusable(error, state) from error
-    return directories
-
-
-def _unusable(error: OSError, path: Path) -> Exception:
-    return environment_error(
-        f"the state directory cannot be used: {error.strerror}",
-        where=str(error.filename or path),
-        remedy="make it, writable for all who submit jobs, or name another with state: in the spec",
-    )
+    return BatchDirectories(make_user_directory(state, kind, ("jobs", "logs", "runs", "fences")))

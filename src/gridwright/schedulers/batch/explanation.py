@@ -15,7 +15,7 @@ from gridwright.schedulers.job import (
     PlacementCheck,
     Requirement,
 )
-from gridwright.units import format_bytes
+from gridwright.schedulers.placement import node_check, queue_check
 
 
 def explain_job(
@@ -69,53 +69,24 @@ def _summary(
 def _queue(
     request: JobRequest, queue: BatchQueue | None, dependencies: Sequence[tuple[str, JobState | None, bool]]
 ) -> PlacementCheck:
-    requirements = []
-    if queue is not None:
-        up = "up" if queue.up else "down"
-        requirements.append(Requirement(name="queue", required="up", provided=up, fits=queue.up))
-        if queue.longest_s is not None or request.time_limit_s is not None:
-            longest, asked = queue.longest_s, request.time_limit_s
-            requirements.append(
-                Requirement(
-                    name="time",
-                    required="no limit" if asked is None else f"{asked:.0f} s",
-                    provided="no limit" if longest is None else f"{longest:.0f} s",
-                    fits=longest is None or asked is None or asked <= longest,
-                )
+    return queue_check(
+        request,
+        queue.name if queue is not None else None,
+        is_up=queue is not None and queue.up,
+        longest_s=queue.longest_s if queue is not None else None,
+        dependencies=[
+            Requirement(
+                name=f"after {identifier}",
+                required="ended" if ":" in identifier else str(JobState.COMPLETED),
+                provided="not ended" if state is None else str(state),
+                fits=met,
             )
-    requirements += [
-        Requirement(
-            name=f"after {identifier}",
-            required="ended" if ":" in identifier else str(JobState.COMPLETED),
-            provided="not ended" if state is None else str(state),
-            fits=met,
-        )
-        for identifier, state, met in dependencies
-    ]
-    return PlacementCheck(place=f"queue {queue.name}" if queue else "queue", requirements=requirements)
+            for identifier, state, met in dependencies
+        ],
+    )
 
 
 def _node(request: JobRequest, memory_bytes: int | None, node: NodeState) -> PlacementCheck:
-    requirements = [
-        Requirement(name="state", required="up", provided=node.standing, fits=node.up),
-        Requirement(
-            name="cores",
-            required=str(request.cores),
-            provided=f"{node.free_cores} free of {node.cores}",
-            fits=request.cores <= node.free_cores,
-        ),
-    ]
-    if memory_bytes is not None and node.memory_bytes:
-        requirements.append(
-            Requirement(
-                name="memory",
-                required=format_bytes(memory_bytes),
-                provided=f"{format_bytes(node.free_memory_bytes)} free of {format_bytes(node.memory_bytes)}",
-                fits=memory_bytes <= node.free_memory_bytes,
-            )
-        )
-    if request.exclusive:
-        alone = node.free_cores == node.cores
-        provided = "free" if alone else "in use"
-        requirements.append(Requirement(name="alone", required="free", provided=provided, fits=alone))
-    return PlacementCheck(place=node.name, requirements=requirements)
+    takes = Requirement(name="state", required="up", provided=node.standing, fits=node.up)
+    # Not every batch system tells the memory of its nodes.
+    return node_check(request, memory_bytes if node.memory_bytes else None, node, takes)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from gridwright.node_programs.batch_job.job_file import WHOLE
-from gridwright.schedulers.batch.directories import BatchDirectories, this_user
+from gridwright.schedulers.batch.directories import BatchDirectories
 from gridwright.schedulers.batch.reconciliation import BatchQueueView
 from gridwright.schedulers.batch.record import BatchJobEnd, BatchRecord, BatchSubmission
 from gridwright.schedulers.batch.system import BatchRow, job_label
 from gridwright.schedulers.job import Job, JobState
 from gridwright.schedulers.output_paths import filled
+from gridwright.schedulers.user_directories import this_user
 
 
 def jobs_of(

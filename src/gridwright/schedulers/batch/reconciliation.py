@@ -17,10 +17,11 @@ from gridwright.schedulers.batch.directories import BatchDirectories, LastRun
 from gridwright.schedulers.batch.identifiers import doom_sentence, waited_for
 from gridwright.schedulers.batch.record import BatchJobEnd, BatchRecord, BatchSubmission
 from gridwright.schedulers.batch.submission import LEASE_S, Outgoing, Submitter
-from gridwright.schedulers.batch.system import BatchRow, BatchSystem, JobTag
+from gridwright.schedulers.batch.system import BatchRow, BatchSystem
 from gridwright.schedulers.dependency import DependencyType
 from gridwright.schedulers.exit_reason import exit_reason
 from gridwright.schedulers.job import JobState
+from gridwright.schedulers.job_tag import JobTag
 from gridwright.units import format_bytes
 
 _SEEN_EVERY_S = 10.0

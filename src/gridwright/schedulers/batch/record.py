@@ -10,17 +10,16 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from gridwright.errors import environment_error
 from gridwright.node_programs.batch_job.job_file import WHOLE
-from gridwright.schedulers.batch.system import JobTag
 from gridwright.schedulers.job import JobRequest, JobState
 from gridwright.schedulers.job_options import JobOptions
+from gridwright.schedulers.job_tag import JobTag
+from gridwright.schedulers.record_file import RecordFile, free_identifier
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS submission (
@@ -97,52 +96,13 @@ class BatchJobEnd:
     """Whether its private directories are known to be gone."""
 
 
-class BatchRecord:
+class BatchRecord(RecordFile):
     """The record, open. Raises GridwrightError (ENVIRONMENT) where the file cannot be used."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        with self._explained():
-            self._base = sqlite3.connect(path, timeout=30.0, isolation_level=None)
-            self._base.row_factory = sqlite3.Row
-            # A file that several hosts may lock has no shared memory beside it.
-            self._base.execute("PRAGMA journal_mode = DELETE")
-            self._base.execute("PRAGMA synchronous = FULL")
-            if not self._base.execute("PRAGMA user_version").fetchone()[0]:
-                path.chmod(0o600)
-                self._base.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = 1; COMMIT;")
-
-    def __enter__(self) -> BatchRecord:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._base.close()
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise environment_error(
-                f"the record of jobs cannot be used: {error}",
-                where=str(self._path),
-                remedy="see that the state directory is writable, has room and knows locks (flock)",
-            ) from error
-
-    @contextmanager
-    def _change(self) -> Iterator[sqlite3.Connection]:
-        with self._explained():
-            self._base.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._base
-            except BaseException:
-                self._base.execute("ROLLBACK")
-                raise
-            self._base.execute("COMMIT")
-
-    def _read(self, query: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
-        with self._explained():
-            return self._base.execute(query, parameters).fetchall()
+        # A file that several hosts may lock has no shared memory beside it.
+        settings = ("PRAGMA journal_mode = DELETE", "PRAGMA synchronous = FULL")
+        super().__init__(path, _SCHEMA, busy_s=30.0, settings=settings)
 
     def intend(self, intents: Iterable[tuple[str, JobRequest, int | None]], lease: float) -> None:
         """Write down what is about to be submitted: token, request, and its memory in bytes."""
@@ -165,7 +125,7 @@ class BatchRecord:
                 ).fetchone()
                 if row is None:
                     continue
-                identifier = row["identifier"] or _free_identifier(base, number)
+                identifier = row["identifier"] or free_identifier(base, number)
                 base.execute(
                     "UPDATE submission SET number = ?, identifier = ?, lease = 0, seen = ? WHERE token = ?",
                     (number, identifier, time.time(), tag.token),
@@ -187,19 +147,6 @@ class BatchRecord:
         """Let the next command submit what was not."""
         with self._change() as base:
             base.executemany("UPDATE submission SET lease = 0 WHERE token = ?", [(each,) for each in tokens])
-
-    def withdraw(self, tokens: Iterable[str]) -> None:
-        """Forget submissions that were refused, or that their user gave up before he knew of them."""
-        with self._change() as base:
-            base.executemany("DELETE FROM submission WHERE token = ?", [(each,) for each in tokens])
-
-    def saw(self, tokens: Iterable[str]) -> None:
-        """Note that the batch system listed these just now."""
-        now = time.time()
-        with self._change() as base:
-            base.executemany(
-                "UPDATE submission SET seen = ? WHERE token = ?", [(now, each) for each in tokens]
-            )
 
     def end(self, ends: Iterable[BatchJobEnd]) -> None:
         """Write down what became of jobs. What is written already stays: a job ends once."""
@@ -228,17 +175,6 @@ class BatchRecord:
         """Jobs whose private directories may be there still."""
         return [_end(row) for row in self._read("SELECT * FROM ended WHERE swept = 0")]
 
-    def cancel(self, elements: Iterable[tuple[str, int]]) -> None:
-        """Write down that a user cancelled jobs, before the batch system is told."""
-        with self._change() as base:
-            base.executemany("INSERT OR IGNORE INTO cancelled VALUES (?, ?)", list(elements))
-
-    def cancelled(self, token: str) -> set[int]:
-        """Elements of a submission that its user cancelled."""
-        return {
-            row["element"] for row in self._read("SELECT element FROM cancelled WHERE token = ?", (token,))
-        }
-
     def live(self) -> list[BatchSubmission]:
         """Submissions that have jobs which have not ended, in order."""
         return [
@@ -260,27 +196,11 @@ class BatchRecord:
         rows = self._read("SELECT * FROM submission WHERE token = ?", (token,))
         return _submission(rows[0]) if rows else None
 
-    def identifiers(self) -> list[str]:
-        """All identifiers that users may know."""
-        return [
-            row[0] for row in self._read("SELECT identifier FROM submission WHERE identifier IS NOT NULL")
-        ]
-
     def ended(self, token: str) -> dict[int, BatchJobEnd]:
         """What became of the jobs of a submission, by element."""
         return {
             row["element"]: _end(row) for row in self._read("SELECT * FROM ended WHERE token = ?", (token,))
         }
-
-    def fact(self, name: str, age_s: float) -> str | None:
-        """What was kept under a name; None where it is older than `age_s` seconds."""
-        rows = self._read("SELECT text, read FROM fact WHERE name = ?", (name,))
-        return rows[0]["text"] if rows and 0 <= time.time() - rows[0]["read"] <= age_s else None
-
-    def keep_fact(self, name: str, text: str) -> None:
-        """Keep something, with the time."""
-        with self._change() as base:
-            base.execute("INSERT OR REPLACE INTO fact VALUES (?, ?, ?)", (name, text, time.time()))
 
 
 def _close(base: sqlite3.Connection, token: str) -> None:
@@ -292,15 +212,6 @@ def _close(base: sqlite3.Connection, token: str) -> None:
     if count >= len(_submission(row).elements):
         text = json.dumps(json.loads(row["request"]) | {"environment": {}})
         base.execute("UPDATE submission SET live = 0, lease = 0, request = ? WHERE token = ?", (text, token))
-
-
-def _free_identifier(base: sqlite3.Connection, number: int) -> str:
-    """The number, with an addition where it was another job's: a batch system was set up anew."""
-    taken = base.execute(
-        "SELECT count(*) FROM submission WHERE identifier = ? OR identifier GLOB ?",
-        (str(number), f"{number}-*"),
-    ).fetchone()[0]
-    return str(number) if taken == 0 else f"{number}-{taken + 1}"
 
 
 def _text(request: JobRequest) -> str:

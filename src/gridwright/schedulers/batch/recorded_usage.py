@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from gridwright.node_programs.batch_job.job_file import WHOLE
-from gridwright.schedulers.batch.directories import BatchDirectories, this_user
+from gridwright.schedulers.batch.directories import BatchDirectories
 from gridwright.schedulers.batch.record import BatchRecord
 from gridwright.schedulers.batch.system import job_label
 from gridwright.schedulers.usage import JobUsage
+from gridwright.schedulers.user_directories import this_user
 
 
 def recorded_usage(directories: BatchDirectories, since: float, until: float) -> list[JobUsage]:

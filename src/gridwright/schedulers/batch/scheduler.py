@@ -11,7 +11,7 @@ from dataclasses import replace
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.node_programs.batch_job.job_file import WHOLE
 from gridwright.schedulers.batch.cleanup import clean_up
-from gridwright.schedulers.batch.directories import KEPT_S, BatchDirectories
+from gridwright.schedulers.batch.directories import BatchDirectories
 from gridwright.schedulers.batch.explanation import explain_job
 from gridwright.schedulers.batch.identifiers import (
     by_tokens,
@@ -31,10 +31,12 @@ from gridwright.schedulers.batch.submission import (
     own_problems,
     request_problems,
 )
-from gridwright.schedulers.batch.system import BatchFacts, BatchSystem, JobTag, new_token
+from gridwright.schedulers.batch.system import BatchFacts, BatchSystem
 from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, NodeState
+from gridwright.schedulers.job_tag import JobTag, new_token
 from gridwright.schedulers.supported_options import option_problems
+from gridwright.schedulers.user_directories import KEPT_S
 from gridwright.spec.scheduler import SchedulerSection
 
 

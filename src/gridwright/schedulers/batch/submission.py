@@ -15,7 +15,6 @@ from gridwright.schedulers.batch.system import (
     BatchCall,
     BatchFacts,
     BatchSystem,
-    JobTag,
     NotReached,
     NotTaken,
     Unclear,
@@ -24,6 +23,7 @@ from gridwright.schedulers.batch.system import (
 from gridwright.schedulers.batch.tools import ANSWER_S, PATIENCE_S
 from gridwright.schedulers.dependency import DependencyType
 from gridwright.schedulers.job import JobRequest
+from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.output_paths import path_problems
 from gridwright.schedulers.start_limits import MOST_ELEMENTS, index_range, what_is_too_long
 from gridwright.units import format_bytes

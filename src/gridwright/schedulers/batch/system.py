@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -11,27 +10,9 @@ from typing import Protocol
 from gridwright.node_programs.batch_job.job_file import WHOLE
 from gridwright.schedulers.dependency import DependencyType
 from gridwright.schedulers.job import JobRequest, JobState, NodeState
+from gridwright.schedulers.job_tag import JobTag
 
 _LONGEST_LABEL = 64
-_TAGGED = re.compile(r"~([0-9a-f]{16})\.([0-9]{1,6})$")
-
-
-@dataclass(frozen=True, slots=True)
-class JobTag:
-    """Which submission a job of the batch system belongs to; its name there ends with it."""
-
-    token: str
-    """16 hexadecimal digits, made for each request."""
-    attempt: int
-    """0, and one more each time that it is not known whether the batch system has taken it."""
-
-    def __str__(self) -> str:
-        return f"{self.token}.{self.attempt}"
-
-
-def new_token() -> str:
-    """A token that no other submission has: 64 random bits."""
-    return secrets.token_hex(8)
 
 
 def job_label(request: JobRequest) -> str:
@@ -44,12 +25,6 @@ def tagged_name(label: str, tag: JobTag) -> str:
     plain = re.sub(r"[^A-Za-z0-9_]", "_", label)[:_LONGEST_LABEL]
     # Grid Engine takes no name that begins with a digit.
     return f"{'' if plain[:1].isalpha() else 'j'}{plain}~{tag}"
-
-
-def tag_of(name: str) -> JobTag | None:
-    """The tag in a name; None for a job that is not ours."""
-    found = _TAGGED.search(name)
-    return JobTag(found[1], int(found[2])) if found else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from gridwright.schedulers.batch.tools import Answered, BatchTools
@@ -41,17 +41,6 @@ def meaning(said: str) -> Answered:
     if any(each in folded for each in _UNCLEAR):
         return Answered.UNCLEAR
     return Answered.AWAY if any(each in folded for each in _AWAY) else Answered.YES
-
-
-def fold_ranges(positions: Iterable[int]) -> list[str]:
-    """Positions as Grid Engine writes tasks: 1-4, 7."""
-    parts: list[list[int]] = []
-    for each in sorted(set(positions)):
-        if parts and each == parts[-1][1] + 1:
-            parts[-1][1] = each
-        else:
-            parts.append([each, each])
-    return [f"{first}" if first == last else f"{first}-{last}" for first, last in parts]
 
 
 def expand_ranges(text: str) -> list[int]:

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from xml.etree import ElementTree
 
 from gridwright.node_programs.batch_job.job_file import WHOLE
-from gridwright.schedulers.batch.system import BatchRow, tag_of
+from gridwright.schedulers.batch.system import BatchRow
 from gridwright.schedulers.batch.tools import BatchTools
 from gridwright.schedulers.grid_engine.commands import expand_ranges
 from gridwright.schedulers.grid_engine.xml_answer import parse_answer, text_of
 from gridwright.schedulers.job import JobState
+from gridwright.schedulers.job_tag import tag_of
 
 NOT_STARTED = "Grid Engine could not start it, and does not try again (state E)"
 

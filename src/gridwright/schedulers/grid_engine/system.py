@@ -12,18 +12,19 @@ from gridwright.schedulers.batch.system import (
     BatchCall,
     BatchFacts,
     BatchRow,
-    JobTag,
     Unclear,
     job_label,
     tagged_name,
 )
 from gridwright.schedulers.grid_engine.accounting import past
 from gridwright.schedulers.grid_engine.cluster import Complex, read_complexes, read_environments, read_facts
-from gridwright.schedulers.grid_engine.commands import fold_ranges, tools
+from gridwright.schedulers.grid_engine.commands import tools
 from gridwright.schedulers.grid_engine.queue import read_messages, read_queue
 from gridwright.schedulers.grid_engine.section import section_of
 from gridwright.schedulers.head_node import HeadNode
+from gridwright.schedulers.index_ranges import index_ranges
 from gridwright.schedulers.job import JobRequest
+from gridwright.schedulers.job_tag import JobTag
 from gridwright.spec.model import GridSpec
 
 EXCLUSIVE = "exclusive"
@@ -160,7 +161,7 @@ class GridEngine:
             if positions is None:
                 names.append(str(number))
             else:
-                names += [f"{number}.{each}" for each in fold_ranges(positions)]
+                names += [f"{number}.{each}" for each in index_ranges(positions)]
         for first in range(0, len(names), _AT_ONCE):
             # It fails where one of the jobs has ended meanwhile, and goes on with the others.
             self._tools.query(

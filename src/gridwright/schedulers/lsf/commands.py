@@ -90,17 +90,6 @@ def _unreadable(command: Sequence[str], why: str) -> Exception:
     )
 
 
-def fold_ranges(positions: Sequence[int]) -> str:
-    """Positions as LSF writes an index list: 1-4,7."""
-    parts: list[list[int]] = []
-    for each in sorted(set(positions)):
-        if parts and each == parts[-1][1] + 1:
-            parts[-1][1] = each
-        else:
-            parts.append([each, each])
-    return ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in parts)
-
-
 def plain_node(text: str) -> str | None:
     """The first host of an allocation: hostA of `hostA:hostA` and of `4*hostA`; None for no host."""
     first = re.sub(r"^\d+\*", "", text.partition(":")[0].strip())

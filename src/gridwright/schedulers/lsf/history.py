@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from gridwright.node_programs.batch_job.job_file import WHOLE
-from gridwright.schedulers.batch.system import BatchRow, JobTag, tag_of
+from gridwright.schedulers.batch.system import BatchRow
 from gridwright.schedulers.batch.tools import BatchTools
+from gridwright.schedulers.job_tag import JobTag, tag_of
 from gridwright.schedulers.lsf.commands import NO_JOBS, plain_node
 from gridwright.schedulers.lsf.endings import Ending, ending
 from gridwright.schedulers.lsf.queue import moment

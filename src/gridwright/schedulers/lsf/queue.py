@@ -7,9 +7,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from gridwright.node_programs.batch_job.job_file import WHOLE
-from gridwright.schedulers.batch.system import BatchRow, JobTag, tag_of
+from gridwright.schedulers.batch.system import BatchRow
 from gridwright.schedulers.batch.tools import BatchTools
 from gridwright.schedulers.job import JobState
+from gridwright.schedulers.job_tag import JobTag, tag_of
 from gridwright.schedulers.lsf.commands import plain_node, records
 from gridwright.schedulers.lsf.endings import ending
 

@@ -13,16 +13,17 @@ from gridwright.schedulers.batch.system import (
     BatchCall,
     BatchFacts,
     BatchRow,
-    JobTag,
     Unclear,
     job_label,
     tagged_name,
 )
 from gridwright.schedulers.dependency import DependencyType
 from gridwright.schedulers.head_node import HeadNode
+from gridwright.schedulers.index_ranges import fold_indices
 from gridwright.schedulers.job import JobRequest
+from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.lsf.cluster import read_facts
-from gridwright.schedulers.lsf.commands import NO_JOBS, fold_ranges, tools
+from gridwright.schedulers.lsf.commands import NO_JOBS, tools
 from gridwright.schedulers.lsf.history import read_history
 from gridwright.schedulers.lsf.queue import description, read_queue
 from gridwright.schedulers.lsf.section import section_of
@@ -158,7 +159,7 @@ class Lsf:
     def cancel(self, targets: Collection[tuple[int, Sequence[int] | None]]) -> None:
         """End jobs with bkill."""
         names = [
-            str(number) if positions is None else f"{number}[{fold_ranges(positions)}]"
+            str(number) if positions is None else f"{number}[{fold_indices(positions)}]"
             for number, positions in targets
         ]
         for first in range(0, len(names), _AT_ONCE):

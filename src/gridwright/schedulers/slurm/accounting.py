@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gridwright.errors import GridwrightError
-from gridwright.schedulers.slurm.job_name import Tag, split_identifier, tag_of
+from gridwright.schedulers.job_tag import JobTag, tag_of
+from gridwright.schedulers.slurm.job_name import split_identifier
 from gridwright.schedulers.slurm.queue_row import decode_end
 from gridwright.schedulers.slurm.record_rows import WHOLE
 from gridwright.schedulers.slurm.tools import ToolRefused, Tools
@@ -27,7 +28,7 @@ _FIELDS = "JobID,JobName,StateMeaning,ExitCode,Start,End,Partition,NodeList"
 class AccountingRow:
     """What the accounting keeps of a job."""
 
-    tag: Tag
+    tag: JobTag
     job_id: int
     """Slurm's number; of the whole array where it is one."""
     element: int
@@ -46,13 +47,13 @@ class AccountingRow:
 class AccountingAnswer:
     """An answer of the accounting."""
 
-    rows: Mapping[tuple[Tag, int], AccountingRow]
+    rows: Mapping[tuple[JobTag, int], AccountingRow]
     complete: bool
     """Whether a job that has ended must be in it; not where there is no accounting, or none we may read."""
 
 
 def read_past(
-    tools: Tools, config: Mapping[str, str], wanted: Mapping[Tag, str], since: float
+    tools: Tools, config: Mapping[str, str], wanted: Mapping[JobTag, str], since: float
 ) -> AccountingAnswer:
     """What is known of submissions since a time; `wanted` has the name of each in Slurm.
 
@@ -71,13 +72,13 @@ def read_past(
 
 
 def _chosen(
-    rows: Sequence[AccountingRow | None], wanted: Mapping[Tag, str], *, complete: bool
+    rows: Sequence[AccountingRow | None], wanted: Mapping[JobTag, str], *, complete: bool
 ) -> AccountingAnswer:
     found = {(row.tag, row.element): row for row in rows if row is not None and row.tag in wanted}
     return AccountingAnswer(found, complete)
 
 
-def _from_file(tools: Tools, path: str, wanted: Mapping[Tag, str]) -> AccountingAnswer | None:
+def _from_file(tools: Tools, path: str, wanted: Mapping[JobTag, str]) -> AccountingAnswer | None:
     rows: list[AccountingRow | None] = []
     tags = [str(tag) for tag in wanted]
     for first in range(0, len(tags), _AT_ONCE):
@@ -89,7 +90,7 @@ def _from_file(tools: Tools, path: str, wanted: Mapping[Tag, str]) -> Accounting
     return _chosen(rows, wanted, complete=True)
 
 
-def _from_database(tools: Tools, wanted: Mapping[Tag, str], since: float) -> AccountingAnswer:
+def _from_database(tools: Tools, wanted: Mapping[JobTag, str], since: float) -> AccountingAnswer:
     rows: list[AccountingRow | None] = []
     names = list(wanted.values())
     # A day earlier: the clocks of the head node and of this machine need not agree, nor their zones.
@@ -101,7 +102,7 @@ def _from_database(tools: Tools, wanted: Mapping[Tag, str], since: float) -> Acc
     return _chosen(rows, wanted, complete=True)
 
 
-def _from_sacct_c(tools: Tools, wanted: Mapping[Tag, str]) -> AccountingAnswer:
+def _from_sacct_c(tools: Tools, wanted: Mapping[JobTag, str]) -> AccountingAnswer:
     try:
         output = tools.once(["sacct", "-c", "-n", "-P", f"--format={_FIELDS}"], timeout_s=60.0).stdout
     except (ToolRefused, GridwrightError):
@@ -127,8 +128,8 @@ def parse_completion(line: str) -> AccountingRow | None:
         word=before["JobState"],
         exit_status=exit_status,
         signal=signal,
-        started=_moment(before.get("StartTime", "")),
-        ended=_moment(before.get("EndTime", "")),
+        started=moment(before.get("StartTime", "")),
+        ended=moment(before.get("EndTime", "")),
         partition=before.get("Partition"),
         node=_node(before.get("NodeList", "")),
     )
@@ -151,8 +152,8 @@ def parse_sacct(line: str) -> AccountingRow | None:
         word=state.split()[0].rstrip("+"),
         exit_status=exit_status,
         signal=signal,
-        started=_moment(started),
-        ended=_moment(ended),
+        started=moment(started),
+        ended=moment(ended),
         partition=partition or None,
         node=_node(node),
     )
@@ -167,8 +168,10 @@ def _node(text: str) -> str | None:
     return None if text in ("", "(null)", "None") or text.startswith("None ") else text
 
 
-def _moment(text: str) -> float | None:
+def moment(text: str | None) -> float | None:
     """Seconds since 1970, or a time of the head node's zone, which is taken to be ours."""
+    if text is None:
+        return None
     if text.isdigit():
         return float(text) or None
     try:

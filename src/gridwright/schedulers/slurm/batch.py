@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from gridwright.schedulers.job import JobRequest
+from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.slurm.dependencies import BY_TOKEN, resolve
-from gridwright.schedulers.slurm.job_name import Tag
 from gridwright.schedulers.slurm.record import JobRecord
 from gridwright.schedulers.slurm.submission import SbatchCall
 
@@ -41,7 +41,7 @@ class Batch:
             waits_for = resolve(record, request, self.numbers, self.arrays)
             yield SbatchCall(
                 request=request,
-                tag=Tag(token, 0),
+                tag=JobTag(token, 0),
                 elements=request.array,
                 after=waits_for.after,
                 doomed=waits_for.doomed is not None,

@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 from gridwright.errors import GridwrightError
+from gridwright.schedulers.job_tag import JobTag
+from gridwright.schedulers.private_sweep import NO_LIBRARY, SWEEP_AT_ONCE, SWEEP_TIMEOUT_S, sweep_command
 from gridwright.schedulers.slurm.access import SlurmAccess
-from gridwright.schedulers.slurm.job_name import Tag
 from gridwright.schedulers.slurm.job_script import private_prefix
 from gridwright.schedulers.slurm.record import JobRecord
 from gridwright.schedulers.slurm.record_rows import WHOLE, JobEnd, Submission
-
-_SWEEP = """library=$1
-shift
-[ -d "$library" ] || exit 3
-for prefix do
-    for each in "$library/$prefix"*; do
-        [ -d "$each" ] && rm -rf -- "$each"
-    done
-done
-exit 0
-"""
-"""Removes the directories in its first argument whose names begin with one of the others."""
-_NO_LIBRARY = 3
-_AT_ONCE = 200
-_TIMEOUT_S = 120.0
 
 
 def clean_up(access: SlurmAccess, record: JobRecord) -> None:
@@ -52,23 +38,23 @@ def _clean_library(
     directory: str,
     jobs: list[tuple[Submission, int, str | None]],
 ) -> None:
-    for first in range(0, len(jobs), _AT_ONCE):
-        chosen = jobs[first : first + _AT_ONCE]
+    for first in range(0, len(jobs), SWEEP_AT_ONCE):
+        chosen = jobs[first : first + SWEEP_AT_ONCE]
         prefixes = [_prefix(submission, element, record) for submission, element, _ in chosen]
-        command = ["/bin/sh", "-c", _SWEEP, "sweep", directory, *prefixes]
+        command = sweep_command(directory, prefixes)
         try:
-            status = access.tools.head.run(command, timeout_s=_TIMEOUT_S).status
+            status = access.tools.head.run(command, timeout_s=SWEEP_TIMEOUT_S).status
         except GridwrightError:
             # A file system that hangs must not keep jobs from being shown; the directories stay.
             return
-        if status == _NO_LIBRARY:
+        if status == NO_LIBRARY:
             _leave_to_nodes(access, record, directory, chosen)
 
 
 def _prefix(submission: Submission, element: int, record: JobRecord) -> str:
     ended = record.ended(submission.token).get(element)
     attempt = ended.attempt if ended is not None else submission.attempt
-    return private_prefix(Tag(submission.token, attempt), None if element == WHOLE else element)
+    return private_prefix(JobTag(submission.token, attempt), None if element == WHOLE else element)
 
 
 def _leave_to_nodes(

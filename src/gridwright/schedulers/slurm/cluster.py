@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ClusterShell.NodeSet import NodeSet
 
@@ -63,6 +63,8 @@ class Partition:
     cores_per_node: int | None
     """The most CPUs that its jobs may use of a node."""
     has_default_memory: bool
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """All of it, as `scontrol show partition` has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,7 @@ def parse_config(text: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, value in pairs}
 
 
-def scontrol_lines(text: str) -> Sequence[dict[str, str]]:
+def _lines(text: str) -> Sequence[dict[str, str]]:
     """The lines of `scontrol -o show`: KEY=VALUE with blanks between, and blanks in some values."""
     lines = []
     for line in text.splitlines():
@@ -181,7 +183,7 @@ def scontrol_lines(text: str) -> Sequence[dict[str, str]]:
 def parse_partitions(text: str) -> dict[str, Partition]:
     """What `scontrol -o show partitions` prints, by name."""
     found = {}
-    for line in scontrol_lines(text):
+    for line in _lines(text):
         if "PartitionName" not in line:
             continue
         cpus = line.get("MaxCPUsPerNode", "UNLIMITED")
@@ -195,6 +197,7 @@ def parse_partitions(text: str) -> dict[str, Partition]:
             longest_s=parse_time_limit(line.get("MaxTime", "UNLIMITED")),
             cores_per_node=int(cpus) if cpus.isdigit() else None,
             has_default_memory=any(each.isdigit() for each in defaults),
+            fields=line,
         )
     return found
 
@@ -212,7 +215,7 @@ def parse_time_limit(text: str) -> float | None:
 
 def parse_nodes(text: str) -> dict[str, SlurmNode]:
     """What `scontrol -o show nodes` prints, by name. Cores are physical: a CPU may be a thread of one."""
-    return {line["NodeName"]: _node(line) for line in scontrol_lines(text) if "NodeName" in line}
+    return {line["NodeName"]: _node(line) for line in _lines(text) if "NodeName" in line}
 
 
 def _node(line: Mapping[str, str]) -> SlurmNode:

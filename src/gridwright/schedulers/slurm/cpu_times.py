@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
+from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.slurm.job_directories import JobDirectories
-from gridwright.schedulers.slurm.job_name import Tag
 from gridwright.schedulers.slurm.record import JobRecord
 from gridwright.schedulers.slurm.record_rows import WHOLE
 
@@ -21,7 +21,7 @@ def note_cpu_times(directories: JobDirectories, record: JobRecord) -> None:
     """Read the times of jobs that have ended since, each once."""
     found = []
     for submission, end in record.without_cpu_time():
-        tag = Tag(end.token, end.attempt)
+        tag = JobTag(end.token, end.attempt)
         job = f"{tag}" if end.element == WHOLE else f"{tag}_{end.element}"
         run = f"{job}.{end.restarts - submission.interruptions}"
         try:

@@ -80,10 +80,9 @@ class SlurmDatabase:
         self.nodes = [controller]
 
     def prepare(self, lab: SchedulerNodes, nodes: Sequence[str]) -> None:
-        """Write its configuration for itself alone, and that of its commands."""
+        """Write its configuration, for itself alone; slurm.conf is the controller's service's to write."""
         files = slurm_configuration(lab.spec, lab_parameters(lab)).files
         for node in (lab.nodes[name] for name in nodes):
-            node.write(str(DIRECTORY / "slurm.conf"), files["slurm.conf"])
             node.write(
                 str(DIRECTORY / DATABASE_CONFIGURATION), files[DATABASE_CONFIGURATION], mode=0o600, owner=USER
             )

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from gridwright.schedulers.dependency import Dependency, DependencyType, parse_dependency
 from gridwright.schedulers.exit_reason import exit_reason
 from gridwright.schedulers.job import JobRequest, JobState
+from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.slurm.accounting import AccountingRow
 from gridwright.schedulers.slurm.dependencies import doom_sentence, look_up, name_of, resolve
 from gridwright.schedulers.slurm.job_directories import JobDirectories
-from gridwright.schedulers.slurm.job_name import Tag
 from gridwright.schedulers.slurm.queue_row import QueueRow, decode_end
 from gridwright.schedulers.slurm.record import JobRecord
 from gridwright.schedulers.slurm.record_rows import WHOLE, JobEnd, Submission
@@ -114,11 +114,11 @@ def corrected(directories: JobDirectories, submission: Submission, end: JobEnd) 
     )
 
 
-def _job(tag: Tag, element: int) -> str:
+def _job(tag: JobTag, element: int) -> str:
     return f"{tag}" if element == WHOLE else f"{tag}_{element}"
 
 
-def last_run(tag: Tag, element: int, begun: Mapping[str, int]) -> str | None:
+def last_run(tag: JobTag, element: int, begun: Mapping[str, int]) -> str | None:
     """The name of the file of the last run of a job; None where it has not begun."""
     job = _job(tag, element)
     return f"{job}.{begun[job]}" if job in begun else None

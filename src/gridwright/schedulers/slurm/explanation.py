@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from gridwright.schedulers.dependency import Dependency, DependencyType
 from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, PlacementCheck, Requirement
+from gridwright.schedulers.placement import node_check, queue_check
 from gridwright.schedulers.slurm.cluster import Cluster, Partition, SlurmNode
 from gridwright.schedulers.slurm.translations import ReasonMeaning
-from gridwright.units import format_bytes
 
 
 def explain_job(
@@ -71,32 +71,21 @@ def _queue(
     partition: Partition | None,
     dependencies: Sequence[tuple[Dependency, JobState | None]],
 ) -> PlacementCheck:
-    requirements = []
-    if partition is not None:
-        up = "up" if partition.up else "down"
-        requirements.append(Requirement(name="queue", required="up", provided=up, fits=partition.up))
-        if partition.longest_s is not None or request.time_limit_s is not None:
-            longest, asked = partition.longest_s, request.time_limit_s
-            requirements.append(
-                Requirement(
-                    name="time",
-                    required="no limit" if asked is None else f"{asked:.0f} s",
-                    provided="no limit" if longest is None else f"{longest:.0f} s",
-                    # A job without a limit of its own gets that of its queue.
-                    fits=longest is None or asked is None or asked <= longest,
-                )
-            )
-    for dependency, state in dependencies:
-        requirements.append(
+    return queue_check(
+        request,
+        partition.name if partition is not None else None,
+        is_up=partition is not None and partition.up,
+        longest_s=partition.longest_s if partition is not None else None,
+        dependencies=[
             Requirement(
                 name=f"after {dependency}",
                 required=dependency.type.required,
                 provided="not ended" if state is None else str(state),
                 fits=_as_required(dependency, state),
             )
-        )
-    place = f"queue {partition.name}" if partition is not None else "queue"
-    return PlacementCheck(place=place, requirements=requirements)
+            for dependency, state in dependencies
+        ],
+    )
 
 
 def _as_required(dependency: Dependency, state: JobState | None) -> bool:
@@ -116,33 +105,7 @@ def _standing(node: SlurmNode) -> str:
 
 def _node(request: JobRequest, memory_bytes: int | None, node: SlurmNode) -> PlacementCheck:
     state = node.state
-    requirements = [
-        Requirement(
-            name="state",
-            required="up",
-            provided=_standing(node),
-            fits=state.up or state.asleep,
-        ),
-        Requirement(
-            name="cores",
-            required=str(request.cores),
-            provided=f"{state.free_cores} free of {state.cores}",
-            fits=request.cores <= state.free_cores,
-        ),
-    ]
-    if memory_bytes is not None:
-        needed = memory_bytes or state.memory_bytes
-        free = format_bytes(state.free_memory_bytes)
-        requirements.append(
-            Requirement(
-                name="memory",
-                required=format_bytes(needed),
-                provided=f"{free} free of {format_bytes(state.memory_bytes)}",
-                fits=needed <= state.free_memory_bytes,
-            )
-        )
-    if request.exclusive:
-        alone = state.free_cores == state.cores
-        provided = "free" if alone else "in use"
-        requirements.append(Requirement(name="alone", required="free", provided=provided, fits=alone))
-    return PlacementCheck(place=state.name, requirements=requirements)
+    takes = Requirement(name="state", required="up", provided=_standing(node), fits=state.up or state.asleep)
+    # 0 stands for all memory of a node (sbatch(1), --mem).
+    needed = None if memory_bytes is None else memory_bytes or state.memory_bytes
+    return node_check(request, needed, state, takes)

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import os
-import pwd
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridwright.errors import environment_error
-from gridwright.schedulers.slurm.job_name import Tag
+from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.slurm.job_script import script_file
-
-KEPT_S = 86_400.0
-"""How long traces of runs are kept."""
-
-
-def this_user() -> str:
-    """The name of the user that runs this; the number where it has none."""
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return str(os.geteuid())
+from gridwright.schedulers.user_directories import KEPT_S, make_user_directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +43,13 @@ class JobDirectories:
         """The script that runs jobs."""
         return script_file(self.base)
 
-    def fence(self, tag: Tag) -> None:
+    def fence(self, tag: JobTag) -> None:
         """Keep an attempt from beginning, should Slurm have it after all. A job that has begun goes on."""
         with (self.fences / str(tag)).open("w") as file:
             file.flush()
             os.fsync(file.fileno())
 
-    def lift_fence(self, tag: Tag) -> None:
+    def lift_fence(self, tag: JobTag) -> None:
         """Let an attempt begin after all."""
         (self.fences / str(tag)).unlink(missing_ok=True)
 
@@ -109,25 +97,4 @@ class JobDirectories:
 
 def make_job_directories(state: Path) -> JobDirectories:
     """The directories of this user, made where they are not there. Raises GridwrightError (ENVIRONMENT)."""
-    shared = state / "slurm"
-    directories = JobDirectories(shared / this_user())
-    try:
-        if not shared.is_dir():
-            shared.mkdir(parents=True, exist_ok=True)
-            # Other users of the grid have directories of their own beside this one, as in /tmp.
-            shared.chmod(0o1777)
-        for each in (
-            directories.base,
-            directories.logs,
-            directories.runs,
-            directories.fences,
-            directories.leftovers,
-        ):
-            each.mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise environment_error(
-            f"the state directory cannot be used: {error.strerror}",
-            where=str(error.filename or state),
-            remedy="make it, writable for all who submit jobs, or name another with state: in the spec",
-        ) from error
-    return directories
+    return JobDirectories(make_user_directory(state, "slurm", ("logs", "runs", "fences", "leftovers")))

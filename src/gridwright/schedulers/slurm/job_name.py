@@ -9,42 +9,17 @@ not in that file.
 from __future__ import annotations
 
 import re
-import secrets
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+
+from gridwright.schedulers.job_tag import JobTag
 
 _LONGEST = 64
-_TAGGED = re.compile(r"~([0-9a-f]{16})\.([0-9]{1,6})$")
 _IDENTIFIER = re.compile(r"([0-9]+(?:-[0-9]+)?)(?:_([0-9]+))?")
 
 
-@dataclass(frozen=True, slots=True)
-class Tag:
-    """Which submission a job of Slurm belongs to."""
-
-    token: str
-    """16 hexadecimal digits, made for each request."""
-    attempt: int
-    """0, and one more each time that Slurm had lost the job."""
-
-    def __str__(self) -> str:
-        return f"{self.token}.{self.attempt}"
-
-
-def new_token() -> str:
-    """A token that no other submission has: 64 random bits."""
-    return secrets.token_hex(8)
-
-
-def slurm_name(name: str, tag: Tag) -> str:
+def slurm_name(name: str, tag: JobTag) -> str:
     """The job's name as Slurm gets it: what users would see, without what a column or a comma could break."""
     return f"{re.sub(r'[^A-Za-z0-9._+-]', '_', name)[:_LONGEST]}~{tag}"
-
-
-def tag_of(name: str) -> Tag | None:
-    """The tag in a name that Slurm shows; None for a job that is not ours."""
-    found = _TAGGED.search(name)
-    return Tag(found[1], int(found[2])) if found else None
 
 
 def split_identifier(text: str) -> tuple[str, int | None] | None:
@@ -53,17 +28,6 @@ def split_identifier(text: str) -> tuple[str, int | None] | None:
     if found is None:
         return None
     return found[1], None if found[2] is None else int(found[2])
-
-
-def fold_indices(indices: Iterable[int]) -> str:
-    """Indices as sbatch --array takes them: 1-4,7."""
-    parts: list[list[int]] = []
-    for index in sorted(set(indices)):
-        if parts and index == parts[-1][1] + 1:
-            parts[-1][1] = index
-        else:
-            parts.append([index, index])
-    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)
 
 
 def expand_indices(text: str) -> tuple[int, ...]:

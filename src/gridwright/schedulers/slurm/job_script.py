@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gridwright.schedulers.job import JobRequest
-from gridwright.schedulers.slurm.job_name import Tag
+from gridwright.schedulers.job_tag import JobTag
 
 SCRIPT = r"""#!/bin/sh
 # A job of Gridwright. Slurm runs this on the node; its arguments are
@@ -150,7 +150,7 @@ def exported(environment: Mapping[str, str]) -> bytes:
 
 
 def script_arguments(
-    request: JobRequest, *, state: Path, tag: Tag, identifier: str, environment: Mapping[str, str]
+    request: JobRequest, *, state: Path, tag: JobTag, identifier: str, environment: Mapping[str, str]
 ) -> list[str]:
     """The arguments of the script. `identifier` is empty where Slurm's is the job's."""
     command = list(request.command)
@@ -171,7 +171,7 @@ def script_arguments(
     ]
 
 
-def private_prefix(tag: Tag, index: int | None) -> str:
+def private_prefix(tag: JobTag, index: int | None) -> str:
     """How the names of a job's private directories begin; the number of the restart follows."""
     return f"gridwright-{tag}." if index is None else f"gridwright-{tag}_{index}."
 

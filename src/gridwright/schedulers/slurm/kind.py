@@ -51,10 +51,12 @@ class SlurmKind(SchedulerKind[SlurmSection]):
 
     def policies(self, spec: GridSpec, head: HeadNode) -> SchedulerPolicies:
         """Partitions, QOS, accounts and limits; see SchedulerKind."""
+        from gridwright.schedulers.slurm.cluster import read_cluster
         from gridwright.schedulers.slurm.policies import read_policies
         from gridwright.schedulers.slurm.tools import Tools
 
-        return read_policies(Tools(head))
+        tools = Tools(head)
+        return read_policies(tools, read_cluster(tools))
 
     def compared_settings(self, spec: GridSpec, head: HeadNode) -> Sequence[SettingComparison]:
         """What `scontrol show config` tells; see SchedulerKind."""
@@ -64,7 +66,8 @@ class SlurmKind(SchedulerKind[SlurmSection]):
         from gridwright.schedulers.slurm.tools import Tools
 
         tools = Tools(head)
-        return compared_settings(read_cluster(tools), read_policies(tools))
+        cluster = read_cluster(tools)
+        return compared_settings(cluster, read_policies(tools, cluster))
 
     def usage(self, spec: GridSpec, head: HeadNode, since: float, until: float) -> list[JobUsage]:
         """Out of slurmdbd, or the file of jobcomp/filetxt and our own record; see SchedulerKind."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gridwright.schedulers.job import Job, JobState
-from gridwright.schedulers.slurm.job_directories import JobDirectories, this_user
-from gridwright.schedulers.slurm.job_name import Tag
+from gridwright.schedulers.job_tag import JobTag
+from gridwright.schedulers.slurm.job_directories import JobDirectories
 from gridwright.schedulers.slurm.queue_row import QueueRow
 from gridwright.schedulers.slurm.reconciliation import QueueView
 from gridwright.schedulers.slurm.record import JobRecord
 from gridwright.schedulers.slurm.record_rows import WHOLE, JobEnd, Submission
 from gridwright.schedulers.slurm.submission import job_label, log_file
 from gridwright.schedulers.slurm.translations import job_state, reason
+from gridwright.schedulers.user_directories import this_user
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def _job(
     state, sentence = JobState.WAITING, "it is being handed in to Slurm"
     attempt = end.attempt if end is not None else submission.attempt
     index = None if number == WHOLE else number
-    log = log_file(directories.logs, request, Tag(submission.token, attempt), index, submission.slurm_id)
+    log = log_file(directories.logs, request, JobTag(submission.token, attempt), index, submission.slurm_id)
     if end is not None:
         state, sentence = end.state, end.reason or ""
     elif row is not None:

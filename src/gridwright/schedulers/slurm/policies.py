@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gridwright.errors import GridwrightError
 from gridwright.schedulers.policies import AccountPolicy, QosPolicy, QueuePolicy, SchedulerPolicies
-from gridwright.schedulers.slurm.cluster import Cluster, parse_time_limit, read_cluster, scontrol_lines
+from gridwright.schedulers.slurm.cluster import Cluster, Partition, parse_time_limit
 from gridwright.schedulers.slurm.tools import Tools
 from gridwright.spec.hosts import fold_hosts
 
@@ -33,11 +33,9 @@ _PARTITION_LIMITS = {
 _NO_TIMES = ("NONE", "UNLIMITED")
 
 
-def read_policies(tools: Tools) -> SchedulerPolicies:
-    """Ask Slurm and its database. Raises GridwrightError (ENVIRONMENT) where slurmctld does not answer."""
-    cluster = read_cluster(tools)
+def read_policies(tools: Tools, cluster: Cluster) -> SchedulerPolicies:
+    """What `cluster` tells, and its database; one that does not answer is said in the result."""
     config = cluster.config
-    partitions = tools.query(["scontrol", "-o", "-a", "show", "partitions"]).decode(errors="replace")
     qos: Sequence[QosPolicy] = ()
     accounts: Sequence[AccountPolicy] = ()
     silent = None
@@ -52,7 +50,7 @@ def read_policies(tools: Tools) -> SchedulerPolicies:
     return SchedulerPolicies(
         scheduler=f"Slurm {config.get('SLURM_VERSION', '')}".strip(),
         cluster=config.get("ClusterName", ""),
-        queues=parse_queues(partitions, cluster),
+        queues=queues_of(cluster),
         qos=qos,
         accounts=accounts,
         enforced=enforced(config),
@@ -80,13 +78,13 @@ def _shares(tools: Tools, config: Mapping[str, str]) -> str:
     )
 
 
-def parse_queues(text: str, cluster: Cluster) -> list[QueuePolicy]:
-    """What `scontrol -o show partitions` prints."""
-    return [_queue(line, cluster) for line in scontrol_lines(text) if "PartitionName" in line]
+def queues_of(cluster: Cluster) -> list[QueuePolicy]:
+    """Its partitions."""
+    return [_queue(each, cluster) for each in cluster.partitions.values()]
 
 
-def _queue(line: Mapping[str, str], cluster: Cluster) -> QueuePolicy:
-    partition = cluster.partitions[line["PartitionName"]]
+def _queue(partition: Partition, cluster: Cluster) -> QueuePolicy:
+    line = partition.fields
     tier, usual = line.get("PriorityTier", ""), line.get("DefaultTime", "NONE")
     allowed = {"accounts": line.get("AllowAccounts", "ALL"), "groups": line.get("AllowGroups", "ALL")}
     narrowed = [f"{what} {names}" for what, names in allowed.items() if names != "ALL"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gridwright.errors import GridwrightError, environment_error
-from gridwright.schedulers.slurm.job_name import Tag, tag_of
+from gridwright.schedulers.job_tag import JobTag, tag_of
 from gridwright.schedulers.slurm.queue_row import QueueRow
 from gridwright.schedulers.slurm.squeue_json import parse_squeue_json
 from gridwright.schedulers.slurm.squeue_text import SQUEUE_FORMAT, parse_squeue_text
@@ -36,9 +36,9 @@ def read_queue(tools: Tools, expected: int) -> list[QueueRow]:
         ) from error
 
 
-def by_tag(rows: Iterable[QueueRow]) -> dict[Tag, list[QueueRow]]:
+def by_tag(rows: Iterable[QueueRow]) -> dict[JobTag, list[QueueRow]]:
     """Rows of ours, by the submission and the attempt that they belong to."""
-    found: dict[Tag, list[QueueRow]] = {}
+    found: dict[JobTag, list[QueueRow]] = {}
     for row in rows:
         if (tag := tag_of(row.name)) is not None:
             found.setdefault(tag, []).append(row)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.slurm.access import SlurmAccess, scancel
 from gridwright.schedulers.slurm.accounting import read_past
 from gridwright.schedulers.slurm.cluster import read_cluster
@@ -22,7 +23,7 @@ from gridwright.schedulers.slurm.ends import (
     last_run,
     write_ends,
 )
-from gridwright.schedulers.slurm.job_name import Tag, slurm_name
+from gridwright.schedulers.slurm.job_name import slurm_name
 from gridwright.schedulers.slurm.losses import MissingJobs, note_orphans, settle_missing
 from gridwright.schedulers.slurm.numbers import NUMBER
 from gridwright.schedulers.slurm.queue import by_tag, read_queue
@@ -42,7 +43,7 @@ class QueueView:
     """The jobs that have not ended, and their rows in Slurm's queue."""
 
     live: list[Submission] = field(default_factory=list)
-    rows: Mapping[Tag, Sequence[QueueRow]] = field(default_factory=dict)
+    rows: Mapping[JobTag, Sequence[QueueRow]] = field(default_factory=dict)
 
     def has(self, submission: Submission) -> bool:
         """Whether Slurm's number of a submission is its own: seen in the queue, or given to it just now."""
@@ -82,7 +83,7 @@ def reconcile(access: SlurmAccess, record: JobRecord) -> QueueView:
 
 
 def _adopt(
-    record: JobRecord, live: Sequence[Submission], rows: Mapping[Tag, Sequence[QueueRow]]
+    record: JobRecord, live: Sequence[Submission], rows: Mapping[JobTag, Sequence[QueueRow]]
 ) -> list[Submission]:
     """Write down the numbers of jobs whose sbatch had an answer that nobody read."""
     found = [

@@ -11,15 +11,13 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
-from gridwright.errors import environment_error
 from gridwright.schedulers.job import JobRequest
-from gridwright.schedulers.slurm.job_name import Tag
+from gridwright.schedulers.job_tag import JobTag
+from gridwright.schedulers.record_file import RecordFile, free_identifier
 from gridwright.schedulers.slurm.record_rows import (
     JobEnd,
     Submission,
@@ -84,20 +82,13 @@ CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, text TEXT NOT NULL, read
 """
 
 
-class JobRecord:
+class JobRecord(RecordFile):
     """The record, open. Raises GridwrightError (ENVIRONMENT) where the file cannot be used."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        with self._explained():
-            self._base = sqlite3.connect(path, timeout=20.0, isolation_level=None)
-            self._base.row_factory = sqlite3.Row
-            version = self._base.execute("PRAGMA user_version").fetchone()[0]
-            if not version:
-                path.chmod(0o600)
-                self._base.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = 1; COMMIT;")
-            if version < _VERSION:
-                self._add_columns()
+        super().__init__(path, _SCHEMA, busy_s=20.0)
+        if self._read("PRAGMA user_version")[0][0] < _VERSION:
+            self._add_columns()
 
     def _add_columns(self) -> None:
         """Add what this release keeps and an earlier one did not."""
@@ -112,42 +103,6 @@ class JobRecord:
             )
             base.execute(f"PRAGMA user_version = {_VERSION:d}")
 
-    def close(self) -> None:
-        """Close the file."""
-        self._base.close()
-
-    def __enter__(self) -> JobRecord:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise environment_error(
-                f"the record of jobs cannot be used: {error}",
-                where=str(self._path),
-                remedy="see that the state directory is writable, has room and knows locks (flock)",
-            ) from error
-
-    @contextmanager
-    def _change(self) -> Iterator[sqlite3.Connection]:
-        with self._explained():
-            self._base.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._base
-            except BaseException:
-                self._base.execute("ROLLBACK")
-                raise
-            self._base.execute("COMMIT")
-
-    def _read(self, query: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
-        with self._explained():
-            return self._base.execute(query, parameters).fetchall()
-
     def intend(self, intents: Iterable[tuple[str, JobRequest, str | None]], lease: float) -> None:
         """Write down what is about to be submitted: token, request, and the dependency that dooms it."""
         now = time.time()
@@ -161,7 +116,7 @@ class JobRecord:
                 ],
             )
 
-    def accepted(self, answers: Iterable[tuple[Tag, int]]) -> dict[str, str]:
+    def accepted(self, answers: Iterable[tuple[JobTag, int]]) -> dict[str, str]:
         """Write down Slurm's numbers, by attempt; identifiers by token.
 
         A number that another submission is known by, since Slurm has used it twice, gets an addition.
@@ -176,7 +131,7 @@ class JobRecord:
                 ).fetchone()
                 if row is None:
                     continue
-                identifier = row["identifier"] or _free_identifier(base, slurm_id)
+                identifier = row["identifier"] or free_identifier(base, slurm_id)
                 base.execute(
                     "UPDATE submission SET slurm_id = ?, identifier = ?, owner = NULL, seen = ?"
                     " WHERE token = ?",
@@ -204,7 +159,7 @@ class JobRecord:
         )
         return row["highest"], row["elements"]
 
-    def claim(self, tag: Tag, lease: float, *, interrupted: bool = False) -> Tag | None:
+    def claim(self, tag: JobTag, lease: float, *, interrupted: bool = False) -> JobTag | None:
         """Take over a submission for its next attempt; None where another process was quicker."""
         with self._change() as base:
             done = base.execute(
@@ -213,23 +168,12 @@ class JobRecord:
                 " WHERE token = ? AND attempt = ? AND live = 1",
                 (int(interrupted), this_process(), lease, time.time(), tag.token, tag.attempt),
             )
-            return Tag(tag.token, tag.attempt + 1) if done.rowcount == 1 else None
+            return JobTag(tag.token, tag.attempt + 1) if done.rowcount == 1 else None
 
     def released(self, tokens: Iterable[str]) -> None:
         """Release jobs that were not submitted: the next command submits them."""
         with self._change() as base:
             base.executemany("UPDATE submission SET owner = NULL WHERE token = ?", [(t,) for t in tokens])
-
-    def withdraw(self, tokens: Iterable[str]) -> None:
-        """Forget submissions that were refused, or that their user gave up before he knew of them."""
-        with self._change() as base:
-            base.executemany("DELETE FROM submission WHERE token = ?", [(token,) for token in tokens])
-
-    def saw(self, tokens: Iterable[str]) -> None:
-        """Note that Slurm listed these just now."""
-        now = time.time()
-        with self._change() as base:
-            base.executemany("UPDATE submission SET seen = ? WHERE token = ?", [(now, t) for t in tokens])
 
     def end(self, ends: Iterable[JobEnd], *, sweep: Iterable[JobEnd] = ()) -> None:
         """Write down what became of jobs. What is written already stays: a job ends once."""
@@ -252,16 +196,6 @@ class JobRecord:
             for token in touched:
                 _close(base, token)
 
-    def cancel(self, elements: Iterable[tuple[str, int]]) -> None:
-        """Write down that a user cancelled jobs, before Slurm is told: it may forget."""
-        with self._change() as base:
-            base.executemany("INSERT OR IGNORE INTO cancelled VALUES (?, ?)", list(elements))
-
-    def cancelled(self, token: str) -> set[int]:
-        """Elements of a submission that its user cancelled."""
-        rows = self._read("SELECT element FROM cancelled WHERE token = ?", (token,))
-        return {row["element"] for row in rows}
-
     def live(self) -> list[Submission]:
         """Submissions that have jobs which have not ended, in order."""
         return [
@@ -282,12 +216,6 @@ class JobRecord:
         """The submission of a token."""
         rows = self._read("SELECT * FROM submission WHERE token = ?", (token,))
         return submission_of(rows[0]) if rows else None
-
-    def identifiers(self) -> list[str]:
-        """All identifiers that users may know."""
-        return [
-            row[0] for row in self._read("SELECT identifier FROM submission WHERE identifier IS NOT NULL")
-        ]
 
     def ended(self, token: str) -> dict[int, JobEnd]:
         """What became of the jobs of a submission, by element."""
@@ -321,16 +249,6 @@ class JobRecord:
         with self._change() as base:
             base.executemany("DELETE FROM leftover WHERE token = ? AND element = ?", list(elements))
 
-    def fact(self, name: str, age_s: float) -> str | None:
-        """What was kept under a name; None where it is older than `age_s` seconds."""
-        rows = self._read("SELECT text, read FROM fact WHERE name = ?", (name,))
-        return rows[0]["text"] if rows and 0 <= time.time() - rows[0]["read"] <= age_s else None
-
-    def keep_fact(self, name: str, text: str) -> None:
-        """Keep something that was read, to be read less often."""
-        with self._change() as base:
-            base.execute("INSERT OR REPLACE INTO fact VALUES (?, ?, ?)", (name, text, time.time()))
-
 
 def _close(base: sqlite3.Connection, token: str) -> None:
     """A submission that has ended needs no query any more, and its environment need not stay on a disk."""
@@ -343,11 +261,3 @@ def _close(base: sqlite3.Connection, token: str) -> None:
         base.execute(
             "UPDATE submission SET live = 0, owner = NULL, request = ? WHERE token = ?", (text, token)
         )
-
-
-def _free_identifier(base: sqlite3.Connection, slurm_id: int) -> str:
-    taken = base.execute(
-        "SELECT count(*) FROM submission WHERE identifier = ? OR identifier GLOB ?",
-        (str(slurm_id), f"{slurm_id}-*"),
-    ).fetchone()[0]
-    return str(slurm_id) if taken == 0 else f"{slurm_id}-{taken + 1}"

@@ -9,9 +9,11 @@ import sqlite3
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from gridwright.schedulers.index_ranges import fold_indices
 from gridwright.schedulers.job import JobRequest, JobState
 from gridwright.schedulers.job_options import JobOptions
-from gridwright.schedulers.slurm.job_name import Tag, expand_indices, fold_indices
+from gridwright.schedulers.job_tag import JobTag
+from gridwright.schedulers.slurm.job_name import expand_indices
 
 WHOLE = -1
 """The index of a job that is no array."""
@@ -46,9 +48,9 @@ class Submission:
     """Whether any of its elements has not ended."""
 
     @property
-    def tag(self) -> Tag:
+    def tag(self) -> JobTag:
         """What its name in Slurm ends with."""
-        return Tag(self.token, self.attempt)
+        return JobTag(self.token, self.attempt)
 
     @property
     def elements(self) -> tuple[int, ...]:

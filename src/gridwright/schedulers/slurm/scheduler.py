@@ -12,6 +12,7 @@ from gridwright.errors import ExitStatus, GridwrightError, Problem, nearest
 from gridwright.schedulers.dependency import Dependency, parse_dependency
 from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, NodeState
+from gridwright.schedulers.job_tag import JobTag, new_token
 from gridwright.schedulers.slurm.access import SlurmAccess, scancel
 from gridwright.schedulers.slurm.batch import Batch
 from gridwright.schedulers.slurm.cleanup import clean_up
@@ -26,8 +27,8 @@ from gridwright.schedulers.slurm.dependencies import (
 )
 from gridwright.schedulers.slurm.ends import ended_otherwise, write_ends
 from gridwright.schedulers.slurm.explanation import explain_job
-from gridwright.schedulers.slurm.job_directories import KEPT_S, make_job_directories
-from gridwright.schedulers.slurm.job_name import Tag, new_token, split_identifier
+from gridwright.schedulers.slurm.job_directories import make_job_directories
+from gridwright.schedulers.slurm.job_name import split_identifier
 from gridwright.schedulers.slurm.listing import JobElement, job_of
 from gridwright.schedulers.slurm.options import sbatch_options
 from gridwright.schedulers.slurm.reconciliation import QueueView, reconcile
@@ -42,6 +43,7 @@ from gridwright.schedulers.slurm.usage import read_usage
 from gridwright.schedulers.slurm.visible_paths import path_visibility_problems
 from gridwright.schedulers.supported_options import option_problems
 from gridwright.schedulers.usage import JobUsage
+from gridwright.schedulers.user_directories import KEPT_S
 from gridwright.spec.model import GridSpec
 
 
@@ -118,7 +120,7 @@ class SlurmScheduler:
         return cluster
 
     def _submit_all(self, record: JobRecord, cluster: Cluster, batch: Batch) -> dict[str, str]:
-        answers: list[tuple[Tag, int]] = []
+        answers: list[tuple[JobTag, int]] = []
         doomed: list[str] = []
         try:
             if batch.depends_on_itself:
@@ -140,9 +142,9 @@ class SlurmScheduler:
         scancel(self._access, doomed)
         return identifiers
 
-    def _take_back(self, record: JobRecord, batch: Batch, answers: Sequence[tuple[Tag, int]]) -> None:
+    def _take_back(self, record: JobRecord, batch: Batch, answers: Sequence[tuple[JobTag, int]]) -> None:
         for token in batch.tokens[len(answers) :]:
-            self._access.directories.fence(Tag(token, 0))
+            self._access.directories.fence(JobTag(token, 0))
         scancel(self._access, [str(number) for _, number in answers])
         record.withdraw(batch.tokens)
 

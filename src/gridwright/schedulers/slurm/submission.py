@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gridwright.errors import Problem, nearest
+from gridwright.schedulers.index_ranges import fold_indices
 from gridwright.schedulers.job import JobRequest
+from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.output_paths import path_problems
 from gridwright.schedulers.slurm.cluster import MIB, Cluster, Partition, SlurmNode
-from gridwright.schedulers.slurm.job_name import Tag, fold_indices, slurm_name
+from gridwright.schedulers.slurm.job_name import slurm_name
 from gridwright.schedulers.slurm.job_option_words import file_words, option_words, output_file, word_problems
 from gridwright.schedulers.slurm.option_checks import option_check_problems
 from gridwright.schedulers.start_limits import index_range, what_is_too_long
@@ -29,7 +31,7 @@ class SbatchCall:
     """One call of sbatch."""
 
     request: JobRequest
-    tag: Tag
+    tag: JobTag
     elements: Sequence[int] | None
     """Indices of the array that are still to run; None where it is no array."""
     after: Sequence[str] = ()
@@ -50,7 +52,7 @@ def job_label(request: JobRequest) -> str:
 
 
 def log_file(
-    logs: Path, request: JobRequest, tag: Tag, element: int | None, number: int | None = None
+    logs: Path, request: JobRequest, tag: JobTag, element: int | None, number: int | None = None
 ) -> Path:
     """Where a job prints to; `number` is Slurm's, which a file of its own may be named after."""
     if number is not None and (own := output_file(request, job_label(request), number, element)):

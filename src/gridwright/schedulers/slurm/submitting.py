@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
+from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.slurm.access import SlurmAccess, scancel
 from gridwright.schedulers.slurm.cluster import Cluster
-from gridwright.schedulers.slurm.job_name import Tag
 from gridwright.schedulers.slurm.job_script import exported, given_environment, script_arguments
 from gridwright.schedulers.slurm.numbers import goes_back, use_up_numbers
 from gridwright.schedulers.slurm.queue import MANY, by_tag, read_queue
@@ -28,7 +28,7 @@ _FOR_NOW = ("not available", "busy", "DOWN", "drained", "temporarily")
 
 def submit_request(
     access: SlurmAccess, record: JobRecord, cluster: Cluster, call: SbatchCall
-) -> tuple[Tag, int]:
+) -> tuple[JobTag, int]:
     """Submit one job; its attempt and Slurm's number. Bounded by LEASE_S.
 
     Where it is not clear whether slurmctld has taken it, the queue is asked. A job that is not in there gets
@@ -64,7 +64,7 @@ def submit_request(
         wait_s = min(2.0, wait_s * 2)
 
 
-def _taken_back(access: SlurmAccess, tag: Tag, number: int) -> bool:
+def _taken_back(access: SlurmAccess, tag: JobTag, number: int) -> bool:
     """Whether a job that got a number which was another's could be cancelled before it began."""
     access.directories.fence(tag)
     if any(job.partition("_")[0] == str(tag) for job in access.directories.runs_begun()):

@@ -8,15 +8,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from gridwright.errors import GridwrightError, environment_error
+from gridwright.schedulers.job_tag import tag_of
+from gridwright.schedulers.slurm.accounting import moment
 from gridwright.schedulers.slurm.cluster import Cluster, read_cluster
-from gridwright.schedulers.slurm.job_directories import this_user
-from gridwright.schedulers.slurm.job_name import tag_of
 from gridwright.schedulers.slurm.record import JobRecord
 from gridwright.schedulers.slurm.record_rows import WHOLE
 from gridwright.schedulers.slurm.submission import job_label
 from gridwright.schedulers.slurm.tools import Tools
 from gridwright.schedulers.slurm.translations import job_state
 from gridwright.schedulers.usage import JobUsage
+from gridwright.schedulers.user_directories import this_user
 
 _FIELDS = (
     "JobID,JobName,User,Account,Partition,State,NodeList,AllocCPUS,Submit,Eligible,Start,End,TotalCPU,ReqMem,"
@@ -209,11 +210,11 @@ def _usage(identifier: str, row: Mapping[str, str | None], threads: int) -> JobU
         queue=row["Partition"] or None,
         node=place,
         cores=max(1, int(cpus) // threads) if cpus.isdigit() else 1,
-        submitted=_moment(row["Submit"]),
-        eligible=_moment(row["Eligible"]),
+        submitted=moment(row["Submit"]),
+        eligible=moment(row["Eligible"]),
         # Slurm gives a job that was cancelled while it waited the time of that as its start.
-        started=_moment(row["Start"]) if place is not None else None,
-        ended=_moment(row["End"]),
+        started=moment(row["Start"]) if place is not None else None,
+        ended=moment(row["End"]),
     )
 
 
@@ -233,18 +234,6 @@ def _bytes(text: str | None) -> int | None:
 
 def _tres(text: str, name: str) -> str | None:
     return next((each.partition("=")[2] for each in text.split(",") if each.startswith(f"{name}=")), None)
-
-
-def _moment(text: str | None) -> float | None:
-    """Seconds since 1970, or a time of the head node's zone, which is taken to be ours."""
-    if text is None:
-        return None
-    if text.isdigit():
-        return float(text) or None
-    try:
-        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
-    except ValueError:
-        return None
 
 
 def _threads(cluster: Cluster) -> int:

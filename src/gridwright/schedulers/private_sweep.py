@@ -1,0 +1,27 @@
+"""The command that removes private directories of jobs that were killed with what would have removed them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+SWEEP_AT_ONCE = 200
+"""Prefixes in one command, so that its arguments stay short."""
+SWEEP_TIMEOUT_S = 120.0
+NO_LIBRARY = 3
+"""Its exit status where the library is not seen there."""
+_SWEEP = f"""library=$1
+shift
+[ -d "$library" ] || exit {NO_LIBRARY}
+for prefix do
+    for each in "$library/$prefix"*; do
+        [ -d "$each" ] && rm -rf -- "$each"
+    done
+done
+exit 0
+"""
+"""Removes the directories in its first argument whose names begin with one of the others."""
+
+
+def sweep_command(library: str, prefixes: Sequence[str]) -> list[str]:
+    """Program and arguments: removes directories of a library whose names begin with one of `prefixes`."""
+    return ["/bin/sh", "-c", _SWEEP, "sweep", library, *prefixes]
