@@ -14,7 +14,7 @@ from gridwright.filesystems.layout import LayoutChoice
 from gridwright.filesystems.resources import Contribution, Cost
 from gridwright.filesystems.site import ComputeNodes, Site
 from gridwright.model.alike_nodes import AlikeNodes, of_group
-from gridwright.model.layouts import layouts_of
+from gridwright.model.layouts import laid_out, layouts_of
 from gridwright.model.seller import seller_of
 from gridwright.runs.host import host_facts
 from gridwright.spec.library import Library
@@ -133,9 +133,10 @@ def grid_model(spec: GridSpec, catalog: Catalog | None = None) -> GridModel:
     site.raise_problems()
     contributions = _of_all(spec, groups)
     of_library = {str(name): contributions[library.filesystem] for name, library in spec.libraries.items()}
+    layouts = layouts_of(spec, groups, contributions)
     return GridModel(
         spec,
-        groups,
+        tuple(laid_out(each, spec, layouts) for each in groups),
         {name: each.unknown for name, each in of_library.items() if each.unknown},
         contributions,
         (
@@ -144,7 +145,7 @@ def grid_model(spec: GridSpec, catalog: Catalog | None = None) -> GridModel:
             *seller_of(spec).costs_beside(spec, site.catalog),
         ),
         _doubts(site, [nodes.instance for _, nodes in known if nodes.instance is not None]),
-        layouts_of(spec, groups, contributions),
+        layouts,
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from gridwright.catalog import Catalog
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.layout import LayoutChoice
-from gridwright.filesystems.resources import Contribution
+from gridwright.filesystems.resources import Contribution, striped
 from gridwright.model.alike_nodes import AlikeNodes
 from gridwright.model.layout_choice import Streams, Targets, choose, no_wider
 from gridwright.spec.library import Library
@@ -40,6 +41,28 @@ def layouts_of(
         if choice is not None:
             found[name] = choice
     return found
+
+
+def laid_out(group: AlikeNodes, spec: GridSpec, layouts: Mapping[str, LayoutChoice]) -> AlikeNodes:
+    """The nodes with routes on which a stream is held to the targets of a large file of the library."""
+    routes = dict(group.routes)
+    for name, library in _with_layouts(spec).items():
+        if name not in routes or name not in layouts:
+            continue
+        there, layout = group.contributions[library.filesystem], layouts[name].layout
+        files = "each large file" if layout.is_progressive else "each file"
+        if there.targets and there.target_bytes_per_s:
+            routes[name] = {
+                operation: striped(
+                    route.uses,
+                    layout.components[-1].stripe_count,
+                    there.targets,
+                    there.target_bytes_per_s[operation],
+                    files,
+                )
+                for operation, route in routes[name].items()
+            }
+    return replace(group, routes=routes)
 
 
 def _with_layouts(spec: GridSpec) -> dict[str, Library]:
