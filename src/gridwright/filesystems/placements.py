@@ -53,8 +53,8 @@ def spread(files: int, targets: int, stripes: int) -> Spread:
     else:
         sure, middle = (_fullest_simulated(files, targets, width, part) for part in (SURE, 0.5))
     in_order = math.ceil(files * width / targets)
-    shares = (files * width / (targets * fullest) for fullest in (sure, middle, in_order))
-    return Spread(*shares, of_streams=1 / sure)
+    floor, median, ordered = (files * width / (targets * fullest) for fullest in (sure, middle, in_order))
+    return Spread(floor, median, ordered, 1 / sure)
 
 
 def chance_of_at_most(most: int, files: int, targets: int) -> float:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from gridwright.catalog import Catalog
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.layout import LayoutChoice
-from gridwright.filesystems.resources import Contribution, striped
+from gridwright.filesystems.resources import Contribution, Operation, striped
 from gridwright.model.alike_nodes import AlikeNodes
 from gridwright.model.layout_choice import Streams, Targets, choose, no_wider
 from gridwright.spec.library import Library
@@ -32,12 +32,10 @@ def layouts_of(
     spec: GridSpec, groups: Sequence[AlikeNodes], contributions: Mapping[str, Contribution]
 ) -> dict[str, LayoutChoice]:
     """The same, with what is known of nodes and file systems already."""
-    cores = sum(group.cores for group in groups)
     found: dict[str, LayoutChoice] = {}
     for name, library in _with_layouts(spec).items():
-        choice = _stated(spec, library) or _chosen(
-            spec, library, contributions.get(library.filesystem), cores
-        )
+        there = contributions.get(library.filesystem)
+        choice = _stated(spec, library) or _chosen(spec, library, there, groups)
         if choice is not None:
             found[name] = choice
     return found
@@ -83,13 +81,15 @@ def _stated(spec: GridSpec, library: Library) -> LayoutChoice | None:
 
 
 def _chosen(
-    spec: GridSpec, library: Library, contribution: Contribution | None, cores: int
+    spec: GridSpec, library: Library, there: Contribution | None, groups: Sequence[AlikeNodes]
 ) -> LayoutChoice | None:
     """What the model chooses; the advised one where it has nothing to choose by."""
-    targets = contribution.targets if contribution else 0
-    rates = contribution.target_bytes_per_s if contribution else {}
-    if targets and rates and cores and library.requires is not None:
-        streams = Streams(cores, float(library.requires.bytes_per_s))
+    targets = there.targets if there else 0
+    rates = there.target_bytes_per_s if there else {}
+    if targets and rates and groups and library.requires is not None:
+        required = float(library.requires.bytes_per_s)
+        useful = _useful_stripes(library.filesystem, rates, groups)
+        streams = Streams(sum(group.cores for group in groups), required, useful)
         return choose(streams, Targets(targets, min(rates.values())))
     filesystem = spec.filesystems[library.filesystem]
     advised = kind_of(filesystem).advised_layout(filesystem)
@@ -98,3 +98,19 @@ def _chosen(
     why = "nothing is required of the library" if targets and rates else "nothing is known of its OSTs"
     reason = f"{why}, so it has what is advised for files of all sizes"
     return LayoutChoice(no_wider(advised, targets), reason, stated=False)
+
+
+def _useful_stripes(filesystem: str, rates: Mapping[Operation, float], groups: Sequence[AlikeNodes]) -> float:
+    """How many targets deliver what a core has of all other limits on the way, bursts included."""
+    cores = sum(group.cores for group in groups)
+    return max(
+        min(
+            use.resource.highest_bytes_per_s
+            / use.coefficient
+            / (group.cores_per_node if use.resource.scope == "node" else cores)
+            for use in route.uses
+        )
+        / rates[operation]
+        for group in groups
+        for operation, route in group.contributions[filesystem].routes.items()
+    )
