@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from gridwright.spec.filesystem import FileSystem
 
 if TYPE_CHECKING:
-    from gridwright.errors import Finding
+    from gridwright.errors import Finding, Problem
     from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.in_lab import StorageNodes
@@ -214,6 +214,10 @@ class FileSystemKind(ABC, Generic[M]):
     def advised_layout(self, filesystem: M) -> FileLayout | None:
         """The layout for a library of whose targets or needs nothing is known; None where there are none."""
         return None
+
+    def layout_problems(self, layout: FileLayout) -> Iterator[tuple[int, Problem]]:
+        """What is wrong with a layout that a spec states, with the number of the component from 0 on."""
+        yield from ()
 
     # What a lab has of it, where it can have it
 

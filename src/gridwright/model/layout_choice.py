@@ -111,7 +111,8 @@ def _layout(targets: Targets, parts: Sequence[tuple[int | None, int]]) -> FileLa
     """Parts of a file by their ends, those with as many stripes as the next one put together."""
     components: list[Component] = []
     for end, stripes in parts:
-        width = ALL if stripes >= targets.count > 1 else min(stripes, targets.count)
+        width = stripes if stripes < targets.count else ALL
+        width = 1 if targets.count == 1 else width
         if components and components[-1].stripe_count == width:
             components[-1] = replace(components[-1], end=end)
         else:

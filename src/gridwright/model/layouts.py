@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gridwright.catalog import Catalog
+from gridwright.catalog import Catalog, load_catalog
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.layout import LayoutChoice
+from gridwright.filesystems.layout import FileLayout, LayoutChoice
 from gridwright.filesystems.resources import Contribution, Operation, striped
+from gridwright.filesystems.site import ComputeNodes, Site
 from gridwright.model.alike_nodes import AlikeNodes
 from gridwright.model.layout_choice import Streams, Targets, choose, no_wider
 from gridwright.spec.library import Library
@@ -114,3 +115,47 @@ def _useful_stripes(filesystem: str, rates: Mapping[Operation, float], groups: S
         for group in groups
         for operation, route in group.contributions[filesystem].routes.items()
     )
+
+
+def report_layouts(site: Site, contributions: Mapping[str, Contribution]) -> None:
+    """Note at the site what is wrong with layouts that its spec states: parts, and more stripes than targets.
+
+    `contributions` has the file systems of which something is known.
+    """
+    for name, library in _with_layouts(site.spec).items():
+        choice = _stated(site.spec, library)
+        if choice is None:
+            continue
+        filesystem = site.spec.filesystems[library.filesystem]
+        path = ("filesystems", library.filesystem, "stripe_count")
+        if library.layout:
+            path = ("libraries", name, "layout")
+        several = len(choice.layout.components) > 1
+        for place, problem in kind_of(filesystem).layout_problems(choice.layout):
+            at = (*path, str(place)) if several else path
+            part = f"part {place + 1}: " if several else ""
+            site.report(at, part + problem.what, problem.remedy or "")
+        there = contributions.get(library.filesystem)
+        _report_wide(site, path, library.filesystem, choice.layout, there.targets if there else 0)
+
+
+def _report_wide(
+    site: Site, path: tuple[str, ...], filesystem: str, layout: FileLayout, targets: int
+) -> None:
+    """Note every part of a layout that is wider than the targets there are, where their number is known."""
+    several = len(layout.components) > 1
+    for place, each in enumerate(layout.components):
+        if 0 < targets < each.stripe_count:
+            site.report(
+                (*path, str(place)) if several else path,
+                f"files are to have {each.stripe_count} stripes, and {filesystem} has "
+                f"{targets} OST{'s'[: targets != 1]}",
+                f"write {targets}, or -1 for all",
+            )
+
+
+def check_layouts(spec: GridSpec) -> None:
+    """Raise GridwrightError with what is wrong with the parts of layouts, whoever provides the nodes."""
+    site = Site(spec, load_catalog(), ComputeNodes(1, 1, None))
+    report_layouts(site, {})
+    site.raise_problems()

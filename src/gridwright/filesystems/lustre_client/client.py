@@ -7,12 +7,12 @@ from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from gridwright.errors import Finding
 from gridwright.filesystems.kind import FileSystemKind, M
 from gridwright.filesystems.mount_entry import MountEntry
 from gridwright.services.playbook_role import PlaybookRole
 
 if TYPE_CHECKING:
+    from gridwright.errors import Finding, Problem
     from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.layout import FileLayout
@@ -109,19 +109,14 @@ class LustreClientKind(FileSystemKind[M]):
 
         return ADVISED
 
+    def layout_problems(self, layout: FileLayout) -> Iterator[tuple[int, Problem]]:
+        """What `lfs setstripe` would refuse or quietly change."""
+        from gridwright.filesystems.lustre_client.layout_command import layout_problems
+
+        return layout_problems(layout)
+
     def library_findings(self, filesystem: M, run: Run, directory: str) -> list[Finding]:
         """Large files that lie on one target."""
         from gridwright.filesystems.lustre_client.single_target import single_target_files
 
         return single_target_files(run, directory)
-
-
-def stripe_findings(name: str, stripe_count: int | None, targets: int) -> Iterator[Finding]:
-    """More stripes than there are targets; `targets` is 0 where nobody knows how many there are."""
-    if stripe_count is not None and 0 < targets < stripe_count:
-        yield Finding(
-            "warning",
-            "stripes-beyond-targets",
-            f"files of {name} are to have {stripe_count} stripes, and it has {targets} targets",
-            "Write stripe_count: -1 for all targets",
-        )
