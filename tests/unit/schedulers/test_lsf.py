@@ -52,7 +52,7 @@ Accounting information about jobs that are:
   - accounted on all projects.
 ------------------------------------------------------------------------------
 
-Job <1743>, Job Name <a, User <nobody>, b>, User <ann>, Project <sales>, Status <EXIT>, Queue <night>, Command <x>
+Job <1743>, Job Name <a, User <b>, c>, User <ann>, Project <sales>, Status <EXIT>, Queue <night>, Command <x>
 Mon Nov 23 10:16:26 2026: Submitted from host <falcon>, CWD <$HOME>;
 Mon Nov 23 10:16:31 2026: Dispatched 4 Task(s) on Host(s) <n28> <n28> <n29> <n29>, Allocated 4 Slot(s);
 Mon Nov 23 10:26:31 2026: Completed <exit>; TERM_RUNLIMIT: job killed after reaching LSF run time limit.
