@@ -26,7 +26,7 @@ NAME = "gridwright.repository"
 _ABSENT = frozenset({errno.ENODATA, errno.ENOTSUP, errno.EOPNOTSUPP})
 
 
-class Presence(StrEnum):
+class ContentPlace(StrEnum):
     """What of a file's content is here."""
 
     EXPORTED = "exported"
@@ -65,14 +65,14 @@ class FileState:
     """
 
     reference: ObjectReference
-    presence: Presence
+    presence: ContentPlace
     mtime_ns: int
     crc64: str | None = None
 
     @property
     def is_name_only(self) -> bool:
         """Whether content is missing."""
-        return self.presence is Presence.NAME_ONLY
+        return self.presence is ContentPlace.NAME_ONLY
 
     def is_unchanged(self, status: os.stat_result) -> bool:
         """Whether the file with this status still has the size and the mtime that it had then."""
@@ -108,7 +108,7 @@ def decode(value: bytes) -> FileState:
             raise StateError(f"it has format {document['format']!r}, and this release reads {FORMAT}")
         return FileState(
             reference=_reference(document["object"]),
-            presence=Presence(document["presence"]),
+            presence=ContentPlace(document["presence"]),
             mtime_ns=_typed(document["mtime_ns"], int),
             crc64=_typed(document["crc64"], (str, type(None))),
         )
@@ -185,7 +185,7 @@ def make_name_only(descriptor: int, state: FileState) -> None:
     The attribute is there before the content goes, so that nobody takes zeros for the content. The file's
     blocks are freed. Raises OSError; then the file is as it was, or a name only.
     """
-    if state.presence is not Presence.NAME_ONLY:
+    if state.presence is not ContentPlace.NAME_ONLY:
         raise ValueError("the state is not that of a name")
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.repository.references import (
+    ContentPlace,
     FileState,
     ObjectReference,
-    Presence,
     StateError,
     attribute_name,
     can_have_state,
@@ -27,7 +27,7 @@ from gridwright.repository.references import (
 REFERENCE = ObjectReference(
     "s3://site-sas/prod", "prod/é␛ff", "d41d8cd98f00b204e9800998ecf8427e-7", None, 1 << 40
 )
-STATE = FileState(REFERENCE, Presence.NAME_ONLY, 1595002920123456789)
+STATE = FileState(REFERENCE, ContentPlace.NAME_ONLY, 1595002920123456789)
 TEXTS = st.text(max_size=30)
 
 
@@ -37,11 +37,11 @@ TEXTS = st.text(max_size=30)
     TEXTS,
     st.none() | TEXTS,
     st.integers(0, 2**62),
-    st.sampled_from(Presence),
+    st.sampled_from(ContentPlace),
     st.integers(-(2**63), 2**63),
 )
 def test_what_is_written_is_read(
-    bucket: str, key: str, etag: str, version: str | None, size: int, presence: Presence, mtime_ns: int
+    bucket: str, key: str, etag: str, version: str | None, size: int, presence: ContentPlace, mtime_ns: int
 ) -> None:
     state = FileState(ObjectReference(bucket, key, etag, version, size), presence, mtime_ns, "00ff" * 4)
     assert decode(encode(state)) == state
@@ -105,7 +105,7 @@ def test_a_name_has_the_size_and_the_time_and_no_blocks(tmp_path: Path) -> None:
     with file.open("r+b") as opened:
         make_name_only(opened.fileno(), STATE)
         with pytest.raises(ValueError, match="not that of a name"):
-            make_name_only(opened.fileno(), FileState(REFERENCE, Presence.EXPORTED, 1))
+            make_name_only(opened.fileno(), FileState(REFERENCE, ContentPlace.EXPORTED, 1))
     status = file.stat()
     assert (status.st_size, status.st_mtime_ns, status.st_atime_ns) == (1 << 40, STATE.mtime_ns, 5)
     assert status.st_blocks <= 8  # the attribute itself may have one
