@@ -15,7 +15,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _IMPLIED_MODE = 0o755
 
 
-class Below:
+class PathsBelow:
     """Opens what lies below a directory. One thread uses it."""
 
     def __init__(self, directory: Path) -> None:
@@ -25,7 +25,7 @@ class Below:
         self._names: list[bytes] = []
         self._opened: list[int] = []
 
-    def __enter__(self) -> Below:
+    def __enter__(self) -> PathsBelow:
         return self
 
     def __exit__(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from gridwright.repository.scan import Action
-from gridwright.repository.settings import Opened, Prefer, RepositoryReport
+from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
 from gridwright.repository.store import StoreError, StoreFault
 
 
-def delete_object(opened: Opened, path: bytes, report: RepositoryReport, *, prefer: Prefer | None) -> None:
+def delete_object(
+    opened: OpenRepository, path: bytes, report: RepositoryReport, *, prefer: Prefer | None
+) -> None:
     """Delete the object of a path's row, and the row; one that somebody has changed stays, and is named.
 
     Where the bucket has versions, the object's stays as an older one.

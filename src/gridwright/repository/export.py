@@ -35,7 +35,7 @@ from gridwright.repository.sending import (
     row_of,
     send,
 )
-from gridwright.repository.settings import Opened, Prefer, RepositoryReport, Tally
+from gridwright.repository.settings import OpenRepository, Prefer, ReportedCount, RepositoryReport
 from gridwright.repository.store import ANY, ObjectHead, StoredObject, StoreError, StoreFault, WriteCondition
 from gridwright.repository.touched import is_untouched
 
@@ -62,7 +62,7 @@ class ExportOptions:
 
 
 def export(
-    opened: Opened, options: ExportOptions, progress: Progress = lambda _bytes: None
+    opened: OpenRepository, options: ExportOptions, progress: Progress = lambda _bytes: None
 ) -> RepositoryReport:
     """Export, and write the manifest. Raises GridwrightError where the store as a whole fails."""
     report = RepositoryReport(opened.settings.name, "export", options.dry_run)
@@ -79,11 +79,11 @@ def export(
     return report
 
 
-def _plan(opened: Opened, options: ExportOptions, report: RepositoryReport) -> None:
+def _plan(opened: OpenRepository, options: ExportOptions, report: RepositoryReport) -> None:
     for action, (count, size) in find_changes(
         opened, options.paths, report, deletions=options.deletions
     ).items():
-        tally = report.done.setdefault(action, Tally())
+        tally = report.done.setdefault(action, ReportedCount())
         tally.count, tally.bytes = count, size if action == Action.SEND else 0
     sent = report.done.get(Action.SEND)
     report.requests = {"put": sum(each.count for each in report.done.values())}
@@ -91,7 +91,9 @@ def _plan(opened: Opened, options: ExportOptions, report: RepositoryReport) -> N
         report.requests["put"] += sent.bytes // (8 << 20)
 
 
-def _write_manifest(opened: Opened, report: RepositoryReport, begun: float, *, is_whole: bool) -> None:
+def _write_manifest(
+    opened: OpenRepository, report: RepositoryReport, begun: float, *, is_whole: bool
+) -> None:
     """Write it where anything changed, or where a whole export has been done: it says when that began."""
     known = opened.known
     if is_whole:
@@ -118,7 +120,7 @@ class _Task:
     row: KnownFile | None
     future: Future[StoredObject] | None = None
 
-    def again(self, opened: Opened) -> _Task:
+    def again(self, opened: OpenRepository) -> _Task:
         """The same, opened once more."""
         self.sending.close()
         return _Task(open_for_sending(opened, self.sending.path, self.sending.key), Action.SEND, self.row)
@@ -129,7 +131,7 @@ class _Export:
 
     def __init__(
         self,
-        opened: Opened,
+        opened: OpenRepository,
         options: ExportOptions,
         report: RepositoryReport,
         lease: Lease,

@@ -11,12 +11,12 @@ from gridwright.errors import environment_error
 from gridwright.repository.keys import RESERVED
 from gridwright.repository.manifest import NAME, ManifestError, read_facts, read_manifest
 from gridwright.repository.references import ObjectReference
-from gridwright.repository.settings import Opened
+from gridwright.repository.settings import OpenRepository
 from gridwright.repository.store import StoreError, StoreFault
 
 
 @contextmanager
-def fetched_manifest(opened: Opened) -> Iterator[Path | None]:
+def fetched_manifest(opened: OpenRepository) -> Iterator[Path | None]:
     """The bucket's manifest as a file, or None where there is none. Raises GridwrightError."""
     key = opened.keys.own(NAME)
     file = opened.settings.directory / RESERVED / f"{NAME}.{os.getpid()}.part"
@@ -44,7 +44,7 @@ def fetched_manifest(opened: Opened) -> Iterator[Path | None]:
         file.unlink(missing_ok=True)
 
 
-def learn(opened: Opened) -> None:
+def learn(opened: OpenRepository) -> None:
     """Fill what is known from the bucket's manifest, where nothing is known yet. Raises GridwrightError."""
     if not opened.known.is_empty():
         return

@@ -8,7 +8,7 @@ sides; so a command that was killed at any step goes on without losing or doubli
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from gridwright.repository.references import ContentPlace, FileState, ObjectRefe
 
 FORMAT = 1
 FILE = "known.sqlite"
-_BATCH = 500
+_BATCH, _PENDING = 500, 2000
 _BUSY_S = 30.0
 
 
@@ -101,7 +101,9 @@ class Known:
                 where=str(self.file),
                 remedy="remove that file: the next command makes it anew from manifest and files",
             ) from error
-        self._pending: list[tuple[object, ...]] = []
+        self._pending: dict[bytes, KnownFile] = {}
+        self.before_writing: Callable[[], None] = lambda: None
+        """What has to be on disk before rows are, such as the files that they tell of."""
 
     def _prepare(self) -> None:
         columns = ", ".join(f"{name} {_TYPES.get(name, 'INTEGER')}" for name in COLUMNS)
@@ -110,6 +112,8 @@ class Known:
         self._database.execute("CREATE INDEX IF NOT EXISTS inodes ON files (inode)")
         self._database.execute("CREATE INDEX IF NOT EXISTS keys ON files (key)")
         self._database.execute("CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT)")
+        self._database.execute(f"CREATE TEMP TABLE told ({columns}) WITHOUT ROWID")
+        self._database.execute("CREATE INDEX told_keys ON told (key)")
         # What is to be done, and what the bucket's listing says; this run's alone.
         self._database.execute("CREATE TEMP TABLE work (path BLOB, action TEXT, size INTEGER, source BLOB)")
         self._database.execute(
@@ -145,7 +149,8 @@ class Known:
 
     def get(self, path: bytes) -> KnownFile | None:
         """The row of a path."""
-        self.flush()
+        if (pending := self._pending.get(path)) is not None:
+            return pending
         return _row(self._database.execute(f"{_SELECT} WHERE path = ?", (path,)).fetchone())
 
     def by_key(self, key: str) -> KnownFile | None:
@@ -154,8 +159,7 @@ class Known:
         return _row(self._database.execute(f"{_SELECT} WHERE key = ?", (key,)).fetchone())
 
     def by_inode(self, inode: int) -> list[KnownFile]:
-        """Rows of files that had an inode."""
-        self.flush()
+        """Rows of files that had an inode; those that are not written yet are left out."""
         found = self._database.execute(f"{_SELECT} WHERE inode = ?", (inode,)).fetchall()
         return [row for each in found if (row := _row(each)) is not None]
 
@@ -171,8 +175,8 @@ class Known:
 
     def put(self, row: KnownFile) -> None:
         """Write a row, together with others; `flush` or any question has it on disk."""
-        self._pending.append(tuple(getattr(row, name) for name in COLUMNS))
-        if len(self._pending) >= _BATCH:
+        self._pending[row.path] = row
+        if len(self._pending) >= _PENDING:
             self.flush()
 
     def mark(self, paths: Iterable[bytes], scan: int) -> None:
@@ -188,12 +192,35 @@ class Known:
         self.flush()
         self._database.execute("DELETE FROM files WHERE path = ?", (path,))
 
+    def tell(self, rows: Iterable[KnownFile]) -> None:
+        """Keep what the bucket's manifest says, for this run."""
+        with self._transaction():
+            self._database.executemany(_INSERT.replace("INTO files", "INTO told"), map(_values, rows))
+
+    def told(self, key: str) -> KnownFile | None:
+        """What the manifest says of an object."""
+        query = f"{_SELECT.replace('FROM files', 'FROM told')} WHERE key = ?"
+        return _row(self._database.execute(query, (key,)).fetchone())
+
+    def told_path(self, path: bytes) -> KnownFile | None:
+        """What was told of a path."""
+        query = f"{_SELECT.replace('FROM files', 'FROM told')} WHERE path = ?"
+        return _row(self._database.execute(query, (path,)).fetchone())
+
+    def work_backwards(self, action: str) -> Iterator[bytes]:
+        """Paths of work of one kind, what lies in a directory before it."""
+        found = self._database.execute("SELECT path FROM work WHERE action = ? ORDER BY path DESC", (action,))
+        while some := found.fetchmany(_BATCH):
+            for (path,) in some:
+                yield path
+
     def flush(self) -> None:
         """Write what is pending in one transaction."""
         if self._pending:
-            pending, self._pending = self._pending, []
+            pending, self._pending = self._pending, {}
+            self.before_writing()
             with self._transaction():
-                self._database.executemany(_INSERT, pending)
+                self._database.executemany(_INSERT, map(_values, pending.values()))
 
     def add_work(self, items: Iterable[tuple[bytes, str, int, bytes | None]]) -> None:
         """Keep what is to be done, for this run: path, action, bytes, and where it comes from."""
@@ -257,6 +284,10 @@ class _Transaction:
 
     def __exit__(self, kind: object, *_: object) -> None:
         self._database.execute("COMMIT" if kind is None else "ROLLBACK")
+
+
+def _values(row: KnownFile) -> tuple[object, ...]:
+    return tuple(getattr(row, name) for name in COLUMNS)
 
 
 def _row(found: tuple[Any, ...] | None) -> KnownFile | None:

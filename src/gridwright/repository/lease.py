@@ -61,7 +61,7 @@ class Lease:
                 f"another command writes to this repository: on {host.partition(' ')[0]}, process "
                 f"{process.partition('.')[0]}",
                 where=self._key,
-                remedy=f"wait until it has ended; its lease is renewed, or ends in {until - time.time():.0f} s",
+                remedy=f"wait until it has ended; its lease ends in {until - time.time():.0f} s",
             )
         self._write(WriteCondition(etag=head.entry.etag))
 

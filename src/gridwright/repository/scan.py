@@ -16,7 +16,7 @@ from gridwright.repository.below import is_part, kind_of
 from gridwright.repository.keys import RESERVED, shown
 from gridwright.repository.known import KnownFile
 from gridwright.repository.object_format import kept_mode
-from gridwright.repository.settings import Opened, RepositoryReport, is_chosen
+from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 
 _BATCH = 1000
 
@@ -34,14 +34,16 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ScannedFile:
     """A file, a directory or a link of a scan."""
 
     path: bytes
     status: os.stat_result
 
 
-def walk(opened: Opened, chosen: Sequence[bytes], report: RepositoryReport) -> Iterator[list[Found]]:
+def walk(
+    opened: OpenRepository, chosen: Sequence[bytes], report: RepositoryReport
+) -> Iterator[list[ScannedFile]]:
     """Everything below the repository's directory, each directory after the one that it lies in.
 
     What cannot be read, what has no object, and other file systems are problems of the report. Gridwright's
@@ -50,10 +52,10 @@ def walk(opened: Opened, chosen: Sequence[bytes], report: RepositoryReport) -> I
     root = os.fstat(opened.below.root)
     waiting: list[bytes] = [b""]
     if not chosen:
-        yield [Found(b"", root)]
+        yield [ScannedFile(b"", root)]
     while waiting:
         directory = waiting.pop()
-        found: list[Found] = []
+        found: list[ScannedFile] = []
         for path, status in _entries(opened, directory, report):
             if stat.S_ISDIR(status.st_mode):
                 if status.st_dev != root.st_dev:
@@ -62,7 +64,7 @@ def walk(opened: Opened, chosen: Sequence[bytes], report: RepositoryReport) -> I
                 if _leads_to(path, chosen):
                     waiting.append(path)
             if is_chosen(path, chosen):
-                found.append(Found(path, status))
+                found.append(ScannedFile(path, status))
         yield found
 
 
@@ -71,7 +73,7 @@ def _leads_to(directory: bytes, chosen: Sequence[bytes]) -> bool:
 
 
 def _entries(
-    opened: Opened, directory: bytes, report: RepositoryReport
+    opened: OpenRepository, directory: bytes, report: RepositoryReport
 ) -> Iterator[tuple[bytes, os.stat_result]]:
     """Names of a directory with their status, in the order of names."""
     try:
@@ -105,7 +107,7 @@ def _entries(
 
 
 def find_changes(
-    opened: Opened, chosen: Sequence[bytes], report: RepositoryReport, *, deletions: bool
+    opened: OpenRepository, chosen: Sequence[bytes], report: RepositoryReport, *, deletions: bool
 ) -> dict[str, tuple[int, int]]:
     """Scan, and keep as work what an export has to do; how much, and its bytes, by action."""
     known = opened.known
@@ -121,7 +123,7 @@ def find_changes(
     return known.count_work()
 
 
-def _action(opened: Opened, found: Found) -> tuple[Action | None, int]:
+def _action(opened: OpenRepository, found: ScannedFile) -> tuple[Action | None, int]:
     status = found.status
     size = 0 if stat.S_ISDIR(status.st_mode) else status.st_size
     return action_for(status, opened.known.get(found.path)), size
@@ -143,7 +145,7 @@ def action_for(status: os.stat_result, row: KnownFile | None) -> Action | None:
 
 
 def _find_gone(
-    opened: Opened, chosen: Sequence[bytes], scan: int, *, deletions: bool, report: RepositoryReport
+    opened: OpenRepository, chosen: Sequence[bytes], scan: int, *, deletions: bool, report: RepositoryReport
 ) -> None:
     """Rows that the scan has not found: their objects go when that is wanted, and are left else.
 

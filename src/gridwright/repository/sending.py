@@ -15,7 +15,7 @@ from gridwright.repository.extended import read_xattrs
 from gridwright.repository.known import KnownFile
 from gridwright.repository.object_format import FileAttributes, kept_mode, metadata_of
 from gridwright.repository.references import StateError, read_state, write_state
-from gridwright.repository.settings import Opened
+from gridwright.repository.settings import OpenRepository
 from gridwright.repository.store import StoredObject, StoreError, StoreFault, WriteCondition
 
 
@@ -81,7 +81,7 @@ def attributes_of_status(status: os.stat_result) -> FileAttributes:
     )
 
 
-def open_for_sending(opened: Opened, path: bytes, key: str) -> Sending:
+def open_for_sending(opened: OpenRepository, path: bytes, key: str) -> Sending:
     """Open what is to be sent. Raises OSError where it is gone or cannot be read, and Hollow."""
     if not path:
         status = os.fstat(opened.below.root)
@@ -111,14 +111,14 @@ def refuse_hollow(descriptor: int) -> None:
 
 
 def send(
-    opened: Opened, sending: Sending, condition: WriteCondition, moved: Callable[[int], None]
+    opened: OpenRepository, sending: Sending, condition: WriteCondition, moved: Callable[[int], None]
 ) -> Future[StoredObject]:
     """Have it sent in the background."""
     return opened.store.send(sending.key, sending.content, metadata_of(sending.attributes), condition, moved)
 
 
 def row_of(
-    opened: Opened,
+    opened: OpenRepository,
     sending: Sending,
     stored: StoredObject,
     scan: int,
@@ -160,7 +160,7 @@ def mark_exported(descriptor: int, row: KnownFile, bucket_url: str, status: os.s
     return after.st_ctime_ns if is_same_moment(status, after) else status.st_ctime_ns
 
 
-def check_stored(opened: Opened, sending: Sending, stored: StoredObject) -> StoredObject:
+def check_stored(opened: OpenRepository, sending: Sending, stored: StoredObject) -> StoredObject:
     """Hold what the store says that it has to what was sent; asks for it where it was not said.
 
     Raises StoreError.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from gridwright.repository.below import Below
+from gridwright.repository.below import PathsBelow
 from gridwright.repository.keys import Keys, shown
 from gridwright.repository.known import Known
 from gridwright.repository.store import ObjectStore
@@ -32,19 +32,19 @@ class RepositorySettings:
 
 
 @dataclass(slots=True)
-class Opened:
+class OpenRepository:
     """A repository as commands work on it. Close it in the end."""
 
     settings: RepositorySettings
     store: ObjectStore
     known: Known
-    below: Below
+    below: PathsBelow
     keys: Keys
 
     @classmethod
-    def open(cls, settings: RepositorySettings, store: ObjectStore) -> Opened:
+    def open(cls, settings: RepositorySettings, store: ObjectStore) -> OpenRepository:
         """Raises GridwrightError, and OSError where the directory cannot be opened."""
-        below = Below(settings.directory)
+        below = PathsBelow(settings.directory)
         return cls(settings, store, Known(settings.directory), below, Keys(settings.prefix))
 
     def close(self) -> None:
@@ -55,7 +55,7 @@ class Opened:
 
 
 @dataclass(slots=True)
-class Tally:
+class ReportedCount:
     """How many, and how many bytes."""
 
     count: int = 0
@@ -74,7 +74,7 @@ class RepositoryReport:
     repository: str
     verb: str
     is_dry_run: bool = False
-    done: dict[str, Tally] = field(default_factory=dict)
+    done: dict[str, ReportedCount] = field(default_factory=dict)
     problems: list[tuple[str, str]] = field(default_factory=list)
     """Path or key, and why."""
     notes: list[str] = field(default_factory=list)
@@ -83,7 +83,11 @@ class RepositoryReport:
 
     def add(self, action: str, size: int = 0) -> None:
         """Count something done."""
-        self.done.setdefault(action, Tally()).add(size)
+        self.done.setdefault(action, ReportedCount()).add(size)
+
+    def count(self, action: str) -> ReportedCount:
+        """The count of an action."""
+        return self.done.setdefault(action, ReportedCount())
 
     def problem(self, name: bytes | str, why: str) -> None:
         """Note what could not be done."""

@@ -207,5 +207,8 @@ class ObjectStore(RangeSource, Protocol):
     def delete(self, key: str) -> None:
         """Delete an object; done where there is none. In a bucket with versions, older ones stay."""
 
+    def restore(self, key: str, version_id: str | None, days: int, tier: str) -> None:
+        """Have an archived object made readable for some days; done where that is under way."""
+
     def close(self) -> None:
         """Give up what is under way."""

@@ -9,10 +9,10 @@ from gridwright.repository.known import KnownFile
 from gridwright.repository.references import FileState, StateError, read_state
 from gridwright.repository.s3.transfers import PART_BYTES
 from gridwright.repository.sending import Sending
-from gridwright.repository.settings import Opened
+from gridwright.repository.settings import OpenRepository
 
 
-def is_untouched(opened: Opened, sending: Sending, row: KnownFile) -> bool:
+def is_untouched(opened: OpenRepository, sending: Sending, row: KnownFile) -> bool:
     """Whether the content of an open file is that of its row; it is read where nothing else tells.
 
     Raises OSError, and StoreError where the store has to be asked.
