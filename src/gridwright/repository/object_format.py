@@ -47,6 +47,11 @@ class FileAttributes:
         return stat.S_ISDIR(self.mode)
 
     @property
+    def is_file(self) -> bool:
+        """Whether it is a file with content."""
+        return stat.S_ISREG(self.mode)
+
+    @property
     def is_link(self) -> bool:
         """Whether it is a symbolic link."""
         return stat.S_ISLNK(self.mode)

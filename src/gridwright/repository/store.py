@@ -147,12 +147,27 @@ class RangeSource(Protocol):
         """
 
 
+@dataclass(slots=True)
+class RequestCount:
+    """Requests by kind, for prices and tests."""
+
+    by_kind: dict[str, int] = field(default_factory=dict)
+
+    def add(self, kind: str) -> None:
+        """Count one."""
+        self.by_kind[kind] = self.by_kind.get(kind, 0) + 1
+
+
 class ObjectStore(RangeSource, Protocol):
     """One bucket. All calls are bounded in time and tries, raise StoreError, and may come from any thread."""
 
     @property
     def bucket(self) -> str:
         """The bucket's name."""
+
+    @property
+    def requests(self) -> RequestCount:
+        """Requests so far."""
 
     def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectEntry]:
         """All objects whose keys begin so, in the order of their keys, a page in memory at a time."""
@@ -177,7 +192,12 @@ class ObjectStore(RangeSource, Protocol):
         """Make an object of a few bytes. Raises a CHANGED where the condition does not hold."""
 
     def send(
-        self, key: str, upload: Upload, metadata: Mapping[str, str], progress: Progress | None = None
+        self,
+        key: str,
+        upload: Upload,
+        metadata: Mapping[str, str],
+        condition: WriteCondition = ANY,
+        progress: Progress | None = None,
     ) -> Future[StoredObject]:
         """Make an object of an upload, in the background: all at once or not at all."""
 
@@ -187,16 +207,8 @@ class ObjectStore(RangeSource, Protocol):
     def delete(self, key: str) -> None:
         """Delete an object; done where there is none. In a bucket with versions, older ones stay."""
 
+    def restore(self, key: str, version_id: str | None, days: int, tier: str) -> None:
+        """Have an archived object made readable for some days; done where that is under way."""
+
     def close(self) -> None:
         """Give up what is under way."""
-
-
-@dataclass(slots=True)
-class RequestCount:
-    """Requests by kind, for prices and tests."""
-
-    by_kind: dict[str, int] = field(default_factory=dict)
-
-    def add(self, kind: str) -> None:
-        """Count one."""
-        self.by_kind[kind] = self.by_kind.get(kind, 0) + 1

@@ -49,12 +49,17 @@ class S3Store:
         self._client = connection.client
         self._transfers = Transfers(connection, pause_ms=pause_ms)
         self._pace = pace or Pace(None)
-        self.requests = RequestCount()
+        self._requests = RequestCount()
 
     @property
     def bucket(self) -> str:
         """The bucket's name."""
         return self._connection.bucket
+
+    @property
+    def requests(self) -> RequestCount:
+        """Requests so far."""
+        return self._requests
 
     def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectEntry]:
         """All objects whose keys begin so."""
@@ -140,12 +145,18 @@ class S3Store:
         return _stored(_answer(self._transfers.ask("PUT", "PutObject", key, headers=headers, body=body)))
 
     def send(
-        self, key: str, upload: Upload, metadata: Mapping[str, str], progress: Progress | None = None
+        self,
+        key: str,
+        upload: Upload,
+        metadata: Mapping[str, str],
+        condition: WriteCondition = ANY,
+        progress: Progress | None = None,
     ) -> Future[StoredObject]:
         """Make an object of an upload."""
         parts = -(-upload.size // PART_BYTES)
         self._count("put", parts + 2 if parts > 1 else 1)
-        return _then(self._transfers.send(key, upload, metadata_headers(metadata), progress), _stored)
+        headers = [*metadata_headers(metadata), *_condition(condition)]
+        return _then(self._transfers.send(key, upload, headers, progress), _stored)
 
     def copy(self, source: ObjectReference, key: str, metadata: Mapping[str, str]) -> StoredObject:
         """Make an object of another one of the bucket, with these metadata."""
@@ -193,7 +204,7 @@ class S3Store:
     def _count(self, kind: str, requests: int = 1) -> None:
         self._pace.wait(requests)
         for _ in range(requests):
-            self.requests.add(kind)
+            self._requests.add(kind)
 
     def _payer(self) -> dict[str, str]:
         return {"RequestPayer": "requester"} if self._connection.requester_pays else {}
