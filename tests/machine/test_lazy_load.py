@@ -23,7 +23,7 @@ from gridwright.repository.lazy.support import why_not
 from gridwright.repository.references import ContentPlace, FileState, make_name_only, read_state
 from tests.support.disks import AS_NOBODY, loop_mount, other_mount
 from tests.support.range_store import Numbered, RangeStore, range_store
-from tests.support.served import MTIME_NS, name_only, served
+from tests.support.served import MTIME_NS, SystemdDouble, name_only, served
 from tests.support.skips import no_such_kernel, root_only
 
 pytestmark = [pytest.mark.root, root_only]
@@ -231,6 +231,28 @@ def test_a_holder_that_is_killed_lets_nobody_read_zeros(directory: Path, store: 
         daemon.others += [child.pid for child in psutil.Process(loader.pid).children()]
         loader.send_signal(signal.SIGTERM)
         psutil.wait_procs([loader], 20)
+
+
+def test_systemd_holds_readers_back_while_no_process_is_left(
+    directory: Path, store: RangeStore, tmp_path: Path
+) -> None:
+    content = Numbered(8 * MIB)
+    name_only(directory / "file", store.add("file", content))
+    with ThreadPoolExecutor(2) as pool, SystemdDouble(tmp_path) as systemd:
+        with served(directory, store, by_systemd=systemd) as daemon:
+            systemd.take()
+            loader = daemon.loader()
+            for process in (loader, psutil.Process(daemon.process.pid)):
+                process.suspend()
+            for process in (loader, daemon.process):
+                process.kill()
+            daemon.process.wait()
+            reader = pool.submit(read, directory / "file", 3 * MIB, PAGE)
+            with pytest.raises(TimeoutError):
+                reader.result(0.3)
+        with served(directory, store, by_systemd=systemd):
+            systemd.let_go()
+            assert reader.result(60) == content[3 * MIB : 3 * MIB + PAGE]
 
 
 def test_users_cannot_enter_while_nobody_loads(directory: Path, store: RangeStore) -> None:

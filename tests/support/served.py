@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import array
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -22,6 +24,13 @@ _PROGRAM = """
 import sys
 from gridwright.repository.lazy.service import LazyService, serve
 serve(LazyService(sys.argv[1], float(sys.argv[2])))
+"""
+
+_AS_SYSTEMD_STARTS = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ["LISTEN_PID"] = str(os.getpid())
+os.execv(sys.argv[2], sys.argv[2:])
 """
 
 
@@ -66,17 +75,64 @@ class Served:
             time.sleep(0.02)
 
 
+class SystemdDouble:
+    """What of systemd a service asks for: a descriptor is kept, and given to the next process."""
+
+    def __init__(self, place: Path) -> None:
+        self._address = str(place / "notify")
+        self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._listening.bind(self._address)
+        self._listening.settimeout(20)
+        self.kept: int | None = None
+
+    def environment(self) -> dict[str, str]:
+        """Of a service that it starts."""
+        kept = {"LISTEN_FDS": "1", "LISTEN_FDNAMES": "gridwright-events"} if self.kept is not None else {}
+        return {"NOTIFY_SOCKET": self._address, "FDSTORE": "1", **kept}
+
+    def take(self) -> None:
+        """Keep what the service wants to be kept; returns once it is ready."""
+        while True:
+            text, ancillary, *_ = self._listening.recvmsg(400, 100)
+            if text.startswith(b"FDSTORE=1\n"):
+                self.kept = array.array("i", ancillary[0][2])[0]
+            if text == b"READY=1":
+                return
+
+    def let_go(self) -> None:
+        """Keep nothing any more, which lets all go that still wait for what was kept."""
+        if self.kept is not None:
+            os.close(self.kept)
+            self.kept = None
+
+    def __enter__(self) -> SystemdDouble:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.let_go()
+        self._listening.close()
+
+
 @contextmanager
-def served(directory: Path, store: RangeStore, *, patience_s: float = 20) -> Iterator[Served]:
+def served(
+    directory: Path, store: RangeStore, *, patience_s: float = 20, by_systemd: SystemdDouble | None = None
+) -> Iterator[Served]:
     """Serve a directory until the end of the block."""
+    program = [sys.executable, "-c", _PROGRAM, str(directory), str(patience_s)]
+    more = by_systemd.environment() if by_systemd else {}
+    kept = by_systemd.kept if by_systemd else None
+    if kept is not None:
+        # The descriptor has to be the third, and the variable the number of the process.
+        program = [sys.executable, "-c", _AS_SYSTEMD_STARTS, str(kept), *program]
     log = directory.parent / f"{directory.name}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, str(directory), str(patience_s)],
+            program,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            env={**os.environ, **store.environment()},
+            env={**os.environ, **store.environment(), **more},
+            pass_fds=() if kept is None else (kept,),
         )
     daemon = Served(directory, process, log)
     daemon.wait_for("; serving")

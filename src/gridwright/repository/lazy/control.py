@@ -19,12 +19,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gridwright.errors import environment_error
+from gridwright.errors import GridwrightError, environment_error
 from gridwright.repository.keys import shown
 from gridwright.repository.lazy import fanotify
 
 RUN_DIRECTORY = Path("/run/gridwright/repository")
 _GROUP, _LOAD, _TAKE_OVER = b"group", b"load", b"take over"
+_SERVING = b"serving"
 _LOADED = struct.Struct("=iQ")
 _LONGEST = 64
 _CONNECT_S, _HAND_OVER_S = 5.0, 5.0
@@ -81,7 +82,7 @@ class Controlled:
         return (self.lock,)
 
     def serve(self, readable: Iterable[int]) -> Iterator[LoadWish]:
-        """LoadAnswer who asks; wishes are the holder's to grant."""
+        """Answer who asks; wishes are the holder's to grant."""
         for descriptor in readable:
             if descriptor == self.listening.fileno():
                 with contextlib.suppress(BlockingIOError):
@@ -102,6 +103,9 @@ class Controlled:
             with contextlib.suppress(OSError):
                 _send(client, asked, self.group)
                 self.was_taken_over = asked == _TAKE_OVER
+        elif asked == _TAKE_OVER:
+            with contextlib.suppress(OSError):
+                _send(client, _SERVING)
         else:
             del self._clients[client.fileno()]
             client.close()
@@ -125,24 +129,32 @@ def take_lock(directory: str) -> int:
     return lock
 
 
-def take_over(directory: str) -> tuple[int, int] | None:
-    """Lock and group of a holder that gives its place; None where there is none such.
+def take_place(directory: str) -> tuple[int, int | None]:
+    """The lock of a directory's holder, and the group of one that gave its place, if one did.
 
-    Raises GridwrightError.
+    Raises GridwrightError where another process serves it.
     """
+    end = time.monotonic() + _HAND_OVER_S
+    group = None
+    while True:
+        try:
+            return take_lock(directory), group
+        except GridwrightError:
+            is_serving = False
+            if group is None:
+                is_serving, group = _ask_for_place(directory)
+            if is_serving or time.monotonic() > end:
+                raise
+        time.sleep(0.02)
+
+
+def _ask_for_place(directory: str) -> tuple[bool, int | None]:
+    """Whether the holder serves, and its group where it gives its place."""
     with contextlib.suppress(OSError), _connected(directory) as holder:
         _send(holder, _TAKE_OVER)
-        _, descriptors = _receive(holder)
-        if descriptors:
-            end = time.monotonic() + _HAND_OVER_S
-            while True:
-                try:
-                    return take_lock(directory), descriptors[0]
-                except Exception:
-                    if time.monotonic() > end:
-                        raise
-                    time.sleep(0.02)
-    return None
+        said, descriptors = _receive(holder)
+        return said == _SERVING, descriptors[0] if descriptors else None
+    return False, None
 
 
 class Marker:

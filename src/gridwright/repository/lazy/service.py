@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.repository.keys import shown
 from gridwright.repository.lazy import fanotify, gate, systemd
-from gridwright.repository.lazy.control import Controlled, take_lock, take_over
+from gridwright.repository.lazy.control import Controlled, take_lock, take_place
 from gridwright.repository.lazy.holder import MOST_DESCRIPTORS, EventHolder, end_forgotten
 from gridwright.repository.lazy.journal import log
 from gridwright.repository.lazy.names import is_open_elsewhere, names_below
@@ -50,13 +50,11 @@ def serve(service: LazyService) -> None:
     The group of events is systemd's, where it kept one for us, that of a holder which gives its place, or a
     new one.
     """
-    taken = take_over(service.directory)
-    if taken is None:
-        lock = take_lock(service.directory)
-        kept = systemd.kept_descriptor()
-        _serve(service, lock, kept if kept is not None else _new_group(service.directory), kept is not None)
-    else:
-        _serve(service, *taken, is_adopted=True)
+    lock, group = take_place(service.directory)
+    if group is None:
+        group = systemd.kept_descriptor()
+    is_adopted = group is not None
+    _serve(service, lock, group if group is not None else _new_group(service.directory), is_adopted)
 
 
 def close_directory(directory: str) -> int:
@@ -97,29 +95,40 @@ def _serve(service: LazyService, lock: int, group: int, is_adopted: bool) -> Non
 
         holder.run(stop, started=open_gate)
         systemd.tell("STOPPING=1")
-        if any(True for _ in _names(service.directory)):
+        names_are_left = any(True for _ in _names(service.directory))
+        if names_are_left:
             gate.close(opened)
             log(f"{shown(service.directory)}: closed to users, as it has names that nobody loads now")
         holder.release(errno.EIO)
         control.gives_place = True
-        if not systemd.keeps_descriptors() and _open_names(service.directory):
+        if names_are_left and not systemd.keeps_descriptors():
             _linger(service.directory, holder, control)
 
 
 def _linger(directory: str, holder: EventHolder, control: Controlled) -> None:
-    """Stay in the background while somebody has a name open: he would read zeros without this process."""
+    """Stay in the background as long as somebody has a name open: without this he would read zeros."""
     if os.fork():
-        log(f"{shown(directory)}: files without content are open; a process stays until they are closed")
         return
-    os.setsid()
+    try:
+        os.setsid()
+        _refuse_until_closed(directory, holder, control)
+    except BaseException as error:
+        log(f"{shown(directory)}: {error}")
+        raise
+    finally:
+        os._exit(0)
+
+
+def _refuse_until_closed(directory: str, holder: EventHolder, control: Controlled) -> None:
     look_at = 0.0
     while not control.was_taken_over:
         if time.monotonic() > look_at:
             if not _open_names(directory):
-                break
+                return
+            if not look_at:
+                log(f"{shown(directory)}: files without content are open; a process stays until they are not")
             look_at = time.monotonic() + _LINGER_LOOK_S
         holder.refuse(0.1)
-    os._exit(0)
 
 
 def _mark_names(directory: str, group: int) -> int:
