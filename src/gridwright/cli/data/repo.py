@@ -27,7 +27,9 @@ from gridwright.errors import ExitStatus, input_error
 if TYPE_CHECKING:
     from gridwright.repository.settings import OpenRepository, RepositoryReport
 
-repo = plain_app("A library's files in object storage, and back.", no_args_is_help=True)
+repo = plain_app(
+    "Move a library's files to object storage and back, compare both, and free space.", no_args_is_help=True
+)
 
 
 def _values(flags: PathFlags, opened: OpenRepository) -> Mapping[str, Any]:

@@ -176,7 +176,7 @@ def open_repository(
 
 
 def chosen_paths(opened: OpenRepository, paths: Sequence[str] | None) -> list[bytes]:
-    """Paths below the repository's directory, as absolute ones or as ones below it. Raises GridwrightError."""
+    """Paths of a repository, which are absolute or below its directory. Raises GridwrightError."""
     root = os.path.normpath(os.fsencode(opened.settings.directory))
     found = []
     for each in paths or ():
