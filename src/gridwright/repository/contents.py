@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from gridwright.errors import GridwrightError, environment_error
-from gridwright.repository.comparing import FileSide, file_side
+from gridwright.repository.comparing import FileSide, file_side, is_name_only
 from gridwright.repository.content import crc64_of
 from gridwright.repository.export import Progress
 from gridwright.repository.known import KnownFile
@@ -163,6 +163,11 @@ class _Contents:
                 self._report.problem(row.path, "it was written to before its content was here; left as it is")
                 return
             directory, name = self._opened.below.parent(row.path)
+            if not is_name_only(self._opened, row.path):
+                # It was loaded as somebody read it.
+                row.is_name_only = False
+                self._opened.known.put(row)
+                return
             self._remember_times(row.path, directory)
             part = part_name()
             descriptor = os.open(part, _PART_FLAGS, 0o600, dir_fd=directory)

@@ -127,7 +127,7 @@ class _Import:
                 yield path, is_directory, entry
 
     def _consider(self, path: bytes, is_directory: bool, entry: ObjectEntry) -> None:
-        """Decide about one object; the table is in docs/repository.md."""
+        """Decide about one object: what became of it and of its file since both were equal."""
         row = self._opened.known.get(path)
         row = row if row is not None and row.inode else None
         try:

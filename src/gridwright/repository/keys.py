@@ -1,9 +1,11 @@
 """Paths of files and keys of objects, each made of the other, with nothing lost.
 
-A name in UTF-8 is its own part of the key, as FSx for Lustre has it. What is not UTF-8 is escaped: each byte
-is `␛` (U+241B) and two digits, such as `␛ff`. Where a name has itself a `␛` before two such digits, the `␛`
-is escaped byte by byte. A key with an escape that this rule does not write is refused, so that no two keys
-are one path: `path_of(key_of(path)) == path` and `key_of(path_of(key)) == key`, wherever neither is refused.
+A name in UTF-8 is its own part of the key, as FSx for Lustre has it. What is not UTF-8 is escaped, and so is
+what XML 1.0 cannot have, and stores lose in their listings (control characters but for tab and line feed,
+U+FFFE, U+FFFF): each byte is `␛` (U+241B) and two digits, such as `␛ff`. Where a name has itself a `␛`
+before two such digits, the `␛` is escaped byte by byte. A key that this rule does not write is refused, so
+that no two keys are one path: `path_of(key_of(path)) == path` and `key_of(path_of(key)) == key`, wherever
+neither is refused.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ RESERVED = ".gridwright"
 _ESCAPE = "\u241b"
 _WRITTEN = re.compile("\u241b([0-9a-f]{2})")
 _AMBIGUOUS = re.compile("\u241b(?=[0-9a-f]{2})")
-_INVALID = re.compile("[\udc80-\udcff]")
-"""What bytes that are no UTF-8 become in a `str` (PEP 383)."""
+_INVALID = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff\udc80-\udcff]")
+"""What XML cannot have, and what bytes that are no UTF-8 become in a `str` (PEP 383)."""
 
 
 class KeyRefusal(ValueError):
@@ -96,7 +98,7 @@ class Keys:
             if reason := _wrong_name(name):
                 raise KeyRefusal(key, reason)
             if _escaped(name) != part:
-                raise KeyRefusal(key, "has an escape that stands for what needs none")
+                raise KeyRefusal(key, "has an escape that needs none, or needs one that it has not")
         if parts[0] == RESERVED:
             raise KeyRefusal(key, f"{RESERVED} is Gridwright's own")
         return b"/".join(names), is_directory
@@ -120,8 +122,12 @@ def _wrong_name(name: bytes) -> str | None:
 def _escaped(name: bytes) -> str:
     text = name.decode("utf-8", "surrogateescape")
     if _ESCAPE in text:
-        text = _AMBIGUOUS.sub("".join(f"{_ESCAPE}{byte:02x}" for byte in _ESCAPE.encode()), text)
-    return _INVALID.sub(lambda found: f"{_ESCAPE}{ord(found[0]) - 0xDC00:02x}", text)
+        text = _AMBIGUOUS.sub(_bytewise(_ESCAPE), text)
+    return _INVALID.sub(lambda found: _bytewise(found[0]), text)
+
+
+def _bytewise(text: str) -> str:
+    return "".join(f"{_ESCAPE}{byte:02x}" for byte in text.encode("utf-8", "surrogateescape"))
 
 
 def _unescaped(part: str) -> bytes:

@@ -14,7 +14,7 @@ from gridwright.repository.content import FileContent, is_same_moment, open_for_
 from gridwright.repository.extended import read_xattrs
 from gridwright.repository.known import KnownFile
 from gridwright.repository.object_format import FileAttributes, kept_mode, metadata_of
-from gridwright.repository.references import StateError, read_state, write_state
+from gridwright.repository.references import FileState, StateError, read_state, write_state
 from gridwright.repository.settings import OpenRepository
 from gridwright.repository.store import StoredObject, StoreError, StoreFault, WriteCondition
 
@@ -144,8 +144,19 @@ def row_of(
         link_of=link_of, is_name_only=before is not None and before.is_name_only, seen=scan,
     )  # fmt: skip
     if sending.descriptor is not None:
+        state = own_state(sending.descriptor) if before is not None else None
+        if before is not None and state is not None and state.reference.etag == before.etag:
+            # Somebody has loaded or released it, and knows nothing of rows, or was killed: the file says it.
+            row.is_name_only = state.is_name_only
         row.ctime_ns = mark_exported(sending.descriptor, row, opened.settings.bucket_url, status)
     return row
+
+
+def own_state(descriptor: int) -> FileState | None:
+    """What the file's own attribute says; None where it says nothing that can be read."""
+    with suppress(StateError):
+        return read_state(descriptor)
+    return None
 
 
 def mark_exported(descriptor: int, row: KnownFile, bucket_url: str, status: os.stat_result) -> int:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from gridwright.repository.below import PathsBelow
 from gridwright.repository.keys import Keys, shown
 from gridwright.repository.known import Known
+from gridwright.repository.request_prices import cost
 from gridwright.repository.store import ObjectStore
 from gridwright.units import format_bytes
 
@@ -108,6 +109,7 @@ class RepositoryReport:
             "problems": [{"name": name, "why": why} for name, why in self.problems],
             "notes": self.notes,
             "requests": self.requests,
+            "requests_usd": round(cost(self.requests), 6),
             "seconds": round(self.seconds, 3),
         }
 
@@ -124,6 +126,11 @@ class RepositoryReport:
         if not self.done:
             lines.append("  nothing to do")
         lines += [f"  {note}" for note in self.notes]
+        if self.is_dry_run and self.requests:
+            count = sum(self.requests.values())
+            lines.append(
+                f"  requests: {count}, {cost(self.requests):.4f} USD at list prices, without traffic"
+            )
         if self.problems:
             lines.append(f"  could not be done: {len(self.problems)}")
             lines += [f"    {name}: {why}" for name, why in self.problems]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from gridwright.repository.content import crc64_of, is_same_content
 from gridwright.repository.known import KnownFile
-from gridwright.repository.references import FileState, StateError, read_state
 from gridwright.repository.s3.transfers import PART_BYTES
-from gridwright.repository.sending import Sending
+from gridwright.repository.sending import Sending, own_state
 from gridwright.repository.settings import OpenRepository
 
 
@@ -29,10 +26,3 @@ def is_untouched(opened: OpenRepository, sending: Sending, row: KnownFile) -> bo
     if row.key is None:
         return False
     return is_same_content(descriptor, opened.store.head(row.key).result(), PART_BYTES) is True
-
-
-def own_state(descriptor: int) -> FileState | None:
-    """What the file's own attribute says; None where it says nothing that can be read."""
-    with suppress(StateError):
-        return read_state(descriptor)
-    return None
