@@ -19,7 +19,7 @@ from gridwright.repository.comparing import FileSide, file_side, is_name_only
 from gridwright.repository.content import crc64_of
 from gridwright.repository.export import Progress
 from gridwright.repository.known import KnownFile
-from gridwright.repository.making import Maker, note_here, part_name, place
+from gridwright.repository.making import Maker, note_here, note_root, part_name, place
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import StoreError, StoreFault
 from gridwright.units import format_bytes
@@ -57,6 +57,9 @@ def import_contents(
         return report
     try:
         _Contents(opened, options, report, progress).run()
+        if opened.cover.is_closed and not _wanted(opened, ContentOptions())[0]:
+            opened.cover.uncover()
+            note_root(opened)
     finally:
         opened.known.flush()
         report.requests = dict(opened.store.requests.by_kind)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from gridwright.repository.below import PathsBelow
 from gridwright.repository.keys import Keys, shown
 from gridwright.repository.known import Known
+from gridwright.repository.lazy.cover import NamesCover
 from gridwright.repository.request_prices import cost
 from gridwright.repository.store import ObjectStore
 from gridwright.units import format_bytes
@@ -41,17 +42,20 @@ class OpenRepository:
     known: Known
     below: PathsBelow
     keys: Keys
+    cover: NamesCover
 
     @classmethod
     def open(cls, settings: RepositorySettings, store: ObjectStore) -> OpenRepository:
         """Raises GridwrightError, and OSError where the directory cannot be opened."""
         below = PathsBelow(settings.directory)
-        return cls(settings, store, Known(settings.directory), below, Keys(settings.prefix))
+        cover = NamesCover(str(settings.directory), below.root)
+        return cls(settings, store, Known(settings.directory), below, Keys(settings.prefix), cover)
 
     def close(self) -> None:
         """Give up what is under way, and close."""
         self.store.close()
         self.known.close()
+        self.cover.close()
         self.below.close()
 
 

@@ -22,7 +22,7 @@ def close(directory: int) -> bool:
     status = os.fstat(directory)
     # What a kill left behind is older, and right: root may own it already.
     if not _has_attribute(directory):
-        _note(directory, status)
+        keep(directory, status.st_mode, status.st_uid, status.st_gid)
     os.fchown(directory, 0, 0)
     os.fchmod(directory, 0)
     os.fsync(directory)
@@ -50,9 +50,11 @@ def is_closed(directory: int) -> bool:
     return _has_attribute(directory) and stat.S_IMODE(os.fstat(directory).st_mode) == 0
 
 
-def _note(directory: int, status: os.stat_result) -> None:
-    value = {"mode": stat.S_IMODE(status.st_mode), "uid": status.st_uid, "gid": status.st_gid}
+def keep(directory: int, mode: int, uid: int, gid: int) -> bool:
+    """What a closed directory will have when it is opened again. Raises OSError."""
+    value = {"mode": stat.S_IMODE(mode), "uid": uid, "gid": gid}
     os.setxattr(directory, ATTRIBUTE, json.dumps(value).encode())
+    return True
 
 
 def _has_attribute(directory: int) -> bool:

@@ -50,6 +50,7 @@ class _File:
     waiters: list[_Waiter] = field(default_factory=list)
     under_way: dict[int, Fetch[_File]] = field(default_factory=dict)
     filling: threading.Lock = field(default_factory=threading.Lock)
+    is_finished: bool = False
     is_filled: bool = False
     """While content is written, nobody's access goes on."""
 
@@ -177,10 +178,22 @@ class Loader:
             self._log(f"{path_of(file.descriptor)}: {error}")
             self._fail(file, list(file.waiters), errno.EIO)
             return
+        if file.ranges.is_complete and not file.is_finished:
+            self._finish(file)
         for waiter in list(file.waiters):
             if not file.ranges.missing(waiter.request.offset, waiter.request.count):
                 file.waiters.remove(waiter)
                 self._end(waiter, 0)
+
+    def _finish(self, file: _File) -> None:
+        """All is here, or what is not was cut off."""
+        try:
+            # Who frees the space of exported files marks them first: after this.
+            self._complete(file.descriptor)
+            filling.finish(file.descriptor, file.state)
+            file.is_finished = True
+        except OSError as error:
+            self._log(f"{path_of(file.descriptor)}: {error}")
 
     def _fail(self, file: _File, waiters: list[_Waiter], error: int) -> None:
         for waiter in waiters:
@@ -246,9 +259,7 @@ class Loader:
             try:
                 filling.fill(file.descriptor, file.state, file.ranges, fetch.first, fetch.count, content)
                 if file.ranges.is_complete:
-                    # Who frees the space of exported files marks them first: after this.
-                    self._complete(file.descriptor)
-                    filling.finish(file.descriptor, file.state)
+                    self._finish(file)
             except OSError as failed:
                 self._log(f"{path_of(file.descriptor)}: {failed}")
                 error = failed.errno if failed.errno in _TOLD else errno.EIO
