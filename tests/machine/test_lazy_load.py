@@ -242,9 +242,10 @@ def test_systemd_holds_readers_back_while_no_process_is_left(
         with served(directory, store, by_systemd=systemd) as daemon:
             systemd.take()
             loader = daemon.loader()
-            for process in (loader, psutil.Process(daemon.process.pid)):
+            both = (loader, psutil.Process(daemon.process.pid))
+            for process in both:
                 process.suspend()
-            for process in (loader, daemon.process):
+            for process in both:
                 process.kill()
             daemon.process.wait()
             reader = pool.submit(read, directory / "file", 3 * MIB, PAGE)

@@ -51,6 +51,7 @@ class RangeStore:
         """How much was read of an object, what was read twice counted twice."""
         return sum(length for name, _, length in self.ranges if name == key)
 
+    @property
     def environment(self) -> dict[str, str]:
         """What a client finds it by."""
         return {

@@ -9,22 +9,18 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 
 from gridwright.repository.references import ContentPlace, FileState, ObjectReference, make_name_only
-from tests.support.range_store import RangeStore
+from tests.support.command import GRIDWRIGHT
 
 MTIME_NS = 1_600_000_000_123_456_789
-_PROGRAM = """
-import sys
-from gridwright.repository.lazy.service import LazyService, serve
-serve(LazyService(sys.argv[1], float(sys.argv[2])))
-"""
 
 _AS_SYSTEMD_STARTS = """
 import os, sys
@@ -75,6 +71,14 @@ class Served:
             time.sleep(0.02)
 
 
+class _Reached(Protocol):
+    """A store."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What a client finds it by."""
+
+
 class SystemdDouble:
     """What of systemd a service asks for: a descriptor is kept, and given to the next process."""
 
@@ -115,10 +119,11 @@ class SystemdDouble:
 
 @contextmanager
 def served(
-    directory: Path, store: RangeStore, *, patience_s: float = 20, by_systemd: SystemdDouble | None = None
+    directory: Path, store: _Reached, *, patience_s: float = 20, by_systemd: SystemdDouble | None = None
 ) -> Iterator[Served]:
     """Serve a directory until the end of the block."""
-    program = [sys.executable, "-c", _PROGRAM, str(directory), str(patience_s)]
+    command = ["repo", "serve", "--directory", str(directory), "--patience", str(patience_s)]
+    program = [GRIDWRIGHT, *command]
     more = by_systemd.environment() if by_systemd else {}
     kept = by_systemd.kept if by_systemd else None
     if kept is not None:
@@ -131,13 +136,16 @@ def served(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            env={**os.environ, **store.environment(), **more},
+            env={**os.environ, **store.environment, **more},
             pass_fds=() if kept is None else (kept,),
         )
     daemon = Served(directory, process, log)
     daemon.wait_for("; serving")
     try:
         yield daemon
+    except BaseException as error:
+        error.add_note(daemon.said())
+        raise
     finally:
         daemon.others += [child.pid for child in _children(process.pid)]
         process.send_signal(signal.SIGTERM)
