@@ -224,13 +224,15 @@ def test_no_key_leads_out_of_the_library(
 
 def test_one_command_at_a_time_exports(library: Path, server: StoreServer, url: str) -> None:
     (library / "file").touch()
-    with opened(library, server, url) as other:
+    with opened(library, server, url, alone=False) as other:
         lease = other.keys.own("lease")
         with Lease(other.store, lease), pytest.raises(GridwrightError, match="another command"):
             do_export(library, server, url)
         assert do_export(library, server, url).done["sent"].count == 2
         other.store.put(lease, b'{"host": "elsewhere", "process": "1.1", "until": 1}', {})
         assert do_export(library, server, url).problems == [], "it ran out"
+    with opened(library, server, url), pytest.raises(GridwrightError, match="works on this directory"):
+        do_import(library, server, url)
 
 
 def test_a_name_that_was_written_to_is_not_sent_and_not_lost(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,19 +61,19 @@ def _seen(path: bytes) -> Seen:
     )  # fmt: skip
 
 
-def make_tree(directory: Path, seed: int, files: int = 40) -> None:
+def make_tree(directory: Path, seed: int, files: int = 40, names: Sequence[bytes] = HOSTILE_NAMES) -> None:
     """A random tree: names of any bytes, empty, sparse and large files, links of both kinds, odd times."""
     chance = random.Random(seed)
     root = os.fsencode(directory)
     directories = [root]
     for place in range(6):
-        name = chance.choice(HOSTILE_NAMES) + str(place).encode()
+        name = chance.choice(names) + str(place).encode()
         directories.append(os.path.join(chance.choice(directories), name))
         os.mkdir(directories[-1])
     made = []
     for place in range(files):
         path = os.path.join(
-            chance.choice(directories), chance.choice(HOSTILE_NAMES)[:190] + b"." + str(place).encode()
+            chance.choice(directories), chance.choice(names)[:190] + b"." + str(place).encode()
         )
         _make_file(path, chance)
         made.append(path)

@@ -17,10 +17,12 @@ URL = f"s3://{BUCKET}/prod"
 
 
 @contextlib.contextmanager
-def opened(directory: Path, server: StoreServer, url: str = URL) -> Iterator[OpenRepository]:
+def opened(
+    directory: Path, server: StoreServer, url: str = URL, *, alone: bool = True
+) -> Iterator[OpenRepository]:
     """The repository of a directory; retries come soon."""
     store = S3Store(connect(BUCKET, endpoint_url=server.endpoint_url), pause_ms=20)
-    repository = OpenRepository.open(RepositorySettings("archive", directory, url), store)
+    repository = OpenRepository.open(RepositorySettings("archive", directory, url), store, alone=alone)
     try:
         yield repository
     finally:

@@ -75,8 +75,14 @@ def has_same_content(opened: OpenRepository, path: bytes, entry: ObjectEntry) ->
             state = read_state(descriptor)
         except StateError:
             state = None
-        if state is not None and state.is_unchanged(status) and state.reference.key == entry.key:
-            return state.reference.etag == entry.etag
+        if state is not None and state.is_unchanged(status):
+            if state.reference.etag == entry.etag:
+                return True
+            # Another name of the same file has an object of its own.
+            told = opened.known.told(entry.key)
+            is_same = told is not None and state.crc64 is not None and told.crc64 == state.crc64
+            if is_same or state.is_name_only:
+                return is_same
         return is_same_content(descriptor, opened.store.head(entry.key).result(), PART_BYTES) is True
     finally:
         os.close(descriptor)

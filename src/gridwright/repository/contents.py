@@ -22,6 +22,7 @@ from gridwright.repository.known import KnownFile
 from gridwright.repository.making import Maker, note_here, note_root, part_name, place
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import StoreError, StoreFault
+from gridwright.repository.unfinished import finishing, set_times_back
 from gridwright.units import format_bytes
 
 MOST_AT_ONCE = 64
@@ -56,7 +57,10 @@ def import_contents(
         tally.count, tally.bytes = count, size
         return report
     try:
-        _Contents(opened, options, report, progress).run()
+        with finishing(opened) as was_killed:
+            _Contents(opened, options, report, progress).run()
+            if was_killed:
+                set_times_back(opened)
         if opened.cover.is_closed and not _wanted(opened, ContentOptions())[0]:
             opened.cover.uncover()
             note_root(opened)
@@ -169,6 +173,8 @@ class _Contents:
             if not is_name_only(self._opened, row.path):
                 # It was loaded as somebody read it.
                 row.is_name_only = False
+                if status is not None:
+                    note_here(row, status)
                 self._opened.known.put(row)
                 return
             self._remember_times(row.path, directory)

@@ -13,7 +13,7 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -28,6 +28,7 @@ from gridwright.repository.manifest import read_facts, read_manifest
 from gridwright.repository.object_format import attributes_of, is_target
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport, is_chosen
 from gridwright.repository.store import ObjectEntry, ObjectHead, StoreError, StoreFault
+from gridwright.repository.unfinished import finishing, set_times_back
 
 MOST_AT_ONCE = 128
 """Questions under way for what the manifest does not say."""
@@ -53,8 +54,11 @@ def import_names(opened: OpenRepository, options: ImportOptions) -> RepositoryRe
     _list(opened)
     opened.known.before_writing = lambda: sync_file_system(opened.below.root)
     try:
-        _Import(opened, options, report).run()
-        opened.known.flush()
+        with nullcontext(False) if options.dry_run else finishing(opened) as was_killed:
+            _Import(opened, options, report).run()
+            opened.known.flush()
+            if was_killed:
+                set_times_back(opened)
     finally:
         opened.known.before_writing = lambda: None
         report.requests = dict(opened.store.requests.by_kind)

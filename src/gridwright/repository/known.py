@@ -8,6 +8,7 @@ sides; so a command that was killed at any step goes on without losing or doubli
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -21,6 +22,8 @@ from gridwright.repository.references import ContentPlace, FileState, ObjectRefe
 FORMAT = 1
 FILE = "known.sqlite"
 _BATCH, _PENDING = 500, 2000
+_PENDING_S = 2.0
+"""After a kill, what was done in so many seconds is compared again."""
 _BUSY_S = 30.0
 
 
@@ -102,6 +105,7 @@ class Known:
                 remedy="remove that file: the next command makes it anew from manifest and files",
             ) from error
         self._pending: dict[bytes, KnownFile] = {}
+        self._written = time.monotonic()
         self.before_writing: Callable[[], None] = lambda: None
         """What has to be on disk before rows are, such as the files that they tell of."""
 
@@ -176,7 +180,7 @@ class Known:
     def put(self, row: KnownFile) -> None:
         """Write a row, together with others; `flush` or any question has it on disk."""
         self._pending[row.path] = row
-        if len(self._pending) >= _PENDING:
+        if len(self._pending) >= _PENDING or time.monotonic() - self._written > _PENDING_S:
             self.flush()
 
     def mark(self, paths: Iterable[bytes], scan: int) -> None:
@@ -218,6 +222,7 @@ class Known:
         """Write what is pending in one transaction."""
         if self._pending:
             pending, self._pending = self._pending, {}
+            self._written = time.monotonic()
             self.before_writing()
             with self._transaction():
                 self._database.executemany(_INSERT, map(_values, pending.values()))

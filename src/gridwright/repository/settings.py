@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from gridwright.errors import environment_error
 from gridwright.repository.below import PathsBelow
-from gridwright.repository.keys import Keys, shown
+from gridwright.repository.keys import RESERVED, Keys, shown
 from gridwright.repository.known import Known
 from gridwright.repository.lazy.cover import NamesCover
 from gridwright.repository.request_prices import cost
@@ -43,13 +46,19 @@ class OpenRepository:
     below: PathsBelow
     keys: Keys
     cover: NamesCover
+    lock: int | None
 
     @classmethod
-    def open(cls, settings: RepositorySettings, store: ObjectStore) -> OpenRepository:
-        """Raises GridwrightError, and OSError where the directory cannot be opened."""
+    def open(cls, settings: RepositorySettings, store: ObjectStore, *, alone: bool = True) -> OpenRepository:
+        """Open it; no other command works on this directory meanwhile, unless `alone` is false.
+
+        Raises GridwrightError, and OSError where the directory cannot be opened.
+        """
         below = PathsBelow(settings.directory)
+        known = Known(settings.directory)
+        lock = _lock(settings.directory) if alone else None
         cover = NamesCover(str(settings.directory), below.root)
-        return cls(settings, store, Known(settings.directory), below, Keys(settings.prefix), cover)
+        return cls(settings, store, known, below, Keys(settings.prefix), cover, lock)
 
     def close(self) -> None:
         """Give up what is under way, and close."""
@@ -57,6 +66,21 @@ class OpenRepository:
         self.known.close()
         self.cover.close()
         self.below.close()
+        if self.lock is not None:
+            os.close(self.lock)
+
+
+def _lock(directory: Path) -> int:
+    """Hold a lock on what is known, until the descriptor is closed. Raises GridwrightError, OSError."""
+    descriptor = os.open(directory / RESERVED / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise environment_error(
+            "another command works on this directory", where=str(directory), remedy="wait until it has ended"
+        ) from None
+    return descriptor
 
 
 @dataclass(slots=True)

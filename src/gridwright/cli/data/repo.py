@@ -47,7 +47,7 @@ def run_status(flags: RepositoryFlags) -> ExitStatus:
     """
     from gridwright.repository.status import repository_status
 
-    with open_repository(flags) as opened:
+    with open_repository(flags, alone=False) as opened:
         found = repository_status(opened)
     Output("repo status", json=flags.json).show(LazyResult(document=found.document, text=found.text))
     return ExitStatus.DONE

@@ -149,7 +149,7 @@ def settings_of(flags: RepositoryFlags) -> RepositorySettings:
 
 @contextlib.contextmanager
 def open_repository(
-    flags: RepositoryFlags, settings: RepositorySettings | None = None
+    flags: RepositoryFlags, settings: RepositorySettings | None = None, *, alone: bool = True
 ) -> Iterator[OpenRepository]:
     """The repository that the flags name, opened. Raises GridwrightError."""
     from gridwright.repository.pace import Pace
@@ -164,7 +164,7 @@ def open_repository(
     location = BucketLocation.parse(settings.bucket_url)
     connection = connect(location.bucket, endpoint_url=flags.endpoint, requester_pays=flags.requester_pays)
     try:
-        opened = OpenRepository.open(settings, S3Store(connection, pace=Pace(rate)))
+        opened = OpenRepository.open(settings, S3Store(connection, pace=Pace(rate)), alone=alone)
     except OSError as error:
         raise environment_error(
             f"the directory cannot be opened: {error.strerror}", where=str(settings.directory)

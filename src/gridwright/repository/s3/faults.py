@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -77,6 +79,8 @@ def crt_fault(error: BaseException, url: str) -> BaseException:
         code = found[1].decode() if (found := _CODE.search(body)) else ""
         said = found[1].decode("utf-8", "replace") if (found := _MESSAGE.search(body)) else code
         return StoreError(fault_of(error.status_code or 0, code), url, said)
+    if isinstance(error, AwsCrtError) and error.name == "AWS_ERROR_NO_SPACE":
+        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if isinstance(error, AwsCrtError):
         return StoreError(StoreFault.UNREACHABLE, url, f"{error.message} ({error.name})")
     return error
