@@ -14,7 +14,8 @@ import typer
 from gridwright.cli.arguments import Json, Reader, read_path
 from gridwright.cli.flags import Reads, read_flags
 from gridwright.cli.output import LazyResult, Output
-from gridwright.errors import ExitStatus, input_error
+from gridwright.errors import ExitStatus, environment_error, input_error
+from gridwright.kernel_files import text_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +70,25 @@ def run_serve(flags: ServeFlags) -> ExitStatus:
             LazyResult(document=lambda: {"directory": directory, "names": names}, text=lambda: text)
         )
         return ExitStatus.DONE
+    _refuse_clients(directory)
     serve(LazyService(directory, values["patience_s"], flags.endpoint))
     return ExitStatus.DONE
+
+
+def _refuse_clients(directory: str) -> None:
+    """Raise GridwrightError where a kind of file system is mounted that says why this is not its way."""
+    from gridwright.filesystems.lazy_load import LazyLoadWay
+    from gridwright.filesystems.mount_table import mount_of, parse_mounts
+    from gridwright.filesystems.mounted_kind import kind_mounted_as
+
+    mount = mount_of(directory, parse_mounts(text_of(Path("/proc/mounts")) or ""))
+    kind = kind_mounted_as(mount.type) if mount is not None else None
+    if kind is not None and (load := kind.lazy_load()).way is not LazyLoadWay.EVENTS:
+        raise environment_error(
+            f"contents cannot be loaded when they are read on {kind.title}: {load.why}",
+            where=directory,
+            remedy="load them beforehand: gridwright repo import --contents",
+        )
 
 
 def _show_units(flags: ServeFlags, directory: str) -> ExitStatus:
