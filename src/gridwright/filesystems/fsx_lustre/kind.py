@@ -114,7 +114,7 @@ class FsxLustreKind(LustreClientKind[FsxLustreFileSystem]):
 
         return LazyLoad(
             LazyLoadWay.SERVICE,
-            "repository: of the file system links a bucket, and the service loads what is read",
+            "a bucket that repository: links is loaded by the service",
         )
 
     def describe(self, filesystem: FsxLustreFileSystem) -> str:

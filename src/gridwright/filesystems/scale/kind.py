@@ -30,9 +30,7 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
         """By Scale's own relations with buckets."""
         from gridwright.filesystems.lazy_load import LazyLoad, LazyLoadWay
 
-        return LazyLoad(
-            LazyLoadWay.NONE, "its own AFM relations with a bucket do it, which Gridwright does not set up"
-        )
+        return LazyLoad(LazyLoadWay.NONE, "its own AFM does it, which Gridwright does not set up")
 
     def contribute(self, name: str, filesystem: ScaleFileSystem, site: Site) -> Contribution:
         """What the NSD servers deliver to all nodes."""
