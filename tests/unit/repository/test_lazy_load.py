@@ -219,7 +219,9 @@ def test_units_close_the_directory_early_and_keep_the_events(tmp_path: Path) -> 
             timeout=60,
             check=False,
         )
-        assert [line for line in judged.stderr.splitlines() if "gridwright-repository" in line] == []
+        said = [line for line in judged.stderr.splitlines() if "gridwright-repository" in line]
+        # Releases before 254 do not know it, and let it be.
+        assert [line for line in said if "FileDescriptorStorePreserve" not in line] == []
 
 
 @pytest.mark.parametrize("directory", ["/a b", "/a%b", "/a$b", "/a\nExecStart=x"])

@@ -50,6 +50,11 @@ class NamesCover:
         elif self.why_not is None:
             gate.close(self._root)
 
+    def load(self, descriptor: int) -> int:
+        """Have what is missing of a file fetched, where it is served; the bytes that were. Raises OSError."""
+        self._find_out()
+        return self._marker.load(descriptor) if self._marker is not None else 0
+
     def uncover(self) -> None:
         """All contents are here: let users in. Raises OSError."""
         if os.geteuid() == 0:

@@ -22,7 +22,7 @@ from gridwright.repository.store import RangeSource, StoreError, StoreFault
 
 FETCHERS = 8
 """Requests to the store at a time; each holds at most 8 MiB, or one chunk, in memory."""
-MOST_AHEAD = 16
+MOST_AHEAD = 32
 """Chunks ahead of somebody who reads in order."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 _MAY_PASS = frozenset({StoreFault.THROTTLED, StoreFault.UNREACHABLE, StoreFault.DAMAGED})
@@ -165,8 +165,14 @@ class Loader:
         chunk = file.ranges.chunk
         first = request.offset // chunk
         last = (request.offset + max(request.count, 1) - 1) // chunk
-        if window := self._ahead.after(file.identity, first, last, MOST_AHEAD):
-            self._want(file, file.ranges.missing((last + 1) * chunk, window * chunk), Urgency.AHEAD)
+        window = self._ahead.after(file.identity, first, last, MOST_AHEAD)
+        if window == 0:
+            return
+        missing = file.ranges.missing((last + 1) * chunk, window * chunk)
+        fresh = [each for each in missing if each not in file.under_way]
+        # Many chunks by one request, and one flush: the next half while the first is being read.
+        if 2 * len(fresh) >= window:
+            self._want(file, fresh, Urgency.AHEAD)
 
     def _settle(self, file: _File) -> None:
         """Let go whoever has what he waits for; nobody while content is written."""
