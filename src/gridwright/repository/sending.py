@@ -125,7 +125,6 @@ def row_of(
     opened: OpenRepository,
     sending: Sending,
     stored: StoredObject,
-    scan: int,
     link_of: bytes | None,
     before: KnownFile | None,
 ) -> KnownFile:
@@ -145,7 +144,7 @@ def row_of(
         atime_ns=status.st_atime_ns, mtime_ns=status.st_mtime_ns, ctime_ns=status.st_ctime_ns,
         inode=status.st_ino, links=status.st_nlink, key=sending.key or None, etag=stored.etag,
         version_id=stored.version_id, crc64=crc64, target=sending.target, xattrs=sending.xattrs,
-        link_of=link_of, is_name_only=before is not None and before.is_name_only, seen=scan,
+        link_of=link_of, is_name_only=before is not None and before.is_name_only,
     )  # fmt: skip
     if sending.descriptor is not None:
         state = own_state(sending.descriptor) if before is not None else None
