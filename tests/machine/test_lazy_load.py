@@ -171,7 +171,8 @@ def test_a_reader_gets_an_error_in_the_stated_time_while_the_store_is_away(
     content = Numbered(4 * MIB)
     name_only(directory / "far", store.add("far", content))
     with served(directory, store, patience_s=1.0) as daemon:
-        read(directory / "far", 0, PAGE)
+        # Until the loader is there, which may take longer than a second here.
+        wait_until(lambda: is_readable(directory / "far"))
         store.is_cut = True
         started = time.monotonic()
         with pytest.raises(OSError, match="Input/output") as failed:
@@ -381,7 +382,14 @@ def _act_at_random(chance: random.Random, path: Path, model: bytearray, told: st
         model += bytes(100)
 
 
-def wait_until(holds: object, seconds: float = 20) -> None:
+def is_readable(path: Path) -> bool:
+    try:
+        return bool(read(path, 0, PAGE))
+    except OSError:
+        return False
+
+
+def wait_until(holds: object, seconds: float = 60) -> None:
     assert callable(holds)
     end = time.monotonic() + seconds
     while not holds():

@@ -195,20 +195,25 @@ class Marker:
 
 
 def marker_of(directory: str) -> Marker | None:
-    """The marker of a directory that is being served; None where nobody serves it. Needs root."""
+    """The marker of a directory that is being served; None where nobody serves it. Needs root.
+
+    Raises GridwrightError where somebody does, and does not answer.
+    """
     try:
         holder = _connected(directory)
-    except OSError:
+    except (FileNotFoundError, ConnectionRefusedError):
         return None
     try:
         _send(holder, _GROUP)
         _, descriptors = _receive(holder)
-    except OSError:
-        descriptors = []
-    if not descriptors:
+        return Marker(holder, descriptors[0])
+    except (OSError, IndexError) as error:
         holder.close()
-        return None
-    return Marker(holder, descriptors[0])
+        raise environment_error(
+            f"what serves the directory does not answer: {error}",
+            where=shown(directory),
+            remedy="try again, or start it again: names that nobody marks would be read as zeros",
+        ) from error
 
 
 def _connected(directory: str) -> socket.socket:

@@ -94,10 +94,16 @@ def _mark(group: int, action: int, descriptor: int) -> None:
 
 
 def read_accesses(group: int) -> list[Access]:
-    """The accesses that wait and were not read yet; none where there are none. Raises OSError."""
+    """The accesses that wait and were not read yet; none where there are none.
+
+    Raises OSError where it is no group.
+    """
     try:
         data = os.read(group, _READ_BYTES)
-    except BlockingIOError:
+    except OSError as error:
+        if error.errno in (errno.EBADF, errno.EINVAL):
+            raise
+        # None waits; or one could not be given a descriptor, and was refused by the kernel.
         return []
     return list(_parsed(data))
 

@@ -20,11 +20,13 @@ from collections.abc import Callable
 from gridwright.repository.lazy import fanotify, relay
 from gridwright.repository.lazy.journal import log
 from gridwright.repository.lazy.loading import Loader
-from gridwright.repository.lazy.orders import descriptor_of_orders_to_stop
+from gridwright.repository.lazy.process import descriptor_of_orders_to_stop, have_descriptors
 from gridwright.repository.lazy.relay import HEARTBEAT
 from gridwright.repository.store import RangeSource
 
 _BEAT_S = 1.0
+MOST_DESCRIPTORS = 65_536
+"""Of the loader: one for each request, and one for each file."""
 
 
 def main() -> None:
@@ -39,6 +41,7 @@ def main() -> None:
     parser.add_argument("holder", nargs=argparse.REMAINDER, help="the command that becomes the holder")
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    have_descriptors(MOST_DESCRIPTORS)
     stop = descriptor_of_orders_to_stop(signal.SIGTERM)
     # Somebody who opens a file for writing while we ask for a lease has a signal sent to us.
     signal.signal(signal.SIGIO, signal.SIG_IGN)
@@ -51,7 +54,7 @@ def main() -> None:
                 relay.send_answer(end, given)
 
         loader = Loader(
-            functools.cache(functools.partial(_bucket, options.endpoint_url, options.profile)),
+            _Buckets(options.endpoint_url, options.profile),
             answer,
             functools.partial(fanotify.unmark, options.group),
             log,
@@ -93,11 +96,24 @@ def _serve(end: socket.socket, stop: int, loader: Loader, beat: Callable[[], Non
         loader.request(request)
 
 
-def _bucket(endpoint_url: str | None, profile: str | None, bucket: str) -> RangeSource:
-    from gridwright.repository.s3.connection import connect
-    from gridwright.repository.s3.s3_store import S3Store
+class _Buckets:
+    """Connections to buckets, made when the first file of one is read."""
 
-    return S3Store(connect(bucket, endpoint_url=endpoint_url, profile=profile))
+    def __init__(self, endpoint_url: str | None, profile: str | None) -> None:
+        self._endpoint_url = endpoint_url
+        self._profile = profile
+        self._lock = threading.Lock()
+        self._stores: dict[str, RangeSource] = {}
+
+    def __call__(self, bucket: str) -> RangeSource:
+        from gridwright.repository.s3.connection import connect
+        from gridwright.repository.s3.s3_store import S3Store
+
+        with self._lock:
+            if bucket not in self._stores:
+                connection = connect(bucket, endpoint_url=self._endpoint_url, profile=self._profile)
+                self._stores[bucket] = S3Store(connection)
+            return self._stores[bucket]
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import errno
 import os
-import resource
 import signal
 import sys
 import time
@@ -20,7 +19,7 @@ from gridwright.repository.lazy.control import Controlled, take_lock, take_place
 from gridwright.repository.lazy.holder import MOST_DESCRIPTORS, EventHolder, end_forgotten
 from gridwright.repository.lazy.journal import log
 from gridwright.repository.lazy.names import is_open_elsewhere, names_below
-from gridwright.repository.lazy.orders import descriptor_of_orders_to_stop
+from gridwright.repository.lazy.process import descriptor_of_orders_to_stop, have_descriptors
 
 PATIENCE_S = 60.0
 """How long a reader waits while nothing comes from the store."""
@@ -71,7 +70,7 @@ def close_directory(directory: str) -> int:
 
 
 def _serve(service: LazyService, lock: int, group: int, is_adopted: bool) -> None:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (MOST_DESCRIPTORS, MOST_DESCRIPTORS))
+    have_descriptors(MOST_DESCRIPTORS)
     if is_adopted and (forgotten := end_forgotten(group)):
         log(f"{forgotten} readers that the process before had not answered get an input/output error")
     stop = descriptor_of_orders_to_stop(signal.SIGTERM, signal.SIGINT)

@@ -39,7 +39,7 @@ ExecStart={command}
 Restart=always
 RestartSec=1
 OOMScoreAdjust=-900
-LimitNOFILE=16384
+LimitNOFILE=65536
 # The events outlive the process: whoever reads waits for the next one.
 FileDescriptorStoreMax=1
 FileDescriptorStorePreserve=yes

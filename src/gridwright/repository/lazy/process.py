@@ -1,9 +1,10 @@
-"""Orders to stop, as a descriptor that a process waits for together with all else."""
+"""What a process is given: orders to stop, and how many descriptors it may have."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 
 
@@ -18,3 +19,10 @@ def descriptor_of_orders_to_stop(*signals: signal.Signals) -> int:
     for each in signals:
         signal.signal(each, stop)
     return mine
+
+
+def have_descriptors(most: int) -> None:
+    """Have no more than so many descriptors, and as many where the system allows it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
