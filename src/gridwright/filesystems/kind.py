@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.in_lab import StorageNodes
     from gridwright.filesystems.layout import FileLayout
+    from gridwright.filesystems.lazy_load import LazyLoad
     from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
     from gridwright.filesystems.mount_entry import MountEntry
     from gridwright.filesystems.offers import Offer, OnSale
@@ -210,6 +211,14 @@ class FileSystemKind(ABC, Generic[M]):
         None, too, for a kind that does not let its users choose.
         """
         return None
+
+    def lazy_load(self) -> LazyLoad:
+        """Which way its contents come out of object storage when somebody reads them, and why that one."""
+        from gridwright.filesystems.lazy_load import LazyLoad, LazyLoadWay
+
+        return LazyLoad(
+            LazyLoadWay.NONE, f"the kernel of a client holds nobody back who reads files of {self.title}"
+        )
 
     # What a lab has of it, where it can have it
 
