@@ -1,0 +1,1 @@
+"""Verbs that move data: between a library and object storage."""
