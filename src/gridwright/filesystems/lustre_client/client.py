@@ -103,6 +103,18 @@ class LustreClientKind(FileSystemKind[M]):
 
         return read_layout(run, path)
 
+    def layout_command(self, filesystem: M, layout: FileLayout, directory: str) -> list[str]:
+        """`lfs setstripe`."""
+        from gridwright.filesystems.lustre_client.layout_command import set_layout_command
+
+        return set_layout_command(layout, directory)
+
+    def set_layout(self, filesystem: M, run: Run, directory: str, layout: FileLayout) -> FileLayout:
+        """By `lfs setstripe`."""
+        from gridwright.filesystems.lustre_client.layout_command import apply_layout
+
+        return apply_layout(run, directory, layout)
+
     def library_findings(self, filesystem: M, run: Run, directory: str) -> list[Finding]:
         """Large files that lie on one target."""
         from gridwright.filesystems.lustre_client.single_target import single_target_files
