@@ -37,7 +37,7 @@ class Lustre:
         self.choice = LayoutChoice(WIDE, "few streams meet few OSTs", stated=False)
 
     @property
-    def state(self) -> Any:  # noqa: ANN401 - JSON
+    def state(self) -> Any:
         return json.loads(self.file.read_text())
 
     @property

@@ -35,7 +35,8 @@ def play(
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
     done = subprocess.run(
         [sys.executable, "-m", "ansible", "playbook", "-i", "localhost,", "--connection", "local",
-         *(["--check"] if check else []), "--extra-vars", "ansible_python_interpreter=/usr/bin/python3", file],
+         *(["--check"] if check else []), "--extra-vars",
+         "ansible_python_interpreter=/usr/bin/python3", file],
         env={
             **kept, "LC_ALL": "C.UTF-8", "ANSIBLE_NOCOLOR": "1", "ANSIBLE_HOME": str(directory / "home"),
             "ANSIBLE_ROLES_PATH": f"{BASE / 'roles'}:{CLIENT}", "PATH": f"{path}:{os.environ['PATH']}",

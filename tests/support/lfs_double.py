@@ -1,8 +1,9 @@
-"""A stand-in for `lfs` that keeps layouts in a file, and refuses what the recorded lfs of Lustre 2.17 refuses.
+"""A stand-in for `lfs` that keeps layouts in a file, and refuses what the recorded lfs of 2.17 refuses.
 
-Files and directories below the root are real; where they lie is kept in the state. It is a program of its own,
-which needs nothing but Python.
+Files and directories below the root are real; where they lie is kept in the state. It is a program of its
+own, which needs nothing but Python.
 """
+# ruff: noqa: T201, E501 - a program that prints, in words of another one
 
 from __future__ import annotations
 

@@ -226,6 +226,10 @@ class FileSystemKind(ABC, Generic[M]):
         """
         return None
 
+    def advised_layout(self, filesystem: M) -> FileLayout | None:
+        """The layout for a library of whose targets or needs nothing is known; None where there are none."""
+        return None
+
     # What a lab has of it, where it can have it
 
     def lab_nodes(self, filesystem: M) -> int:
