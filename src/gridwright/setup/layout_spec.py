@@ -32,7 +32,6 @@ def layout_rows(spec: GridSpec, layouts: Mapping[str, LayoutChoice]) -> list[dic
                     "mode": "0755" if role in CLOSED else "1777",
                     "stated": choice.stated,
                     "layout": choice.layout.text,
-                    "reason": choice.reason,
                     "components": [_row(each) for each in choice.layout.components],
                     "command": command,
                 }
