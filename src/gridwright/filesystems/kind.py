@@ -220,6 +220,25 @@ class FileSystemKind(ABC, Generic[M]):
             LazyLoadWay.NONE, f"the kernel of a client holds nobody back who reads files of {self.title}"
         )
 
+    def layout_command(self, filesystem: M, layout: FileLayout, directory: str) -> list[str] | None:
+        """The command that has new files in a directory laid out so; None where nobody can choose.
+
+        Raises GridwrightError (status INPUT) with all that is wrong with the layout.
+        """
+        return None
+
+    def set_layout(self, filesystem: M, run: Run, directory: str, layout: FileLayout) -> FileLayout | None:
+        """Have new files in a directory laid out so, and return what it has then; None as above.
+
+        Raises GridwrightError: status INPUT for a layout that cannot be, ENVIRONMENT where it was refused or
+        nothing answers.
+        """
+        return None
+
+    def advised_layout(self, filesystem: M) -> FileLayout | None:
+        """The layout for a library of whose targets or needs nothing is known; None where there are none."""
+        return None
+
     # What a lab has of it, where it can have it
 
     def lab_nodes(self, filesystem: M) -> int:

@@ -103,6 +103,24 @@ class LustreClientKind(FileSystemKind[M]):
 
         return read_layout(run, path)
 
+    def layout_command(self, filesystem: M, layout: FileLayout, directory: str) -> list[str]:
+        """`lfs setstripe`."""
+        from gridwright.filesystems.lustre_client.layout_command import set_layout_command
+
+        return set_layout_command(layout, directory)
+
+    def set_layout(self, filesystem: M, run: Run, directory: str, layout: FileLayout) -> FileLayout:
+        """By `lfs setstripe`."""
+        from gridwright.filesystems.lustre_client.layout_command import apply_layout
+
+        return apply_layout(run, directory, layout)
+
+    def advised_layout(self, filesystem: M) -> FileLayout:
+        """Small files on one target, large ones on all."""
+        from gridwright.filesystems.lustre_client.layout_command import ADVISED
+
+        return ADVISED
+
     def library_findings(self, filesystem: M, run: Run, directory: str) -> list[Finding]:
         """Large files that lie on one target."""
         from gridwright.filesystems.lustre_client.single_target import single_target_files
@@ -110,9 +128,9 @@ class LustreClientKind(FileSystemKind[M]):
         return single_target_files(run, directory)
 
 
-def stripe_findings(name: str, stripe_count: int, targets: int) -> Iterator[Finding]:
+def stripe_findings(name: str, stripe_count: int | None, targets: int) -> Iterator[Finding]:
     """More stripes than there are targets; `targets` is 0 where nobody knows how many there are."""
-    if 0 < targets < stripe_count:
+    if stripe_count is not None and 0 < targets < stripe_count:
         yield Finding(
             "warning",
             "stripes-beyond-targets",
