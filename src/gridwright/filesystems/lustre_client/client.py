@@ -104,10 +104,10 @@ class LustreClientKind(FileSystemKind[M]):
         return read_layout(run, path)
 
     def library_findings(self, filesystem: M, run: Run, directory: str) -> list[Finding]:
-        """Large files that lie on one target."""
-        from gridwright.filesystems.lustre_client.single_target import single_target_files
+        """What a scan of its layouts shows."""
+        from gridwright.filesystems.lustre_client.library_findings import library_findings
 
-        return single_target_files(run, directory)
+        return library_findings(run, directory)
 
 
 def stripe_findings(name: str, stripe_count: int, targets: int) -> Iterator[Finding]:
