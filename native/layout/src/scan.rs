@@ -16,6 +16,8 @@ const MOST_WAITING: usize = 16_384;
 const DEEPEST: usize = 256;
 /// The largest attribute that Linux lets a file have (`XATTR_SIZE_MAX`).
 const LARGEST_ATTRIBUTE: usize = 65_536;
+/// Holds any layout of up to 160 stripes. Linux makes and clears a buffer of the size that is asked for.
+const MOST_ATTRIBUTES: usize = 4096;
 /// How long threads that were told to stop have for it.
 const STOP: Duration = Duration::from_millis(500);
 
@@ -267,12 +269,11 @@ fn look_at_file(shared: &Shared, place: usize, path: PathBuf, buffer: &mut [u8])
         Err(Errno::NOENT) => return,
         Err(error) => return unread(worker, &path, &error.to_string()),
     };
-    let text = path.to_string_lossy().into_owned();
     match decode(&buffer[..length]) {
         Ok(layout) => {
             let born = StatxFlags::from_bits_retain(seen.stx_mask).contains(StatxFlags::BTIME);
             let file = SeenFile {
-                path: text,
+                path: String::new(),
                 size_bytes: seen.stx_size,
                 allocated_bytes: seen.stx_blocks.saturating_mul(512),
                 modified_s: seen.stx_mtime.tv_sec,
@@ -281,13 +282,18 @@ fn look_at_file(shared: &Shared, place: usize, path: PathBuf, buffer: &mut [u8])
             };
             lock(&worker.tally).add(path, file, shared.now_s, shared.keep);
         }
-        Err(refusal) => lock(&worker.tally).add_refused(text, refusal),
+        Err(refusal) => unread(worker, &path, refusal.text()),
     }
 }
 
 fn attribute(shared: &Shared, path: &Path, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
     for name in &shared.attributes {
-        match lgetxattr(path, name, &mut *buffer) {
+        let first = lgetxattr(path, name, &mut buffer[..MOST_ATTRIBUTES]);
+        let got = match first {
+            Err(Errno::RANGE) => lgetxattr(path, name, &mut *buffer),
+            other => other,
+        };
+        match got {
             Ok(length) => return Ok(Some(length)),
             Err(Errno::NODATA | Errno::NOTSUP) => {}
             Err(error) => return Err(error),

@@ -1,6 +1,6 @@
 //! What a scan adds up: files and bytes by layout, size and age, bytes by target, the largest files.
 
-use crate::attribute::{Component, Layout, Refusal};
+use crate::attribute::{Component, Layout};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -15,7 +15,7 @@ const DAY_S: i64 = 86_400;
 /// A file as the scan sees it. Times in seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SeenFile {
-    /// Where it is, with bytes that are no text replaced.
+    /// Where it is, with bytes that are no text replaced; filled in for those that are kept.
     pub path: String,
     /// Its length.
     pub size_bytes: u64,
@@ -165,11 +165,6 @@ impl Tally {
         }
     }
 
-    /// Note an attribute that is no layout.
-    pub fn add_refused(&mut self, path: String, refusal: Refusal) {
-        self.add_unread(path, refusal.text().to_owned());
-    }
-
     fn count_class(&mut self, file: &SeenFile, now_s: i64, one: Count) {
         let mut class = Class {
             layout: short(&file.layout),
@@ -209,7 +204,7 @@ impl Tally {
         }
     }
 
-    fn remember(&mut self, path: PathBuf, file: SeenFile, keep: usize) {
+    fn remember(&mut self, path: PathBuf, mut file: SeenFile, keep: usize) {
         let size = file.allocated_bytes;
         if keep == 0 {
             return;
@@ -224,6 +219,7 @@ impl Tally {
                 _ => return,
             }
         }
+        file.path = path.to_string_lossy().into_owned();
         self.largest.push(Reverse((size, path.clone())));
         self.kept.insert(path, file);
     }

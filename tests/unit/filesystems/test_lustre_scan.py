@@ -13,16 +13,19 @@ import pytest
 from gridwright.commands import CommandOutput, run_here
 from gridwright.errors import Finding
 from gridwright.filesystems.layout import Component, FileLayout
+from gridwright.filesystems.library_layouts import in_words
 from gridwright.filesystems.lustre_client.attribute import Scanned, scan
 from gridwright.filesystems.lustre_client.layout import parse_layout
 from gridwright.filesystems.lustre_client.library_scan import (
     LARGE,
     library_scan_findings,
     scan_library,
+    short_in_words,
 )
 from gridwright.filesystems.lustre_client.scan_program import LibraryScan, look
 from tests.fixtures.lustre_node import printed
 from tests.support.lov_attribute import foreign_attribute, lov_attribute
+from tests.support.skips import no_such_kernel
 
 NAME = "user.lustre.lov"
 MIB = 2**20
@@ -80,7 +83,7 @@ def tree(tmp_path: Path) -> Tree:
         os.setxattr(tmp_path, NAME, b"x")
         os.removexattr(tmp_path, NAME)
     except OSError as error:
-        pytest.skip(f"no user attributes in {tmp_path}: {error}")
+        no_such_kernel(f"no user attributes in {tmp_path}: {error}")
     return Tree(tmp_path / "library")
 
 
@@ -169,7 +172,7 @@ def test_a_file_that_grew_by_appending_is_left_alone(tree: Tree) -> None:
     # Written last an hour and more after it was made.
     tree.add("log", lov_attribute(ONE), age_s=-7200)
     if tree.look().scanned.largest[0].born_s is None:
-        pytest.skip("this file system does not tell when a file was made")
+        no_such_kernel("its file system does not tell when a file was made")
     assert tree.found() == {}
 
 
@@ -238,3 +241,23 @@ def test_the_scan_runs_as_a_program_where_the_file_system_is_mounted(tree: Tree)
 
     assert scan_library(broken, str(tree.path)) is None
     assert LARGE > BIG
+
+
+@pytest.mark.parametrize(
+    ("short", "words"),
+    [
+        ("1", "1"),
+        ("67108864:1,-1", "1 up to 64 MiB, then all"),
+        ("1048576:mdt,4o@fast", "on the metadata server up to 1 MiB, then 4 overstriped in pool fast"),
+        ("1,+2", "1; mirrored: 2"),
+        ("other", "other"),
+    ],
+)
+def test_a_layout_in_a_few_characters_is_shown_in_words(short: str, words: str) -> None:
+    assert short_in_words(short) == words
+
+
+def test_the_scan_names_layouts_as_they_are_shown(tree: Tree) -> None:
+    tree.add("pfl", lov_attribute(PFL), MIB)
+    (seen,) = tree.look().scanned.classes
+    assert short_in_words(seen.layout) == in_words(PFL) == "1 up to 2 MiB, then all"

@@ -1,4 +1,4 @@
-"""Layouts out of the attribute `lustre.lov`, without a process for each file: the native reader with types."""
+"""Layouts out of the attribute `lustre.lov`, without a process for each file, by the native reader."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.layout import FileLayout
+    from gridwright.filesystems.library_layouts import LibraryLayouts
     from gridwright.filesystems.tuning_kind import TuningKind
 
 _PACKAGE = "gridwright.filesystems.lustre_client"
@@ -102,6 +103,12 @@ class LustreClientKind(FileSystemKind[M]):
         from gridwright.filesystems.lustre_client.layout import read_layout
 
         return read_layout(run, path)
+
+    def library_layouts(self, filesystem: M, run: Run, directory: str) -> LibraryLayouts | None:
+        """By a scan where this Gridwright and the file system are."""
+        from gridwright.filesystems.lustre_client.library_scan import library_layouts
+
+        return library_layouts(run, directory)
 
     def library_findings(self, filesystem: M, run: Run, directory: str) -> list[Finding]:
         """What a scan of its layouts shows."""
