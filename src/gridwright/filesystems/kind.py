@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.in_lab import StorageNodes
     from gridwright.filesystems.layout import FileLayout
     from gridwright.filesystems.lazy_load import LazyLoad
+    from gridwright.filesystems.library_layouts import LibraryLayouts
     from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
     from gridwright.filesystems.mount_entry import MountEntry
     from gridwright.filesystems.offers import Offer, OnSale
@@ -160,6 +161,14 @@ class FileSystemKind(ABC, Generic[M]):
         nothing answers.
         """
         return []
+
+    def library_layouts(self, filesystem: M, run: Run, directory: str) -> LibraryLayouts | None:
+        """How the files of a library lie on targets, by a look of some seconds, on one node for all.
+
+        None for a kind without layouts, and where nothing tells them. Raises GridwrightError (status
+        ENVIRONMENT) where nothing answers.
+        """
+        return None
 
     def server_of_mount(self, source: str) -> str | None:
         """The host to ask of `server_health`, out of the source of a mount; None where it names none."""

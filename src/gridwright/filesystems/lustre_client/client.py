@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.layout import FileLayout
+    from gridwright.filesystems.library_layouts import LibraryLayouts
     from gridwright.filesystems.tuning_kind import TuningKind
 
 _PACKAGE = "gridwright.filesystems.lustre_client"
@@ -121,11 +122,17 @@ class LustreClientKind(FileSystemKind[M]):
 
         return ADVISED
 
-    def library_findings(self, filesystem: M, run: Run, directory: str) -> list[Finding]:
-        """Large files that lie on one target."""
-        from gridwright.filesystems.lustre_client.single_target import single_target_files
+    def library_layouts(self, filesystem: M, run: Run, directory: str) -> LibraryLayouts | None:
+        """By a scan where this Gridwright and the file system are."""
+        from gridwright.filesystems.lustre_client.library_scan import library_layouts
 
-        return single_target_files(run, directory)
+        return library_layouts(run, directory)
+
+    def library_findings(self, filesystem: M, run: Run, directory: str) -> list[Finding]:
+        """What a scan of its layouts shows."""
+        from gridwright.filesystems.lustre_client.library_findings import library_findings
+
+        return library_findings(run, directory)
 
 
 def stripe_findings(name: str, stripe_count: int | None, targets: int) -> Iterator[Finding]:
