@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gridwright.report.figures import ABSENT, count, megabytes
 from gridwright.report.tables import Cell, Column, Table
-from gridwright.runs.layout_comparison import LayoutComparison, LayoutFigure, LayoutFound
+from gridwright.runs.layout_comparison import LayoutComparison, LayoutFigure
+from gridwright.runs.phase_record import LayoutFound
 from gridwright.runs.records import LibraryRecord
 
 TITLES = ("Pairs", "Default", "Chosen", "Ratio", "95 % interval", "Of single pairs")
@@ -25,10 +26,7 @@ def layouts_table(library: LibraryRecord) -> Table | None:
 
 def layouts_note(layouts: LayoutComparison) -> str:
     """Which two layouts were compared: what was asked for, and what files really had."""
-    return (
-        f"the library's own ({_found(layouts.default_found)}) and {layouts.text} "
-        f"({_found(layouts.chosen_found)})"
-    )
+    return f"default, {_found(layouts.default_found)}; chosen {layouts.text}, {_found(layouts.chosen_found)}"
 
 
 def layout_row(figure: LayoutFigure) -> list[str]:
@@ -48,7 +46,7 @@ def layout_row(figure: LayoutFigure) -> list[str]:
 
 
 def _found(found: LayoutFound | None) -> str:
-    return f"a file had {found.text}" if found is not None else "no file was looked at"
+    return f"of which a file had {found.text}" if found is not None else "of which no file was looked at"
 
 
 def _ratio(value: float | None) -> str:

@@ -12,13 +12,19 @@ from gridwright.runs.phase_record import Op, PhaseRecord
 from gridwright.runs.records import FindingRecord, LibraryRecord
 from gridwright.runs.repeats import LEAST_PAIRS, PairedContrast, paired
 
+_ALIKE = "no difference: files had the same layout on both sides"
+
 
 def compared(library: LibraryRecord) -> LayoutComparison | None:
     """The comparison of a library with its figures; None where one layout alone was tested."""
     layouts = library.layouts
     if layouts is None:
         return None
-    return replace(layouts, figures=_figures(library.phases, layouts.phases))
+    figures = _figures(library.phases, layouts.phases)
+    if layouts.alike:
+        # What differs then is chance, whatever the interval says.
+        figures = [replace(each, differs=False, verdict=_ALIKE) for each in figures]
+    return replace(layouts, figures=figures)
 
 
 def alike_finding(library: LibraryRecord) -> FindingRecord | None:

@@ -24,7 +24,7 @@ from gridwright.report.verdict import judge
 from gridwright.runs.compare import Comparison
 from gridwright.runs.directory import LoadedRun
 from gridwright.runs.judge import JUDGED
-from gridwright.runs.layout_comparison import LayoutComparison
+from gridwright.runs.layout_comparison import METHOD
 from gridwright.runs.phase_record import PhaseRecord, Steady, SweepPoint
 from gridwright.runs.records import IotestRecord, LibraryRecord, NodeCheck
 from gridwright.runs.repeats import RepeatedFigure
@@ -38,9 +38,12 @@ def iotest_text(console: Console, record: IotestRecord) -> None:
     if any(library.repeats for library in record.libraries):
         console.print(_repeats(record))
         console.print(NOTE, style="dim")
+    compared = [each for each in record.libraries if each.layouts is not None and each.layouts.figures]
+    for library in compared:
+        _print_layouts(console, library)
+    if compared:
+        console.print(METHOD, style="dim")
     for library in record.libraries:
-        if library.layouts is not None and library.layouts.figures:
-            _print_layouts(console, library.library, library.layouts)
         if (nodes := nodes_table(library)) is not None:
             console.print(nodes)
         for table in _extras(library):
@@ -98,10 +101,15 @@ def _repeats(record: IotestRecord) -> Table:
     return table
 
 
-def _print_layouts(console: Console, library: str, layouts: LayoutComparison) -> None:
+def _print_layouts(console: Console, library: LibraryRecord) -> None:
     """Print the figures in both layouts, and what they tell, a sentence for each operation."""
+    layouts = library.layouts
+    if layouts is None:
+        return
     table = framed_table(
-        f"{library}: two layouts of files", ["op", "figure"], [each.lower() for each in TITLES_OF_LAYOUTS]
+        f"{library.library}: two layouts of files",
+        ["op", "figure"],
+        [each.lower() for each in TITLES_OF_LAYOUTS],
     )
     for figure in layouts.figures:
         table.add_row(*layout_row(figure)[:-1])
@@ -109,7 +117,6 @@ def _print_layouts(console: Console, library: str, layouts: LayoutComparison) ->
     console.print(f"Layouts: {layouts_note(layouts)}.", markup=False)
     for figure in layouts.figures:
         console.print(f"{figure.of}: {figure.verdict}.", style="bold", markup=False)
-    console.print(layouts.method, style="dim")
 
 
 _WORDS: dict[Mark, str] = {
