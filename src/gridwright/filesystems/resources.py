@@ -97,7 +97,7 @@ def striped(
     """The route of files striped over `stripe_count` targets; below 1 means all of them, as with Lustre.
 
     A stream moves one file, so it gets no more than the targets of that file deliver. None where the layout
-    of each library decides (`gridwright.model.layouts`): nothing is said of streams then. `files` says
+    of each library decides (`gridwright.model.grid_layouts`): nothing is said of streams then. `files` says
     which files these are.
     """
     if stripe_count is None or stripe_count < 1 or stripe_count >= targets:

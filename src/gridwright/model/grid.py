@@ -14,7 +14,7 @@ from gridwright.filesystems.layout import LayoutChoice
 from gridwright.filesystems.resources import Contribution, Cost
 from gridwright.filesystems.site import ComputeNodes, Site
 from gridwright.model.alike_nodes import AlikeNodes, of_group
-from gridwright.model.layouts import laid_out, layouts_of, report_layouts
+from gridwright.model.grid_layouts import laid_out, layouts_of, report_layouts
 from gridwright.model.seller import seller_of
 from gridwright.runs.host import host_facts
 from gridwright.spec.library import Library

@@ -7,14 +7,13 @@ is wider than its library needs.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gridwright.filesystems.layout import ALL, Component, FileLayout, LayoutChoice
 from gridwright.filesystems.placements import spread
 from gridwright.model.margins import margin_of
-from gridwright.units import format_bytes, format_rate
+from gridwright.units import format_rate
 
 SMALL_FILE = 256 * 2**20
 """Files up to here lie on one target: at 240 MB/s of a target (FSx for Lustre) they take about a second, in
@@ -131,26 +130,3 @@ def no_wider(layout: FileLayout, targets: int) -> FileLayout:
             replace(each, stripe_count=min(each.stripe_count, targets)) for each in layout.components
         ),
     )
-
-
-def layout_words(layout: FileLayout) -> str:
-    """A layout in a few words, such as: 1 OST to 256 MiB, 4 to 16 GiB, then all."""
-    return ", ".join(_part_words(layout))
-
-
-def _part_words(layout: FileLayout) -> Iterator[str]:
-    several = len(layout.components) > 1
-    for place, each in enumerate(layout.components):
-        over = "all" if each.stripe_count == ALL else str(each.stripe_count)
-        words = "metadata server" if each.on_metadata_server else over
-        if place == 0 and not each.on_metadata_server:
-            words += " OST" if each.stripe_count == 1 else " OSTs"
-        if each.end is not None:
-            words += f" to {format_bytes(each.end)}"
-        yield f"then {words}" if several and each.end is None else words
-
-
-def widest(layout: FileLayout) -> float:
-    """Stripes of a large file: those of its last part. Infinite for all."""
-    last = layout.components[-1].stripe_count
-    return math.inf if last == ALL else last

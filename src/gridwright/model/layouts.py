@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 
-from gridwright.catalog import Catalog, load_catalog
-from gridwright.filesystems import kind_of
-from gridwright.filesystems.layout import FileLayout, LayoutChoice
-from gridwright.filesystems.resources import Contribution, Operation, striped
-from gridwright.filesystems.site import ComputeNodes, Site
-from gridwright.model.alike_nodes import AlikeNodes
-from gridwright.model.layout_choice import Streams, Targets, choose, no_wider
-from gridwright.spec.library import Library
+from gridwright.catalog import Catalog
+from gridwright.filesystems.layout import LayoutChoice
+from gridwright.model.grid import grid_model
+from gridwright.model.grid_layouts import are_stated, layouts_of
 from gridwright.spec.model import GridSpec
 
 
@@ -21,141 +16,6 @@ def library_layouts(spec: GridSpec, catalog: Catalog | None = None) -> Mapping[s
 
     Raises GridwrightError where a layout is to be chosen and figures of the spec are not on sale.
     """
-    from gridwright.model.grid import grid_model
-
-    found = {name: _stated(spec, library) for name, library in _with_layouts(spec).items()}
-    if any(each is None for each in found.values()) and spec.nodes:
+    if spec.nodes and not are_stated(spec):
         return grid_model(spec, catalog).layouts
     return layouts_of(spec, (), {})
-
-
-def layouts_of(
-    spec: GridSpec, groups: Sequence[AlikeNodes], contributions: Mapping[str, Contribution]
-) -> dict[str, LayoutChoice]:
-    """The same, with what is known of nodes and file systems already."""
-    found: dict[str, LayoutChoice] = {}
-    for name, library in _with_layouts(spec).items():
-        there = contributions.get(library.filesystem)
-        choice = _stated(spec, library) or _chosen(spec, library, there, groups)
-        if choice is not None:
-            found[name] = choice
-    return found
-
-
-def laid_out(group: AlikeNodes, spec: GridSpec, layouts: Mapping[str, LayoutChoice]) -> AlikeNodes:
-    """The nodes with routes on which a stream is held to the targets of a large file of the library."""
-    routes = dict(group.routes)
-    for name, library in _with_layouts(spec).items():
-        if name not in routes or name not in layouts:
-            continue
-        there, layout = group.contributions[library.filesystem], layouts[name].layout
-        files = "each large file" if layout.is_progressive else "each file"
-        if there.targets and there.target_bytes_per_s:
-            routes[name] = {
-                operation: striped(
-                    route.uses,
-                    layout.components[-1].stripe_count,
-                    there.targets,
-                    there.target_bytes_per_s[operation],
-                    files,
-                )
-                for operation, route in routes[name].items()
-            }
-    return replace(group, routes=routes)
-
-
-def _with_layouts(spec: GridSpec) -> dict[str, Library]:
-    return {
-        str(name): library
-        for name, library in spec.libraries.items()
-        if library.filesystem in spec.filesystems and spec.filesystems[library.filesystem].takes_layouts
-    }
-
-
-def _stated(spec: GridSpec, library: Library) -> LayoutChoice | None:
-    filesystem = spec.filesystems[library.filesystem]
-    layout = kind_of(filesystem).stated_layout(filesystem, library)
-    if layout is None:
-        return None
-    what = "layout of the library" if library.layout else f"stripe_count of {library.filesystem}"
-    return LayoutChoice(layout, f"the grid spec says so ({what})", stated=True)
-
-
-def _chosen(
-    spec: GridSpec, library: Library, there: Contribution | None, groups: Sequence[AlikeNodes]
-) -> LayoutChoice | None:
-    """What the model chooses; the advised one where it has nothing to choose by."""
-    targets = there.targets if there else 0
-    rates = there.target_bytes_per_s if there else {}
-    if targets and rates and groups and library.requires is not None:
-        required = float(library.requires.bytes_per_s)
-        useful = _useful_stripes(library.filesystem, rates, groups)
-        streams = Streams(sum(group.cores for group in groups), required, useful)
-        return choose(streams, Targets(targets, min(rates.values())))
-    filesystem = spec.filesystems[library.filesystem]
-    advised = kind_of(filesystem).advised_layout(filesystem)
-    if advised is None:
-        return None
-    why = "nothing is required of the library" if targets and rates else "nothing is known of its OSTs"
-    reason = f"{why}, so it has what is advised for files of all sizes"
-    return LayoutChoice(no_wider(advised, targets), reason, stated=False)
-
-
-def _useful_stripes(filesystem: str, rates: Mapping[Operation, float], groups: Sequence[AlikeNodes]) -> float:
-    """How many targets deliver what a core has of all other limits on the way, bursts included."""
-    cores = sum(group.cores for group in groups)
-    return max(
-        min(
-            use.resource.highest_bytes_per_s
-            / use.coefficient
-            / (group.cores_per_node if use.resource.scope == "node" else cores)
-            for use in route.uses
-        )
-        / rates[operation]
-        for group in groups
-        for operation, route in group.contributions[filesystem].routes.items()
-    )
-
-
-def report_layouts(site: Site, contributions: Mapping[str, Contribution]) -> None:
-    """Note at the site what is wrong with layouts that its spec states: parts, and more stripes than targets.
-
-    `contributions` has the file systems of which something is known.
-    """
-    for name, library in _with_layouts(site.spec).items():
-        choice = _stated(site.spec, library)
-        if choice is None:
-            continue
-        filesystem = site.spec.filesystems[library.filesystem]
-        path = ("filesystems", library.filesystem, "stripe_count")
-        if library.layout:
-            path = ("libraries", name, "layout")
-        several = len(choice.layout.components) > 1
-        for place, problem in kind_of(filesystem).layout_problems(choice.layout):
-            at = (*path, str(place)) if several else path
-            part = f"part {place + 1}: " if several else ""
-            site.report(at, part + problem.what, problem.remedy or "")
-        there = contributions.get(library.filesystem)
-        _report_wide(site, path, library.filesystem, choice.layout, there.targets if there else 0)
-
-
-def _report_wide(
-    site: Site, path: tuple[str, ...], filesystem: str, layout: FileLayout, targets: int
-) -> None:
-    """Note every part of a layout that is wider than the targets there are, where their number is known."""
-    several = len(layout.components) > 1
-    for place, each in enumerate(layout.components):
-        if 0 < targets < each.stripe_count:
-            site.report(
-                (*path, str(place)) if several else path,
-                f"files are to have {each.stripe_count} stripes, and {filesystem} has "
-                f"{targets} OST{'s'[: targets != 1]}",
-                f"write {targets}, or -1 for all",
-            )
-
-
-def check_layouts(spec: GridSpec) -> None:
-    """Raise GridwrightError with what is wrong with the parts of layouts, whoever provides the nodes."""
-    site = Site(spec, load_catalog(), ComputeNodes(1, 1, None))
-    report_layouts(site, {})
-    site.raise_problems()

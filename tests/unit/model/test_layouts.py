@@ -12,8 +12,9 @@ from gridwright.errors import GridwrightError
 from gridwright.filesystems.layout import ALL, FileLayout
 from gridwright.model.document import prediction_document
 from gridwright.model.grid import check_against_catalogue, grid_model
-from gridwright.model.layout_choice import Streams, Targets, choose, layout_words
-from gridwright.model.layouts import check_layouts, library_layouts
+from gridwright.model.grid_layouts import check_layouts
+from gridwright.model.layout_choice import Streams, Targets, choose
+from gridwright.model.layouts import library_layouts
 from gridwright.model.predict import predict
 from gridwright.model.prediction import Prediction
 from gridwright.spec.load import load_spec, parse_spec
@@ -88,7 +89,7 @@ def test_what_takes_all_targets_has_all_and_one_target_is_one() -> None:
 
 def test_files_of_middle_size_are_no_wider_than_large_ones() -> None:
     layout = choose(Streams(32, 35 * MB), Targets(16, 113 * MB)).layout
-    assert layout_words(layout) == "1 OST to 256 MiB, 2 to 16 GiB, then 8"
+    assert layout.text == "1 OST until 256 MiB, then 2 until 16 GiB, then 8"
     stripes = [each.stripe_count for each in layout.components]
     assert stripes == sorted(stripes)
 
@@ -190,10 +191,9 @@ def test_more_stripes_than_targets_are_refused_at_their_field() -> None:
 def test_parts_that_no_file_can_have_are_refused_with_any_provider() -> None:
     layout = "[{until: 1 GiB, stripes: 0}, {until: 1 GiB, stripes: 2}, {stripes: -1}]"
     found = refused(spec(f"{{data: {{layout: {layout}}}}}"))
-    assert found["libraries.data.layout.0"] == [
-        "part 1: a stripe count of 0 | Write 1 to 2000, or -1 for all targets"
-    ]
-    assert found["libraries.data.layout.1"][0].startswith("part 2: it ends at 1073741824 bytes")
+    none, end = found["libraries.data.layout"]
+    assert none == "component 1: a stripe count of 0 | Write 1 to 2000, or -1 for all targets"
+    assert end.startswith("component 2: it ends at 1073741824 bytes")
     text = (
         "filesystems: {s: {type: lustre, source: '10.0.0.1@tcp:/s', path: /s}}\n"
         "libraries: {data: {layout: [{stripes: 1}, {stripes: 2}]}}\n"

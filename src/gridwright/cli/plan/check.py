@@ -59,7 +59,7 @@ def _check_catalogue(spec: "GridSpec") -> None:
 
 def _check_layouts(spec: "GridSpec") -> None:
     """Raise GridwrightError for layouts that no file can have."""
-    from gridwright.model.layouts import check_layouts
+    from gridwright.model.grid_layouts import check_layouts
 
     check_layouts(spec)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error
 from gridwright.filesystems.health import Run
@@ -57,7 +56,7 @@ grid are read whole, so from some GiB on only more targets make them faster.
 
 def set_layout_command(layout: FileLayout, path: str) -> list[str]:
     """The command that gives a directory `layout`. Raises GridwrightError with all that is wrong with it."""
-    problems = list(_problems(layout))
+    problems = layout_problems(layout)
     if problems:
         raise GridwrightError(*problems, status=ExitStatus.INPUT)
     command = ["lfs", "setstripe"]
@@ -99,66 +98,70 @@ def apply_layout(run: Run, directory: str, layout: FileLayout) -> FileLayout:
     return read_layout(run, directory)
 
 
+def layout_problems(layout: FileLayout) -> list[Problem]:
+    """All that is wrong with a layout, whichever servers are to have it."""
+    return list(_problems(layout))
+
+
 def _problems(layout: FileLayout) -> Iterator[Problem]:
     if not layout.components:
         yield Problem("a layout has no component", remedy="give it one")
-    for place, problem in layout_problems(layout):
-        yield replace(problem, where=f"component {place + 1}")
-
-
-def layout_problems(layout: FileLayout) -> Iterator[tuple[int, Problem]]:
-    """What `lfs setstripe` would refuse or quietly change, with the number of the component from 0 on."""
     for place, each in enumerate(layout.components):
-        for problem in _component_problems(each, is_first=place == 0):
-            yield place, problem
+        where = f"component {place + 1}"
+        yield from _component_problems(each, where, is_first=place == 0)
     yield from _order_problems(layout.components)
 
 
-def _component_problems(each: Component, *, is_first: bool) -> Iterator[Problem]:
+def _component_problems(each: Component, where: str, *, is_first: bool) -> Iterator[Problem]:
     if each.on_metadata_server:
         if not is_first or each.end is None or each.end > LARGEST_ON_METADATA_SERVER:
             yield Problem(
                 "data on the metadata server have to begin a layout, and end by "
                 f"{format_bytes(LARGEST_ON_METADATA_SERVER)}",
+                where=where,
                 remedy="make it the first component, with an end such as 1 MiB",
             )
     elif each.stripe_count != ALL and not 1 <= each.stripe_count <= MOST_STRIPES:
         yield Problem(
             f"a stripe count of {each.stripe_count}",
+            where=where,
             remedy=f"write 1 to {MOST_STRIPES}, or -1 for all targets",
         )
     size = each.stripe_bytes
     if size is not None and (size % STRIPE_STEP or not STRIPE_STEP <= size <= LARGEST_STRIPE):
         yield Problem(
             f"a stripe size of {format_bytes(size)}",
+            where=where,
             remedy=f"write a multiple of {format_bytes(STRIPE_STEP)} below 4 GiB, such as 4 MiB",
         )
     if each.pool is not None and not re.fullmatch(_POOL, each.pool, re.ASCII):
         yield Problem(
             "a pool's name has 1 to 15 letters, digits, - and _",
+            where=where,
             remedy="see lfs pool_list for names without that of the file system",
         )
 
 
-def _order_problems(components: Sequence[Component]) -> Iterator[tuple[int, Problem]]:
+def _order_problems(components: Sequence[Component]) -> Iterator[Problem]:
     last = 0
     for place, each in enumerate(components):
+        where = f"component {place + 1}"
         if each.end is None:
             if place + 1 < len(components):
-                yield (
-                    place,
-                    Problem("it has no end, and another one follows", remedy="end it where that begins"),
+                yield Problem(
+                    "it has no end, and another one follows", where=where, remedy="end it where that begins"
                 )
             return
         if each.end <= last or each.end % STRIPE_STEP:
-            remedy = f"write a multiple of {format_bytes(STRIPE_STEP)} above {last}"
-            yield place, Problem(f"it ends at {each.end} bytes", remedy=remedy)
+            yield Problem(
+                f"it ends at {each.end} bytes",
+                where=where,
+                remedy=f"write a multiple of {format_bytes(STRIPE_STEP)} above {last}",
+            )
         last = max(last, each.end)
     if components:
-        yield (
-            len(components) - 1,
-            Problem(
-                f"it ends at {format_bytes(last)}: longer files cannot be written",
-                remedy="let the last component have no end",
-            ),
+        yield Problem(
+            f"it ends at {format_bytes(last)}: longer files cannot be written",
+            where=f"component {len(components)}",
+            remedy="let the last component have no end",
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gridwright.filesystems.layout import ALL
-from gridwright.model.layout_choice import layout_words
 from gridwright.model.prediction import LibraryLayout, PlacedRates, Prediction
 from gridwright.report.figures import listed, megabytes
 
@@ -21,7 +20,7 @@ def alike_layouts(prediction: Prediction) -> Iterator[tuple[str, LibraryLayout]]
 
 def layout_text(layout: LibraryLayout) -> str:
     """What it is and why, in a line."""
-    return f"{layout_words(layout.choice.layout)} ({layout.choice.reason})"
+    return f"{layout.choice.layout.text} ({layout.choice.reason})"
 
 
 def placed_texts(layout: LibraryLayout) -> Iterator[str]:
