@@ -21,7 +21,7 @@ def layouts_of(
 ) -> dict[str, LayoutChoice]:
     """The layout of every library on a kind of file system that takes layouts, by the library's name.
 
-    `contributions` has what is known of the file systems; where a layout is to be chosen and nothing is known,
+    `contributions` has what is known of the file systems; where one is to be chosen and nothing is known,
     it is the advised one.
     """
     found: dict[str, LayoutChoice] = {}
@@ -73,8 +73,8 @@ def _stated(spec: GridSpec, library: Library) -> LayoutChoice | None:
     layout = kind_of(filesystem).stated_layout(filesystem, library)
     if layout is None:
         return None
-    what = "layout of the library" if library.layout else f"stripe_count of {library.filesystem}"
-    return LayoutChoice(layout, f"the grid spec says so ({what})", stated=True)
+    what = "the library's layout" if library.layout else f"stripe_count of {library.filesystem}"
+    return LayoutChoice(layout, f"stated in the grid spec by {what}", stated=True)
 
 
 def _chosen(
