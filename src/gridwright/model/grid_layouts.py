@@ -8,7 +8,7 @@ from dataclasses import replace
 from gridwright.catalog import load_catalog
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.layout import FileLayout, LayoutChoice
-from gridwright.filesystems.resources import Contribution, Operation, striped
+from gridwright.filesystems.resources import Contribution, Operation, Route, striped
 from gridwright.filesystems.site import ComputeNodes, Site
 from gridwright.model.alike_nodes import AlikeNodes
 from gridwright.model.layout_choice import Streams, Targets, choose, no_wider
@@ -37,22 +37,22 @@ def laid_out(group: AlikeNodes, spec: GridSpec, layouts: Mapping[str, LayoutChoi
     """The nodes with routes on which a stream is held to the targets of a large file of the library."""
     routes = dict(group.routes)
     for name, library in _with_layouts(spec).items():
-        if name not in routes or name not in layouts:
-            continue
-        there, layout = group.contributions[library.filesystem], layouts[name].layout
-        files = "each large file" if layout.is_progressive else "each file"
-        if there.targets and there.target_bytes_per_s:
+        if name in routes and name in layouts:
+            there = group.contributions[library.filesystem]
             routes[name] = {
-                operation: striped(
-                    route.uses,
-                    layout.components[-1].stripe_count,
-                    there.targets,
-                    there.target_bytes_per_s[operation],
-                    files,
-                )
+                operation: laid_out_route(route, operation, layouts[name].layout, there)
                 for operation, route in routes[name].items()
             }
     return replace(group, routes=routes)
+
+
+def laid_out_route(route: Route, operation: Operation, layout: FileLayout, there: Contribution) -> Route:
+    """The route of files with a layout on a file system; as it is where nothing is known of its targets."""
+    if not there.targets or not there.target_bytes_per_s:
+        return route
+    files = "each large file" if layout.is_progressive else "each file"
+    stripes, rate = layout.components[-1].stripe_count, there.target_bytes_per_s[operation]
+    return striped(route.uses, stripes, there.targets, rate, files)
 
 
 def are_stated(spec: GridSpec) -> bool:
