@@ -88,19 +88,14 @@ class Striping:
 
 
 def striped(
-    uses: tuple[Use, ...],
-    stripe_count: int | None,
-    targets: int,
-    target_bytes_per_s: float,
-    files: str = "each file",
+    uses: tuple[Use, ...], stripe_count: int, targets: int, target_bytes_per_s: float, files: str
 ) -> Route:
     """The route of files striped over `stripe_count` targets; below 1 means all of them, as with Lustre.
 
-    A stream moves one file, so it gets no more than the targets of that file deliver. None where the layout
-    of each library decides (`gridwright.model.grid_layouts`): nothing is said of streams then. `files` says
-    which files these are.
+    A stream moves one file, so it gets no more than the targets of that file deliver. `files` says which
+    files these are.
     """
-    if stripe_count is None or stripe_count < 1 or stripe_count >= targets:
+    if stripe_count < 1 or stripe_count >= targets:
         return Route(uses)
     what = f"{stripe_count} target{'s'[: stripe_count != 1]} of {files} (stripe_count {stripe_count})"
     return Route(uses, stripe_count * target_bytes_per_s, what, Striping(stripe_count, targets))

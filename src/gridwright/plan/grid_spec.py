@@ -12,6 +12,7 @@ from gridwright.plan.design import DesignGrowth
 from gridwright.plan.growing import on_node_disks
 from gridwright.plan.needs import Needs
 from gridwright.plan.node_side import Place
+from gridwright.spec.filesystem import filesystem_kind_in
 from gridwright.spec.model import GridSpec
 
 _NAMES: Mapping[Place, str] = {
@@ -69,11 +70,21 @@ def _document(candidate: Candidate, needs: Needs) -> dict[str, Any]:
     document["nodes"] = {group: {**given.get("nodes", {}).get(group, {}), **chosen}}
     names = _new_names(candidate, needs)
     document["filesystems"] = {**needs.given.document(), **_filesystems(candidate, names)}
-    document["libraries"] = {name: _library(name, candidate, given, names) for name in candidate.places}
+    libraries = {name: _library(name, candidate, given, names) for name in candidate.places}
+    document["libraries"] = {
+        name: _with_layout(library, document["filesystems"]) for name, library in libraries.items()
+    }
     for section in (spec.provider, "scheduler", "report", "silence"):
         if section in given:
             document[section] = given[section]
     return document
+
+
+def _with_layout(library: dict[str, Any], filesystems: Mapping[str, Any]) -> dict[str, Any]:
+    """The library without a layout where its file system takes none."""
+    kind = filesystem_kind_in(filesystems[library["filesystem"]])
+    takes = kind is not None and kind.spec_model.takes_layouts
+    return library if takes else {key: value for key, value in library.items() if key != "layout"}
 
 
 def _new_names(candidate: Candidate, needs: Needs) -> dict[Place, str]:

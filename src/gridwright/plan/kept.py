@@ -142,7 +142,7 @@ class KeptOnNodes:
         }
 
     def _route(self, library: str, home: str, operation: Operation) -> Route:
-        """The way to a library there; a layout that the model would choose binds nothing."""
+        """The way to a library there; what the model chooses in place of a stated layout binds nothing."""
         there = self.contributions[home]
         layout = self._stated.get((library, home))
         route = there.routes[operation]

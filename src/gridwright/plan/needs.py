@@ -97,6 +97,14 @@ def read_needs(spec: GridSpec) -> Needs:
         )
         for name, library in spec.libraries.items()
     }
+    for name, library in spec.libraries.items():
+        if library.layout and library.filesystem not in spec.filesystems:
+            raise _refused(
+                spec,
+                ("libraries", str(name), "layout"),
+                f"the plan chooses where library {name} lives, and its layout with that",
+                "Write auto, or say which file system it lives on",
+            )
     timed = spec.requirements.jobs is not None and spec.requirements.finish_within is not None
     if not timed and not any(need.bytes_per_s_per_core for need in libraries.values()):
         raise _refused(

@@ -211,6 +211,7 @@ def test_new_file_systems_take_no_name_of_a_kept_one() -> None:
             },
             "delivers",
         ),
+        ({"libraries": {"data": {"requires": "20 MB/s/core", "layout": 4}}}, "libraries.data.layout"),
     ],
 )
 def test_what_cannot_be_planned_with_is_refused_at_its_place(sections: dict[str, Any], says: str) -> None:
@@ -247,6 +248,8 @@ def whole_grids(draw: st.DrawFn) -> GridSpec:
     """Grids in which everything is given, good and bad ones."""
     systems = draw(st.lists(st.sampled_from(SYSTEMS), min_size=1, max_size=3, unique_by=id))
     names = [f"f{number}" for number in range(len(systems))]
+    homes = {library: draw(st.sampled_from(names)) for library in ("data", "work", "util")}
+    of_lustre = {name for name, each in zip(names, systems, strict=True) if "lustre" in each["type"]}
     return spec(
         requirements={
             "cores": draw(st.sampled_from((4, 16, 32, 64))),
@@ -267,9 +270,10 @@ def whole_grids(draw: st.DrawFn) -> GridSpec:
             name: {
                 "requires": f"{draw(st.sampled_from((5, 20, 40, 100)))} MB/s/core",
                 "capacity": f"{draw(st.sampled_from((1, 4, 12)))} TiB",
-                "filesystem": draw(st.sampled_from(names)),
+                "filesystem": home,
+                **({"layout": draw(st.sampled_from(("auto", 1, 2, -1)))} if home in of_lustre else {}),
             }
-            for name in ("data", "work", "util")
+            for name, home in homes.items()
         },
     )
 
@@ -300,6 +304,8 @@ def test_what_is_searched_beside_what_is_kept_is_predicted_as_it_was_costed(
     document = spec_document(whole)
     for name in left_out & {"data", "work", "util"}:
         del document["libraries"][name]["filesystem"]
+        if document["libraries"][name].get("layout") != "auto":
+            document["libraries"][name].pop("layout", None)
     if "count" in left_out:
         del document["nodes"]["compute"]["count"]
     if "nodes" in left_out:

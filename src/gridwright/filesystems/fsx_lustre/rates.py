@@ -17,7 +17,6 @@ from gridwright.filesystems.resources import (
     Resource,
     Route,
     Use,
-    striped,
 )
 from gridwright.filesystems.site import Site
 from gridwright.units import HOURS_PER_MONTH, Bytes, format_rate
@@ -69,7 +68,7 @@ def contribute(name: str, filesystem: FsxLustreFileSystem, site: Site) -> Contri
         "read": Use(delivered),
     }
     routes: dict[Operation, Route] = {
-        operation: _route(filesystem, uses[operation], operation, site) for operation in OPERATIONS
+        operation: Route((*site.nodes.network(operation), uses[operation])) for operation in OPERATIONS
     }
     return Contribution(
         routes,
@@ -115,12 +114,6 @@ def included_metadata(capacity_bytes: int) -> int:
         if gib >= least:
             found = iops * -(-gib // each) if each else iops
     return found
-
-
-def _route(filesystem: FsxLustreFileSystem, delivered: Use, operation: Operation, site: Site) -> Route:
-    uses = (*site.nodes.network(operation), delivered)
-    targets = int(filesystem.capacity // TARGET_BYTES)
-    return striped(uses, filesystem.stripe_count, targets, _of_one_target(filesystem, delivered))
 
 
 def _of_one_target(filesystem: FsxLustreFileSystem, delivered: Use) -> float:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gridwright.filesystems.lustre.model import LustreFileSystem
-from gridwright.filesystems.resources import OPERATIONS, Contribution, Operation, Route, striped
-from gridwright.filesystems.servers import ServerGroup, server_costs, server_group
+from gridwright.filesystems.resources import OPERATIONS, Contribution, Route
+from gridwright.filesystems.servers import server_costs, server_group
 from gridwright.filesystems.service_cost import stated_costs
 from gridwright.filesystems.service_rates import service_contribution
 from gridwright.filesystems.site import Site
@@ -29,15 +29,13 @@ def contribute(name: str, filesystem: LustreFileSystem, site: Site) -> Contribut
     if isinstance(group, str):
         return Contribution({}, tuple(costs), unknown=group)
     return Contribution(
-        {operation: _route(filesystem, group, operation, site) for operation in OPERATIONS},
+        {
+            operation: Route((*site.nodes.network(operation), *group.uses(operation)))
+            for operation in OPERATIONS
+        },
         tuple(costs),
         capacity_bytes=group.capacity_bytes,
         outlives_server=group.disks.are_volumes,
         targets=group.targets,
         target_bytes_per_s={operation: group.target_bytes_per_s(operation) for operation in OPERATIONS},
     )
-
-
-def _route(filesystem: LustreFileSystem, group: ServerGroup, operation: Operation, site: Site) -> Route:
-    uses = (*site.nodes.network(operation), *group.uses(operation))
-    return striped(uses, filesystem.stripe_count, group.targets, group.target_bytes_per_s(operation))
