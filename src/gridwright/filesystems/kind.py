@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.tuning_kind import TuningKind
     from gridwright.services.playbook_role import PlaybookRole
     from gridwright.services.service import Service, ServiceNodes
+    from gridwright.spec.library import Library
     from gridwright.spec.model import GridSpec
     from gridwright.yamltext.fields import FieldError
 
@@ -200,6 +201,13 @@ class FileSystemKind(ABC, Generic[M]):
 
         None for a kind that does not let its users choose. Raises GridwrightError (status ENVIRONMENT) where
         the path is not there, is on another file system, or nothing answers in time.
+        """
+        return None
+
+    def stated_layout(self, filesystem: M, library: Library) -> FileLayout | None:
+        """The layout that the spec states for the files of a library on it; None where the model chooses.
+
+        None, too, for a kind that does not let its users choose.
         """
         return None
 

@@ -58,3 +58,14 @@ class FileLayout:
         first = self.components[0].mirror
         parts = [each for each in self.components if each.mirror == first]
         return next((each for each in parts if each.end is None or offset < each.end), parts[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutChoice:
+    """The layout that the files of a library are to have, and why."""
+
+    layout: FileLayout
+    reason: str
+    """A sentence for people, without a full stop."""
+    stated: bool
+    """Whether the grid spec says it; else the model chose."""

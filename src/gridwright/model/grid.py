@@ -15,7 +15,8 @@ from gridwright.filesystems.site import ComputeNodes, Site
 from gridwright.model.alike_nodes import AlikeNodes, of_group
 from gridwright.model.seller import seller_of
 from gridwright.runs.host import host_facts
-from gridwright.spec.model import GridSpec, Library
+from gridwright.spec.library import Library
+from gridwright.spec.model import GridSpec
 from gridwright.spec.requirements import Availability
 
 

@@ -148,6 +148,15 @@ def _library_problems(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldErro
     for name, library in _mapping(data, "libraries").items():
         if not isinstance(library, Mapping) or name not in ROLES or not defined:
             continue
+        kind = filesystem_kind_in(_mapping(data, "filesystems").get(str(library.get("filesystem"))))
+        if library.get("layout") is not None and kind is not None and not kind.spec_model.takes_layouts:
+            yield (
+                ("libraries", name, "layout"),
+                FieldError(
+                    f"files on {show(library.get('filesystem'))} have no layout that one chooses",
+                    "remove the line; file systems of Lustre have layouts",
+                ),
+            )
         wanted = library.get("filesystem")
         if "filesystem" not in library:
             # A spec with requirements leaves it to the plan.

@@ -65,6 +65,8 @@ class FileSystem(KindSection):
 
     is_node_local: ClassVar[bool] = False
     """Whether each node has data of its own there, which no other node sees."""
+    takes_layouts: ClassVar[bool] = False
+    """Whether libraries on it say over how many targets their files are striped."""
 
     @property
     def node_disks(self) -> Disks | None:

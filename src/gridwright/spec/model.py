@@ -26,10 +26,11 @@ from gridwright.spec.crosscheck import (
     fill_defaults,
     libraries_without_filesystem,
 )
-from gridwright.spec.fields import Change, CoreRate, Directory, Name, Reason, SpecModel, Subdirectory, Update
+from gridwright.spec.fields import Change, Directory, Name, Reason, SpecModel, Update
 from gridwright.spec.filesystem import AnyFileSystem, FileSystem
 from gridwright.spec.findings import known_findings
 from gridwright.spec.hosts import HostSet, expand_hosts
+from gridwright.spec.library import Library
 from gridwright.spec.machines import MachineGroup
 from gridwright.spec.power import IDLE_S, POWERED
 from gridwright.spec.provider import PROVIDERS, ProviderKind
@@ -133,35 +134,6 @@ class NodeGroup(SpecModel):
         if self.hosts is not None:
             return expand_hosts(self.hosts)
         return [f"{group}{number}" for number in range(1, self.count + 1)]
-
-
-class Library(SpecModel):
-    """A role for data: where it lives, and what each core needs of it."""
-
-    filesystem: Annotated[
-        str, Update(Change.REBUILD, "the data have to be copied to the other file system")
-    ] = Field(
-        default="",
-        description="The name, under filesystems, of the file system it lives on. By default the only one.",
-    )
-    requires: Annotated[CoreRate | None, Update(Change.LIVE, "only planning and proofs read it")] = Field(
-        default=None,
-        description="The rate that each physical core needs, such as 100 MB/s/core. "
-        "Without one nothing is proven.",
-    )
-    path: Annotated[
-        Subdirectory, Update(Change.REMOUNT, "jobs look for it at the new place; data stay at the old one")
-    ] = Field(
-        default="", description="Its directory, below the path of the file system. By default its own name."
-    )
-    capacity: Annotated[Size | None, Update(Change.LIVE, "only planning and checks read it")] = Field(
-        default=None, description="The room it needs in all, such as 12 TiB."
-    )
-    capacity_in_12_months: Annotated[Size | None, Update(Change.LIVE, "only planning reads it")] = Field(
-        default=None,
-        description="The room it will need in all a year from now, such as 24 TiB: a plan says what that "
-        "costs, and whether its file system grows in place.",
-    )
 
 
 class GridSpec(SpecModel):

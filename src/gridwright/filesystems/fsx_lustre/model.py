@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -16,6 +16,8 @@ from gridwright.spec.repository import Repository
 
 class FsxLustreFileSystem(FileSystem):
     """Amazon FSx for Lustre."""
+
+    takes_layouts: ClassVar[bool] = True
 
     type: Annotated[Literal["fsx-lustre"], NEW_KIND] = Field(
         description="The kind of file system: fsx-lustre is Amazon FSx for Lustre."
