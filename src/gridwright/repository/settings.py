@@ -29,6 +29,10 @@ class RepositorySettings:
     directory: Path
     bucket_url: str
     """`s3://bucket` or `s3://bucket/prefix`."""
+    endpoint: str | None = None
+    """Where the store is; None is AWS's own, or what the environment says."""
+    rpo_s: float | None = None
+    """How old a change may become that no object has, in seconds; None asks for nothing."""
 
     @property
     def prefix(self) -> str:
