@@ -32,6 +32,7 @@ from gridwright.repository.sending import (
     SmallContent,
     check_stored,
     open_for_sending,
+    refuse_hollow,
     row_of,
     send,
 )
@@ -183,11 +184,6 @@ class _Export:
         except FileNotFoundError:
             self._report.notes.append(f"{os.fsdecode(path)!a} went while it was to be exported")
             return
-        except Hollow:
-            self._report.problem(
-                path, "it was written to before all its content was here; write it anew as a whole"
-            )
-            return
         except OSError as error:
             self._report.problem(path, f"it cannot be read: {error.strerror}")
             return
@@ -195,9 +191,20 @@ class _Export:
         task = _Task(sending, action, row)
         try:
             if not self._without_moving(task):
+                self._refuse_hollow(sending)
                 self._send(task, self._condition(row, key))
+        except Hollow:
+            sending.close()
+            self._report.problem(
+                path, "it was written to before all its content was here; write it anew as a whole"
+            )
         except StoreError as error:
             self._failed(task, error)
+
+    def _refuse_hollow(self, sending: Sending) -> None:
+        # Where contents come when they are read, reading it to send it is enough.
+        if sending.descriptor is not None and not self._opened.cover.is_served:
+            refuse_hollow(sending.descriptor)
 
     def _key(self, path: bytes, row: KnownFile | None) -> str:
         """The key of a path: the known one, so that what was imported goes back to where it came from."""

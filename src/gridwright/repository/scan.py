@@ -123,6 +123,9 @@ def find_changes(
 
 def _action(opened: OpenRepository, found: ScannedFile) -> tuple[Action | None, int]:
     status = found.status
+    if not found.path and opened.cover.is_closed:
+        # What it has now is no user's will.
+        return None, 0
     size = 0 if stat.S_ISDIR(status.st_mode) else status.st_size
     return action_for(status, opened.known.get(found.path)), size
 

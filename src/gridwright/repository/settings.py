@@ -13,6 +13,7 @@ from gridwright.errors import environment_error
 from gridwright.repository.below import PathsBelow
 from gridwright.repository.keys import RESERVED, Keys, shown
 from gridwright.repository.known import Known
+from gridwright.repository.lazy.cover import NamesCover
 from gridwright.repository.request_prices import cost
 from gridwright.repository.store import ObjectStore
 from gridwright.units import format_bytes
@@ -28,6 +29,10 @@ class RepositorySettings:
     directory: Path
     bucket_url: str
     """`s3://bucket` or `s3://bucket/prefix`."""
+    endpoint: str | None = None
+    """Where the store is; None is AWS's own, or what the environment says."""
+    rpo_s: float | None = None
+    """How old a change may become that no object has, in seconds; None asks for nothing."""
 
     @property
     def prefix(self) -> str:
@@ -44,6 +49,7 @@ class OpenRepository:
     known: Known
     below: PathsBelow
     keys: Keys
+    cover: NamesCover
     lock: int | None
 
     @classmethod
@@ -55,12 +61,14 @@ class OpenRepository:
         below = PathsBelow(settings.directory)
         known = Known(settings.directory)
         lock = _lock(settings.directory) if alone else None
-        return cls(settings, store, known, below, Keys(settings.prefix), lock)
+        cover = NamesCover(str(settings.directory), below.root)
+        return cls(settings, store, known, below, Keys(settings.prefix), cover, lock)
 
     def close(self) -> None:
         """Give up what is under way, and close."""
         self.store.close()
         self.known.close()
+        self.cover.close()
         self.below.close()
         if self.lock is not None:
             os.close(self.lock)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
+from gridwright.errors import Finding
 from gridwright.repository.request_prices import cost
 from gridwright.repository.scan import Action, find_changes
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.units import format_bytes
 
 _BATCH = 1000
+RECOVERY_POINT_MISSED = "recovery-point-missed"
+"""The finding that changes are older than they may be without an object."""
 
 
 @dataclass(slots=True)
@@ -41,16 +44,39 @@ class RepositoryStatus:
     """When the last whole export began."""
     unprotected_s: float | None = None
     """How old the oldest change may be that no object has, the achieved recovery point; 0 for none."""
+    required_s: float | None = None
+    """How old that may be; None where nothing is required."""
     restore_requests: int = 0
     restore_usd: float = 0.0
     """Requests of a full restore at list prices, without traffic."""
     problems: list[tuple[str, str]] = field(default_factory=list)
 
+    @property
+    def finding(self) -> Finding | None:
+        """The recovery point that is required and missed, or None."""
+        if self.required_s is None or not self.changed_files:
+            return None
+        if self.unprotected_s is not None and self.unprotected_s <= self.required_s:
+            return None
+        now = (
+            "nothing was ever exported" if self.unprotected_s is None else f"it is {self.unprotected_s:.0f} s"
+        )
+        return Finding(
+            "warning",
+            RECOVERY_POINT_MISSED,
+            f"repository {self.repository}: no change may be older than {self.required_s:.0f} s without an "
+            f"object, and {now}; {self.changed_files} files and directories differ",
+            f"Run gridwright repo export {self.repository}, and look why its timer did not: "
+            f"journalctl -u gridwright-repository-export-{self.repository}",
+        )
+
     def document(self) -> dict[str, Any]:
         """The result for programs."""
+        finding = self.finding
         names = [name for name in self.__slots__ if name != "problems"]
         return {name: getattr(self, name) for name in names} | {
-            "problems": [{"name": name, "why": why} for name, why in self.problems]
+            "finding": None if finding is None else asdict(finding),
+            "problems": [{"name": name, "why": why} for name, why in self.problems],
         }
 
     def text(self) -> str:
@@ -58,6 +84,7 @@ class RepositoryStatus:
         when = "never"
         if self.last_export is not None:
             when = datetime.fromtimestamp(self.last_export, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        wanted = "" if self.required_s is None else f", and {self.required_s:.0f} s at most is required"
         point = "unknown" if self.unprotected_s is None else f"{self.unprotected_s:.0f} s"
         lines = [
             f"{self.repository}: {self.directory} and {self.bucket_url}",
@@ -69,17 +96,21 @@ class RepositoryStatus:
             f"  changed objects      {self.changed_objects}",
             f"  objects gone         {self.gone_objects}, whose files are there",
             f"  last whole export    {when}",
-            f"  oldest change that no object has: {point}",
+            f"  oldest change that no object has: {point}{wanted}",
             f"  full restore: {self.restore_requests} requests, {self.restore_usd:.2f} USD, and traffic",
         ]
         lines += [f"  {name}: {why}" for name, why in self.problems]
+        if self.finding is not None:
+            lines.append(f"  {self.finding}")
         return "\n".join(lines)
 
 
 def repository_status(opened: OpenRepository) -> RepositoryStatus:
     """Look at both sides: one scan of the files, one listing of the bucket. Raises GridwrightError."""
     settings, known = opened.settings, opened.known
-    status = RepositoryStatus(settings.name, settings.bucket_url, str(settings.directory))
+    status = RepositoryStatus(
+        settings.name, settings.bucket_url, str(settings.directory), required_s=settings.rpo_s
+    )
     report = RepositoryReport(settings.name, "status")
     work = find_changes(opened, (), report, deletions=True)
     status.problems = report.problems

@@ -1,4 +1,4 @@
-"""`gridwright repo status | import | export | release | verify | duplicate`: a library and its bucket."""
+"""`gridwright repo status | import | export | release | verify | duplicate | serve`: files and objects."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from gridwright.cli.data.repo_flags import (
     ImportFlags,
     PathFlags,
     ReleaseFlags,
-    RepositoryFlags,
+    StatusFlags,
     SyncFlags,
     chosen_paths,
     open_repository,
     settings_of,
     show,
+    status_settings,
     transfer_progress,
 )
+from gridwright.cli.data.serve import run_serve
 from gridwright.cli.flags import options_of, read_flags, verb
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.verbs import plain_app
@@ -39,27 +41,34 @@ def _values(flags: PathFlags, opened: OpenRepository) -> Mapping[str, Any]:
     return {**values, "paths": chosen_paths(opened, flags.paths)}
 
 
-def run_status(flags: RepositoryFlags) -> ExitStatus:
+def run_status(flags: StatusFlags) -> ExitStatus:
     """Show files and objects: how many, how many differ on which side, names only, and the last export.
 
-    Example: gridwright repo status --directory /data --bucket s3://site-sas/prod
+    Example: gridwright repo status grid.yaml
     """
     from gridwright.repository.status import repository_status
 
-    with open_repository(flags, alone=False) as opened:
-        found = repository_status(opened)
-    Output("repo status", json=flags.json).show(LazyResult(document=found.document, text=found.text))
-    return ExitStatus.DONE
+    found = []
+    for settings in status_settings(flags):
+        with open_repository(flags, settings, alone=False) as opened:
+            found.append(repository_status(opened))
+    Output("repo status", json=flags.json).show(
+        LazyResult(
+            document=lambda: {"repositories": [each.document() for each in found]},
+            text=lambda: "\n".join(each.text() for each in found),
+        )
+    )
+    return ExitStatus.MISSED if any(each.finding for each in found) else ExitStatus.DONE
 
 
 def run_export(flags: SyncFlags) -> ExitStatus:
     """Send to the bucket what was created or changed since the last export.
 
-    Example: gridwright repo export --directory /data --bucket s3://site-sas/prod --dry-run
+    Example: gridwright repo export archive --dry-run
     """
     from gridwright.repository.export import ExportOptions, export
 
-    with open_repository(flags) as opened, transfer_progress() as progress:
+    with open_repository(flags, settings_of(flags)) as opened, transfer_progress() as progress:
         report = export(opened, options_of(ExportOptions, _values(flags, opened)), progress)
     return show(report, json=flags.json)
 
@@ -67,12 +76,12 @@ def run_export(flags: SyncFlags) -> ExitStatus:
 def run_import(flags: ImportFlags) -> ExitStatus:
     """Make files of what was created or changed in the bucket: names at once, contents when asked for.
 
-    Example: gridwright repo import --directory /data --bucket s3://site-sas/prod --contents
+    Example: gridwright repo import archive --contents
     """
     from gridwright.repository.contents import ContentOptions, import_contents
     from gridwright.repository.importing import ImportOptions, import_names
 
-    with open_repository(flags) as opened, transfer_progress() as progress:
+    with open_repository(flags, settings_of(flags)) as opened, transfer_progress() as progress:
         values = _values(flags, opened)
         report = import_names(opened, options_of(ImportOptions, values))
         if flags.contents:
@@ -94,11 +103,11 @@ def _together(names: RepositoryReport, contents: RepositoryReport) -> Repository
 def run_release(flags: ReleaseFlags) -> ExitStatus:
     """Free the space of exported files, oldest access first; names stay, and contents come again.
 
-    Example: gridwright repo release --directory /data --bucket s3://site-sas/prod --until-free 20%
+    Example: gridwright repo release archive --until-free 20%
     """
     from gridwright.repository.release import ReleaseOptions, release
 
-    with open_repository(flags) as opened:
+    with open_repository(flags, settings_of(flags)) as opened:
         report = release(opened, options_of(ReleaseOptions, _values(flags, opened)))
     return show(report, json=flags.json)
 
@@ -106,11 +115,11 @@ def run_release(flags: ReleaseFlags) -> ExitStatus:
 def run_verify(flags: PathFlags) -> ExitStatus:
     """Compare contents of files and objects: by checksums of the store, else by reading both.
 
-    Example: gridwright repo verify --directory /data --bucket s3://site-sas/prod
+    Example: gridwright repo verify archive
     """
     from gridwright.repository.verify import verify
 
-    with open_repository(flags) as opened:
+    with open_repository(flags, settings_of(flags)) as opened:
         report = verify(opened, chosen_paths(opened, flags.paths))
     return show(report, json=flags.json)
 
@@ -118,7 +127,7 @@ def run_verify(flags: PathFlags) -> ExitStatus:
 def run_duplicate(flags: DuplicateFlags) -> ExitStatus:
     """Make another file system of the same bucket, by names first. What is there already stays.
 
-    Example: gridwright repo duplicate --directory /data --bucket s3://site-sas/prod --to /mnt/new
+    Example: gridwright repo duplicate archive --to /mnt/new
     """
     from dataclasses import replace
 
@@ -141,5 +150,6 @@ for name, run in (
     ("release", verb(run_release)),
     ("verify", verb(run_verify)),
     ("duplicate", verb(run_duplicate)),
+    ("serve", verb(run_serve)),
 ):
     repo.command(name)(run)

@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gridwright.cli.arguments import Json, Reader, read_path
+from gridwright.cli.data.repo_of_grid import all_of_grid, one_of_grid
 from gridwright.cli.flags import Reads, one_of
+from gridwright.cli.grid_file import GridFile
 from gridwright.cli.output import LazyResult, Output
+from gridwright.cli.spec_file import load_placed
 from gridwright.errors import ExitStatus, environment_error, input_error
 
 if TYPE_CHECKING:
@@ -35,17 +38,14 @@ def _percent(reader: Reader, flag: str, text: str) -> float | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RepositoryFlags:
-    """Which repository, and how its bucket is reached."""
+class StoreFlags:
+    """Files and a bucket that no grid spec names, and how a bucket is reached."""
 
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="What it is called in what is printed.")
-    ] = None
     directory: Annotated[
-        Path | None, typer.Option(metavar="DIR", parser=read_path, help="The repository's directory.")
+        Path | None, typer.Option(metavar="DIR", parser=read_path, help="Its directory, without a grid spec.")
     ] = None
     bucket: Annotated[
-        str | None, typer.Option(metavar="URL", help="Its bucket: s3://bucket or s3://bucket/prefix.")
+        str | None, typer.Option(metavar="URL", help="Its bucket, with --directory: s3://bucket/prefix.")
     ] = None
     endpoint: Annotated[
         str | None,
@@ -58,6 +58,33 @@ class RepositoryFlags:
         float | None, typer.Option(metavar="N", help="Stay within so many requests a second.")
     ] = None
     json: Json = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusFlags(StoreFlags):
+    """The flags of `status`."""
+
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FILE",
+            envvar="GRIDWRIGHT_GRID",
+            parser=read_path,
+            help="The grid spec.  [default: grid.yaml]",
+            show_default=False,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepositoryFlags(StoreFlags):
+    """The same, and which repository of a grid spec."""
+
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="A repository of the grid spec.  [default: the only one]"),
+    ] = None
+    grid: GridFile = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +160,20 @@ class DuplicateFlags(RepositoryFlags):
 
 
 def settings_of(flags: RepositoryFlags) -> RepositorySettings:
-    """The repository that the flags name. Raises GridwrightError."""
+    """The repository that the flags name, of the grid spec or by itself. Raises GridwrightError."""
+    if flags.directory is None and flags.bucket is None:
+        return one_of_grid(load_placed(flags.grid), flags.name)
+    return _without_grid(flags, flags.name)
+
+
+def status_settings(flags: StatusFlags) -> list[RepositorySettings]:
+    """All repositories of the grid spec, or the one that the flags name. Raises GridwrightError."""
+    if flags.directory is None and flags.bucket is None:
+        return all_of_grid(load_placed(flags.file))
+    return [_without_grid(flags, None)]
+
+
+def _without_grid(flags: StoreFlags, name: str | None) -> RepositorySettings:
     from gridwright.repository.s3.connection import BucketLocation
     from gridwright.repository.settings import RepositorySettings
 
@@ -141,16 +181,16 @@ def settings_of(flags: RepositoryFlags) -> RepositorySettings:
         raise input_error(
             "which files, and which bucket?",
             where="--directory, --bucket",
-            remedy="write --directory DIR --bucket s3://bucket/prefix",
+            remedy="write --directory DIR --bucket s3://bucket/prefix, or neither with a grid spec",
         )
     location = BucketLocation.parse(flags.bucket)
     url = f"s3://{location.bucket}" + (f"/{location.prefix}" if location.prefix else "")
-    return RepositorySettings(flags.name or location.bucket, flags.directory.absolute(), url)
+    return RepositorySettings(name or location.bucket, flags.directory.absolute(), url)
 
 
 @contextlib.contextmanager
 def open_repository(
-    flags: RepositoryFlags, settings: RepositorySettings | None = None, *, alone: bool = True
+    flags: StoreFlags, settings: RepositorySettings, *, alone: bool = True
 ) -> Iterator[OpenRepository]:
     """The repository that the flags name, opened. Raises GridwrightError."""
     from gridwright.repository.pace import Pace
@@ -161,9 +201,9 @@ def open_repository(
     rate = flags.requests_per_second
     if rate is not None and rate <= 0:
         raise input_error("no requests at all do nothing", where="--requests-per-second", remedy="write 100")
-    settings = settings or settings_of(flags)
     location = BucketLocation.parse(settings.bucket_url)
-    connection = connect(location.bucket, endpoint_url=flags.endpoint, requester_pays=flags.requester_pays)
+    endpoint = flags.endpoint or settings.endpoint
+    connection = connect(location.bucket, endpoint_url=endpoint, requester_pays=flags.requester_pays)
     try:
         opened = OpenRepository.open(settings, S3Store(connection, pace=Pace(rate)), alone=alone)
     except OSError as error:
