@@ -37,7 +37,7 @@ from gridwright.repository.sending import (
     send,
 )
 from gridwright.repository.settings import OpenRepository, Prefer, ReportedCount, RepositoryReport
-from gridwright.repository.store import ANY, ObjectHead, WrittenObject, StoreError, StoreFault, WriteCondition
+from gridwright.repository.store import ANY, ObjectHead, StoreError, StoreFault, WriteCondition, WrittenObject
 from gridwright.repository.touched import is_untouched
 
 LEASE = "lease"

@@ -16,7 +16,7 @@ from gridwright.repository.known import KnownFile
 from gridwright.repository.object_format import FileAttributes, kept_mode, metadata_of
 from gridwright.repository.references import FileState, StateError, read_state, write_state
 from gridwright.repository.settings import OpenRepository
-from gridwright.repository.store import WrittenObject, StoreError, StoreFault, WriteCondition
+from gridwright.repository.store import StoreError, StoreFault, WriteCondition, WrittenObject
 
 
 class Hollow(Exception):

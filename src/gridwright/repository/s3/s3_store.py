@@ -22,11 +22,11 @@ from gridwright.repository.store import (
     ObjectHead,
     Progress,
     RequestCount,
-    WrittenObject,
     StoreError,
     StoreFault,
     Upload,
     WriteCondition,
+    WrittenObject,
 )
 
 MOST_TO_COPY = 5 * 10**9
