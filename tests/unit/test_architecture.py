@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "disturbance": frozenset({"runs"}),
     "iotest": frozenset({"spec", "disturbance", "filesystems", "grid", "runs", "_native"}),
     "workload": frozenset({"yamltext", "spec", "disturbance", "filesystems", "grid", "schedulers", "runs"}),
+    "repository": frozenset(),
     "prove": frozenset({"spec", "doctor", "iotest", "workload", "runs", "report"}),
     "report": frozenset({"filesystems", "runs", "model", "plan"}),
     "providers": frozenset(
@@ -194,6 +195,7 @@ SHIPPED = (
     *("node_programs/scratch/", "node_programs/health/", "node_programs/users/", "node_programs/drain/"),
     *("providers/aws/claim/", "providers/aws/boot/", "providers/aws/roll/"),
     # Ansible asks each file of filters for a class of this name.
+    "filesystems/lustre_client/roles/lustre_client/filter_plugins/gridwright_layouts.py",
     "filesystems/lustre_client/roles/",
 )
 """Programs of their own that nodes run without Gridwright: each has its own names."""

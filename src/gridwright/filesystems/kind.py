@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.in_lab import StorageNodes
     from gridwright.filesystems.layout import FileLayout
+    from gridwright.filesystems.lazy_load import LazyLoad
     from gridwright.filesystems.library_layouts import LibraryLayouts
     from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
     from gridwright.filesystems.mount_entry import MountEntry
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.tuning_kind import TuningKind
     from gridwright.services.playbook_role import PlaybookRole
     from gridwright.services.service import Service, ServiceNodes
+    from gridwright.spec.library import Library
     from gridwright.spec.model import GridSpec
     from gridwright.yamltext.fields import FieldError
 
@@ -210,6 +212,40 @@ class FileSystemKind(ABC, Generic[M]):
         None for a kind that does not let its users choose. Raises GridwrightError (status ENVIRONMENT) where
         the path is not there, is on another file system, or nothing answers in time.
         """
+        return None
+
+    def stated_layout(self, filesystem: M, library: Library) -> FileLayout | None:
+        """The layout that the spec states for the files of a library on it; None where the model chooses.
+
+        None, too, for a kind that does not let its users choose.
+        """
+        return None
+
+    def lazy_load(self) -> LazyLoad:
+        """Which way its contents come out of object storage when somebody reads them, and why that one."""
+        from gridwright.filesystems.lazy_load import LazyLoad, LazyLoadWay
+
+        return LazyLoad(
+            LazyLoadWay.NONE, f"the kernel of a client holds nobody back who reads files of {self.title}"
+        )
+
+    def layout_command(self, filesystem: M, layout: FileLayout, directory: str) -> list[str] | None:
+        """The command that has new files in a directory laid out so; None where nobody can choose.
+
+        Raises GridwrightError (status INPUT) with all that is wrong with the layout.
+        """
+        return None
+
+    def set_layout(self, filesystem: M, run: Run, directory: str, layout: FileLayout) -> FileLayout | None:
+        """Have new files in a directory laid out so, and return what it has then; None as above.
+
+        Raises GridwrightError: status INPUT for a layout that cannot be, ENVIRONMENT where it was refused or
+        nothing answers.
+        """
+        return None
+
+    def advised_layout(self, filesystem: M) -> FileLayout | None:
+        """The layout for a library of whose targets or needs nothing is known; None where there are none."""
         return None
 
     # What a lab has of it, where it can have it

@@ -2,8 +2,9 @@
 
 from gridwright.spec.filesystem import FILESYSTEMS, FileSystem
 from gridwright.spec.findings import unsilenced
+from gridwright.spec.library import Library
 from gridwright.spec.load import load_spec, parse_spec
-from gridwright.spec.model import GridSpec, Library, LibraryName, NodeGroup
+from gridwright.spec.model import GridSpec, LibraryName, NodeGroup
 from gridwright.spec.provider import PROVIDERS
 from gridwright.spec.scheduler import SCHEDULERS, Queue, SchedulerSection
 from gridwright.spec.schema import json_schema

@@ -20,6 +20,7 @@ from gridwright.spec.machines import counted as counted_machines
 from gridwright.spec.machines import machine_problems, only_on_problems
 from gridwright.spec.power import power_problems
 from gridwright.spec.provider import PROVIDERS, ProviderKind, provider_in
+from gridwright.spec.repository_problems import repository_problems
 from gridwright.spec.scheduler import queue_problems, scheduler_kind_in
 from gridwright.spec.site_setup import setup_problems
 from gridwright.spec.user_problems import user_problems
@@ -122,6 +123,7 @@ def cross_problems(data: Any) -> Iterator[Refused]:  # noqa: ANN401
         yield from power_problems(data, provider)
         yield from buying_problems(data, provider)
     yield from _of_kinds(data)
+    yield from repository_problems(data, provider)
     yield from queue_problems(data)
     yield from setup_problems(data)
     yield from machine_problems(data, provider)
@@ -148,6 +150,15 @@ def _library_problems(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldErro
     for name, library in _mapping(data, "libraries").items():
         if not isinstance(library, Mapping) or name not in ROLES or not defined:
             continue
+        kind = filesystem_kind_in(_mapping(data, "filesystems").get(str(library.get("filesystem"))))
+        if library.get("layout") is not None and kind is not None and not kind.spec_model.takes_layouts:
+            yield (
+                ("libraries", name, "layout"),
+                FieldError(
+                    f"files on {show(library.get('filesystem'))} have no layout that one chooses",
+                    "remove the line; file systems of Lustre have layouts",
+                ),
+            )
         wanted = library.get("filesystem")
         if "filesystem" not in library:
             # A spec with requirements leaves it to the plan.

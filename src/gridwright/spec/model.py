@@ -26,14 +26,17 @@ from gridwright.spec.crosscheck import (
     fill_defaults,
     libraries_without_filesystem,
 )
-from gridwright.spec.fields import Change, CoreRate, Directory, Name, Reason, SpecModel, Subdirectory, Update
+from gridwright.spec.fields import Change, Directory, Name, Reason, SpecModel, Update
 from gridwright.spec.filesystem import AnyFileSystem, FileSystem
 from gridwright.spec.findings import known_findings
 from gridwright.spec.hosts import HostSet, expand_hosts
+from gridwright.spec.library import Library
 from gridwright.spec.machines import MachineGroup
 from gridwright.spec.power import IDLE_S, POWERED
 from gridwright.spec.provider import PROVIDERS, ProviderKind
 from gridwright.spec.report_heading import ReportHeading
+from gridwright.spec.repositories import LibraryRepository
+from gridwright.spec.repository import Repository
 from gridwright.spec.requirements import Requirements
 from gridwright.spec.scheduler import AnyScheduler, default_scheduler
 from gridwright.spec.sections import with_sections
@@ -135,35 +138,6 @@ class NodeGroup(SpecModel):
         return [f"{group}{number}" for number in range(1, self.count + 1)]
 
 
-class Library(SpecModel):
-    """A role for data: where it lives, and what each core needs of it."""
-
-    filesystem: Annotated[
-        str, Update(Change.REBUILD, "the data have to be copied to the other file system")
-    ] = Field(
-        default="",
-        description="The name, under filesystems, of the file system it lives on. By default the only one.",
-    )
-    requires: Annotated[CoreRate | None, Update(Change.LIVE, "only planning and proofs read it")] = Field(
-        default=None,
-        description="The rate that each physical core needs, such as 100 MB/s/core. "
-        "Without one nothing is proven.",
-    )
-    path: Annotated[
-        Subdirectory, Update(Change.REMOUNT, "jobs look for it at the new place; data stay at the old one")
-    ] = Field(
-        default="", description="Its directory, below the path of the file system. By default its own name."
-    )
-    capacity: Annotated[Size | None, Update(Change.LIVE, "only planning and checks read it")] = Field(
-        default=None, description="The room it needs in all, such as 12 TiB."
-    )
-    capacity_in_12_months: Annotated[Size | None, Update(Change.LIVE, "only planning reads it")] = Field(
-        default=None,
-        description="The room it will need in all a year from now, such as 24 TiB: a plan says what that "
-        "costs, and whether its file system grows in place.",
-    )
-
-
 class GridSpec(SpecModel):
     """A grid, as grid.yaml describes it.
 
@@ -228,6 +202,13 @@ class GridSpec(SpecModel):
         default_factory=dict,
         description="The libraries data (permanent, shared), work (temporary tables) and util (spill of "
         "sorts and joins). By default all three, on the only file system, without requirements.",
+    )
+    repositories: Annotated[
+        Mapping[Name, LibraryRepository], Update(Change.LIVE, "files and objects stay where they are")
+    ] = Field(
+        default_factory=dict,
+        description="Directories of libraries whose files are objects of a bucket, too, by name, such as "
+        "archive: {library: data, bucket: s3://site/prod, export: {changed: hourly}}. By default none.",
     )
     workload: Annotated[Workload | None, Update(Change.LIVE, "only proofs read it")] = Field(
         default=None,
@@ -334,6 +315,24 @@ class GridSpec(SpecModel):
     def library_directory(self, library: LibraryName) -> Path:
         """Absolute directory of a library. Raises KeyError when the grid has no such library."""
         return self.filesystem_of(library).path / self.libraries[library].path
+
+    def repository_directory(self, name: str) -> Path:
+        """Absolute directory of a repository. Raises KeyError when the grid has none of that name."""
+        found = self.repositories[name]
+        return self.library_directory(found.library) / found.path.lstrip("/")
+
+    def links_of(self, filesystem: str) -> dict[str, Repository]:
+        """The buckets that a file system links by itself, by repository; its own section's has no name."""
+        found = self.filesystems[filesystem]
+        links = {} if found.own_link is None else {"": found.own_link}
+        for name, each in self.repositories.items():
+            if self.is_linked(name) and self.libraries[each.library].filesystem == filesystem:
+                links[name] = each.as_link(self.libraries[each.library].path)
+        return links
+
+    def is_linked(self, repository: str) -> bool:
+        """Whether the file system itself carries changes of a repository, and no program of Gridwright's."""
+        return self.is_cloud and self.filesystem_of(self.repositories[repository].library).most_links > 0
 
     def node_count(self) -> int:
         """Nodes of all groups."""

@@ -11,10 +11,13 @@ from gridwright.filesystems.lustre_client.client import LustreClientKind, stripe
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
+    from gridwright.filesystems.layout import FileLayout
+    from gridwright.filesystems.lazy_load import LazyLoad
     from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
     from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.site import Site
+    from gridwright.spec.library import Library
     from gridwright.spec.model import GridSpec
 
 OST_BYTES = 1200 * 2**30
@@ -105,11 +108,26 @@ class FsxLustreKind(LustreClientKind[FsxLustreFileSystem]):
 
         return without(filesystem, contribution, dead)
 
+    def lazy_load(self) -> LazyLoad:
+        """By the service's own link with a bucket."""
+        from gridwright.filesystems.lazy_load import LazyLoad, LazyLoadWay
+
+        return LazyLoad(
+            LazyLoadWay.SERVICE,
+            "a bucket that repository: links is loaded by the service",
+        )
+
     def describe(self, filesystem: FsxLustreFileSystem) -> str:
         """Deployment type, capacity, and the throughput that is bought."""
         fields = filesystem.model_dump(mode="json", exclude_none=True)
         bought = f" at {fields['throughput']}" if "throughput" in fields else ""
         return f"{self.title} {filesystem.deployment}, {fields['capacity']}{bought}"
+
+    def stated_layout(self, filesystem: FsxLustreFileSystem, library: Library) -> FileLayout | None:
+        """The library's own, else by the stripe count of the file system."""
+        from gridwright.filesystems.lustre_client.stated_layout import stated_layout
+
+        return stated_layout(library.layout, filesystem.stripe_count)
 
     def offers(self, on_sale: OnSale) -> Sequence[Offer]:
         """Every tier of every deployment type."""

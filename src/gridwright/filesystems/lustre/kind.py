@@ -16,10 +16,13 @@ from gridwright.filesystems.service_problems import service_problems
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
+    from gridwright.filesystems.layout import FileLayout
+    from gridwright.filesystems.lazy_load import LazyLoad
     from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
     from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.site import Site
+    from gridwright.spec.library import Library
     from gridwright.spec.model import GridSpec
 
 _ON_CREDITS = re.compile(r"t[0-9]")
@@ -107,6 +110,18 @@ class LustreKind(LustreClientKind[LustreFileSystem]):
         from gridwright.filesystems.lustre.loss import without
 
         return without(filesystem, contribution, dead)
+
+    def lazy_load(self) -> LazyLoad:
+        """Not without a copytool."""
+        from gridwright.filesystems.lazy_load import LazyLoad, LazyLoadWay
+
+        return LazyLoad(LazyLoadWay.NONE, "a reader waits for a copytool there, and Gridwright has none")
+
+    def stated_layout(self, filesystem: LustreFileSystem, library: Library) -> FileLayout | None:
+        """The library's own, else by the stripe count of the file system."""
+        from gridwright.filesystems.lustre_client.stated_layout import stated_layout
+
+        return stated_layout(library.layout, filesystem.stripe_count)
 
     def offers(self, on_sale: OnSale) -> Sequence[Offer]:
         """Servers of the instance types that are on sale."""

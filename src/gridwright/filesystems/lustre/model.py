@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -32,6 +32,8 @@ LustreSource = Annotated[
 
 class LustreFileSystem(ServiceFileSystem):
     """Lustre on servers of one's own."""
+
+    takes_layouts: ClassVar[bool] = True
 
     type: Annotated[Literal["lustre"], NEW_KIND] = Field(
         description="The kind of file system: lustre is Lustre on servers of one's own."

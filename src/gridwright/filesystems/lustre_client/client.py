@@ -104,6 +104,24 @@ class LustreClientKind(FileSystemKind[M]):
 
         return read_layout(run, path)
 
+    def layout_command(self, filesystem: M, layout: FileLayout, directory: str) -> list[str]:
+        """`lfs setstripe`."""
+        from gridwright.filesystems.lustre_client.layout_command import set_layout_command
+
+        return set_layout_command(layout, directory)
+
+    def set_layout(self, filesystem: M, run: Run, directory: str, layout: FileLayout) -> FileLayout:
+        """By `lfs setstripe`."""
+        from gridwright.filesystems.lustre_client.layout_command import apply_layout
+
+        return apply_layout(run, directory, layout)
+
+    def advised_layout(self, filesystem: M) -> FileLayout:
+        """Small files on one target, large ones on all."""
+        from gridwright.filesystems.lustre_client.layout_command import ADVISED
+
+        return ADVISED
+
     def library_layouts(self, filesystem: M, run: Run, directory: str) -> LibraryLayouts | None:
         """By a scan where this Gridwright and the file system are."""
         from gridwright.filesystems.lustre_client.library_scan import library_layouts
@@ -117,9 +135,9 @@ class LustreClientKind(FileSystemKind[M]):
         return library_findings(run, directory)
 
 
-def stripe_findings(name: str, stripe_count: int, targets: int) -> Iterator[Finding]:
+def stripe_findings(name: str, stripe_count: int | None, targets: int) -> Iterator[Finding]:
     """More stripes than there are targets; `targets` is 0 where nobody knows how many there are."""
-    if 0 < targets < stripe_count:
+    if stripe_count is not None and 0 < targets < stripe_count:
         yield Finding(
             "warning",
             "stripes-beyond-targets",
