@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.layout import FileLayout
     from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
     from gridwright.filesystems.mount_entry import MountEntry
+    from gridwright.filesystems.moving import FileMover
     from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.ports import ServerPorts
     from gridwright.filesystems.provided import LustreServers, ManagedLustre
@@ -224,6 +225,10 @@ class FileSystemKind(ABC, Generic[M]):
         Raises GridwrightError: status INPUT for a layout that cannot be, ENVIRONMENT where it was refused or
         nothing answers.
         """
+        return None
+
+    def mover(self, filesystem: M, run: Run) -> FileMover | None:
+        """What finds files by their layouts and lays them out anew; None where nobody can choose."""
         return None
 
     def advised_layout(self, filesystem: M) -> FileLayout | None:

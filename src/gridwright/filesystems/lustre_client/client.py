@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.layout import FileLayout
+    from gridwright.filesystems.moving import FileMover
     from gridwright.filesystems.tuning_kind import TuningKind
 
 _PACKAGE = "gridwright.filesystems.lustre_client"
@@ -114,6 +115,12 @@ class LustreClientKind(FileSystemKind[M]):
         from gridwright.filesystems.lustre_client.layout_command import apply_layout
 
         return apply_layout(run, directory, layout)
+
+    def mover(self, filesystem: M, run: Run) -> FileMover:
+        """By `lfs migrate`."""
+        from gridwright.filesystems.lustre_client.migrate import LustreMover
+
+        return LustreMover(run)
 
     def advised_layout(self, filesystem: M) -> FileLayout:
         """Small files on one target, large ones on all."""
