@@ -82,6 +82,13 @@ def test_the_verbs_are_those_of_the_issue() -> None:
         "node",
         "node claim",
         "node scratch",
+        "repo",
+        "repo status",
+        "repo export",
+        "repo import",
+        "repo release",
+        "repo verify",
+        "repo duplicate",
         "submit",
         "jobs",
         "logs",
@@ -112,6 +119,8 @@ def test_the_verbs_are_those_of_the_issue() -> None:
         "runs rm",
         "runs prune",
         "completion",
+        "layout show",
+        "layout check",
     }
 
 
