@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, Protocol
@@ -43,11 +43,32 @@ class FileMover(Protocol):
     def targets(self) -> int:
         """Over how many targets a file can lie."""
 
+    def excess(self) -> Mapping[int, int]:
+        """Bytes that targets hold beyond their share, by index; only of those that are fuller by far."""
+
     def files(self, places: Sequence[str], at_least_bytes: int) -> Iterator[LaidOutFile]:
         """Files of a size below these directories, and these files themselves."""
 
     def move(self, file: LaidOutFile, layout: FileLayout, bytes_per_s: float) -> Move:
         """Lay a file out anew, at no more than a rate in bytes/s."""
+
+
+def relieving(files: Sequence[LaidOutFile], excess: Mapping[int, int], targets: int) -> list[LaidOutFile]:
+    """Files whose move takes from targets what they hold beyond their share, the largest first.
+
+    What lies on all targets takes nothing from any. A file counts for each target with its bytes by the
+    number of targets that it lies on.
+    """
+    left = dict(excess)
+    chosen: list[LaidOutFile] = []
+    for file in sorted(files, key=lambda each: -each.size_bytes):
+        osts = {index for component in file.layout.components for index in component.osts}
+        full = [index for index in osts if left.get(index, 0) > 0]
+        if full and len(osts) < targets:
+            chosen.append(file)
+            for index in full:
+                left[index] -= file.size_bytes // len(osts)
+    return chosen
 
 
 def misplaced_bytes(file: LaidOutFile, wanted: FileLayout, targets: int) -> int:

@@ -12,7 +12,7 @@ from gridwright.commands import CommandStopped
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.filesystems.health import Run
 from gridwright.filesystems.layout import FileLayout
-from gridwright.filesystems.moving import FileMover, LaidOutFile, Move, misplaced_bytes
+from gridwright.filesystems.moving import FileMover, LaidOutFile, Move, misplaced_bytes, relieving
 from gridwright.layouts.journal import MoveJournal
 from gridwright.units import format_bytes
 
@@ -49,6 +49,8 @@ class Rebalance:
     looked_at: int = 0
     resumed: bool = False
     found: list[LaidOutFile] = field(default_factory=list)
+    relieving: int = 0
+    """Of those found, the files that lie as they should, on targets that are too full."""
     kept: list[LaidOutFile] = field(default_factory=list)
     done: list[tuple[LaidOutFile, Move]] = field(default_factory=list)
     seconds: float = 0.0
@@ -86,6 +88,7 @@ class Rebalance:
             "resumed": self.resumed,
             "estimated_s": round(self.estimated_s, 1),
             "found_bytes": self.found_bytes,
+            "on_full_osts": self.relieving,
             "moved_bytes": self.bytes_of("moved"),
             "seconds": round(self.seconds, 3),
             "stopped": self.stopped,
@@ -110,9 +113,10 @@ class Rebalance:
         order = self.order
         yield f"{order.library}: {', '.join(order.places)}: wanted is {order.layout.text}"
         whence = "left by the last one" if self.resumed else f"of {self.looked_at} looked at"
+        full = f", or on OSTs that are too full ({self.relieving})" if self.relieving else ""
         yield (
-            f"{len(self.found)} files ({format_bytes(self.found_bytes)}) lie otherwise, {whence}; about "
-            f"{_span(self.estimated_s)} at {format_bytes(int(order.bytes_per_s))}/s"
+            f"{len(self.found)} files ({format_bytes(self.found_bytes)}) lie otherwise{full}, {whence}; "
+            f"about {_span(self.estimated_s)} at {format_bytes(int(order.bytes_per_s))}/s"
         )
         if self.kept:
             yield f"{len(self.kept)} are left alone, such as {self.kept[0].path}: {self.kept[0].kept}"
@@ -176,10 +180,16 @@ class Rebalancer:
             journal.begin(order.options, order.places)
         # One that was found yesterday may have grown, gone or been moved since: all are looked at again.
         places = order.places if left is None else left
+        excess, on_full = self._mover.excess(), list[LaidOutFile]()
         for each in self._mover.files(places, order.at_least_bytes) if places else ():
             result.looked_at += 1
             if 2 * misplaced_bytes(each, order.layout, result.targets) > each.size_bytes:
                 (result.kept if each.kept else result.found).append(each)
+            elif not each.kept and any(excess.keys() & set(part.osts) for part in each.layout.components):
+                on_full.append(each)
+        more = relieving(on_full, excess, result.targets)
+        result.relieving = len(more)
+        result.found += more
         result.found.sort(key=lambda each: -each.size_bytes)
         if journal and left is None:
             paths = [each.path for each in result.found]

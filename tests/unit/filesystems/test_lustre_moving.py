@@ -16,7 +16,7 @@ from gridwright.filesystems.layout import Component, FileLayout, LayoutChoice
 from gridwright.filesystems.lustre_client.layout import parse_layout
 from gridwright.filesystems.lustre_client.layout_command import plain, progressive
 from gridwright.filesystems.lustre_client.migrate import LustreMover
-from gridwright.filesystems.moving import LaidOutFile, misplaced_bytes
+from gridwright.filesystems.moving import LaidOutFile, misplaced_bytes, relieving
 from gridwright.setup.layout_spec import layout_rows
 from gridwright.spec import parse_spec
 
@@ -61,6 +61,32 @@ def test_recorded_files_are_held_against_a_layout() -> None:
     # 64 MiB on one OST, the rest on both: as the directory says where there are two.
     assert misplaced_bytes(file, progressive((64 * MIB, 1), (None, -1)), 2) == 0
     assert misplaced_bytes(file, progressive((64 * MIB, 1), (None, -1)), 4) == GIB - 64 * MIB
+
+
+def test_from_a_target_that_is_too_full_as_much_is_taken_as_it_has_beyond_its_share() -> None:
+    files = [laid_out(size * GIB, *osts) for size, osts in ((9, (1,)), (8, (0,)), (6, (0, 1)), (5, (1,)))]
+    files += [laid_out(90 * GIB, *range(4)), laid_out(2 * GIB, 1)]
+    chosen = relieving(files, {1: 12 * GIB}, 4)
+    assert [each.size_bytes // GIB for each in chosen] == [9, 6]
+    assert relieving(files, {}, 4) == []
+
+
+def full(names: dict[str, tuple[int, int]]) -> Recorded:
+    rows = "".join(
+        f"osc.{name}.kbytestotal={total}\nosc.{name}.kbytesfree={free}\n"
+        for name, (total, free) in names.items()
+    )
+    return Recorded({"lctl get_param": (0, rows, "")})
+
+
+def test_targets_are_too_full_from_17_percent_on() -> None:
+    client = "osc-ffff8aa3b3282800"
+    three = {f"scratch-OST000{index}-{client}": (1000, free) for index, free in enumerate((900, 500, 100))}
+    # 50 % in use in all: 90 % is beyond it, 50 % is not; a metadata target's own connections do not count.
+    run = full({**three, "scratch-OST0002-osc-MDT0000": (1000, 0)})
+    assert LustreMover(run, "scratch").excess() == {2: 400 * 1024}
+    assert run.asked[0][-2:] == ["osc.scratch-OST*-osc-*.kbytestotal", "osc.scratch-OST*-osc-*.kbytesfree"]
+    assert LustreMover(full({**three, f"other-OST0000-{client}": (1000, 0)})).excess() == {}
 
 
 class Recorded:

@@ -127,8 +127,9 @@ class LustreClientKind(FileSystemKind[M]):
     def mover(self, filesystem: M, run: Run) -> FileMover:
         """By `lfs migrate`."""
         from gridwright.filesystems.lustre_client.migrate import LustreMover
+        from gridwright.filesystems.lustre_client.mounts import file_system_name
 
-        return LustreMover(run)
+        return LustreMover(run, file_system_name(self.source(filesystem) or ""))
 
     def advised_layout(self, filesystem: M) -> FileLayout:
         """Small files on one target, large ones on all."""

@@ -7,7 +7,7 @@ leaves the file as it was.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from gridwright.commands import CommandStopped
 from gridwright.errors import GridwrightError, environment_error
@@ -27,6 +27,8 @@ SPARE_S = 60.0
 """Time for a file beside that for its bytes: opening, objects on all targets, the swap."""
 SLACK = 4.0
 """By how much a file may take longer than its bytes do at the rate that was asked for."""
+UNEVEN = 0.17
+"""By how much of its size a target is fuller before files are taken from it (qos_threshold_rr of the MDS)."""
 _BUSY, _GONE, _USAGE = 16, 2, (4, 22)
 """EBUSY and ENOENT; lfs ends with 4 where it does not know an option (recorded with 2.17)."""
 _MIB = 2**20
@@ -35,8 +37,9 @@ _MIB = 2**20
 class LustreMover:
     """See FileMover. Takes root, or whoever owns the files."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, run: Run, name: str | None = None) -> None:
+        """`name` is the file system's, where the spec has its source: a client may have several."""
+        self._run, self._name = run, name or "*"
         self._limits_rate = True
 
     @property
@@ -46,7 +49,7 @@ class LustreMover:
 
     def targets(self) -> int:
         """OSTs of the file system, as the client counts them."""
-        told = read_parameters(self._run, ["lov.*-clilov-*.numobd"])
+        told = read_parameters(self._run, [f"lov.{self._name}-clilov-*.numobd"])
         count = max((whole_number(value) or 0 for value in told.values.values()), default=0)
         if not count:
             raise environment_error(
@@ -54,6 +57,29 @@ class LustreMover:
                 remedy="mount the file system here, and run this as root",
             )
         return count
+
+    def excess(self) -> Mapping[int, int]:
+        """Of OSTs that are fuller than all together by UNEVEN: from there on new files go elsewhere.
+
+        None where OSTs of several file systems answer. Raises GridwrightError where one does not answer.
+        """
+        parts = ("kbytestotal", "kbytesfree")
+        told = read_parameters(self._run, [f"osc.{self._name}-OST*-osc-*.{part}" for part in parts]).values
+        sizes: dict[tuple[str, int], dict[str, int]] = {}
+        for name, value in told.items():
+            row = re.fullmatch(r"osc\.(\S+)-OST([0-9a-f]{4})-osc-(?!MDT)\S+\.(\w+)", name)
+            if row and (kib := whole_number(value)) is not None:
+                sizes.setdefault((row[1], int(row[2], 16)), {})[row[3]] = kib * 1024
+        whole = {key: (each[parts[0]], each[parts[1]]) for key, each in sizes.items() if len(each) == 2}
+        total = sum(size for size, _ in whole.values())
+        if not total or len({name for name, _ in whole}) > 1:
+            return {}
+        share = 1 - sum(free for _, free in whole.values()) / total
+        return {
+            index: int(size - free - share * size)
+            for (_, index), (size, free) in whole.items()
+            if size and (size - free) / size > share + UNEVEN
+        }
 
     def files(self, places: Sequence[str], at_least_bytes: int) -> Iterator[LaidOutFile]:
         """By find, and `lfs getstripe` and `lfs hsm_state` for some files at a time."""
