@@ -13,7 +13,7 @@ import pytest
 
 from gridwright.errors import ExitStatus
 from gridwright.filesystems.layout_text import read_layout_text
-from gridwright.iotest.layouts import TriedLayout
+from gridwright.iotest.tried_layout import TriedLayout
 from gridwright.runs.iotest_events import LibraryBegun, RepeatBegun
 from tests.support.command import Command
 from tests.support.fleet import GridTest

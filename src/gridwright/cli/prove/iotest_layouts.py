@@ -14,8 +14,8 @@ from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_
 from gridwright.filesystems import all_kinds, kind_of
 from gridwright.filesystems.layout_text import EXAMPLES, read_layout_text
 from gridwright.filesystems.mounts import describe_mount
-from gridwright.iotest.layouts import TriedLayout
 from gridwright.iotest.library_facts import LOOK_S
+from gridwright.iotest.tried_layout import TriedLayout
 
 if TYPE_CHECKING:
     from gridwright.iotest.options import LibraryTarget

@@ -11,8 +11,9 @@ from gridwright.filesystems.health import Run
 from gridwright.iotest.coordinator.members import Members
 from gridwright.iotest.coordinator.remote_node import LibraryFailedThere, NodeFailed, RemoteNode
 from gridwright.iotest.engine import StreamPlan
-from gridwright.iotest.layouts import TriedLayout, lay_out, seen
+from gridwright.iotest.layouts import lay_out, seen
 from gridwright.iotest.messages import CommandRan, RunCommand
+from gridwright.iotest.tried_layout import TriedLayout
 from gridwright.runs.iotest_events import LayoutSeen
 
 _ANSWER_S = 10.0
