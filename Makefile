@@ -120,9 +120,9 @@ test-vm: install
 
 lock: install
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra dev --extra workload --extra aws \
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra dev --extra workload --extra aws --extra repository \
 		--no-header --no-annotate pyproject.toml --output-file requirements/dev.lock
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra workload --extra aws \
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra workload --extra aws --extra repository \
 		--constraint requirements/dev.lock --no-header --no-annotate pyproject.toml --output-file requirements/run.lock
 	for apart in checkov dist docs; do \
 		$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

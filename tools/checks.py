@@ -150,7 +150,13 @@ def check(*more: str) -> list[list[Part]]:
 
 def test(*more: str, machines: str = "not qemu") -> list[list[Part]]:
     """All that a release must pass."""
-    made = ("tests.support.ansible_releases", "tests.machine.image", "tests.vm.images", "tests.vm.boot_image")
+    made = (
+        "tests.support.ansible_releases",
+        "tests.support.versitygw",
+        "tests.machine.image",
+        "tests.vm.images",
+        "tests.vm.boot_image",
+    )
     images = Part("images", [(sys.executable, "-m", each) for each in made])
     lint = [
         Part("playbook", [("make", "lint-playbook")]),

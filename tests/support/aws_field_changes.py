@@ -20,6 +20,13 @@ FSX = {
     "capacity": "2400 GiB",
 }
 LINKED = {"bucket": "s3://site/sales", "directory": "/sales"}
+ARCHIVE = {
+    "library": "data",
+    "path": "/sales",
+    "bucket": "s3://site/sales",
+    "export": {"changed": "at-once"},
+    "import": {"names": "at-once"},
+}
 LUSTRE = {
     "type": "lustre",
     "path": "/shared",
@@ -203,6 +210,21 @@ _OF_ONE: dict[str, tuple[tuple[Any, ...], ...]] = {
                 ("export_on", ["new"]),
             )
         ),
+        ("repositories", {"archive": ARCHIVE}),
+        *(
+            ("repositories", {"archive": {**ARCHIVE, field: value}}, {"archive": ARCHIVE})
+            for field, value in (
+                ("library", "work"),
+                ("path", "/costs"),
+                ("bucket", "s3://site/costs"),
+                ("endpoint", "https://s3.us-east-1.amazonaws.com"),
+                ("rpo", "4h"),
+                ("export", {"changed": "hourly"}),
+                ("export", {"changed": "at-once", "deletions": True}),
+                ("import", {"names": "daily"}),
+                ("import", {"names": "at-once", "deletions": True}),
+            )
+        ),
         ("root_squash", "65534:65534"),
         ("maintenance", "sun:03:00"),
         ("backup_days", 7),
@@ -271,7 +293,7 @@ _OF_ONE: dict[str, tuple[tuple[Any, ...], ...]] = {
     ),
 }
 """Of a grid with one kind of file system: paths within it, but for those of sections of the spec."""
-SECTIONS = ("aws.", "nodes.", "machines.", "users", "scheduler.", "libraries.")
+SECTIONS = ("aws.", "nodes.", "machines.", "users", "scheduler.", "libraries.", "repositories")
 
 
 def _changes() -> Iterator[FieldChange]:

@@ -50,7 +50,10 @@ VERBS: Mapping[str, Mapping[str, str]] = {
         "explain": "Say why a job waits: all that it needs, what there is of it, and whether that fits.",
     },
     "watch": {},
-    "data": {},
+    "data": {
+        "repo": "Move a library's files to object storage and back, compare both, and free space.",
+        "layout": "Show and check over which targets the files of libraries lie.",
+    },
     "shell": {
         "help": "Show a page of the documents, or what causes a finding and how to mend it.",
         "completion": "Print the script by which bash, zsh or fish completes commands of gridwright.",

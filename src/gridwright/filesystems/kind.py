@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.in_lab import StorageNodes
     from gridwright.filesystems.layout import FileLayout
+    from gridwright.filesystems.lazy_load import LazyLoad
+    from gridwright.filesystems.library_layouts import LibraryLayouts
     from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
     from gridwright.filesystems.mount_entry import MountEntry
     from gridwright.filesystems.offers import Offer, OnSale
@@ -162,6 +164,14 @@ class FileSystemKind(ABC, Generic[M]):
         """
         return []
 
+    def library_layouts(self, filesystem: M, run: Run, directory: str) -> LibraryLayouts | None:
+        """How the files of a library lie on targets, by a look of some seconds, on one node for all.
+
+        None for a kind without layouts, and where nothing tells them. Raises GridwrightError (status
+        ENVIRONMENT) where nothing answers.
+        """
+        return None
+
     def server_of_mount(self, source: str) -> str | None:
         """The host to ask of `server_health`, out of the source of a mount; None where it names none."""
         return None
@@ -212,6 +222,25 @@ class FileSystemKind(ABC, Generic[M]):
 
         None, too, for a kind that does not let its users choose.
         """
+        return None
+
+    def lazy_load(self) -> LazyLoad:
+        """Which way its contents come out of object storage when somebody reads them, and why that one."""
+        from gridwright.filesystems.lazy_load import LazyLoad, LazyLoadWay
+
+        return LazyLoad(
+            LazyLoadWay.NONE, f"the kernel of a client holds nobody back who reads files of {self.title}"
+        )
+
+    def layout_command(self, filesystem: M, layout: FileLayout, directory: str) -> list[str] | None:
+        """The command that has new files in a directory laid out so; None where nobody can choose.
+
+        Raises GridwrightError (status INPUT) with all that is wrong with the layout.
+        """
+        return None
+
+    def advised_layout(self, filesystem: M) -> FileLayout | None:
+        """The layout for a library of whose targets or needs nothing is known; None where there are none."""
         return None
 
     def layout_problems(self, layout: FileLayout) -> Sequence[Problem]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
-from gridwright.spec.repository import Repository
 from gridwright.spec.storage import Servers
 
 
@@ -30,10 +29,6 @@ class ManagedLustre(Protocol):
     @property
     def metadata(self) -> Literal["automatic", "none"] | int:
         """Metadata operations per second."""
-
-    @property
-    def repository(self) -> Repository | None:
-        """The bucket that it is linked with."""
 
     @property
     def root_squash(self) -> str | None:

@@ -20,6 +20,7 @@ from gridwright.spec.machines import counted as counted_machines
 from gridwright.spec.machines import machine_problems, only_on_problems
 from gridwright.spec.power import power_problems
 from gridwright.spec.provider import PROVIDERS, ProviderKind, provider_in
+from gridwright.spec.repository_problems import repository_problems
 from gridwright.spec.scheduler import queue_problems, scheduler_kind_in
 from gridwright.spec.site_setup import setup_problems
 from gridwright.spec.user_problems import user_problems
@@ -122,6 +123,7 @@ def cross_problems(data: Any) -> Iterator[Refused]:  # noqa: ANN401
         yield from power_problems(data, provider)
         yield from buying_problems(data, provider)
     yield from _of_kinds(data)
+    yield from repository_problems(data, provider)
     yield from queue_problems(data)
     yield from setup_problems(data)
     yield from machine_problems(data, provider)

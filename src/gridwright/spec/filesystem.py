@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Protocol, cast
 
 from pydantic import Field, SerializeAsAny
@@ -10,6 +11,7 @@ from pydantic import Field, SerializeAsAny
 from gridwright.errors import Finding
 from gridwright.spec.fields import Change, Directory, Update
 from gridwright.spec.kinds import KindRegistry, KindSection, OfItsKind
+from gridwright.spec.repository import Repository
 from gridwright.spec.storage import Disks, Servers
 from gridwright.yamltext.fields import FieldError
 
@@ -67,6 +69,16 @@ class FileSystem(KindSection):
     """Whether each node has data of its own there, which no other node sees."""
     takes_layouts: ClassVar[bool] = False
     """Whether libraries on it say over how many targets their files are striped."""
+
+    most_links: ClassVar[int] = 0
+    """How many of its directories it links with buckets by itself, without a program of Gridwright's."""
+    not_with_links: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Numbers of its section that have to be 0 while it is linked with a bucket, and the reason."""
+
+    @property
+    def own_link(self) -> Repository | None:
+        """The bucket that its own section links it with."""
+        return None
 
     @property
     def node_disks(self) -> Disks | None:

@@ -35,6 +35,8 @@ from gridwright.spec.machines import MachineGroup
 from gridwright.spec.power import IDLE_S, POWERED
 from gridwright.spec.provider import PROVIDERS, ProviderKind
 from gridwright.spec.report_heading import ReportHeading
+from gridwright.spec.repositories import LibraryRepository
+from gridwright.spec.repository import Repository
 from gridwright.spec.requirements import Requirements
 from gridwright.spec.scheduler import AnyScheduler, default_scheduler
 from gridwright.spec.sections import with_sections
@@ -201,6 +203,13 @@ class GridSpec(SpecModel):
         description="The libraries data (permanent, shared), work (temporary tables) and util (spill of "
         "sorts and joins). By default all three, on the only file system, without requirements.",
     )
+    repositories: Annotated[
+        Mapping[Name, LibraryRepository], Update(Change.LIVE, "files and objects stay where they are")
+    ] = Field(
+        default_factory=dict,
+        description="Directories of libraries whose files are objects of a bucket, too, by name, such as "
+        "archive: {library: data, bucket: s3://site/prod, export: {changed: hourly}}. By default none.",
+    )
     workload: Annotated[Workload | None, Update(Change.LIVE, "only proofs read it")] = Field(
         default=None,
         description="What the mixed workload must reach, such as {requires: {ratio: 0.9}}. "
@@ -306,6 +315,24 @@ class GridSpec(SpecModel):
     def library_directory(self, library: LibraryName) -> Path:
         """Absolute directory of a library. Raises KeyError when the grid has no such library."""
         return self.filesystem_of(library).path / self.libraries[library].path
+
+    def repository_directory(self, name: str) -> Path:
+        """Absolute directory of a repository. Raises KeyError when the grid has none of that name."""
+        found = self.repositories[name]
+        return self.library_directory(found.library) / found.path.lstrip("/")
+
+    def links_of(self, filesystem: str) -> dict[str, Repository]:
+        """The buckets that a file system links by itself, by repository; its own section's has no name."""
+        found = self.filesystems[filesystem]
+        links = {} if found.own_link is None else {"": found.own_link}
+        for name, each in self.repositories.items():
+            if self.is_linked(name) and self.libraries[each.library].filesystem == filesystem:
+                links[name] = each.as_link(self.libraries[each.library].path)
+        return links
+
+    def is_linked(self, repository: str) -> bool:
+        """Whether the file system itself carries changes of a repository, and no program of Gridwright's."""
+        return self.is_cloud and self.filesystem_of(self.repositories[repository].library).most_links > 0
 
     def node_count(self) -> int:
         """Nodes of all groups."""

@@ -20,7 +20,19 @@ Event = Literal["new", "changed", "deleted"]
 def _bucket(value: str) -> str:
     if re.fullmatch(BUCKET_PATTERN, value, re.ASCII):
         return value.rstrip("/")
+    if "@" in value or "?" in value:
+        raise FieldError(
+            f"{show(value)} is more than a bucket, and credentials never stand in a grid spec",
+            "write the bucket alone, such as s3://bucket/prefix; a role, a profile or the environment of who "
+            "runs the command has the credentials",
+        )
     raise FieldError(f"{show(value)} is not a bucket", "write one, such as s3://bucket or s3://bucket/prefix")
+
+
+Bucket = Annotated[
+    str, AfterValidator(_bucket), WithJsonSchema({"type": "string", "pattern": BUCKET_PATTERN})
+]
+"""A bucket, with or without a prefix: s3://bucket/prefix."""
 
 
 def _all_events() -> list[Event]:
@@ -33,12 +45,9 @@ _LIVE = Update(Change.LIVE, "later changes have it")
 class Repository(SpecModel):
     """A bucket linked with a directory of a file system."""
 
-    bucket: Annotated[
-        Annotated[
-            str, AfterValidator(_bucket), WithJsonSchema({"type": "string", "pattern": BUCKET_PATTERN})
-        ],
-        Update(Change.LIVE, "the association is made anew; files stay"),
-    ] = Field(description="The bucket, with or without a prefix: s3://bucket/prefix. It has to be there.")
+    bucket: Annotated[Bucket, Update(Change.LIVE, "the association is made anew; files stay")] = Field(
+        description="The bucket, with or without a prefix: s3://bucket/prefix. It has to be there."
+    )
     directory: Annotated[str, Update(Change.LIVE, "the association is made anew; files stay")] = Field(
         default="/",
         pattern=r"^/[A-Za-z0-9._/-]{0,1000}$",

@@ -79,6 +79,13 @@ def test_the_verbs_are_those_of_the_issue() -> None:
         "node",
         "node claim",
         "node scratch",
+        "repo",
+        "repo status",
+        "repo export",
+        "repo import",
+        "repo release",
+        "repo verify",
+        "repo duplicate",
         "submit",
         "jobs",
         "logs",
@@ -109,6 +116,9 @@ def test_the_verbs_are_those_of_the_issue() -> None:
         "runs rm",
         "runs prune",
         "completion",
+        "layout",
+        "layout show",
+        "layout check",
     }
 
 
@@ -132,7 +142,7 @@ def test_the_help_shows_each_area_with_the_first_sentence_of_each_verb() -> None
     done = subprocess.run([GRIDWRIGHT, "--help"], capture_output=True, text=True, check=True)
     shown = done.stdout[done.stdout.index("\nPlan:") :]
     headings = [line.rstrip(":") for line in shown.splitlines() if line and not line.startswith(" ")]
-    assert headings == ["Plan", "Build", "Prove", "Work", "Shell"]
+    assert headings == ["Plan", "Build", "Prove", "Work", "Data", "Shell"]
     assert (
         shown.split()
         == " ".join(

@@ -111,6 +111,7 @@ class LineDisplay:
         """Say once before it how long the closing fsync will take, and now and then what is left."""
         note = flush_note(event)
         if not event.syncing:
+            self._flush_told = None
             # Near its end it is known best, and there is time to say it before.
             if note and not self._foretold and event.elapsed_s >= FORETOLD_AT * (self._limit_s or 0.0):
                 self._foretold = True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -18,6 +20,11 @@ class FsxLustreFileSystem(FileSystem):
     """Amazon FSx for Lustre."""
 
     takes_layouts: ClassVar[bool] = True
+    most_links: ClassVar[int] = 8
+    """Amazon FSx for Lustre User Guide, quotas: data repository associations of one file system."""
+    not_with_links: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"backup_days": "a file system that is linked with a bucket has no backups"}
+    )
 
     type: Annotated[Literal["fsx-lustre"], NEW_KIND] = Field(
         description="The kind of file system: fsx-lustre is Amazon FSx for Lustre."
@@ -52,7 +59,11 @@ class FsxLustreFileSystem(FileSystem):
     )
     repository: Annotated[
         Repository | None, Update(Change.LIVE, "an association is made or ended; files stay")
-    ] = Field(default=None, description="A bucket whose objects are files, and whose files become objects.")
+    ] = Field(
+        default=None,
+        description="A bucket whose objects are files, and whose files become objects. `repositories` says "
+        "the same of a library.",
+    )
     root_squash: Annotated[RootSquash | None, Update(Change.LIVE, "clients have it at once")] = Field(
         default=None,
         description="The UID and GID that root of a node becomes, such as 65534:65534. Root of head and "
@@ -68,3 +79,8 @@ class FsxLustreFileSystem(FileSystem):
         le=90,
         description="For how many days daily backups are kept, of persistent types; 0 makes none.",
     )
+
+    @property
+    def own_link(self) -> Repository | None:
+        """The bucket of `repository`."""
+        return self.repository

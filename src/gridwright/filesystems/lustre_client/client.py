@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.layout import FileLayout
+    from gridwright.filesystems.library_layouts import LibraryLayouts
     from gridwright.filesystems.tuning_kind import TuningKind
 
 _PACKAGE = "gridwright.filesystems.lustre_client"
@@ -104,6 +105,12 @@ class LustreClientKind(FileSystemKind[M]):
 
         return read_layout(run, path)
 
+    def layout_command(self, filesystem: M, layout: FileLayout, directory: str) -> list[str]:
+        """`lfs setstripe`."""
+        from gridwright.filesystems.lustre_client.layout_command import set_layout_command
+
+        return set_layout_command(layout, directory)
+
     def layout_problems(self, layout: FileLayout) -> Sequence[Problem]:
         """What `lfs setstripe` would refuse, or quietly change."""
         from gridwright.filesystems.lustre_client.layout_command import layout_problems
@@ -116,16 +123,28 @@ class LustreClientKind(FileSystemKind[M]):
 
         return apply_layout(run, directory, layout)
 
+    def advised_layout(self, filesystem: M) -> FileLayout:
+        """Small files on one target, large ones on all."""
+        from gridwright.filesystems.lustre_client.layout_command import ADVISED
+
+        return ADVISED
+
+    def library_layouts(self, filesystem: M, run: Run, directory: str) -> LibraryLayouts | None:
+        """By a scan where this Gridwright and the file system are."""
+        from gridwright.filesystems.lustre_client.library_scan import library_layouts
+
+        return library_layouts(run, directory)
+
     def library_findings(self, filesystem: M, run: Run, directory: str) -> list[Finding]:
-        """Large files that lie on one target."""
-        from gridwright.filesystems.lustre_client.single_target import single_target_files
+        """What a scan of its layouts shows."""
+        from gridwright.filesystems.lustre_client.library_findings import library_findings
 
-        return single_target_files(run, directory)
+        return library_findings(run, directory)
 
 
-def stripe_findings(name: str, stripe_count: int, targets: int) -> Iterator[Finding]:
+def stripe_findings(name: str, stripe_count: int | None, targets: int) -> Iterator[Finding]:
     """More stripes than there are targets; `targets` is 0 where nobody knows how many there are."""
-    if 0 < targets < stripe_count:
+    if stripe_count is not None and 0 < targets < stripe_count:
         yield Finding(
             "warning",
             "stripes-beyond-targets",

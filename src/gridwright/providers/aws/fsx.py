@@ -1,4 +1,4 @@
-"""FSx for Lustre: the file system, and the bucket that it is linked with.
+"""FSx for Lustre: the file system, and the buckets that it is linked with.
 
 A file system has the newest Lustre that all deployment types have, since only that has data repository
 associations and metadata configurations everywhere; it cannot be changed later.
@@ -49,7 +49,7 @@ def bought_tier(filesystem: ManagedLustre, deployment: ManagedDeployment) -> flo
 def fsx_resources(
     spec: GridSpec, layout: AwsLayout, name: str, catalog: Catalog, *, deletable: bool, after: list[str]
 ) -> Iterator[AWSObject]:
-    """The file system and its association; `after`: logical IDs of what has to be there before it."""
+    """The file system and its associations; `after`: logical IDs of what has to be there before it."""
     filesystem = fsx_file_systems(spec)[name]
     deployment = catalog.deployment(filesystem.deployment)
     key = layout.aws.kms_key if deployment.durable else None
@@ -68,8 +68,8 @@ def fsx_resources(
         DependsOn=sorted(after),
         **kept(not deletable),
     )
-    if filesystem.repository is not None:
-        yield _association(spec, name, filesystem.repository)
+    for repository, link in spec.links_of(name).items():
+        yield _association(spec, name, repository, link)
 
 
 def fsx_outputs(spec: GridSpec, name: str) -> Iterator[Output]:
@@ -126,7 +126,9 @@ def _configuration(filesystem: ManagedLustre, deployment: ManagedDeployment) -> 
     )
 
 
-def _association(spec: GridSpec, name: str, repository: Repository) -> fsx.DataRepositoryAssociation:
+def _association(
+    spec: GridSpec, name: str, called: str, repository: Repository
+) -> fsx.DataRepositoryAssociation:
     """The link; ending it leaves files and objects as they are."""
     policies = {
         "AutoImportPolicy": (fsx.AutoImportPolicy, repository.import_on),
@@ -138,7 +140,7 @@ def _association(spec: GridSpec, name: str, repository: Repository) -> fsx.DataR
         if events
     }
     return fsx.DataRepositoryAssociation(
-        logical_id(name, "Repository"),
+        logical_id(name, "Repository", called),
         FileSystemId=Ref(logical_id(name)),
         FileSystemPath=repository.directory,
         DataRepositoryPath=repository.bucket,

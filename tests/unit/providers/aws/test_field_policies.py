@@ -106,7 +106,9 @@ def test_every_field_is_changed() -> None:
 
 def _placeholders(path: str) -> str:
     return re.sub(
-        r"^(nodes|machines|filesystems|libraries|scheduler\.queues)\.(?:\w+|<\w+>)\.", r"\1.<name>.", path
+        r"^(nodes|machines|filesystems|libraries|repositories|scheduler\.queues)\.(?:\w+|<\w+>)\.",
+        r"\1.<name>.",
+        path,
     )
 
 

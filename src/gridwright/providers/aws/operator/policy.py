@@ -167,7 +167,7 @@ class Operator:
 
     def _linked(self) -> dict[str, None]:
         """Names of the buckets that file systems are linked with."""
-        links = [each.repository for each in fsx_file_systems(self.spec).values() if each.repository]
+        links = [each for name in fsx_file_systems(self.spec) for each in self.spec.links_of(name).values()]
         return dict.fromkeys(each.bucket.removeprefix("s3://").partition("/")[0] for each in links)
 
     def _service_roles(self) -> list[str]:

@@ -1,0 +1,268 @@
+"""The flags that verbs of repositories share, and the repository that they name."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gridwright.cli.arguments import Json, Reader, read_path
+from gridwright.cli.data.repo_of_grid import all_of_grid, one_of_grid
+from gridwright.cli.flags import Reads, one_of
+from gridwright.cli.grid_file import GridFile
+from gridwright.cli.output import LazyResult, Output
+from gridwright.cli.spec_file import load_placed
+from gridwright.errors import ExitStatus, environment_error, input_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gridwright.repository.settings import OpenRepository, RepositoryReport, RepositorySettings
+
+
+def _percent(reader: Reader, flag: str, text: str) -> float | None:
+    """A part of the whole, of a text such as `20%`."""
+    digits = text.strip().removesuffix("%").strip()
+    if digits.isascii() and digits.isdigit() and 0 < int(digits) < 100:
+        return int(digits) / 100
+    reader.problem(f"{text!r} is no part", flag, "write 1% to 99%")
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreFlags:
+    """Files and a bucket that no grid spec names, and how a bucket is reached."""
+
+    directory: Annotated[
+        Path | None, typer.Option(metavar="DIR", parser=read_path, help="Its directory, without a grid spec.")
+    ] = None
+    bucket: Annotated[
+        str | None, typer.Option(metavar="URL", help="Its bucket, with --directory: s3://bucket/prefix.")
+    ] = None
+    endpoint: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="The store, if it is not AWS's own or that of AWS_ENDPOINT_URL."),
+    ] = None
+    requester_pays: Annotated[
+        bool, typer.Option("--requester-pays", help="Pay for requests to a bucket of somebody else.")
+    ] = False
+    requests_per_second: Annotated[
+        float | None, typer.Option(metavar="N", help="Stay within so many requests a second.")
+    ] = None
+    json: Json = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusFlags(StoreFlags):
+    """The flags of `status`."""
+
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FILE",
+            envvar="GRIDWRIGHT_GRID",
+            parser=read_path,
+            help="The grid spec.  [default: grid.yaml]",
+            show_default=False,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepositoryFlags(StoreFlags):
+    """The same, and which repository of a grid spec."""
+
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="A repository of the grid spec.  [default: the only one]"),
+    ] = None
+    grid: GridFile = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathFlags(RepositoryFlags):
+    """The same, and which files of it."""
+
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PATH...", help="Files and directories of the repository.  [default: all]"),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncFlags(PathFlags):
+    """The flags of `export`."""
+
+    deletions: Annotated[
+        bool, typer.Option("--deletions", help="Delete on the other side what was deleted on this one.")
+    ] = False
+    prefer: Annotated[
+        str | None,
+        typer.Option(metavar="SIDE", help="Which side wins where both were changed: files or objects."),
+        Reads(one_of("files", "objects")),
+    ] = None
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportFlags(SyncFlags):
+    """The flags of `import`."""
+
+    contents: Annotated[
+        bool, typer.Option("--contents", help="Bring contents too, not only names, sizes, owners and times.")
+    ] = False
+    restore: Annotated[
+        str | None,
+        typer.Option(metavar="TIER", help="Have archived objects restored: Standard, Bulk or Expedited."),
+        Reads(one_of("Standard", "Bulk", "Expedited")),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseFlags(PathFlags):
+    """The flags of `release`."""
+
+    until_free: Annotated[
+        str | None,
+        typer.Option(metavar="PERCENT", help="Stop when so much is free, such as 20%."),
+        Reads(_percent),
+    ] = None
+    unread_for: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Only what nobody has touched for so long, such as 30d."),
+        Reads(Reader.seconds, "unread_for_s"),
+    ] = None
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DuplicateFlags(RepositoryFlags):
+    """The flags of `duplicate`."""
+
+    to: Annotated[
+        Path, typer.Option(metavar="DIR", parser=read_path, help="The directory of the new file system.")
+    ]
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")
+    ] = False
+
+
+def settings_of(flags: RepositoryFlags) -> RepositorySettings:
+    """The repository that the flags name, of the grid spec or by itself. Raises GridwrightError."""
+    if flags.directory is None and flags.bucket is None:
+        return one_of_grid(load_placed(flags.grid), flags.name)
+    return _without_grid(flags, flags.name)
+
+
+def status_settings(flags: StatusFlags) -> list[RepositorySettings]:
+    """All repositories of the grid spec, or the one that the flags name. Raises GridwrightError."""
+    if flags.directory is None and flags.bucket is None:
+        return all_of_grid(load_placed(flags.file))
+    return [_without_grid(flags, None)]
+
+
+def _without_grid(flags: StoreFlags, name: str | None) -> RepositorySettings:
+    from gridwright.repository.s3.connection import BucketLocation
+    from gridwright.repository.settings import RepositorySettings
+
+    if flags.directory is None or flags.bucket is None:
+        raise input_error(
+            "which files, and which bucket?",
+            where="--directory, --bucket",
+            remedy="write --directory DIR --bucket s3://bucket/prefix, or neither with a grid spec",
+        )
+    location = BucketLocation.parse(flags.bucket)
+    url = f"s3://{location.bucket}" + (f"/{location.prefix}" if location.prefix else "")
+    return RepositorySettings(name or location.bucket, flags.directory.absolute(), url)
+
+
+@contextlib.contextmanager
+def open_repository(
+    flags: StoreFlags, settings: RepositorySettings, *, alone: bool = True
+) -> Iterator[OpenRepository]:
+    """The repository that the flags name, opened. Raises GridwrightError."""
+    from gridwright.repository.pace import Pace
+    from gridwright.repository.s3.connection import BucketLocation, connect
+    from gridwright.repository.s3.s3_store import S3Store
+    from gridwright.repository.settings import OpenRepository
+
+    rate = flags.requests_per_second
+    if rate is not None and rate <= 0:
+        raise input_error("no requests at all do nothing", where="--requests-per-second", remedy="write 100")
+    location = BucketLocation.parse(settings.bucket_url)
+    endpoint = flags.endpoint or settings.endpoint
+    connection = connect(location.bucket, endpoint_url=endpoint, requester_pays=flags.requester_pays)
+    try:
+        opened = OpenRepository.open(settings, S3Store(connection, pace=Pace(rate)), alone=alone)
+    except OSError as error:
+        raise environment_error(
+            f"the directory cannot be opened: {error.strerror}", where=str(settings.directory)
+        ) from error
+    try:
+        yield opened
+        opened.known.flush()
+    except (OSError, sqlite3.Error) as error:
+        raise environment_error(
+            f"the repository's files cannot be worked on: {error}", where=str(settings.directory)
+        ) from error
+    finally:
+        with contextlib.suppress(sqlite3.Error, OSError):
+            opened.close()
+
+
+def chosen_paths(opened: OpenRepository, paths: Sequence[str] | None) -> list[bytes]:
+    """Paths of a repository, which are absolute or below its directory. Raises GridwrightError."""
+    root = os.path.normpath(os.fsencode(opened.settings.directory))
+    found = []
+    for each in paths or ():
+        path = os.path.normpath(os.fsencode(each))
+        if path.startswith(b"/"):
+            if path != root and not path.startswith(root.rstrip(b"/") + b"/"):
+                raise input_error(f"{each} is not below {opened.settings.directory}")
+            path = path[len(root) :].strip(b"/") or b"."
+        if path == b".":
+            return []
+        if path.split(b"/")[0] == b"..":
+            raise input_error(f"{each} leads out of {opened.settings.directory}", where="PATH")
+        found.append(path)
+    return found
+
+
+@contextlib.contextmanager
+def transfer_progress() -> Iterator[Callable[[int], None]]:
+    """A bar of bytes on a terminal, and nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda _bytes: None
+        return
+    from rich.console import Console
+    from rich.progress import DownloadColumn, Progress, TextColumn, TimeElapsedColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), DownloadColumn(), TransferSpeedColumn(), TimeElapsedColumn())
+    lock = threading.Lock()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("moved", total=None)
+
+        def moved(count: int) -> None:
+            with lock:
+                bar.advance(task, count)
+
+        yield moved
+
+
+def show(report: RepositoryReport, *, json: bool) -> ExitStatus:
+    """Print a report; its exit status says whether all was done."""
+    report.problems.sort()
+    Output(f"repo {report.verb}", json=json).show(LazyResult(document=report.document, text=report.text))
+    return ExitStatus.DONE if report.is_complete else ExitStatus.MISSED

@@ -1,0 +1,88 @@
+"""What became of a file since it and its object were equal."""
+
+from __future__ import annotations
+
+import os
+import stat
+from enum import Enum
+
+from gridwright.repository.below import at
+from gridwright.repository.content import crc64_of, is_same_content, open_for_reading
+from gridwright.repository.known import KnownFile
+from gridwright.repository.references import StateError, read_state
+from gridwright.repository.s3.transfers import PART_BYTES
+from gridwright.repository.scan import Action, action_for
+from gridwright.repository.settings import OpenRepository
+from gridwright.repository.store import ObjectEntry
+
+
+class FileSide(Enum):
+    """A file beside what is known of it."""
+
+    ABSENT = "absent"
+    SAME = "same"
+    CHANGED = "changed"
+    """Changed, or never known."""
+
+
+def file_side(
+    opened: OpenRepository, path: bytes, status: os.stat_result | None, row: KnownFile | None
+) -> FileSide:
+    """What a file is beside its row. One that was touched without a trace is read. Raises OSError."""
+    if status is None:
+        return FileSide.ABSENT
+    if row is None:
+        return FileSide.CHANGED
+    action = action_for(status, row)
+    if action is None:
+        return FileSide.SAME
+    if action is Action.COMPARE and stat.S_ISREG(status.st_mode):
+        directory, name = opened.below.parent(path)
+        descriptor = open_for_reading(name, directory)
+        try:
+            if row.is_name_only or (row.crc64 is not None and crc64_of(descriptor) == row.crc64):
+                return FileSide.SAME
+        finally:
+            os.close(descriptor)
+    return FileSide.CHANGED
+
+
+def is_name_only(opened: OpenRepository, path: bytes) -> bool:
+    """Whether a file says of itself that its content is not here. Raises OSError."""
+    directory, name = opened.below.parent(path)
+    try:
+        state = read_state(at(directory, name))
+    except StateError:
+        return False
+    return state is not None and state.is_name_only
+
+
+def has_same_content(opened: OpenRepository, path: bytes, entry: ObjectEntry) -> bool:
+    """Whether a file that nothing is known of is what its object is: after a kill, or made by another tool.
+
+    Raises OSError, and StoreError.
+    """
+    directory, name = opened.below.parent(path)
+    status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    if stat.S_ISLNK(status.st_mode):
+        target = os.readlink(name, dir_fd=directory)
+        return len(target) == entry.size and opened.store.get(entry.key) == target
+    if not stat.S_ISREG(status.st_mode) or status.st_size != entry.size:
+        return False
+    descriptor = open_for_reading(name, directory)
+    try:
+        try:
+            state = read_state(descriptor)
+        except StateError:
+            state = None
+        if state is not None and state.is_unchanged(status):
+            if state.reference.etag == entry.etag:
+                return True
+            # Another name of the same file has an object of its own.
+            told = opened.known.told(entry.key)
+            is_same = told is not None and state.crc64 is not None and told.crc64 == state.crc64
+            if is_same or state.is_name_only:
+                return is_same
+        return is_same_content(descriptor, opened.store.head(entry.key).result(), PART_BYTES) is True
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,161 @@
+"""The content of a file as it is read for an export, and what proves that two contents are the same."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Callable
+
+from gridwright.repository.store import ObjectHead
+
+CHUNK = 4 << 20
+YOUNG_NS = 20_000_000
+"""Clocks of file systems tick every 4 to 10 ms: a change within a tick of the last one has the same time."""
+
+
+class Torn(Exception):
+    """The file changed while it was read."""
+
+
+class FileContent:
+    """An upload of an open file, which is given up when the file changes before the last byte has left.
+
+    So an object holds what the file was at one moment, or is not made. `crc64` is known at the end.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.status = settled(descriptor)
+        self._offset = 0
+        self._crc64 = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes in all."""
+        return self.status.st_size
+
+    @property
+    def crc64(self) -> str:
+        """CRC-64/NVME of what was read, in 16 hexadecimal digits."""
+        return f"{self._crc64:016x}"
+
+    @property
+    def is_read(self) -> bool:
+        """Whether all of it was read."""
+        return self._offset == self.size
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill the buffer. Raises Torn where the file is no longer as it was, and OSError."""
+        from awscrt.checksums import crc64nvme
+
+        wanted = min(len(buffer), self.size - self._offset)
+        filled = 0
+        while filled < wanted:
+            got = os.preadv(self._descriptor, [buffer[filled:wanted]], self._offset + filled)
+            if not got:
+                raise Torn
+            filled += got
+        self._crc64 = crc64nvme(buffer[:filled], self._crc64)
+        self._offset += filled
+        if self._offset == self.size:
+            self.check()
+        return filled
+
+    def check(self) -> None:
+        """Raise Torn where the file was changed since it was opened."""
+        if not is_same_moment(self.status, os.fstat(self._descriptor)):
+            raise Torn
+
+
+def settled(descriptor: int) -> os.stat_result:
+    """The status of an open file after the clock of its file system has ticked since its last change."""
+    status = os.fstat(descriptor)
+    young = YOUNG_NS - (time.time_ns() - status.st_mtime_ns)
+    if 0 < young <= YOUNG_NS:
+        time.sleep(young / 1e9)
+        status = os.fstat(descriptor)
+    return status
+
+
+def is_same_moment(before: os.stat_result, after: os.stat_result) -> bool:
+    """Whether a file's content was not changed between two looks at it."""
+    return (before.st_size, before.st_mtime_ns, before.st_ino) == (
+        after.st_size,
+        after.st_mtime_ns,
+        after.st_ino,
+    )
+
+
+def open_for_reading(path: bytes, directory: int) -> int:
+    """Open a file below an open directory: no symbolic link is followed, nothing but a file is opened.
+
+    Where it is allowed, reading leaves the atime alone. Raises OSError, also for what is no file any more.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        descriptor = os.open(path, flags | os.O_NOATIME, dir_fd=directory)
+    except PermissionError:
+        descriptor = os.open(path, flags, dir_fd=directory)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise FileNotFoundError(f"{os.fsdecode(path)} is no file any more")
+    return descriptor
+
+
+def crc64_of(descriptor: int) -> str:
+    """CRC-64/NVME of an open file, in 16 hexadecimal digits."""
+    from awscrt.checksums import crc64nvme
+
+    state = [0]
+
+    def add(chunk: memoryview) -> None:
+        state[0] = crc64nvme(chunk, state[0])
+
+    _read(descriptor, add)
+    return f"{state[0]:016x}"
+
+
+def etag_of(descriptor: int, part_bytes: int | None) -> str:
+    """The ETag that S3 gives this content: its MD5, or that of the MD5s of its parts of this many bytes."""
+    if part_bytes is None:
+        whole = hashlib.md5(usedforsecurity=False)
+        _read(descriptor, whole.update)
+        return whole.hexdigest()
+    size, digests, count = os.fstat(descriptor).st_size, b"", 0
+    while count * part_bytes < size:
+        part = hashlib.md5(usedforsecurity=False)
+        _read(descriptor, part.update, count * part_bytes, part_bytes)
+        digests += part.digest()
+        count += 1
+    return f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{count}"
+
+
+def is_same_content(descriptor: int, head: ObjectHead, part_bytes: int) -> bool | None:
+    """Whether an open file and an object have the same content; None where the store's checksums cannot tell.
+
+    A CRC of the whole object tells. An ETag that equals tells, too; one that differs does not: it is no MD5
+    where the store encrypts with keys of its own, and other tools cut other parts.
+    """
+    if os.fstat(descriptor).st_size != head.entry.size:
+        return False
+    if head.crc64 is not None:
+        return crc64_of(descriptor) == head.crc64
+    if etag_of(descriptor, part_bytes if head.parts else None) == head.entry.etag:
+        return True
+    return None
+
+
+def _read(
+    descriptor: int, what: Callable[[memoryview], object], start: int = 0, length: int | None = None
+) -> None:
+    buffer = memoryview(bytearray(CHUNK))
+    offset, end = start, None if length is None else start + length
+    while True:
+        wanted = CHUNK if end is None else min(CHUNK, end - offset)
+        got = os.preadv(descriptor, [buffer[:wanted]], offset) if wanted else 0
+        if not got:
+            return
+        what(buffer[:got])
+        offset += got

@@ -1,0 +1,312 @@
+"""Brings the contents of files that are names only, many at once: whole and checked, then in their place.
+
+What was fetched is held against the CRC of its object, where one is known, before anybody sees it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import queue
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+
+from gridwright.errors import GridwrightError, environment_error
+from gridwright.repository.comparing import FileSide, file_side, is_name_only
+from gridwright.repository.content import crc64_of, open_for_reading
+from gridwright.repository.export import Progress
+from gridwright.repository.known import KnownFile
+from gridwright.repository.making import Maker, note_here, note_root, part_name, place
+from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
+from gridwright.repository.store import StoreError, StoreFault
+from gridwright.repository.unfinished import finishing, set_times_back
+from gridwright.units import format_bytes
+
+MOST_AT_ONCE = 64
+MOST_FAILURES = 10
+RESTORE_DAYS = 7
+"""How long an archived object that was restored can be read."""
+_PART_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_HOLE = 64 << 10
+"""Bytes of zeros that become a hole in a file that had holes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContentOptions:
+    """What is to be brought, and how."""
+
+    paths: Sequence[bytes] = ()
+    dry_run: bool = False
+    restore: str | None = None
+    """Have archived objects restored, in this tier: Standard, Bulk or Expedited."""
+
+
+def import_contents(
+    opened: OpenRepository, options: ContentOptions, progress: Progress = lambda _bytes: None
+) -> RepositoryReport:
+    """Bring contents. Raises GridwrightError before anything is fetched where there is no room for all."""
+    report = RepositoryReport(opened.settings.name, "import --contents", options.dry_run)
+    begun = time.time()
+    count, size = _wanted(opened, options)
+    check_room(opened, size)
+    if options.dry_run:
+        tally = report.count("brought")
+        tally.count, tally.bytes = count, size
+        return report
+    try:
+        with finishing(opened) as was_killed:
+            _Contents(opened, options, report, progress).run()
+            if was_killed:
+                set_times_back(opened)
+        if opened.cover.is_closed and not _wanted(opened, ContentOptions())[0]:
+            opened.cover.uncover()
+            note_root(opened)
+    finally:
+        opened.known.flush()
+        report.requests = dict(opened.store.requests.by_kind)
+        report.seconds = time.time() - begun
+    return report
+
+
+def _wanted(opened: OpenRepository, options: ContentOptions) -> tuple[int, int]:
+    sizes = [row.size for row in opened.known.rows("is_name_only <> 0") if is_chosen(row.path, options.paths)]
+    return len(sizes), sum(sizes)
+
+
+def check_room(opened: OpenRepository, size: int) -> None:
+    """Raise GridwrightError where the disk has no room for so many bytes."""
+    room = os.fstatvfs(opened.below.root)
+    free = (room.f_bfree if os.geteuid() == 0 else room.f_bavail) * room.f_frsize
+    if size > free:
+        raise environment_error(
+            f"the contents are {format_bytes(size)}, and the disk has {format_bytes(free)}: nothing was done",
+            where=str(opened.settings.directory),
+            remedy="make room, name fewer paths, or leave them names only",
+        )
+
+
+@dataclass(slots=True)
+class _Fetching:
+    row: KnownFile
+    part: bytes
+    directory: int
+    """Its own copy of the open directory."""
+    name: bytes
+    descriptor: int
+    future: Future[None] | None = None
+
+    def drop(self) -> None:
+        with suppress(OSError):
+            os.unlink(self.part, dir_fd=self.directory)
+        self.close()
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+        os.close(self.directory)
+
+
+class _Contents:
+    def __init__(
+        self, opened: OpenRepository, options: ContentOptions, report: RepositoryReport, progress: Progress
+    ) -> None:
+        self._opened = opened
+        self._options = options
+        self._report = report
+        self._progress = progress
+        self._make = Maker(opened, report)
+        self._arrived: queue.SimpleQueue[_Fetching] = queue.SimpleQueue()
+        self._under_way: set[bytes] = set()
+        self._failures = 0
+        self._times: dict[bytes, tuple[int, int]] = {}
+        """Of directories, before anything in them was replaced."""
+
+    def run(self) -> None:
+        """Fetch all, those with other names in the end."""
+        try:
+            for row in self._opened.known.rows("is_name_only <> 0 AND link_of IS NULL"):
+                self._begin(row)
+                self._wait_for(MOST_AT_ONCE - 1)
+            self._wait_for(0)
+            for row in self._opened.known.rows("is_name_only <> 0 AND link_of IS NOT NULL"):
+                self._link_or_begin(row)
+                self._wait_for(0)
+            self._set_times_back()
+        except BaseException:
+            # What is under way is whole or nothing: its temporary files go.
+            self._opened.store.close()
+            while self._under_way:
+                fetching = self._arrived.get()
+                self._under_way.discard(fetching.row.path)
+                fetching.drop()
+            raise
+
+    def _link_or_begin(self, row: KnownFile) -> None:
+        if not is_chosen(row.path, self._options.paths):
+            return
+        first = self._opened.known.get(row.link_of or b"")
+        try:
+            self._remember_times(row.path, self._opened.below.parent(row.path)[0])
+            if first is not None and not first.is_name_only and self._make.hard_link(row):
+                self._opened.known.put(row)
+                self._report.add("brought", 0)
+                return
+        except OSError as error:
+            self._report.problem(row.path, f"it cannot be made: {error.strerror}")
+            return
+        self._begin(row)
+
+    def _begin(self, row: KnownFile) -> None:
+        if not is_chosen(row.path, self._options.paths):
+            return
+        try:
+            status = self._opened.below.status(row.path)
+            side = file_side(self._opened, row.path, status, row)
+            if side is FileSide.ABSENT:
+                return
+            if side is FileSide.CHANGED and self._complete(row):
+                return
+            if side is FileSide.CHANGED:
+                self._report.problem(row.path, "it was written to before its content was here; left as it is")
+                return
+            directory, name = self._opened.below.parent(row.path)
+            if not is_name_only(self._opened, row.path):
+                # It was loaded as somebody read it.
+                row.is_name_only = False
+                if status is not None:
+                    note_here(row, status)
+                self._opened.known.put(row)
+                return
+            self._remember_times(row.path, directory)
+            part = part_name()
+            descriptor = os.open(part, _PART_FLAGS, 0o600, dir_fd=directory)
+        except OSError as error:
+            self._report.problem(row.path, f"it cannot be written: {error.strerror}")
+            return
+        fetching = _Fetching(row, part, os.dup(directory), name, descriptor)
+        try:
+            reference = row.reference(self._opened.settings.bucket_url)
+            fetching.future = self._opened.store.fetch(reference, descriptor, self._progress)
+        except BaseException:
+            fetching.drop()
+            raise
+        self._under_way.add(row.path)
+        fetching.future.add_done_callback(lambda _: self._arrived.put(fetching))
+
+    def _complete(self, row: KnownFile) -> bool:
+        """Bring what is missing of a name that was written to, and leave what was; False where nobody can."""
+        if not self._opened.cover.is_served or not is_name_only(self._opened, row.path):
+            return False
+        directory, name = self._opened.below.parent(row.path)
+        descriptor = open_for_reading(name, directory)
+        try:
+            self._report.add("completed", self._opened.cover.load(descriptor))
+        finally:
+            os.close(descriptor)
+        return True
+
+    def _remember_times(self, path: bytes, directory: int) -> None:
+        status = os.fstat(directory)
+        self._times.setdefault(path.rpartition(b"/")[0], (status.st_atime_ns, status.st_mtime_ns))
+
+    def _set_times_back(self) -> None:
+        """Names were replaced, which is no change of their directories that anybody made."""
+        for path, times in self._times.items():
+            with suppress(OSError):
+                directory = self._opened.below.parent(path + b"/.")[0] if path else self._opened.below.root
+                os.utime(directory, ns=times)
+
+    def _wait_for(self, most: int) -> None:
+        while len(self._under_way) > most or not self._arrived.empty():
+            fetching = self._arrived.get()
+            self._under_way.discard(fetching.row.path)
+            self._finish(fetching)
+
+    def _finish(self, fetching: _Fetching) -> None:
+        row = fetching.row
+        try:
+            if fetching.future is not None:
+                fetching.future.result()
+            self._check(fetching)
+            self._place(fetching)
+            self._failures = 0
+        except StoreError as error:
+            full = os.fstatvfs(fetching.descriptor).f_bavail == 0
+            fetching.drop()
+            if full:
+                raise _full(self._opened) from error
+            self._refused(row, error)
+        except OSError as error:
+            fetching.drop()
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise _full(self._opened) from error
+            self._report.problem(row.path, f"it cannot be written: {error.strerror}")
+
+    def _check(self, fetching: _Fetching) -> None:
+        row = fetching.row
+        found = crc64_of(fetching.descriptor)
+        if row.crc64 is not None and found != row.crc64:
+            raise StoreError(
+                StoreFault.DAMAGED,
+                row.key or "",
+                f"its content has CRC {found} where {row.crc64} was exported",
+            )
+        row.crc64 = found
+
+    def _place(self, fetching: _Fetching) -> None:
+        """Put what was fetched in the place of the name, unless that was written to meanwhile."""
+        row = fetching.row
+        if 0 <= row.blocks * 512 < row.size:
+            dig_holes(fetching.descriptor, row.size)
+        status = os.stat(fetching.name, dir_fd=fetching.directory, follow_symlinks=False)
+        if file_side(self._opened, row.path, status, row) is FileSide.CHANGED:
+            fetching.drop()
+            self._report.problem(row.path, "it was written to before its content was here; left as it is")
+            return
+        row.is_name_only = False
+        self._make.dress(fetching.descriptor, row)
+        os.fsync(fetching.descriptor)
+        place(fetching.directory, fetching.part, fetching.name)
+        note_here(row, os.fstat(fetching.descriptor))
+        self._opened.known.put(row)
+        self._report.add("brought", row.size)
+        fetching.close()
+
+    def _refused(self, row: KnownFile, error: StoreError) -> None:
+        if error.fault is StoreFault.ARCHIVED and self._options.restore:
+            try:
+                self._opened.store.restore(row.key or "", row.version_id, RESTORE_DAYS, self._options.restore)
+                self._report.add("restore started", row.size)
+            except StoreError as other:
+                error = other
+            else:
+                self._report.problem(row.path, "its object is being restored; run the command again later")
+                return
+        self._report.problem(row.path, error.problems[0].what)
+        if error.fault in (StoreFault.UNREACHABLE, StoreFault.THROTTLED):
+            self._failures += 1
+            if self._failures >= MOST_FAILURES:
+                raise error
+
+
+def dig_holes(descriptor: int, size: int) -> None:
+    """Free what is only zeros in a file that had holes, in pieces of 64 KiB."""
+    import ctypes
+
+    library = ctypes.CDLL(None, use_errno=True)
+    keep_size, punch_hole = 1, 2
+    zeros = bytes(_HOLE)
+    for offset in range(0, size, _HOLE):
+        if os.pread(descriptor, _HOLE, offset) == zeros[: min(_HOLE, size - offset)]:
+            length = ctypes.c_int64(min(_HOLE, size - offset))
+            library.fallocate64(descriptor, keep_size | punch_hole, ctypes.c_int64(offset), length)
+
+
+def _full(opened: OpenRepository) -> GridwrightError:
+    return environment_error(
+        "the disk is full; files that were brought are whole, and the others are names only as before",
+        where=str(opened.settings.directory),
+        remedy="make room, and run the command again: it goes on",
+    )

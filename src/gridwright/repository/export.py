@@ -1,0 +1,384 @@
+"""Sends to the bucket what was created or changed, over nothing that somebody else has written.
+
+Every object is written under a condition: where none should be, only where none is; over the known one,
+only while it is there. Where the condition does not hold, both sides are compared: the same content is no
+conflict, as after a kill between an object and its row; else both stay, and are named.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import stat
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+
+from gridwright.errors import environment_error
+from gridwright.repository.content import FileContent, Torn, is_same_content
+from gridwright.repository.deletion import delete_object
+from gridwright.repository.keys import RESERVED, KeyRefusal
+from gridwright.repository.knowledge import learn
+from gridwright.repository.known import KnownFile
+from gridwright.repository.lease import Lease
+from gridwright.repository.manifest import NAME, write_manifest
+from gridwright.repository.object_format import ACCESSED, metadata_of
+from gridwright.repository.scan import Action, find_changes
+from gridwright.repository.sending import (
+    Hollow,
+    Sending,
+    SmallContent,
+    check_stored,
+    open_for_sending,
+    refuse_hollow,
+    row_of,
+    send,
+)
+from gridwright.repository.settings import OpenRepository, Prefer, ReportedCount, RepositoryReport
+from gridwright.repository.store import ANY, ObjectHead, StoredObject, StoreError, StoreFault, WriteCondition
+from gridwright.repository.touched import is_untouched
+
+LEASE = "lease"
+MOST_AT_ONCE = 64
+"""Objects under way: each small one takes a connection, and awscrt bounds the memory of large ones."""
+PART_BYTES = 8 << 20
+ATTEMPTS = 3
+"""Tries to read a file that changes meanwhile."""
+MOST_FAILURES = 10
+"""Objects that may fail one after the other because the store does not answer, before the export ends."""
+Progress = Callable[[int], None]
+"""Told of bytes that have been sent, from other threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """What an export is told."""
+
+    paths: Sequence[bytes] = ()
+    deletions: bool = False
+    prefer: Prefer | None = None
+    dry_run: bool = False
+
+
+def export(
+    opened: OpenRepository, options: ExportOptions, progress: Progress = lambda _bytes: None
+) -> RepositoryReport:
+    """Export, and write the manifest. Raises GridwrightError where the store as a whole fails."""
+    report = RepositoryReport(opened.settings.name, "export", options.dry_run)
+    begun = time.time()
+    learn(opened)
+    if options.dry_run:
+        _plan(opened, options, report)
+        return report
+    with Lease(opened.store, opened.keys.own(LEASE)) as lease:
+        find_changes(opened, options.paths, report, deletions=options.deletions)
+        _Export(opened, options, report, lease, progress).run()
+        _write_manifest(opened, report, begun, is_whole=not options.paths and report.is_complete)
+    report.seconds = time.time() - begun
+    return report
+
+
+def _plan(opened: OpenRepository, options: ExportOptions, report: RepositoryReport) -> None:
+    for action, (count, size) in find_changes(
+        opened, options.paths, report, deletions=options.deletions
+    ).items():
+        tally = report.done.setdefault(action, ReportedCount())
+        tally.count, tally.bytes = count, size if action == Action.SEND else 0
+    sent = report.done.get(Action.SEND)
+    report.requests = {"put": sum(each.count for each in report.done.values())}
+    if sent:
+        report.requests["put"] += sent.bytes // (8 << 20)
+
+
+def _write_manifest(
+    opened: OpenRepository, report: RepositoryReport, begun: float, *, is_whole: bool
+) -> None:
+    """Write it where anything changed, or where a whole export has been done: it says when that began."""
+    known = opened.known
+    if is_whole:
+        known.set_fact("exported", repr(begun))
+    if not report.done and not is_whole:
+        return
+    facts = {"exported": known.fact("exported") or "", "written": repr(time.time())}
+    file = Path(opened.settings.directory) / RESERVED / f"{NAME}.part"
+    try:
+        write_manifest(file, known.rows(), facts)
+        with file.open("rb") as content:
+            sent = opened.store.send(opened.keys.own(NAME), FileContent(content.fileno()), {}).result()
+        known.set_fact("manifest", sent.etag)
+    except OSError as error:
+        raise environment_error(f"the manifest cannot be written: {error}", where=str(file)) from error
+    finally:
+        file.unlink(missing_ok=True)
+
+
+@dataclass(slots=True)
+class _Task:
+    sending: Sending
+    action: Action
+    row: KnownFile | None
+    future: Future[StoredObject] | None = None
+
+    def again(self, opened: OpenRepository) -> _Task:
+        """The same, opened once more."""
+        self.sending.close()
+        return _Task(open_for_sending(opened, self.sending.path, self.sending.key), Action.SEND, self.row)
+
+
+class _Export:
+    """Objects under way, and the rows of those that have arrived."""
+
+    def __init__(
+        self,
+        opened: OpenRepository,
+        options: ExportOptions,
+        report: RepositoryReport,
+        lease: Lease,
+        progress: Progress,
+    ) -> None:
+        self._opened = opened
+        self._options = options
+        self._report = report
+        self._lease = lease
+        self._progress = progress
+        self._arrived: queue.SimpleQueue[_Task] = queue.SimpleQueue()
+        self._under_way = 0
+        self._failures = 0
+        self._first_names: dict[int, bytes] = {}
+
+    def run(self) -> None:
+        """Do all the work that the scan has kept. Raises GridwrightError where the store does not answer."""
+        try:
+            for path, action, _, _ in self._opened.known.work():
+                if action == Action.DELETE:
+                    self._wait_for(0)
+                    delete_object(self._opened, path, self._report, prefer=self._options.prefer)
+                    continue
+                self._begin(path, Action(action))
+                self._wait_for(MOST_AT_ONCE - 1)
+            self._wait_for(0)
+        finally:
+            self._opened.known.flush()
+            self._report.requests = dict(self._opened.store.requests.by_kind)
+
+    def _wait_for(self, most: int) -> None:
+        while self._under_way > most or not self._arrived.empty():
+            self._finish(self._arrived.get())
+        if self._lease.is_lost:
+            raise environment_error(
+                "another command has taken the lease of this repository",
+                where=self._opened.settings.bucket_url,
+                remedy="it was silent for too long; the next export goes on",
+            )
+
+    def _begin(self, path: bytes, action: Action, attempt: int = 1) -> None:
+        row = self._opened.known.get(path)
+        try:
+            key = self._key(path, row)
+            sending = open_for_sending(self._opened, path, key)
+        except KeyRefusal as refusal:
+            self._report.problem(path, refusal.reason)
+            return
+        except FileNotFoundError:
+            self._report.notes.append(f"{os.fsdecode(path)!a} went while it was to be exported")
+            return
+        except OSError as error:
+            self._report.problem(path, f"it cannot be read: {error.strerror}")
+            return
+        sending.attempt = attempt
+        task = _Task(sending, action, row)
+        try:
+            if not self._without_moving(task):
+                self._refuse_hollow(sending)
+                self._send(task, self._condition(row, key))
+        except Hollow:
+            sending.close()
+            self._report.problem(
+                path, "it was written to before all its content was here; write it anew as a whole"
+            )
+        except StoreError as error:
+            self._failed(task, error)
+
+    def _refuse_hollow(self, sending: Sending) -> None:
+        # Where contents come when they are read, reading it to send it is enough.
+        if sending.descriptor is not None and not self._opened.cover.is_served:
+            refuse_hollow(sending.descriptor)
+
+    def _key(self, path: bytes, row: KnownFile | None) -> str:
+        """The key of a path: the known one, so that what was imported goes back to where it came from."""
+        if not path:
+            return self._opened.keys.start
+        status = self._opened.below.status(path)
+        if status is None:
+            raise FileNotFoundError(path)
+        is_directory = stat.S_ISDIR(status.st_mode)
+        if row is not None and row.key is not None:
+            if row.attributes.is_directory == is_directory:
+                return row.key
+            if not self._options.deletions:
+                raise KeyRefusal(path, "was a file or a directory, and is the other now; see --deletions")
+            delete_object(self._opened, path, self._report, prefer=self._options.prefer)
+        return self._opened.keys.key_of(path, is_directory=is_directory)
+
+    def _condition(self, row: KnownFile | None, key: str) -> WriteCondition:
+        if self._options.prefer == "files":
+            return ANY
+        return WriteCondition(etag=row.etag) if row and row.key == key else WriteCondition(none_there=True)
+
+    def _send(self, task: _Task, condition: WriteCondition) -> None:
+        if not task.sending.key:
+            # The repository's own directory in a bucket without a prefix is in the manifest alone.
+            self._known(task, StoredObject("", None, None))
+            return
+        self._under_way += 1
+        task.future = send(self._opened, task.sending, condition, self._progress)
+        task.future.add_done_callback(lambda _: self._arrived.put(task))
+
+    def _without_moving(self, task: _Task) -> bool:
+        """Do what needs no content moved: nothing at all, other attributes, or another name."""
+        sending, row = task.sending, task.row
+        if sending.descriptor is None:
+            return False
+        if task.action is Action.COMPARE and row and is_untouched(self._opened, sending, row):
+            self._known(task, StoredObject(row.etag, row.version_id, row.crc64))
+            return True
+        if task.action is Action.ATTRIBUTES and row and is_untouched(self._opened, sending, row):
+            source: KnownFile | None = row
+        else:
+            source = self._former(sending) if row is None else None
+            task.action = Action.RENAME if source else Action.SEND
+        if source is None:
+            return False
+        reference = source.reference(self._opened.settings.bucket_url)
+        try:
+            copied = self._opened.store.copy(reference, sending.key, metadata_of(sending.attributes))
+        except StoreError as error:
+            if error.fault in (StoreFault.UNREACHABLE, StoreFault.FORBIDDEN, StoreFault.THROTTLED):
+                raise
+            # Its object is not the known one any more, or is archived: the content is here.
+            task.action = Action.SEND
+            return False
+        self._known(task, StoredObject(copied.etag, copied.version_id, source.crc64 or copied.crc64), source)
+        return True
+
+    def _former(self, sending: Sending) -> KnownFile | None:
+        """The row of a file under the name that it had, if it was renamed and nothing has its new key."""
+        status, known = sending.status, self._opened.known
+        for row in known.by_inode(status.st_ino):
+            same = (row.size, row.mtime_ns) == (status.st_size, status.st_mtime_ns)
+            if not same or row.key is None or not row.attributes.is_file or known.was_seen(row.path):
+                continue
+            try:
+                self._opened.store.head(sending.key).result()
+            except StoreError as error:
+                if error.fault is StoreFault.NOT_THERE:
+                    return row
+        return None
+
+    def _finish(self, task: _Task) -> None:
+        self._under_way -= 1
+        if task.future is None:
+            raise AssertionError("a task that was never sent")
+        try:
+            self._known(task, check_stored(self._opened, task.sending, task.future.result()))
+            self._failures = 0
+        except Torn:
+            self._again(task)
+        except StoreError as error:
+            self._failed(task, error)
+        except OSError as error:
+            task.sending.close()
+            self._report.problem(task.sending.path, f"it cannot be read: {error.strerror}")
+
+    def _again(self, task: _Task) -> None:
+        task.sending.close()
+        if task.sending.attempt < ATTEMPTS:
+            self._begin(task.sending.path, task.action, task.sending.attempt + 1)
+        else:
+            self._report.problem(
+                task.sending.path,
+                f"it changed each of the {ATTEMPTS} times that it was read; nothing was sent",
+            )
+
+    def _failed(self, task: _Task, error: StoreError) -> None:
+        if error.fault is StoreFault.NOT_THERE and task.row is not None:
+            # The object is gone, so that nothing can be overwritten.
+            task.row = None
+            task.sending.close()
+            self._opened.known.forget(task.sending.path)
+            self._begin(task.sending.path, Action.SEND, task.sending.attempt + 1)
+            return
+        if error.fault is StoreFault.CHANGED:
+            self._settle(task)
+            return
+        task.sending.close()
+        self._report.problem(task.sending.path, error.problems[0].what)
+        if error.fault in (StoreFault.UNREACHABLE, StoreFault.THROTTLED):
+            self._failures += 1
+            if self._failures >= MOST_FAILURES:
+                raise error
+
+    def _settle(self, task: _Task) -> None:
+        """Another object is there: the same content, as after a kill, or a conflict."""
+        sending = task.sending
+        try:
+            head = self._opened.store.head(sending.key).result()
+        except StoreError as error:
+            sending.close()
+            self._report.problem(sending.path, error.problems[0].what)
+            return
+        if self._has_content(head, sending):
+            if _same_attributes(head, sending):
+                stored = StoredObject(head.entry.etag, head.version_id, head.crc64)
+                task.action, task.row = Action.COMPARE, None
+                self._known(task, stored)
+            else:
+                # Nothing but attributes is written over, and those of the file are newer than what is known.
+                task.row = None
+                self._send(task.again(self._opened), WriteCondition(etag=head.entry.etag))
+            return
+        sending.close()
+        self._report.problem(
+            sending.path, "both the file and its object were changed; neither was overwritten "
+            "(--prefer files sends the file, import --prefer objects takes the object)",
+        )  # fmt: skip
+
+    def _has_content(self, head: ObjectHead, sending: Sending) -> bool:
+        """Whether an object has what is to be sent."""
+        if sending.descriptor is not None:
+            return is_same_content(sending.descriptor, head, PART_BYTES) is True
+        data = sending.content.data if isinstance(sending.content, SmallContent) else b""
+        return head.entry.size == len(data) and (not data or self._opened.store.get(sending.key) == data)
+
+    def _known(self, task: _Task, stored: StoredObject, source: KnownFile | None = None) -> None:
+        """Write the row of what is now equal on both sides."""
+        sending = task.sending
+        before = None if task.action is Action.SEND else source or task.row
+        link_of = self._link_of(sending)
+        self._opened.known.put(row_of(self._opened, sending, stored, link_of, before))
+        size = sending.content.size if task.action is Action.SEND else 0
+        self._report.add(task.action, size)
+        sending.close()
+
+    def _link_of(self, sending: Sending) -> bytes | None:
+        """The first name of a file with several, if this is another one."""
+        status = sending.status
+        if sending.descriptor is None or status.st_nlink < 2:
+            return None
+        if status.st_ino not in self._first_names:
+            names = [
+                row.path
+                for row in self._opened.known.by_inode(status.st_ino)
+                if row.link_of is None and self._opened.known.was_seen(row.path)
+            ]
+            self._first_names[status.st_ino] = min(names, default=sending.path)
+        first = self._first_names[status.st_ino]
+        return None if first == sending.path else first
+
+
+def _same_attributes(head: ObjectHead, sending: Sending) -> bool:
+    """Whether an object has the attributes of what is to be sent; when it was last read is no matter."""
+    wanted = metadata_of(sending.attributes)
+    return all(head.metadata.get(name) == wanted[name] for name in wanted if name != ACCESSED)

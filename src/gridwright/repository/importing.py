@@ -1,0 +1,325 @@
+"""Makes the names of a bucket's objects files, at once, without their contents.
+
+What the listing does not say of an object is in the manifest, where its ETag is the same, or is asked for. A
+file that was changed here is never overwritten: one that was changed on both sides is named.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import queue
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from gridwright.errors import environment_error
+from gridwright.repository.below import sync_file_system
+from gridwright.repository.comparing import FileSide, file_side, has_same_content, is_name_only
+from gridwright.repository.keys import KeyRefusal
+from gridwright.repository.knowledge import fetched_manifest
+from gridwright.repository.known import KnownFile
+from gridwright.repository.making import Maker, note_here
+from gridwright.repository.manifest import read_facts, read_manifest
+from gridwright.repository.object_format import attributes_of, is_target
+from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport, is_chosen
+from gridwright.repository.store import ObjectEntry, ObjectHead, StoreError, StoreFault
+from gridwright.repository.unfinished import finishing, set_times_back
+
+MOST_AT_ONCE = 128
+"""Questions under way for what the manifest does not say."""
+_BATCH = 1000
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """What an import is told."""
+
+    paths: Sequence[bytes] = ()
+    deletions: bool = False
+    prefer: Prefer | None = None
+    dry_run: bool = False
+
+
+def import_names(opened: OpenRepository, options: ImportOptions) -> RepositoryReport:
+    """Import names. Raises GridwrightError where the store as a whole, or the disk, fails."""
+    report = RepositoryReport(opened.settings.name, "import", options.dry_run)
+    begun = time.time()
+    _read_manifest(opened)
+    _list(opened)
+    opened.known.before_writing = lambda: sync_file_system(opened.below.root)
+    try:
+        with nullcontext(False) if options.dry_run else finishing(opened) as was_killed:
+            _Import(opened, options, report).run()
+            opened.known.flush()
+            if was_killed:
+                set_times_back(opened)
+    finally:
+        opened.known.before_writing = lambda: None
+        report.requests = dict(opened.store.requests.by_kind)
+        report.seconds = time.time() - begun
+    return report
+
+
+def _read_manifest(opened: OpenRepository) -> None:
+    with fetched_manifest(opened) as file:
+        if file is None:
+            return
+        rows = read_manifest(file)
+        while some := list(islice(rows, _BATCH)):
+            opened.known.tell(some)
+        if opened.known.fact("exported") is None:
+            opened.known.set_fact("exported", read_facts(file).get("exported", ""))
+
+
+def _list(opened: OpenRepository) -> None:
+    """Keep the listing of the bucket. Nothing is made before it is whole: what lacks in it was deleted."""
+    entries = opened.store.list(opened.keys.start)
+    while some := list(islice(entries, _BATCH)):
+        opened.known.list_objects(
+            (each.key, each.size, each.etag, each.last_modified_ns, each.storage_class) for each in some
+        )
+
+
+@dataclass(slots=True)
+class _Asked:
+    """An object whose attributes were asked for."""
+
+    path: bytes
+    entry: ObjectEntry
+    future: Future[ObjectHead]
+
+
+class _Import:
+    def __init__(self, opened: OpenRepository, options: ImportOptions, report: RepositoryReport) -> None:
+        self._opened = opened
+        self._options = options
+        self._report = report
+        self._make = Maker(opened, report)
+        self._arrived: queue.SimpleQueue[_Asked] = queue.SimpleQueue()
+        self._under_way = 0
+
+    def run(self) -> None:
+        for path, is_directory, entry in self._objects():
+            self._consider(path, is_directory, entry)
+            self._wait_for(MOST_AT_ONCE - 1)
+        self._wait_for(0)
+        if not self._options.dry_run:
+            self._make_hard_links()
+        self._remove()
+        if not self._options.dry_run:
+            self._dress_directories()
+
+    def _objects(self) -> Iterator[tuple[bytes, bool, ObjectEntry]]:
+        """Objects that are files, in the order of keys; keys that are none are named."""
+        keys = self._opened.keys
+        for values in self._opened.known.all_listed():
+            entry = ObjectEntry(*values)
+            if keys.is_own(entry.key):
+                continue
+            try:
+                path, is_directory = (b"", True) if entry.key == keys.start else keys.path_of(entry.key)
+            except KeyRefusal as refusal:
+                self._report.problems.append((refusal.what, f"the key {refusal.reason}"))
+                continue
+            if is_chosen(path, self._options.paths):
+                yield path, is_directory, entry
+
+    def _consider(self, path: bytes, is_directory: bool, entry: ObjectEntry) -> None:
+        """Decide about one object: what became of it and of its file since both were equal."""
+        row = self._opened.known.get(path)
+        row = row if row is not None and row.inode else None
+        try:
+            status = self._opened.below.status(path)
+            side = file_side(self._opened, path, status, row)
+            if is_directory:
+                self._consider_directory(path, entry, row, status)
+            elif side is FileSide.ABSENT:
+                self._obtain(path, entry, row)
+            elif row is not None and row.etag == entry.etag:
+                return
+            elif side is FileSide.SAME or self._options.prefer == "objects":
+                self._obtain(path, entry, None)
+            elif has_same_content(self._opened, path, entry):
+                self._obtain(path, entry, None, is_here=True)
+            elif self._options.prefer != "files":
+                self._report.problem(
+                    path, "both the file and its object were changed; neither was overwritten "
+                    "(--prefer objects takes the object, export --prefer files sends the file)",
+                )  # fmt: skip
+        except OSError as error:
+            self._refused(path, error)
+        except StoreError as error:
+            self._report.problem(path, error.problems[0].what)
+
+    def _consider_directory(
+        self, path: bytes, entry: ObjectEntry, row: KnownFile | None, status: os.stat_result | None
+    ) -> None:
+        if status is not None and not stat.S_ISDIR(status.st_mode):
+            self._report.problem(
+                path, "its object is a directory, and here it is none; neither was overwritten"
+            )
+            return
+        if status is None or row is None or row.etag != entry.etag:
+            self._obtain(path, entry, row if status is None else None)
+
+    def _obtain(
+        self, path: bytes, entry: ObjectEntry, row: KnownFile | None, *, is_here: bool = False
+    ) -> None:
+        """Find out what the listing does not say, and make it."""
+        if self._options.dry_run:
+            self._report.add("made", entry.size)
+            return
+        told = self._opened.known.told(entry.key) or row
+        if told is not None and told.etag == entry.etag and told.size == entry.size:
+            self._made(replace(told, path=path), is_here=is_here)
+            return
+        future = self._opened.store.head(entry.key)
+        asked = _Asked(path, entry, future)
+        if is_here:
+            self._answered(asked, is_here=True)
+            return
+        self._under_way += 1
+        future.add_done_callback(lambda _: self._arrived.put(asked))
+
+    def _wait_for(self, most: int) -> None:
+        while self._under_way > most or not self._arrived.empty():
+            asked = self._arrived.get()
+            self._under_way -= 1
+            self._answered(asked)
+
+    def _answered(self, asked: _Asked, *, is_here: bool = False) -> None:
+        try:
+            row = self._row(asked.path, asked.future.result())
+        except StoreError as error:
+            if error.fault is StoreFault.UNREACHABLE:
+                raise
+            self._report.problem(asked.path, error.problems[0].what)
+            return
+        if row is not None:
+            self._made(row, is_here=is_here)
+
+    def _row(self, path: bytes, head: ObjectHead) -> KnownFile | None:
+        """The row of an object that the manifest does not know."""
+        entry = head.entry
+        is_directory = entry.key.endswith("/")
+        read = attributes_of(
+            head.metadata, is_directory=is_directory, last_modified_ns=entry.last_modified_ns
+        )
+        for each in read.problems:
+            self._report.problem(path, each)
+        file, target = read.attributes, None
+        if file.is_link:
+            target = self._opened.store.get(entry.key) if entry.size <= 1 << 16 else b""
+            if not is_target(target):
+                self._report.problem(path, "its object is a symbolic link, and has no target")
+                return None
+        return KnownFile(
+            path=path, mode=file.mode, uid=file.uid, gid=file.gid, size=entry.size, blocks=-1,
+            atime_ns=file.atime_ns, mtime_ns=file.mtime_ns, ctime_ns=0, inode=0, links=1, key=entry.key,
+            etag=entry.etag, version_id=head.version_id, crc64=head.crc64, target=target, xattrs=None,
+            link_of=None, is_name_only=False,
+        )  # fmt: skip
+
+    def _made(self, row: KnownFile, *, is_here: bool) -> None:
+        """Make what a row says, and write the row."""
+        try:
+            if row.attributes.is_directory:
+                self._make.directory(row.path) if row.path else None
+                # Attributes come last: whoever adds a name to a directory changes its time.
+                self._opened.known.add_work([(row.path, "dress", 0, None)])
+                self._opened.known.tell([row])
+            elif is_here:
+                status = self._opened.below.status(row.path)
+                if status is None:
+                    return
+                row.is_name_only = is_name_only(self._opened, row.path)
+                note_here(row, status)
+                self._opened.known.put(row)
+            elif row.link_of is not None:
+                self._opened.known.add_work([(row.path, "link", row.size, None)])
+                self._opened.known.tell([row])
+                return
+            elif row.attributes.is_link:
+                self._make.link(row)
+                self._opened.known.put(row)
+            else:
+                self._make.name_only(row)
+                self._opened.known.put(row)
+            self._report.add("made", row.size)
+        except OSError as error:
+            self._refused(row.path, error)
+
+    def _make_hard_links(self) -> None:
+        for path, action, _, _ in self._opened.known.work():
+            row = self._opened.known.told_path(path) if action == "link" else None
+            if row is None:
+                continue
+            try:
+                if not self._make.hard_link(row):
+                    row.link_of = None
+                    self._make.name_only(row)
+                self._opened.known.put(row)
+                self._report.add("made", row.size)
+            except OSError as error:
+                self._refused(path, error)
+
+    def _dress_directories(self) -> None:
+        """Give directories their attributes, those within before those around."""
+        for path in self._opened.known.work_backwards("dress"):
+            row = self._opened.known.told_path(path)
+            if row is None:
+                continue
+            try:
+                self._make.dress_directory(row)
+                self._opened.known.put(row)
+            except OSError as error:
+                self._refused(path, error)
+
+    def _remove(self) -> None:
+        """Files whose objects are gone: removed where that is wanted and they were not changed, else left."""
+        left = 0
+        for row in self._opened.known.rows("inode <> 0 AND key IS NOT NULL", order="path DESC"):
+            if not is_chosen(row.path, self._options.paths) or self._opened.known.listed(row.key or ""):
+                continue
+            status = self._opened.below.status(row.path)
+            if status is None:
+                self._opened.known.forget(row.path)
+            elif file_side(self._opened, row.path, status, row) is FileSide.CHANGED:
+                continue
+            elif not self._options.deletions:
+                left += 1
+            elif self._options.dry_run or self._removed(row):
+                self._report.add("removed", row.size)
+        if left:
+            self._report.notes.append(f"{left} files are of objects that are gone; --deletions removes them")
+
+    def _removed(self, row: KnownFile) -> bool:
+        directory, name = self._opened.below.parent(row.path)
+        if row.attributes.is_directory:
+            try:
+                os.rmdir(name, dir_fd=directory)
+            except OSError:
+                return False
+            self._opened.below.refresh()
+        else:
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=directory)
+        self._opened.known.forget(row.path)
+        return True
+
+    def _refused(self, path: bytes, error: OSError) -> None:
+        if error.errno in _FULL:
+            raise environment_error(
+                f"the disk is full ({error.strerror}); nothing is half-written",
+                where=str(self._opened.settings.directory),
+                remedy="make room, and run the command again: it goes on",
+            ) from error
+        why = "a symbolic link or a file is where a directory should be" if error.errno in (
+            errno.ELOOP, errno.ENOTDIR) else error.strerror  # fmt: skip
+        self._report.problem(path, f"it cannot be made: {why}")

@@ -1,0 +1,310 @@
+"""What a repository knows: each file and its object as both were when they were equal, in one SQLite file.
+
+It lies in the repository's directory, below `.gridwright`, and is the journal of exports and imports, too: a
+row is written when file and object are equal, never before. Who finds no row, or an old one, compares both
+sides; so a command that was killed at any step goes on without losing or doubling anything.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from gridwright.errors import environment_error
+from gridwright.repository.keys import RESERVED
+from gridwright.repository.object_format import FileAttributes
+from gridwright.repository.references import ContentPlace, FileState, ObjectReference
+
+FORMAT = 1
+FILE = "known.sqlite"
+_BATCH, _PENDING = 500, 2000
+_PENDING_S = 2.0
+"""After a kill, what was done in so many seconds is compared again."""
+_BUSY_S = 30.0
+
+
+@dataclass(slots=True)
+class KnownFile:
+    """A file, a directory or a symbolic link, and its object, as both were when they were equal.
+
+    What is only true on one file system (ctime, inode) is 0 where the row came from the bucket's manifest.
+    """
+
+    path: bytes
+    mode: int
+    """st_mode, with the type."""
+    uid: int
+    gid: int
+    size: int
+    blocks: int
+    """512-byte blocks: fewer than the size needs where the file has holes."""
+    atime_ns: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    links: int
+    key: str | None
+    """None for the repository's own directory where the bucket has no prefix."""
+    etag: str
+    version_id: str | None
+    crc64: str | None
+    target: bytes | None
+    """Of a symbolic link."""
+    xattrs: bytes | None
+    """Extended attributes and ACLs, as `extended.encode` writes them; None for none."""
+    link_of: bytes | None
+    """The path of the first of a set of hard links, in the order of paths; None for a file with one name."""
+    is_name_only: bool
+
+    @property
+    def attributes(self) -> FileAttributes:
+        """What travels with the object."""
+        return FileAttributes(self.mode, self.uid, self.gid, self.atime_ns, self.mtime_ns)
+
+    def reference(self, bucket_url: str) -> ObjectReference:
+        """Its object."""
+        return ObjectReference(bucket_url, self.key or "", self.etag, self.version_id, self.size)
+
+    def state(self, bucket_url: str) -> FileState:
+        """What the file's own attribute is to say."""
+        place = ContentPlace.NAME_ONLY if self.is_name_only else ContentPlace.EXPORTED
+        return FileState(self.reference(bucket_url), place, self.mtime_ns, self.crc64)
+
+
+COLUMNS = tuple(field.name for field in fields(KnownFile))
+_TYPES = {
+    "path": "BLOB PRIMARY KEY", "key": "TEXT", "etag": "TEXT", "version_id": "TEXT", "crc64": "TEXT",
+    "target": "BLOB", "xattrs": "BLOB", "link_of": "BLOB",
+}  # fmt: skip
+GONE = "inode <> 0 AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.path = files.path)"
+"""Rows of files that were here, and that the scan of this run has not found."""
+_SELECT = f"SELECT {', '.join(COLUMNS)} FROM files"  # noqa: S608 - names of our own
+_INSERT = f"INSERT OR REPLACE INTO files VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
+
+
+class Known:
+    """The rows of one repository. One thread uses it."""
+
+    def __init__(self, directory: Path) -> None:
+        """Open it, and make it where it is not. Raises GridwrightError."""
+        place = directory / RESERVED
+        self.directory = directory
+        self.file = place / FILE
+        try:
+            place.mkdir(mode=0o700, exist_ok=True)
+            self._database = sqlite3.connect(self.file, timeout=_BUSY_S, isolation_level=None)
+            self._prepare()
+        except (OSError, sqlite3.Error) as error:
+            raise environment_error(
+                f"what is known of the repository cannot be read: {error}",
+                where=str(self.file),
+                remedy="remove that file: the next command makes it anew from manifest and files",
+            ) from error
+        self._pending: dict[bytes, KnownFile] = {}
+        self._written = time.monotonic()
+        self.before_writing: Callable[[], None] = lambda: None
+        """What has to be on disk before rows are, such as the files that they tell of."""
+
+    def _prepare(self) -> None:
+        columns = ", ".join(f"{name} {_TYPES.get(name, 'INTEGER')}" for name in COLUMNS)
+        (version,) = self._database.execute("PRAGMA user_version").fetchone()
+        if version not in (0, FORMAT):
+            raise sqlite3.DatabaseError(f"it has format {version}, and this release reads {FORMAT}")
+        self._database.execute(f"PRAGMA user_version = {FORMAT}")
+        self._database.execute("PRAGMA synchronous = FULL")
+        self._database.execute(f"CREATE TABLE IF NOT EXISTS files ({columns}) WITHOUT ROWID")
+        self._database.execute("CREATE INDEX IF NOT EXISTS inodes ON files (inode)")
+        self._database.execute("CREATE INDEX IF NOT EXISTS keys ON files (key)")
+        self._database.execute("CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT)")
+        self._database.execute(f"CREATE TEMP TABLE told ({columns}) WITHOUT ROWID")
+        self._database.execute("CREATE INDEX told_keys ON told (key)")
+        self._database.execute("CREATE TEMP TABLE seen (path BLOB PRIMARY KEY) WITHOUT ROWID")
+        # What is to be done, and what the bucket's listing says; this run's alone.
+        self._database.execute("CREATE TEMP TABLE work (path BLOB, action TEXT, size INTEGER, source BLOB)")
+        self._database.execute(
+            "CREATE TEMP TABLE listed (key TEXT PRIMARY KEY, size INTEGER, etag TEXT, "
+            "modified_ns INTEGER, storage_class TEXT) WITHOUT ROWID"
+        )
+
+    def close(self) -> None:
+        """Write what is pending, and close."""
+        self.flush()
+        self._database.close()
+
+    def fact(self, name: str) -> str | None:
+        """A fact of the repository, such as when the last export began."""
+        row = self._database.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return row[0] if row else None
+
+    def set_fact(self, name: str, value: str) -> None:
+        """Note a fact."""
+        self.flush()
+        self._database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+
+    def is_empty(self) -> bool:
+        """Whether nothing is known."""
+        return self._database.execute("SELECT 1 FROM files LIMIT 1").fetchone() is None
+
+    def count(self, where: str = "1") -> tuple[int, int]:
+        """Rows and bytes that fit a condition of our own."""
+        self.flush()
+        query = f"SELECT count(*), coalesce(sum(size), 0) FROM files WHERE {where}"  # noqa: S608
+        count, size = self._database.execute(query).fetchone()
+        return int(count), int(size)
+
+    def get(self, path: bytes) -> KnownFile | None:
+        """The row of a path."""
+        if (pending := self._pending.get(path)) is not None:
+            return pending
+        return _row(self._database.execute(f"{_SELECT} WHERE path = ?", (path,)).fetchone())
+
+    def by_key(self, key: str) -> KnownFile | None:
+        """The row of an object."""
+        self.flush()
+        return _row(self._database.execute(f"{_SELECT} WHERE key = ?", (key,)).fetchone())
+
+    def by_inode(self, inode: int) -> list[KnownFile]:
+        """Rows of files that had an inode; those that are not written yet are left out."""
+        found = self._database.execute(f"{_SELECT} WHERE inode = ?", (inode,)).fetchall()
+        return [row for each in found if (row := _row(each)) is not None]
+
+    def rows(self, where: str = "1", *values: object, order: str = "path") -> Iterator[KnownFile]:
+        """All rows that fit a condition of our own, a few in memory at a time; rows may change meanwhile."""
+        self.flush()
+        query = f"SELECT path FROM files WHERE {where} ORDER BY {order}"  # noqa: S608
+        paths = self._database.execute(query, values)
+        while some := paths.fetchmany(_BATCH):
+            for (path,) in some:
+                if (row := self.get(path)) is not None:
+                    yield row
+
+    def put(self, row: KnownFile) -> None:
+        """Write a row, together with others; `flush` or any question has it on disk."""
+        self._pending[row.path] = row
+        if len(self._pending) >= _PENDING or time.monotonic() - self._written > _PENDING_S:
+            self.flush()
+
+    def mark(self, paths: Iterable[bytes]) -> None:
+        """Note that the scan of this run has found these."""
+        with self._transaction():
+            self._database.executemany("INSERT OR IGNORE INTO seen VALUES (?)", ((path,) for path in paths))
+
+    def was_seen(self, path: bytes) -> bool:
+        """Whether the scan of this run has found a path."""
+        query = "SELECT 1 FROM seen WHERE path = ?"
+        return self._database.execute(query, (path,)).fetchone() is not None
+
+    def forget(self, path: bytes) -> None:
+        """Take a row away."""
+        self.flush()
+        self._database.execute("DELETE FROM files WHERE path = ?", (path,))
+
+    def tell(self, rows: Iterable[KnownFile]) -> None:
+        """Keep what the bucket's manifest says, for this run."""
+        with self._transaction():
+            self._database.executemany(_INSERT.replace("INTO files", "INTO told"), map(_values, rows))
+
+    def told(self, key: str) -> KnownFile | None:
+        """What the manifest says of an object."""
+        query = f"{_SELECT.replace('FROM files', 'FROM told')} WHERE key = ?"
+        return _row(self._database.execute(query, (key,)).fetchone())
+
+    def told_path(self, path: bytes) -> KnownFile | None:
+        """What was told of a path."""
+        query = f"{_SELECT.replace('FROM files', 'FROM told')} WHERE path = ?"
+        return _row(self._database.execute(query, (path,)).fetchone())
+
+    def work_backwards(self, action: str) -> Iterator[bytes]:
+        """Paths of work of one kind, what lies in a directory before it."""
+        found = self._database.execute("SELECT path FROM work WHERE action = ? ORDER BY path DESC", (action,))
+        while some := found.fetchmany(_BATCH):
+            for (path,) in some:
+                yield path
+
+    def flush(self) -> None:
+        """Write what is pending in one transaction."""
+        if self._pending:
+            pending, self._pending = self._pending, {}
+            self._written = time.monotonic()
+            self.before_writing()
+            with self._transaction():
+                self._database.executemany(_INSERT, map(_values, pending.values()))
+
+    def add_work(self, items: Iterable[tuple[bytes, str, int, bytes | None]]) -> None:
+        """Keep what is to be done, for this run: path, action, bytes, and where it comes from."""
+        with self._transaction():
+            self._database.executemany("INSERT INTO work VALUES (?, ?, ?, ?)", items)
+
+    def work(self) -> Iterator[tuple[bytes, str, int, bytes | None]]:
+        """What is to be done, in the order in which it was found, some in memory at a time."""
+        last = 0
+        while some := self._database.execute(
+            "SELECT rowid, path, action, size, source FROM work WHERE rowid > ? ORDER BY rowid LIMIT ?",
+            (last, _BATCH),
+        ).fetchall():
+            for rowid, path, action, size, source in some:
+                last = rowid
+                yield path, action, size, source
+
+    def count_work(self) -> dict[str, tuple[int, int]]:
+        """How much is to be done, and its bytes, by action."""
+        found = self._database.execute("SELECT action, count(*), sum(size) FROM work GROUP BY action")
+        return {action: (count, size) for action, count, size in found}
+
+    def list_objects(self, entries: Iterable[tuple[str, int, str, int, str]]) -> None:
+        """Keep a listing of the bucket for this run: key, size, ETag, time, storage class."""
+        with self._transaction():
+            self._database.executemany("INSERT OR REPLACE INTO listed VALUES (?, ?, ?, ?, ?)", entries)
+
+    def listed(self, key: str) -> tuple[int, str, int, str] | None:
+        """Size, ETag, time and storage class of an object, if the listing has it."""
+        row = self._database.execute(
+            "SELECT size, etag, modified_ns, storage_class FROM listed WHERE key = ?", (key,)
+        ).fetchone()
+        return None if row is None else (row[0], row[1], row[2], row[3])
+
+    def all_listed(self) -> Iterator[tuple[str, int, str, int, str]]:
+        """The listing, in the order of keys, some in memory at a time."""
+        last = ""
+        while some := self._database.execute(
+            "SELECT key, size, etag, modified_ns, storage_class FROM listed WHERE key > ? "
+            "ORDER BY key LIMIT ?",
+            (last, _BATCH),
+        ).fetchall():
+            yield from some
+            last = some[-1][0]
+
+    def count_listed(self) -> tuple[int, int]:
+        """Objects and bytes of the listing."""
+        count, size = self._database.execute("SELECT count(*), coalesce(sum(size), 0) FROM listed").fetchone()
+        return int(count), int(size)
+
+    def _transaction(self) -> _Transaction:
+        return _Transaction(self._database)
+
+
+class _Transaction:
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+
+    def __enter__(self) -> None:
+        self._database.execute("BEGIN")
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._database.execute("COMMIT" if kind is None else "ROLLBACK")
+
+
+def _values(row: KnownFile) -> tuple[object, ...]:
+    return tuple(getattr(row, name) for name in COLUMNS)
+
+
+def _row(found: tuple[Any, ...] | None) -> KnownFile | None:
+    if found is None:
+        return None
+    row = KnownFile(*found)
+    row.is_name_only = bool(row.is_name_only)
+    return row

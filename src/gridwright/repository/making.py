@@ -1,0 +1,173 @@
+"""Makes files, directories and links of what is said of their objects: whole first, then named.
+
+Nothing is made through a symbolic link, and a name appears with its size, owner, mode and times at once.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from contextlib import suppress
+
+from gridwright.repository.below import PART, at
+from gridwright.repository.extended import read_xattrs, write_xattrs
+from gridwright.repository.known import KnownFile
+from gridwright.repository.references import write_state
+from gridwright.repository.settings import OpenRepository, RepositoryReport
+
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Maker:
+    """Makes what rows say, below one repository's directory."""
+
+    def __init__(self, opened: OpenRepository, report: RepositoryReport) -> None:
+        self._opened = opened
+        self._report = report
+        self._is_root = os.geteuid() == 0
+
+    def name_only(self, row: KnownFile) -> None:
+        """Make a file of its object's size, without content, in place of what is there. Raises OSError."""
+        directory, name = self._opened.below.parent(row.path, make=True)
+        part = part_name()
+        descriptor = os.open(part, _NEW, 0o600, dir_fd=directory)
+        try:
+            os.ftruncate(descriptor, row.size)
+            row.is_name_only = row.size > 0
+            self.dress(descriptor, row)
+            if row.is_name_only:
+                self._opened.cover.cover(descriptor)
+                self._say_how_it_is_read()
+            place(directory, part, name)
+            note_here(row, os.fstat(descriptor))
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(part, dir_fd=directory)
+            raise
+        finally:
+            os.close(descriptor)
+
+    def link(self, row: KnownFile) -> None:
+        """Make a symbolic link. Raises OSError."""
+        directory, name = self._opened.below.parent(row.path, make=True)
+        part = part_name()
+        os.symlink(row.target or b"", part, dir_fd=directory)
+        try:
+            if self._is_root:
+                os.chown(part, row.uid, row.gid, dir_fd=directory, follow_symlinks=False)
+            if row.xattrs and self._is_root:
+                write_xattrs(at(directory, part), row.xattrs)
+            os.utime(part, ns=(row.atime_ns, row.mtime_ns), dir_fd=directory, follow_symlinks=False)
+            place(directory, part, name)
+            note_here(row, os.stat(name, dir_fd=directory, follow_symlinks=False))
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(part, dir_fd=directory)
+            raise
+
+    def hard_link(self, row: KnownFile) -> bool:
+        """Make a file another name of the one that the manifest says; False where that is not there."""
+        first = self._opened.known.get(row.link_of or b"")
+        if first is None or (first.size, first.crc64, first.mtime_ns) != (row.size, row.crc64, row.mtime_ns):
+            return False
+        status = self._opened.below.status(first.path)
+        if status is None or not stat.S_ISREG(status.st_mode) or status.st_ino != first.inode:
+            return False
+        source, source_name = self._opened.below.parent(first.path)
+        source = os.dup(source)
+        try:
+            directory, name = self._opened.below.parent(row.path, make=True)
+            part = part_name()
+            os.link(source_name, part, src_dir_fd=source, dst_dir_fd=directory, follow_symlinks=False)
+            place(directory, part, name)
+            # Two names of one file are not renamed over each other, but the first stays behind.
+            with suppress(FileNotFoundError):
+                os.unlink(part, dir_fd=directory)
+            row.is_name_only = first.is_name_only
+            note_here(row, os.stat(name, dir_fd=directory, follow_symlinks=False))
+            # The file has one name more, so that its ctime is another one.
+            note_here(first, os.stat(name, dir_fd=directory, follow_symlinks=False))
+            self._opened.known.put(first)
+        finally:
+            os.close(source)
+        return True
+
+    def directory(self, path: bytes) -> None:
+        """Make a directory; its attributes are set in the end. Raises OSError."""
+        self._opened.below.parent(path + b"/.", make=True)
+
+    def dress_directory(self, row: KnownFile) -> None:
+        """Give a directory its attributes. Raises OSError."""
+        if row.path:
+            descriptor, _ = self._opened.below.parent(row.path + b"/.")
+        else:
+            descriptor = self._opened.below.root
+            if self._opened.cover.dress_root(row.mode, row.uid, row.gid):
+                return
+        status = os.fstat(descriptor)
+        wanted = (row.mode, row.uid, row.gid, row.mtime_ns)
+        if wanted != (status.st_mode, status.st_uid, status.st_gid, status.st_mtime_ns) or row.xattrs:
+            self._attributes(descriptor, row)
+        note_here(row, os.fstat(descriptor))
+
+    def dress(self, descriptor: int, row: KnownFile) -> None:
+        """Give an open file its attributes, and what says which object it is. Raises OSError."""
+        self._attributes(descriptor, row)
+        try:
+            write_state(descriptor, row.state(self._opened.settings.bucket_url))
+        except OSError as error:
+            if row.is_name_only:
+                raise OSError(
+                    error.errno,
+                    f"the file cannot say that it is a name only ({error.strerror}); import with --contents",
+                ) from error
+        os.utime(descriptor, ns=(row.atime_ns, row.mtime_ns))
+
+    def _attributes(self, descriptor: int, row: KnownFile) -> None:
+        if self._is_root:
+            os.fchown(descriptor, row.uid, row.gid)
+        elif (row.uid, row.gid) != (os.geteuid(), os.getegid()):
+            self._say_once("owners and groups were left: only root may give files away")
+        os.fchmod(descriptor, row.attributes.permissions)
+        if row.xattrs and row.xattrs != read_xattrs(descriptor):
+            try:
+                write_xattrs(descriptor, row.xattrs)
+            except (OSError, ValueError) as error:
+                self._report.problem(row.path, f"its extended attributes cannot be written: {error}")
+        os.utime(descriptor, ns=(row.atime_ns, row.mtime_ns))
+
+    def _say_how_it_is_read(self) -> None:
+        cover = self._opened.cover
+        if cover.why_not:
+            self._say_once(f"names read as zeros until --contents brings their contents: {cover.why_not}")
+        elif cover.is_closed:
+            self._say_once("users cannot enter it until gridwright repo serve loads what they read")
+
+    def _say_once(self, note: str) -> None:
+        if note not in self._report.notes:
+            self._report.notes.append(note)
+
+
+def part_name() -> bytes:
+    """A name for a file that is not whole yet."""
+    return PART + secrets.token_hex(8).encode()
+
+
+def place(directory: int, part: bytes, name: bytes) -> None:
+    """Give what is whole its name, in place of what has it. Raises OSError."""
+    os.rename(part, name, src_dir_fd=directory, dst_dir_fd=directory)
+
+
+def note_root(opened: OpenRepository) -> None:
+    """Note what the repository's own directory has, now that it is open again."""
+    row = opened.known.get(b"")
+    if row is not None:
+        note_here(row, os.fstat(opened.below.root))
+        opened.known.put(row)
+
+
+def note_here(row: KnownFile, status: os.stat_result) -> None:
+    """Note in a row what is true of the file here."""
+    row.inode, row.ctime_ns, row.links = status.st_ino, status.st_ctime_ns, status.st_nlink
+    row.mode, row.uid, row.gid = status.st_mode, status.st_uid, status.st_gid

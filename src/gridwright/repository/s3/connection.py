@@ -1,0 +1,136 @@
+"""How a bucket is reached: endpoint, region, credentials and TLS, by the chain that tools of AWS share."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from gridwright.errors import GridwrightError, environment_error, input_error
+
+CONNECT_S, READ_S = 5, 30
+ATTEMPTS = 5
+DEFAULT_REGION = "us-east-1"
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class BucketLocation:
+    """A bucket and a prefix of it, as `s3://bucket/prefix` names them."""
+
+    bucket: str
+    prefix: str
+
+    @classmethod
+    def parse(cls, url: str) -> BucketLocation:
+        """Read a URL. Raises GridwrightError."""
+        bucket, _, prefix = url.removeprefix("s3://").partition("/")
+        if not url.startswith("s3://") or _BUCKET.fullmatch(bucket) is None:
+            raise input_error(
+                f"{url[:80]!r} is not a bucket", remedy="write one, such as s3://bucket or s3://bucket/prefix"
+            )
+        return cls(bucket, prefix.strip("/"))
+
+
+@dataclass(frozen=True, slots=True)
+class BucketConnection:
+    """What a client needs to reach one bucket."""
+
+    bucket: str
+    region: str
+    scheme: str
+    host: str
+    """As the Host header has it: with the port where it is not the scheme's own."""
+    path: str
+    """What comes before `/KEY` in the path of a request: `/BUCKET`, or nothing where the host has it."""
+    session: Any
+    """botocore's session: credentials are asked of it, each time anew, so that they may be rolled over."""
+    client: Any
+    """boto3's client."""
+    requester_pays: bool = False
+
+
+def connect(
+    bucket: str, *, endpoint_url: str | None = None, profile: str | None = None, requester_pays: bool = False
+) -> BucketConnection:
+    """Find out how the bucket is reached, without asking it.
+
+    The endpoint is `endpoint_url`, AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile's, or AWS's own.
+    Raises GridwrightError where credentials lack, or where the endpoint has no TLS and is not this machine.
+    """
+    try:
+        import boto3
+        from botocore.config import Config
+        from botocore.exceptions import BotoCoreError
+    except ImportError:
+        raise environment_error(
+            "boto3 is not installed, and buckets are asked through it",
+            remedy="pip install 'gridwright[repository]'",
+        ) from None
+    config = Config(
+        connect_timeout=CONNECT_S,
+        read_timeout=READ_S,
+        retries={"total_max_attempts": ATTEMPTS, "mode": "adaptive"},
+        max_pool_connections=32,
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+    )
+    try:
+        session = boto3.session.Session(profile_name=profile)
+        region = session.region_name or DEFAULT_REGION
+        client = session.client("s3", region_name=region, endpoint_url=endpoint_url, config=config)
+        if session.get_credentials() is None:
+            raise environment_error(
+                "no credentials for the bucket were found",
+                where=f"s3://{bucket}",
+                remedy="set them as for the AWS command line: a role, AWS_PROFILE, or AWS_ACCESS_KEY_ID and "
+                "AWS_SECRET_ACCESS_KEY",
+            )
+    except BotoCoreError as error:
+        raise environment_error(f"the bucket was not asked: {error}", where=f"s3://{bucket}") from error
+    return _located(bucket, region, client, session, requester_pays)
+
+
+def _located(bucket: str, region: str, client: Any, session: Any, requester_pays: bool) -> BucketConnection:  # noqa: ANN401
+    url = client.meta.endpoint_url
+    parts = urlsplit(url)
+    if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
+        raise _without_tls(url)
+    host = parts.netloc
+    is_aws = re.fullmatch(r"s3[.-].*amazonaws\.com(\.cn)?|s3\.amazonaws\.com", host) is not None
+    # A certificate of *.s3.REGION.amazonaws.com has no bucket with a dot in its name.
+    by_host = is_aws and "." not in bucket
+    return BucketConnection(
+        bucket=bucket,
+        region=client.meta.region_name or region,
+        scheme=parts.scheme,
+        host=f"{bucket}.{host}" if by_host else host,
+        path=parts.path.rstrip("/") + ("" if by_host else f"/{bucket}"),
+        session=session,
+        client=client,
+        requester_pays=requester_pays,
+    )
+
+
+def _without_tls(url: str) -> GridwrightError:
+    return input_error(
+        f"the endpoint {url} has no TLS: credentials and data would go through the network in the open",
+        remedy="use an https:// endpoint (AWS_CA_BUNDLE names a site's own authority); http:// is for "
+        "a store on this machine alone",
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, by its address or as `localhost`; no name is looked up."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def authority_file() -> str | None:
+    """The certificates of a site's own authority, as botocore takes them too."""
+    return os.environ.get("AWS_CA_BUNDLE") or None

@@ -1,0 +1,86 @@
+"""What a store's refusals mean, from botocore and from awscrt."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gridwright.repository.store import StoreError, StoreFault
+
+_BY_CODE = {
+    "NoSuchKey": StoreFault.NOT_THERE,
+    "NoSuchVersion": StoreFault.NOT_THERE,
+    "NoSuchBucket": StoreFault.NOT_THERE,
+    "NotFound": StoreFault.NOT_THERE,
+    "PreconditionFailed": StoreFault.CHANGED,
+    "ConditionalRequestConflict": StoreFault.CHANGED,
+    "AccessDenied": StoreFault.FORBIDDEN,
+    "AllAccessDisabled": StoreFault.FORBIDDEN,
+    "SignatureDoesNotMatch": StoreFault.FORBIDDEN,
+    "InvalidAccessKeyId": StoreFault.FORBIDDEN,
+    "ExpiredToken": StoreFault.FORBIDDEN,
+    "InvalidObjectState": StoreFault.ARCHIVED,
+    "SlowDown": StoreFault.THROTTLED,
+    "Throttling": StoreFault.THROTTLED,
+    "RequestLimitExceeded": StoreFault.THROTTLED,
+    "InternalError": StoreFault.UNREACHABLE,
+    "ServiceUnavailable": StoreFault.UNREACHABLE,
+    "BadDigest": StoreFault.DAMAGED,
+    "XAmzContentChecksumMismatch": StoreFault.DAMAGED,
+}
+_BY_STATUS = {
+    401: StoreFault.FORBIDDEN,
+    403: StoreFault.FORBIDDEN,
+    404: StoreFault.NOT_THERE,
+    412: StoreFault.CHANGED,
+    429: StoreFault.THROTTLED,
+    503: StoreFault.THROTTLED,
+}
+_CODE = re.compile(rb"<Code>([A-Za-z0-9]{1,64})</Code>")
+_MESSAGE = re.compile(rb"<Message>([^<]{1,300})</Message>")
+
+
+def fault_of(status: int, code: str) -> StoreFault:
+    """The fault of a response, by its HTTP status and the code of its body, which may be empty."""
+    if code in _BY_CODE:
+        return _BY_CODE[code]
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    return StoreFault.UNREACHABLE if status >= 500 else StoreFault.REFUSED
+
+
+@contextmanager
+def botocore_faults(url: str) -> Iterator[None]:
+    """Turn what botocore raises into a StoreError of that object or bucket."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except ClientError as error:
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        detail = error.response.get("Error", {})
+        code = detail.get("Code", "")
+        said = detail.get("Message") or code
+        raise StoreError(fault_of(status, code), url, said if said != str(status) else "") from error
+    except BotoCoreError as error:
+        raise StoreError(StoreFault.UNREACHABLE, url, str(error)) from error
+
+
+def crt_fault(error: BaseException, url: str) -> BaseException:
+    """The StoreError of what awscrt raised, or that itself where it is no fault of the store's."""
+    from awscrt.exceptions import AwsCrtError
+    from awscrt.s3 import S3ResponseError
+
+    if isinstance(error, S3ResponseError):
+        body = error.body or b""
+        code = found[1].decode() if (found := _CODE.search(body)) else ""
+        said = found[1].decode("utf-8", "replace") if (found := _MESSAGE.search(body)) else code
+        return StoreError(fault_of(error.status_code or 0, code), url, said)
+    if isinstance(error, AwsCrtError) and error.name == "AWS_ERROR_NO_SPACE":
+        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    if isinstance(error, AwsCrtError):
+        return StoreError(StoreFault.UNREACHABLE, url, f"{error.message} ({error.name})")
+    return error

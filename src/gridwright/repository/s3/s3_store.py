@@ -1,0 +1,314 @@
+"""One bucket of S3, or of a store that speaks its protocol."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from gridwright.repository.pace import Pace
+from gridwright.repository.references import ObjectReference
+from gridwright.repository.s3.connection import BucketConnection
+from gridwright.repository.s3.faults import botocore_faults
+from gridwright.repository.s3.transfers import PART_BYTES, Headers, Response, Transfers, metadata_headers
+from gridwright.repository.store import (
+    ANY,
+    ObjectEntry,
+    ObjectHead,
+    Progress,
+    RequestCount,
+    StoredObject,
+    StoreError,
+    StoreFault,
+    Upload,
+    WriteCondition,
+)
+
+MOST_TO_COPY = 5 * 10**9
+"""Bytes of the largest object that one request copies: 5 GB."""
+PAGE = 1000
+_PARTS = re.compile(r"-([0-9]{1,5})$", re.ASCII)
+_ANSWER_S = 600.0
+"""How long a small request may take with all its tries; awscrt ends a silent connection much sooner."""
+_Made = TypeVar("_Made")
+_Found = TypeVar("_Found")
+
+
+class S3Store:
+    """The `ObjectStore` of one bucket."""
+
+    def __init__(
+        self, connection: BucketConnection, *, pace: Pace | None = None, pause_ms: int = 200
+    ) -> None:
+        self._connection = connection
+        self._client = connection.client
+        self._transfers = Transfers(connection, pause_ms=pause_ms)
+        self._pace = pace or Pace(None)
+        self._requests = RequestCount()
+
+    @property
+    def bucket(self) -> str:
+        """The bucket's name."""
+        return self._connection.bucket
+
+    @property
+    def requests(self) -> RequestCount:
+        """Requests so far."""
+        return self._requests
+
+    def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectEntry]:
+        """All objects whose keys begin so."""
+        following: dict[str, Any] = {"StartAfter": start_after} if start_after else {}
+        while True:
+            self._count("list")
+            with botocore_faults(self._transfers.url(prefix)):
+                page = self._client.list_objects_v2(
+                    Bucket=self.bucket, Prefix=prefix, MaxKeys=PAGE, **following, **self._payer()
+                )
+            yield from map(_entry, page.get("Contents", ()))
+            if not page.get("IsTruncated"):
+                return
+            following = {"ContinuationToken": page["NextContinuationToken"]}
+
+    def head(self, key: str, version_id: str | None = None) -> Future[ObjectHead]:
+        """What the store says of an object."""
+        self._count("head")
+        asked = self._transfers.ask(
+            "HEAD",
+            "HeadObject",
+            key,
+            headers=[("x-amz-checksum-mode", "ENABLED")],
+            query=_version(version_id),
+        )
+        return _then(asked, lambda response: _head(key, response))
+
+    def get(self, key: str, version_id: str | None = None) -> bytes:
+        """The whole content of a small object."""
+        self._count("get")
+        asked = self._transfers.ask("GET", "GetObject", key, query=_version(version_id))
+        return bytes(_answer(asked).body)
+
+    def read_range(self, reference: ObjectReference, offset: int, length: int) -> bytes:
+        """Exactly that range of the very object that is referred to."""
+        if offset < 0 or length < 0 or offset + length > reference.size:
+            raise ValueError(f"{offset} + {length} is not within {reference.size} bytes")
+        if length == 0:
+            return b""
+        self._count("get")
+        headers = [("range", f"bytes={offset}-{offset + length - 1}"), *_very(reference)]
+        asked = self._transfers.ask(
+            "GET", "GetObject", reference.key, headers=headers, query=_version(reference.version_id)
+        )
+        response = _answer(asked)
+        self._hold(reference, response)
+        if len(response.body) != length:
+            raise StoreError(
+                StoreFault.DAMAGED,
+                self._transfers.url(reference.key),
+                f"it gave {len(response.body)} bytes of {length}",
+            )
+        return bytes(response.body)
+
+    def fetch(
+        self, reference: ObjectReference, descriptor: int, progress: Progress | None = None
+    ) -> Future[None]:
+        """Write the content of the very object that is referred to into an open, empty file."""
+        self._count("get", -(-reference.size // PART_BYTES) or 1)
+        received = self._transfers.receive(
+            reference.key,
+            reference.size,
+            descriptor,
+            _very(reference),
+            _version(reference.version_id),
+            progress,
+        )
+
+        def check(response: Response) -> None:
+            self._hold(reference, response)
+            if (size := os.fstat(descriptor).st_size) != reference.size:
+                url = self._transfers.url(reference.key)
+                raise StoreError(StoreFault.DAMAGED, url, f"it gave {size} bytes of {reference.size}")
+
+        return _then(received, check)
+
+    def put(
+        self, key: str, body: bytes, metadata: Mapping[str, str], condition: WriteCondition = ANY
+    ) -> StoredObject:
+        """Make an object of a few bytes."""
+        self._count("put")
+        headers = [*metadata_headers(metadata), *_condition(condition)]
+        return _stored(_answer(self._transfers.ask("PUT", "PutObject", key, headers=headers, body=body)))
+
+    def send(
+        self,
+        key: str,
+        upload: Upload,
+        metadata: Mapping[str, str],
+        condition: WriteCondition = ANY,
+        progress: Progress | None = None,
+    ) -> Future[StoredObject]:
+        """Make an object of an upload."""
+        parts = -(-upload.size // PART_BYTES)
+        self._count("put", parts + 2 if parts > 1 else 1)
+        headers = [*metadata_headers(metadata), *_condition(condition)]
+        return _then(self._transfers.send(key, upload, headers, progress), _stored)
+
+    def copy(self, source: ObjectReference, key: str, metadata: Mapping[str, str]) -> StoredObject:
+        """Make an object of another one of the bucket, with these metadata."""
+        self._count("copy", -(-source.size // MOST_TO_COPY) or 1)
+        where = {"Bucket": self.bucket, "Key": source.key}
+        if source.version_id:
+            where["VersionId"] = source.version_id
+        extra = {"Metadata": dict(metadata), "MetadataDirective": "REPLACE", **self._payer()}
+        with botocore_faults(self._transfers.url(source.key)):
+            if source.size > MOST_TO_COPY:
+                self._client.copy(where, self.bucket, key, ExtraArgs=extra)
+            else:
+                self._client.copy_object(
+                    Bucket=self.bucket,
+                    Key=key,
+                    CopySource=where,
+                    CopySourceIfMatch=f'"{source.etag}"',
+                    **extra,
+                )
+        head = _answer(self.head(key))
+        return StoredObject(head.entry.etag, head.version_id, head.crc64)
+
+    def delete(self, key: str) -> None:
+        """Delete an object."""
+        self._count("delete")
+        with botocore_faults(self._transfers.url(key)):
+            self._client.delete_object(Bucket=self.bucket, Key=key, **self._payer())
+
+    def restore(self, key: str, version_id: str | None, days: int, tier: str) -> None:
+        """Have an archived object made readable for some days; done where that is under way."""
+        self._count("restore")
+        version = {"VersionId": version_id} if version_id else {}
+        request = {"Days": days, "GlacierJobParameters": {"Tier": tier}}
+        try:
+            with botocore_faults(self._transfers.url(key)):
+                self._client.restore_object(Bucket=self.bucket, Key=key, RestoreRequest=request, **version)
+        except StoreError as error:
+            if "already in progress" not in error.said:
+                raise
+
+    def close(self) -> None:
+        """Give up what is under way."""
+        self._transfers.close()
+
+    def _count(self, kind: str, requests: int = 1) -> None:
+        self._pace.wait(requests)
+        for _ in range(requests):
+            self._requests.add(kind)
+
+    def _payer(self) -> dict[str, str]:
+        return {"RequestPayer": "requester"} if self._connection.requester_pays else {}
+
+    def _hold(self, reference: ObjectReference, response: Response) -> None:
+        """Hold a response to what was asked for: a store, or a cache on the way, may ignore If-Match."""
+        etag = _unquoted(response.headers.get("etag", ""))
+        if etag != reference.etag:
+            url = self._transfers.url(reference.key)
+            raise StoreError(
+                StoreFault.CHANGED, url, f"its ETag is {etag or 'missing'}, not {reference.etag}"
+            )
+
+
+def _then(asked: Future[_Made], what: Any) -> Future[Any]:  # noqa: ANN401 - a future of what it returns
+    """The future of what a function makes of the result of another future."""
+    made: Future[Any] = Future()
+    made.set_running_or_notify_cancel()
+
+    def go_on(done: Future[_Made]) -> None:
+        try:
+            made.set_result(what(done.result()))
+        except BaseException as error:
+            made.set_exception(error)
+
+    asked.add_done_callback(go_on)
+    return made
+
+
+def _answer(asked: Future[_Found]) -> _Found:
+    return asked.result(_ANSWER_S)
+
+
+def _unquoted(etag: str) -> str:
+    return etag.strip('"')
+
+
+def _version(version_id: str | None) -> str:
+    return f"?versionId={quote(version_id, safe='')}" if version_id else ""
+
+
+def _very(reference: ObjectReference) -> Headers:
+    return [("if-match", f'"{reference.etag}"')]
+
+
+def _condition(condition: WriteCondition) -> Headers:
+    if condition.none_there:
+        return [("if-none-match", "*")]
+    return [("if-match", f'"{condition.etag}"')] if condition.etag else []
+
+
+def _entry(found: Mapping[str, Any]) -> ObjectEntry:
+    return ObjectEntry(
+        key=found["Key"],
+        size=found["Size"],
+        etag=_unquoted(found["ETag"]),
+        last_modified_ns=int(found["LastModified"].timestamp()) * 10**9,
+        storage_class=found.get("StorageClass", "STANDARD"),
+    )
+
+
+def _stored(response: Response) -> StoredObject:
+    headers = response.headers
+    return StoredObject(_unquoted(headers.get("etag", "")), _named_version(headers), _hexadecimal(headers))
+
+
+def _named_version(headers: Mapping[str, str]) -> str | None:
+    version = headers.get("x-amz-version-id")
+    return None if version in (None, "null") else version
+
+
+def _hexadecimal(headers: Mapping[str, str]) -> str | None:
+    """The CRC-64/NVME of the whole object; stores give it in base64."""
+    text = headers.get("x-amz-checksum-crc64nvme")
+    if not text or headers.get("x-amz-checksum-type", "FULL_OBJECT") != "FULL_OBJECT":
+        return None
+    try:
+        return base64.b64decode(text, validate=True).hex()
+    except ValueError:
+        return None
+
+
+def _head(key: str, response: Response) -> ObjectHead:
+    headers = response.headers
+    etag = _unquoted(headers.get("etag", ""))
+    restore = headers.get("x-amz-restore", "")
+    parts = _PARTS.search(etag)
+    modified = headers.get("last-modified")
+    entry = ObjectEntry(
+        key=key,
+        size=int(headers.get("content-length", "0")),
+        etag=etag,
+        last_modified_ns=int(parsedate_to_datetime(modified).timestamp()) * 10**9 if modified else 0,
+        storage_class=headers.get("x-amz-storage-class", "STANDARD"),
+    )
+    start = "x-amz-meta-"
+    return ObjectHead(
+        entry=entry,
+        metadata={
+            name.removeprefix(start): value for name, value in headers.items() if name.startswith(start)
+        },
+        version_id=_named_version(headers),
+        crc64=_hexadecimal(headers),
+        parts=int(parts[1]) if parts else None,
+        is_restored='ongoing-request="false"' in restore,
+        is_being_restored='ongoing-request="true"' in restore,
+    )

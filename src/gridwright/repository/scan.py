@@ -1,0 +1,168 @@
+"""Finds what of a repository's files was changed since file and object were equal: one look at each name.
+
+A file whose ctime is the known one was not touched. Where it differs, size, mtime and attributes say what
+was; where these are the same, too, the content decides, since tools set times back.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gridwright.repository.below import is_part, kind_of
+from gridwright.repository.keys import RESERVED, shown
+from gridwright.repository.known import GONE, KnownFile
+from gridwright.repository.object_format import kept_mode
+from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
+
+_BATCH = 1000
+
+
+class Action(StrEnum):
+    """What an export has to do."""
+
+    SEND = "sent"
+    """The content is new or changed."""
+    ATTRIBUTES = "given new attributes"
+    COMPARE = "compared"
+    """Something was touched that leaves no trace but the ctime."""
+    RENAME = "renamed in the bucket"
+    DELETE = "deleted from the bucket"
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedFile:
+    """A file, a directory or a link of a scan."""
+
+    path: bytes
+    status: os.stat_result
+
+
+def walk(
+    opened: OpenRepository, chosen: Sequence[bytes], report: RepositoryReport
+) -> Iterator[list[ScannedFile]]:
+    """Everything below the repository's directory, each directory after the one that it lies in.
+
+    What cannot be read, what has no object, and other file systems are problems of the report. Gridwright's
+    own files are left out.
+    """
+    root = os.fstat(opened.below.root)
+    waiting: list[bytes] = [b""]
+    if not chosen:
+        yield [ScannedFile(b"", root)]
+    while waiting:
+        directory = waiting.pop()
+        found: list[ScannedFile] = []
+        for path, status in _entries(opened, directory, report):
+            if stat.S_ISDIR(status.st_mode):
+                if status.st_dev != root.st_dev:
+                    report.problem(path, "another file system is mounted there, and left out")
+                    continue
+                if _leads_to(path, chosen):
+                    waiting.append(path)
+            if is_chosen(path, chosen):
+                found.append(ScannedFile(path, status))
+        yield found
+
+
+def _leads_to(directory: bytes, chosen: Sequence[bytes]) -> bool:
+    return is_chosen(directory, chosen) or any(each.startswith(directory + b"/") for each in chosen)
+
+
+def _entries(
+    opened: OpenRepository, directory: bytes, report: RepositoryReport
+) -> Iterator[tuple[bytes, os.stat_result]]:
+    """Names of a directory with their status, in the order of names."""
+    try:
+        if directory:
+            parent, name = opened.below.parent(directory + b"/.")
+            descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
+        else:
+            descriptor = os.dup(opened.below.root)
+    except OSError as error:
+        report.problem(directory, f"the directory cannot be read: {error.strerror}")
+        return
+    try:
+        with os.scandir(descriptor) as entries:
+            names = sorted(os.fsencode(each.name) for each in entries)
+        for name in names:
+            if is_part(name) or (not directory and name == RESERVED.encode()):
+                continue
+            path = directory + b"/" + name if directory else name
+            try:
+                status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            if stat.S_IFMT(status.st_mode) not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
+                report.notes.append(f"{shown(path)} is {kind_of(status.st_mode)}: it has no object")
+                continue
+            yield path, status
+    except OSError as error:
+        report.problem(directory, f"the directory cannot be read: {error.strerror}")
+    finally:
+        os.close(descriptor)
+
+
+def find_changes(
+    opened: OpenRepository, chosen: Sequence[bytes], report: RepositoryReport, *, deletions: bool
+) -> dict[str, tuple[int, int]]:
+    """Scan, and keep as work what an export has to do; how much, and its bytes, by action."""
+    known = opened.known
+    for found in walk(opened, chosen, report):
+        for start in range(0, len(found), _BATCH):
+            some = found[start : start + _BATCH]
+            work = [(each.path, *_action(opened, each)) for each in some]
+            known.mark(each.path for each in some)
+            known.add_work((path, action, size, None) for path, action, size in work if action is not None)
+    _find_gone(opened, chosen, deletions=deletions, report=report)
+    return known.count_work()
+
+
+def _action(opened: OpenRepository, found: ScannedFile) -> tuple[Action | None, int]:
+    status = found.status
+    if not found.path and opened.cover.is_closed:
+        # What it has now is no user's will.
+        return None, 0
+    size = 0 if stat.S_ISDIR(status.st_mode) else status.st_size
+    return action_for(status, opened.known.get(found.path)), size
+
+
+def action_for(status: os.stat_result, row: KnownFile | None) -> Action | None:
+    """What the status of a file means beside what is known of it."""
+    if row is None or stat.S_IFMT(row.mode) != stat.S_IFMT(status.st_mode):
+        return Action.SEND
+    if row.ctime_ns == status.st_ctime_ns and row.inode == status.st_ino:
+        return None
+    is_directory = stat.S_ISDIR(status.st_mode)
+    if not is_directory and (row.size != status.st_size or row.mtime_ns != status.st_mtime_ns):
+        return Action.SEND
+    same = (row.mode, row.uid, row.gid) == (kept_mode(status.st_mode), status.st_uid, status.st_gid)
+    if is_directory:
+        return None if same and row.mtime_ns == status.st_mtime_ns else Action.ATTRIBUTES
+    return Action.COMPARE if same else Action.ATTRIBUTES
+
+
+def _find_gone(
+    opened: OpenRepository, chosen: Sequence[bytes], *, deletions: bool, report: RepositoryReport
+) -> None:
+    """Rows that the scan has not found: their objects go when that is wanted, and are left else.
+
+    A row that came from the bucket, of a file that never was here, is none of these.
+    """
+    left = 0
+    batch: list[tuple[bytes, str, int, bytes | None]] = []
+    for row in opened.known.rows(GONE, order="path DESC"):
+        if not is_chosen(row.path, chosen):
+            continue
+        if deletions:
+            batch.append((row.path, Action.DELETE, row.size, None))
+        else:
+            left += 1
+    opened.known.add_work(batch)
+    if left:
+        report.notes.append(
+            f"{left} objects are of files that are gone; --deletions deletes them, an import makes the files"
+        )

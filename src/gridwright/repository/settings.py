@@ -1,0 +1,174 @@
+"""One repository, opened: its directory, its bucket, what is known of both, and what a command reports."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from gridwright.errors import environment_error
+from gridwright.repository.below import PathsBelow
+from gridwright.repository.keys import RESERVED, Keys, shown
+from gridwright.repository.known import Known
+from gridwright.repository.lazy.cover import NamesCover
+from gridwright.repository.request_prices import cost
+from gridwright.repository.store import ObjectStore
+from gridwright.units import format_bytes
+
+Prefer = Literal["files", "objects"]
+
+
+@dataclass(frozen=True, slots=True)
+class RepositorySettings:
+    """What a spec says of a repository."""
+
+    name: str
+    directory: Path
+    bucket_url: str
+    """`s3://bucket` or `s3://bucket/prefix`."""
+    endpoint: str | None = None
+    """Where the store is; None is AWS's own, or what the environment says."""
+    rpo_s: float | None = None
+    """How old a change may become that no object has, in seconds; None asks for nothing."""
+
+    @property
+    def prefix(self) -> str:
+        """The prefix of all keys, which may be empty."""
+        return self.bucket_url.removeprefix("s3://").partition("/")[2].strip("/")
+
+
+@dataclass(slots=True)
+class OpenRepository:
+    """A repository as commands work on it. Close it in the end."""
+
+    settings: RepositorySettings
+    store: ObjectStore
+    known: Known
+    below: PathsBelow
+    keys: Keys
+    cover: NamesCover
+    lock: int | None
+
+    @classmethod
+    def open(cls, settings: RepositorySettings, store: ObjectStore, *, alone: bool = True) -> OpenRepository:
+        """Open it; no other command works on this directory meanwhile, unless `alone` is false.
+
+        Raises GridwrightError, and OSError where the directory cannot be opened.
+        """
+        below = PathsBelow(settings.directory)
+        known = Known(settings.directory)
+        lock = _lock(settings.directory) if alone else None
+        cover = NamesCover(str(settings.directory), below.root)
+        return cls(settings, store, known, below, Keys(settings.prefix), cover, lock)
+
+    def close(self) -> None:
+        """Give up what is under way, and close."""
+        self.store.close()
+        self.known.close()
+        self.cover.close()
+        self.below.close()
+        if self.lock is not None:
+            os.close(self.lock)
+
+
+def _lock(directory: Path) -> int:
+    """Hold a lock on what is known, until the descriptor is closed. Raises GridwrightError, OSError."""
+    descriptor = os.open(directory / RESERVED / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise environment_error(
+            "another command works on this directory", where=str(directory), remedy="wait until it has ended"
+        ) from None
+    return descriptor
+
+
+@dataclass(slots=True)
+class ReportedCount:
+    """How many, and how many bytes."""
+
+    count: int = 0
+    bytes: int = 0
+
+    def add(self, size: int = 0) -> None:
+        """Count one more."""
+        self.count += 1
+        self.bytes += size
+
+
+@dataclass(slots=True)
+class RepositoryReport:
+    """What a command did, or would do, and what it could not."""
+
+    repository: str
+    verb: str
+    is_dry_run: bool = False
+    done: dict[str, ReportedCount] = field(default_factory=dict)
+    problems: list[tuple[str, str]] = field(default_factory=list)
+    """Path or key, and why."""
+    notes: list[str] = field(default_factory=list)
+    requests: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def add(self, action: str, size: int = 0) -> None:
+        """Count something done."""
+        self.done.setdefault(action, ReportedCount()).add(size)
+
+    def count(self, action: str) -> ReportedCount:
+        """The count of an action."""
+        return self.done.setdefault(action, ReportedCount())
+
+    def problem(self, name: bytes | str, why: str) -> None:
+        """Note what could not be done."""
+        self.problems.append((shown(name), why))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all was done."""
+        return not self.problems
+
+    def document(self) -> dict[str, Any]:
+        """The result for programs."""
+        return {
+            "repository": self.repository,
+            "verb": self.verb,
+            "dry_run": self.is_dry_run,
+            "done": {name: {"count": each.count, "bytes": each.bytes} for name, each in self.done.items()},
+            "problems": [{"name": name, "why": why} for name, why in self.problems],
+            "notes": self.notes,
+            "requests": self.requests,
+            "requests_usd": round(cost(self.requests), 6),
+            "seconds": round(self.seconds, 3),
+        }
+
+    def text(self) -> str:
+        """The result for people."""
+        would = "would be " if self.is_dry_run else ""
+        lines = [
+            f"{self.repository}: {self.verb}{', a dry run: nothing was changed' if self.is_dry_run else ''}"
+        ]
+        lines += [
+            f"  {would}{action}: {each.count}" + (f" ({format_bytes(each.bytes)})" if each.bytes else "")
+            for action, each in self.done.items()
+        ]
+        if not self.done:
+            lines.append("  nothing to do")
+        lines += [f"  {note}" for note in self.notes]
+        if self.is_dry_run and self.requests:
+            count = sum(self.requests.values())
+            lines.append(
+                f"  requests: {count}, {cost(self.requests):.4f} USD at list prices, without traffic"
+            )
+        if self.problems:
+            lines.append(f"  could not be done: {len(self.problems)}")
+            lines += [f"    {name}: {why}" for name, why in self.problems]
+        return "\n".join(lines)
+
+
+def is_chosen(path: bytes, chosen: Sequence[bytes]) -> bool:
+    """Whether a path is one of those that were chosen, or below one; all are where none was."""
+    return not chosen or any(path == each or path.startswith(each + b"/") for each in chosen)

@@ -1,0 +1,146 @@
+"""How files and objects of a repository stand: how many, how many differ on which side, and since when."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+from gridwright.errors import Finding
+from gridwright.repository.request_prices import cost
+from gridwright.repository.scan import Action, find_changes
+from gridwright.repository.settings import OpenRepository, RepositoryReport
+from gridwright.units import format_bytes
+
+_BATCH = 1000
+RECOVERY_POINT_MISSED = "recovery-point-missed"
+"""The finding that changes are older than they may be without an object."""
+
+
+@dataclass(slots=True)
+class RepositoryStatus:
+    """What is where. Sizes are bytes, times seconds since 1970."""
+
+    repository: str
+    bucket_url: str
+    directory: str
+    objects: int = 0
+    object_bytes: int = 0
+    files: int = 0
+    file_bytes: int = 0
+    names_only: int = 0
+    names_only_bytes: int = 0
+    changed_files: int = 0
+    """New or changed since they were exported."""
+    changed_bytes: int = 0
+    gone_files: int = 0
+    """Whose objects are still there."""
+    changed_objects: int = 0
+    """New or changed since they were exported or imported."""
+    gone_objects: int = 0
+    last_export: float | None = None
+    """When the last whole export began."""
+    unprotected_s: float | None = None
+    """How old the oldest change may be that no object has, the achieved recovery point; 0 for none."""
+    required_s: float | None = None
+    """How old that may be; None where nothing is required."""
+    restore_requests: int = 0
+    restore_usd: float = 0.0
+    """Requests of a full restore at list prices, without traffic."""
+    problems: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def finding(self) -> Finding | None:
+        """The recovery point that is required and missed, or None."""
+        if self.required_s is None or not self.changed_files:
+            return None
+        if self.unprotected_s is not None and self.unprotected_s <= self.required_s:
+            return None
+        now = (
+            "nothing was ever exported" if self.unprotected_s is None else f"it is {self.unprotected_s:.0f} s"
+        )
+        return Finding(
+            "warning",
+            RECOVERY_POINT_MISSED,
+            f"repository {self.repository}: no change may be older than {self.required_s:.0f} s without an "
+            f"object, and {now}; {self.changed_files} files and directories differ",
+            f"Run gridwright repo export {self.repository}, and look why its timer did not: "
+            f"journalctl -u gridwright-repository-export-{self.repository}",
+        )
+
+    def document(self) -> dict[str, Any]:
+        """The result for programs."""
+        finding = self.finding
+        names = [name for name in self.__slots__ if name != "problems"]
+        return {name: getattr(self, name) for name in names} | {
+            "finding": None if finding is None else asdict(finding),
+            "problems": [{"name": name, "why": why} for name, why in self.problems],
+        }
+
+    def text(self) -> str:
+        """The result for people."""
+        when = "never"
+        if self.last_export is not None:
+            when = datetime.fromtimestamp(self.last_export, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        wanted = "" if self.required_s is None else f", and {self.required_s:.0f} s at most is required"
+        point = "unknown" if self.unprotected_s is None else f"{self.unprotected_s:.0f} s"
+        lines = [
+            f"{self.repository}: {self.directory} and {self.bucket_url}",
+            f"  objects              {self.objects} ({format_bytes(self.object_bytes)})",
+            f"  files                {self.files} ({format_bytes(self.file_bytes)})",
+            f"  names only           {self.names_only} ({format_bytes(self.names_only_bytes)} in the bucket)",
+            f"  changed files        {self.changed_files} ({format_bytes(self.changed_bytes)} to export)",
+            f"  files gone           {self.gone_files}, whose objects are there",
+            f"  changed objects      {self.changed_objects}",
+            f"  objects gone         {self.gone_objects}, whose files are there",
+            f"  last whole export    {when}",
+            f"  oldest change that no object has: {point}{wanted}",
+            f"  full restore: {self.restore_requests} requests, {self.restore_usd:.2f} USD, and traffic",
+        ]
+        lines += [f"  {name}: {why}" for name, why in self.problems]
+        if self.finding is not None:
+            lines.append(f"  {self.finding}")
+        return "\n".join(lines)
+
+
+def repository_status(opened: OpenRepository) -> RepositoryStatus:
+    """Look at both sides: one scan of the files, one listing of the bucket. Raises GridwrightError."""
+    settings, known = opened.settings, opened.known
+    status = RepositoryStatus(
+        settings.name, settings.bucket_url, str(settings.directory), required_s=settings.rpo_s
+    )
+    report = RepositoryReport(settings.name, "status")
+    work = find_changes(opened, (), report, deletions=True)
+    status.problems = report.problems
+    status.gone_files, _ = work.pop(Action.DELETE, (0, 0))
+    status.changed_files = sum(count for count, _ in work.values())
+    status.changed_bytes = work.get(Action.SEND, (0, 0))[1]
+    status.files, status.file_bytes = known.count("inode <> 0 AND mode & 61440 = 32768")
+    status.names_only, status.names_only_bytes = known.count("is_name_only <> 0")
+    _count_objects(opened, status)
+    exported = known.fact("exported")
+    if exported:
+        status.last_export = float(exported)
+        status.unprotected_s = time.time() - float(exported) if status.changed_files else 0.0
+    return status
+
+
+def _count_objects(opened: OpenRepository, status: RepositoryStatus) -> None:
+    known, keys = opened.known, opened.keys
+    entries = opened.store.list(keys.start)
+    while some := list(islice(entries, _BATCH)):
+        known.list_objects(
+            (each.key, each.size, each.etag, each.last_modified_ns, each.storage_class)
+            for each in some
+            if not keys.is_own(each.key)
+        )
+    status.objects, status.object_bytes = known.count_listed()
+    for key, _, etag, _, _ in known.all_listed():
+        row = known.by_key(key)
+        if row is None or row.etag != etag:
+            status.changed_objects += 1
+    status.gone_objects = sum(known.listed(row.key or "") is None for row in known.rows("key IS NOT NULL"))
+    status.restore_requests = status.objects + status.objects // _BATCH + 2
+    status.restore_usd = cost({"get": status.objects, "list": status.objects // _BATCH + 1})

@@ -1,0 +1,128 @@
+"""Compares contents of files and objects: by checksums of the store where they tell, else by reading both."""
+
+from __future__ import annotations
+
+import os
+import queue
+import stat
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+
+from gridwright.repository.comparing import FileSide, file_side
+from gridwright.repository.content import crc64_of, is_same_content, open_for_reading
+from gridwright.repository.known import KnownFile
+from gridwright.repository.s3.transfers import PART_BYTES
+from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
+from gridwright.repository.store import ObjectHead, StoreError, StoreFault
+
+MOST_AT_ONCE = 128
+
+
+@dataclass(slots=True)
+class _Asked:
+    row: KnownFile
+    future: Future[ObjectHead]
+
+
+def verify(opened: OpenRepository, paths: Sequence[bytes] = ()) -> RepositoryReport:
+    """Compare each file with its object; what differs is a problem of the report. Changes nothing.
+
+    Files that were changed since are counted, not compared; of new files nothing is known.
+    """
+    report = RepositoryReport(opened.settings.name, "verify")
+    begun = time.time()
+    arrived: queue.SimpleQueue[_Asked] = queue.SimpleQueue()
+    under_way = 0
+    for row in opened.known.rows("key IS NOT NULL"):
+        if not is_chosen(row.path, paths):
+            continue
+        asked = _Asked(row, opened.store.head(row.key or ""))
+        under_way += 1
+        asked.future.add_done_callback(partial(_arrive, arrived, asked))
+        while under_way >= MOST_AT_ONCE:
+            _compare(opened, arrived.get(), report)
+            under_way -= 1
+    for _ in range(under_way):
+        _compare(opened, arrived.get(), report)
+    report.requests = dict(opened.store.requests.by_kind)
+    report.seconds = time.time() - begun
+    return report
+
+
+def _arrive(arrived: queue.SimpleQueue[_Asked], asked: _Asked, _: Future[ObjectHead]) -> None:
+    arrived.put(asked)
+
+
+def _compare(opened: OpenRepository, asked: _Asked, report: RepositoryReport) -> None:
+    row = asked.row
+    try:
+        head = asked.future.result()
+        status = opened.below.status(row.path)
+        if status is None:
+            report.problem(row.path, "the object is there, and the file is gone")
+            return
+        if head.entry.etag != row.etag:
+            report.problem(row.path, "the object was changed since the last export or import")
+            return
+        if not stat.S_ISREG(status.st_mode):
+            _compare_small(opened, row, status, report)
+            return
+        if row.is_name_only:
+            if head.entry.size == status.st_size:
+                report.add("names only, of the right size", row.size)
+            else:
+                report.problem(row.path, "a name only, and its object has another size")
+            return
+        _compare_file(opened, row, head, report)
+    except StoreError as error:
+        if error.fault is StoreFault.UNREACHABLE:
+            raise
+        report.problem(row.path, error.problems[0].what)
+    except OSError as error:
+        report.problem(row.path, f"it cannot be read: {error.strerror}")
+
+
+def _compare_small(
+    opened: OpenRepository, row: KnownFile, status: os.stat_result, report: RepositoryReport
+) -> None:
+    if stat.S_IFMT(status.st_mode) != stat.S_IFMT(row.mode):
+        report.add("changed since the last export")
+        return
+    if stat.S_ISLNK(status.st_mode):
+        directory, name = opened.below.parent(row.path)
+        if os.readlink(name, dir_fd=directory) != opened.store.get(row.key or ""):
+            report.problem(row.path, "the link and its object have other targets")
+            return
+    report.add("equal")
+
+
+def _compare_file(opened: OpenRepository, row: KnownFile, head: ObjectHead, report: RepositoryReport) -> None:
+    directory, name = opened.below.parent(row.path)
+    descriptor = open_for_reading(name, directory)
+    try:
+        status = os.fstat(descriptor)
+        if (status.st_size, status.st_mtime_ns) != (row.size, row.mtime_ns):
+            report.add("changed since the last export", status.st_size)
+            return
+        same = is_same_content(descriptor, head, PART_BYTES)
+        if same is None:
+            same = _read_both(opened, row, descriptor)
+            report.add("read from the store, since its checksums do not tell", row.size)
+        if same:
+            report.add("equal", row.size)
+        elif file_side(opened, row.path, os.fstat(descriptor), row) is FileSide.CHANGED:
+            report.problem(row.path, "the contents differ, and the file has the size and time of its object")
+        else:
+            report.problem(row.path, "the contents differ: the object is damaged")
+    finally:
+        os.close(descriptor)
+
+
+def _read_both(opened: OpenRepository, row: KnownFile, descriptor: int) -> bool:
+    with tempfile.TemporaryFile() as copy:
+        opened.store.fetch(row.reference(opened.settings.bucket_url), copy.fileno()).result()
+        return crc64_of(copy.fileno()) == crc64_of(descriptor)

@@ -1,0 +1,171 @@
+"""The repositories of a grid: directories of libraries whose files are objects of a bucket, too."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import TYPE_CHECKING, Annotated, Literal, cast
+from urllib.parse import urlsplit
+
+from pydantic import Field, PlainValidator, WithJsonSchema, create_model
+
+from gridwright.spec.fields import Change, SpecModel, Update
+from gridwright.spec.repository import Bucket, Event, Repository
+from gridwright.spec.schedule import NEVER, HowOften, Schedule
+from gridwright.yamltext.fields import Duration, FieldError
+from gridwright.yamltext.source import show
+
+_CREDENTIALS = re.compile(r"secret|password|token|credential|access.?key|key.?id|profile", re.IGNORECASE)
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def _directory(value: object) -> str:
+    """A directory of a library, as `/` or `/some/where`."""
+    if not isinstance(value, str) or not re.fullmatch(r"/[^\x00-\x1f\x7f$]{0,1000}", value):
+        raise FieldError(f"{show(value)} is no directory of a library", "write / for all of it, or /results")
+    if ".." in value.split("/"):
+        raise FieldError(f"{show(value)} leads out of the library", "write / for all of it, or /results")
+    return "/" + posixpath.normpath(value).strip("/")
+
+
+def _endpoint(value: object) -> str:
+    parts = urlsplit(value) if isinstance(value, str) else None
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+        raise FieldError(
+            f"{show(value)} is no address of a store", "write one, such as https://s3.example.com"
+        )
+    if "@" in parts.netloc or parts.query:
+        raise FieldError(
+            f"{show(value)} is more than an address, and credentials never stand in a grid spec",
+            f"write {parts.scheme}://{parts.netloc.rpartition('@')[2]}",
+        )
+    if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+        raise FieldError(
+            f"{show(value)} has no TLS: credentials and data would go through the network in the open",
+            f"write https://{parts.netloc}",
+        )
+    return str(value).rstrip("/")
+
+
+def _events(schedule: Schedule, deletions: bool) -> list[Event]:
+    """What a file system does by itself that links directories."""
+    if not schedule.is_at_once:
+        return []
+    return ["new", "changed", "deleted"] if deletions else ["new", "changed"]
+
+
+class ExportPlan(SpecModel):
+    """When files become objects."""
+
+    changed: Annotated[HowOften, Update(Change.LIVE, "later changes have it")] = Field(
+        default=Schedule(NEVER),
+        description="How often new and changed files are sent: hourly, daily, a time such as 15m, at-once "
+        "where the file system does that by itself (fsx-lustre), or never: when somebody exports.",
+    )
+    deletions: Annotated[bool, Update(Change.LIVE, "later changes have it")] = Field(
+        default=False, description="Whether objects of files that are gone are deleted."
+    )
+
+
+class ImportPlan(SpecModel):
+    """When objects become files."""
+
+    names: Annotated[HowOften, Update(Change.LIVE, "later changes have it")] = Field(
+        default=Schedule(NEVER),
+        description="How often names of new and changed objects appear: hourly, daily, a time such as 15m, "
+        "at-once where the file system does that by itself (fsx-lustre), or never: when somebody imports.",
+    )
+    deletions: Annotated[bool, Update(Change.LIVE, "later changes have it")] = Field(
+        default=False, description="Whether files are deleted whose objects are gone."
+    )
+
+
+class _WithoutImport(SpecModel):
+    """A directory of a library whose files are objects of a bucket, too."""
+
+    library: Annotated[
+        Literal["data", "work", "util"], Update(Change.LIVE, "files and objects stay where they are")
+    ] = Field(description="The library whose files they are: data, work or util.")
+    path: Annotated[
+        Annotated[
+            str,
+            PlainValidator(_directory),
+            WithJsonSchema({"type": "string", "pattern": "^/", "examples": ["/", "/results"]}),
+        ],
+        Update(Change.LIVE, "files and objects stay where they are"),
+    ] = Field(default="/", description="The directory of the library; / is all of it.")
+    bucket: Annotated[Bucket, Update(Change.LIVE, "files and objects stay where they are")] = Field(
+        description="The bucket, with or without a prefix: s3://bucket/prefix. It has to be there. "
+        "Credentials come from a role, a profile or the environment, never from the spec."
+    )
+    endpoint: Annotated[
+        Annotated[
+            str,
+            PlainValidator(_endpoint),
+            WithJsonSchema(
+                {"type": "string", "pattern": "^https?://[^@?]+$", "examples": ["https://s3.example.com"]}
+            ),
+        ]
+        | None,
+        Update(Change.LIVE, "the next transfer goes there"),
+    ] = Field(
+        default=None,
+        description="Where the store is, with TLS unless it is this machine. By default that of "
+        "AWS_ENDPOINT_URL, else AWS's own.",
+    )
+    export: Annotated[ExportPlan, Update(Change.LIVE, "later changes have it")] = Field(
+        default_factory=ExportPlan, description="When files become objects, such as {changed: hourly}."
+    )
+    rpo: Annotated[Duration | None, Update(Change.LIVE, "only `gridwright repo status` reads it")] = Field(
+        default=None,
+        description="How old a change may become that no object has, such as 2h: `gridwright repo status` "
+        "says whether that is met.",
+    )
+
+    @property
+    def imports(self) -> ImportPlan:
+        """When objects become files: the field `import`, which is no name in Python."""
+        return cast("ImportPlan", getattr(self, "import"))
+
+    def as_link(self, below: str) -> Repository:
+        """The same as a file system says it that links directories itself; `below` is the library's path."""
+        return Repository(
+            bucket=self.bucket,
+            directory="/" + posixpath.normpath(posixpath.join("/", below, self.path.lstrip("/"))).strip("/"),
+            import_on=_events(self.imports.names, self.imports.deletions),
+            export_on=_events(self.export.changed, self.export.deletions),
+        )
+
+    @classmethod
+    def unknown_field(cls, name: str) -> tuple[str, str] | None:
+        """Whoever writes credentials here is told where they belong."""
+        if _CREDENTIALS.search(name):
+            return (
+                f"{name} would put credentials into the grid spec",
+                "remove it: a role, AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY have them",
+            )
+        return None
+
+
+if TYPE_CHECKING:
+
+    class LibraryRepository(_WithoutImport):
+        """A directory of a library whose files are objects of a bucket, too."""
+
+else:
+    # A class cannot say `import: …` in its body, since that is a word of Python.
+    LibraryRepository = create_model(
+        "LibraryRepository",
+        __base__=_WithoutImport,
+        __doc__=_WithoutImport.__doc__,
+        **{
+            "import": (
+                Annotated[ImportPlan, Update(Change.LIVE, "later changes have it")],
+                Field(
+                    default_factory=ImportPlan,
+                    description="When objects become files, such as {names: hourly}. Contents come when they "
+                    "are read, or by `gridwright repo import --contents`.",
+                ),
+            )
+        },
+    )

@@ -1,0 +1,243 @@
+"""What is wrong between repositories and the rest of a grid spec, as plain data."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gridwright.errors import nearest
+from gridwright.spec.filesystem import FileSystem, filesystem_kind_in
+from gridwright.spec.provider import ProviderKind
+from gridwright.spec.schedule import Schedule, read_schedule
+from gridwright.units import UnitError
+from gridwright.yamltext.fields import FieldError, read_duration
+from gridwright.yamltext.source import show
+
+Wrong = Iterator[tuple[tuple[str, ...], FieldError]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where files and objects of a repository are; empty texts are not known."""
+
+    path: tuple[str, ...]
+    """Of the problem in the spec."""
+    what: str
+    filesystem: str
+    directory: str
+    """Of the file system: `/data`."""
+    bucket: str
+
+
+def repository_problems(data: Mapping[str, Any], provider: ProviderKind | None) -> Wrong:
+    """Unknown libraries, one within another, a bucket twice, and schedules that nothing can keep.
+
+    Values that cannot be read are passed over; the models tell of them.
+    """
+    sections = {
+        str(name): each for name, each in _mapping(data, "repositories").items() if isinstance(each, Mapping)
+    }
+    filesystems = _mapping(data, "filesystems")
+    libraries = _mapping(data, "libraries")
+    places = list(_own_links(filesystems)) if sections else []
+    linked: dict[str, list[str]] = {}
+    for name, section in sections.items():
+        library = section.get("library")
+        if isinstance(library, str) and library not in libraries:
+            yield from _no_library(name, library, libraries)
+            continue
+        below = libraries.get(str(library))
+        filesystem = below.get("filesystem") if isinstance(below, Mapping) else None
+        place = _place(name, section, below if isinstance(below, Mapping) else {}, filesystem)
+        for other in places:
+            yield from _overlapping(place, other)
+        places.append(place)
+        kind = filesystem_kind_in(filesystems.get(filesystem)) if isinstance(filesystem, str) else None
+        if kind is None or filesystem is None:
+            continue
+        model = kind.spec_model
+        by_itself = model.most_links if provider is None or provider.is_cloud else 0
+        yield from _schedules(name, section, str(filesystems[filesystem].get("type")), by_itself)
+        if by_itself:
+            linked.setdefault(filesystem, []).append(name)
+        if model.is_node_local and _nodes(data) > 1:
+            yield (
+                ("repositories", name, "library"),
+                FieldError(
+                    f"each node has a library {library} of its own, on its own disks: there is no one place "
+                    "whose files a bucket could have",
+                    "name a library that all nodes share, or remove the repository",
+                ),
+            )
+    for filesystem, names in linked.items():
+        yield from _links(filesystem, filesystems[filesystem], names)
+
+
+def _no_library(name: str, library: str, libraries: Mapping[str, Any]) -> Wrong:
+    known = [str(each) for each in libraries]
+    if library in ("data", "work", "util"):
+        near = nearest(library, known)
+        remedy = f"did you mean {near}? " if near and len(known) > 1 else ""
+        yield (
+            ("repositories", name, "library"),
+            FieldError(
+                f"the grid has no library {show(library)}",
+                f"{remedy}write {' or '.join(known)}, or add it under libraries",
+            ),
+        )
+
+
+def _place(name: str, section: Mapping[str, Any], library: Mapping[str, Any], filesystem: object) -> _Place:
+    path, below, bucket = section.get("path", "/"), library.get("path"), section.get("bucket")
+    directory = ""
+    is_readable = isinstance(path, str) and path.startswith("/") and ".." not in path.split("/")
+    if is_readable and isinstance(path, str) and isinstance(below, str):
+        directory = "/" + posixpath.normpath(posixpath.join("/", below, path.strip("/"))).strip("/")
+    return _Place(
+        ("repositories", name),
+        f"repository {name}",
+        filesystem if isinstance(filesystem, str) else "",
+        directory,
+        bucket if isinstance(bucket, str) else "",
+    )
+
+
+def _own_links(filesystems: Mapping[str, Any]) -> Iterator[_Place]:
+    """What sections of file systems link by themselves."""
+    for name, section in filesystems.items():
+        kind = filesystem_kind_in(section)
+        link = section.get("repository") if kind is not None and kind.spec_model.most_links else None
+        if isinstance(link, Mapping):
+            directory, bucket = link.get("directory", "/"), link.get("bucket")
+            yield _Place(
+                ("filesystems", str(name), "repository"),
+                f"the repository of file system {name}",
+                str(name),
+                posixpath.normpath(directory) if isinstance(directory, str) else "",
+                bucket if isinstance(bucket, str) else "",
+            )
+
+
+def _overlapping(place: _Place, other: _Place) -> Wrong:
+    is_beside = place.filesystem != other.filesystem or not place.filesystem
+    if not is_beside and place.directory and other.directory:
+        relation = _relation(place.directory, other.directory)
+        if relation:
+            yield (
+                (*place.path, "path"),
+                FieldError(
+                    f"its directory is {relation} that of {other.what}",
+                    f"give each a directory of its own, or remove {other.what}",
+                ),
+            )
+    mine, its = place.bucket.rstrip("/"), other.bucket.rstrip("/")
+    relation = _relation(mine, its) if mine and its else ""
+    if relation:
+        near = f"s3://{mine.removeprefix('s3://').partition('/')[0]}/{place.path[1]}"
+        instead = "give each a prefix of its own" if _relation(near, its) else f"write {near}"
+        yield (
+            (*place.path, "bucket"),
+            FieldError(
+                f"{mine} is {relation} the bucket and prefix of {other.what}: each would take objects of the "
+                "other for its own",
+                f"{instead}, or another bucket",
+            ),
+        )
+
+
+def _relation(mine: str, other: str) -> str:
+    """How one directory or prefix lies to another; empty where neither is within the other."""
+    if mine == other:
+        return "the same as"
+    one, two = mine.rstrip("/") + "/", other.rstrip("/") + "/"
+    return "within" if one.startswith(two) else "around" if two.startswith(one) else ""
+
+
+def _plans(section: Mapping[str, Any]) -> dict[tuple[str, str], Schedule]:
+    """What can be read of its schedules, by section and field."""
+    found = {}
+    for plan, field in (("export", "changed"), ("import", "names")):
+        written = section.get(plan)
+        try:
+            if isinstance(written, Mapping) and field in written:
+                found[plan, field] = read_schedule(written[field])
+        except FieldError:
+            continue
+    return found
+
+
+def _schedules(name: str, section: Mapping[str, Any], kind: str, by_itself: int) -> Wrong:
+    plans = _plans(section)
+    for field, each in plans.items():
+        if each.is_at_once and not by_itself:
+            yield (
+                ("repositories", name, *field),
+                FieldError(
+                    f"nothing tells of changes of file system type {kind} at once",
+                    "write hourly, daily or a time such as 15m",
+                ),
+            )
+    for (plan, field_name), each in plans.items() if by_itself else ():
+        if each.is_timed and section[plan].get("deletions") is True:
+            yield (
+                ("repositories", name, plan, "deletions"),
+                FieldError(
+                    f"tasks of {kind} that a schedule starts delete nothing",
+                    f"write {field_name}: at-once, or false",
+                ),
+            )
+    export = plans.get(("export", "changed"))
+    rpo = _seconds(section.get("rpo"))
+    if export is not None and export.period_s and rpo is not None and rpo <= export.period_s:
+        yield (
+            ("repositories", name, "rpo"),
+            FieldError(
+                f"changes that are exported {_often(export)} get older than {section['rpo']} before they are",
+                f"write an rpo of {export.period_s / 1800:.12g}h, or export more often",
+            ),
+        )
+
+
+def _often(schedule: Schedule) -> str:
+    return schedule.text if schedule.text in ("hourly", "daily") else f"every {schedule.text}"
+
+
+def _seconds(written: object) -> float | None:
+    try:
+        return None if written is None else read_duration(written)
+    except (UnitError, FieldError):
+        return None
+
+
+def _links(filesystem: str, section: Mapping[str, Any], names: list[str]) -> Wrong:
+    """What a file system that links directories by itself cannot have beside."""
+    kind = filesystem_kind_in(section)
+    model: type[FileSystem] = kind.spec_model if kind is not None else FileSystem
+    count = len(names) + isinstance(section.get("repository"), Mapping)
+    if count > model.most_links:
+        yield (
+            ("repositories", names[-1], "library"),
+            FieldError(
+                f"file system {filesystem} would be linked with {count} buckets, and {model.most_links} is "
+                "the most that it can be",
+                "link a directory further up with one bucket",
+            ),
+        )
+    for field, why in model.not_with_links.items():
+        value = section.get(field)
+        if isinstance(value, int) and value > 0 and not isinstance(section.get("repository"), Mapping):
+            yield ("filesystems", filesystem, field), FieldError(why, "write 0: the bucket is the backup")
+
+
+def _nodes(data: Mapping[str, Any]) -> int:
+    """How many nodes the groups have, as far as that is written."""
+    groups = _mapping(data, "nodes").values()
+    counts = [each.get("count", 1) for each in groups if isinstance(each, Mapping)]
+    return sum(each for each in counts if isinstance(each, int))
+
+
+def _mapping(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = data.get(key)
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,250 @@
+"""Files go into object storage and come back: every byte, every nanosecond, and nothing overwritten."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gridwright.errors import GridwrightError
+from gridwright.repository.contents import ContentOptions, import_contents
+from gridwright.repository.export import ExportOptions, export
+from gridwright.repository.importing import ImportOptions, import_names
+from gridwright.repository.lease import Lease
+from gridwright.repository.settings import RepositoryReport
+from gridwright.repository.verify import verify
+from tests.support.file_trees import Seen, look_at, make_tree
+from tests.support.object_store import BUCKET, StoreServer, names_for, store_server
+from tests.support.repositories import opened, run
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
+    with pytest.MonkeyPatch.context() as patch, store_server(tmp_path_factory.mktemp("store")) as served:
+        for name, value in served.environment.items():
+            patch.setenv(name, value)
+        yield served
+
+
+@pytest.fixture
+def url(request: pytest.FixtureRequest) -> str:
+    """A prefix of the bucket that is the test's own."""
+    return f"s3://{BUCKET}/{request.node.name.translate(str.maketrans('[]_', '---'))}"
+
+
+def do_export(directory: Path, server: StoreServer, url: str, **options: object) -> RepositoryReport:
+    return run(directory, server, lambda each: export(each, ExportOptions(**options)), url)  # type: ignore[arg-type]
+
+
+def do_import(directory: Path, server: StoreServer, url: str, **options: object) -> RepositoryReport:
+    return run(directory, server, lambda each: import_names(each, ImportOptions(**options)), url)  # type: ignore[arg-type]
+
+
+def do_contents(directory: Path, server: StoreServer, url: str) -> RepositoryReport:
+    return run(directory, server, lambda each: import_contents(each, ContentOptions()), url)
+
+
+def names_of(report: RepositoryReport) -> list[str]:
+    return sorted(name for name, _ in report.problems)
+
+
+def wipe(directory: Path) -> None:
+    shutil.rmtree(directory)
+    directory.mkdir()
+
+
+def without_setuid(seen: dict[bytes, Seen]) -> dict[bytes, Seen]:
+    return {path: dataclasses.replace(each, mode=each.mode & ~stat.S_ISUID) for path, each in seen.items()}
+
+
+def named(seen: dict[bytes, Seen]) -> dict[bytes, Seen]:
+    """What a name has without the content of its file."""
+    return {
+        path: each if stat.S_ISLNK(each.mode) else dataclasses.replace(each, content=b"")
+        for path, each in seen.items()
+    }
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_tree_comes_back_in_every_byte_and_nanosecond(
+    library: Path, server: StoreServer, url: str, seed: int
+) -> None:
+    make_tree(library, seed, names=names_for(server))
+    (library / "large").write_bytes(os.urandom(9 << 20))
+    (library / "setuid").touch(mode=0o755)
+    (library / "setuid").chmod(0o4755)
+    before = look_at(library)
+    sent = do_export(library, server, url)
+    assert sent.problems == []
+    assert sent.done["sent"].count == len(before) + 1
+    assert do_export(library, server, url).done == {}
+
+    wipe(library)
+    assert do_import(library, server, url).problems == []
+    assert named(look_at(library)) == named(without_setuid(before))
+    blocks = sum(each.lstat().st_blocks for each in library.rglob("*") if ".gridwright" not in each.parts)
+    assert blocks * 512 < 1 << 20
+    assert set(do_export(library, server, url).done) <= {"compared"}, "names are no changes"
+    assert do_contents(library, server, url).problems == []
+    assert look_at(library) == without_setuid(before)
+
+    assert set(do_export(library, server, url).done) <= {"compared"}
+    proof = run(library, server, verify, url)
+    assert proof.problems == []
+    assert proof.done["equal"].count == len(before) + 1
+
+
+def test_holes_come_back_as_holes(library: Path, server: StoreServer, url: str) -> None:
+    with (library / "sparse").open("wb") as file:
+        file.truncate(10 << 20)
+        file.seek(5 << 20)
+        file.write(b"island")
+    do_export(library, server, url)
+    wipe(library)
+    do_import(library, server, url)
+    do_contents(library, server, url)
+    assert (library / "sparse").read_bytes() == bytes(5 << 20) + b"island" + bytes((5 << 20) - 6)
+    assert (library / "sparse").stat().st_blocks * 512 < 1 << 20
+
+
+def test_only_what_changed_is_sent(library: Path, server: StoreServer, url: str) -> None:
+    for name in ("kept", "grown", "moved", "rights", "gone", "sneaky"):
+        (library / name).write_bytes(name.encode() * 1000)
+    do_export(library, server, url)
+    times = (library / "sneaky").stat()
+    (library / "grown").write_bytes(b"more")
+    (library / "moved").rename(library / "elsewhere")
+    (library / "rights").chmod(0o600)
+    (library / "gone").unlink()
+    (library / "sneaky").write_bytes(b"SNEAKY" * 1000)
+    os.utime(library / "sneaky", ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    plan = do_export(library, server, url, dry_run=True, deletions=True)
+    assert plan.is_dry_run
+    left = do_export(library, server, url)
+    counts = {name: each.count for name, each in left.done.items()}
+    assert counts == {
+        "sent": 2,
+        "renamed in the bucket": 1,
+        "given new attributes": 2,
+    }  # one is the directory
+    assert any("2 objects are of files that are gone" in note for note in left.notes)
+    deleted = do_export(library, server, url, deletions=True)
+    assert {name: each.count for name, each in deleted.done.items()} == {"deleted from the bucket": 2}
+    before = look_at(library)
+    wipe(library)
+    do_import(library, server, url)
+    do_contents(library, server, url)
+    assert look_at(library) == before
+
+
+def test_neither_side_of_a_conflict_is_overwritten(library: Path, server: StoreServer, url: str) -> None:
+    prefix = url.removeprefix(f"s3://{BUCKET}/")
+    (library / "both").write_bytes(b"first")
+    (library / "same").write_bytes(b"first")
+    do_export(library, server, url)
+    client = server.client()
+    client.put_object(Bucket=BUCKET, Key=f"{prefix}/both", Body=b"theirs")
+    client.put_object(Bucket=BUCKET, Key=f"{prefix}/same", Body=b"agreed")
+    client.put_object(Bucket=BUCKET, Key=f"{prefix}/unknown", Body=b"theirs")
+    (library / "both").write_bytes(b"ours")
+    (library / "same").write_bytes(b"agreed")
+    (library / "unknown").write_bytes(b"ours")
+
+    refused = do_export(library, server, url)
+    assert names_of(refused) == ["both", "unknown"]
+    assert names_of(do_import(library, server, url)) == ["both", "unknown"]
+    assert (library / "both").read_bytes() == b"ours"
+    assert client.get_object(Bucket=BUCKET, Key=f"{prefix}/both")["Body"].read() == b"theirs"
+
+    assert do_export(library, server, url, prefer="files").problems == []
+    assert client.get_object(Bucket=BUCKET, Key=f"{prefix}/both")["Body"].read() == b"ours"
+    client.put_object(Bucket=BUCKET, Key=f"{prefix}/both", Body=b"theirs")
+    (library / "both").write_bytes(b"ours again")
+    assert do_import(library, server, url, prefer="objects").problems == []
+    do_contents(library, server, url)
+    assert (library / "both").read_bytes() == b"theirs"
+
+
+def test_objects_of_fsx_are_files_with_all_that_they_say(
+    library: Path, server: StoreServer, url: str
+) -> None:
+    prefix = url.removeprefix(f"s3://{BUCKET}/")
+    client = server.client()
+
+    def put(key: str, body: bytes, mode: str, times: tuple[str, str]) -> None:
+        client.put_object(
+            Bucket=BUCKET, Key=f"{prefix}/{key}", Body=body,
+            Metadata={"file-permissions": mode, "file-owner": "1001", "file-group": "1002",
+                      "file-atime": times[0], "file-mtime": times[1], "user-agent": "aws-fsx-lustre"},
+        )  # fmt: skip
+
+    put("data/", b"", "0042750", ("1ns", "1595002920000000001ns"))
+    put("data/table", b"rows", "0104640", ("5ns", "1595002920123456789ns"))
+    put("data/link", b"../elsewhere", "0120777", ("5ns", "7ns"))
+    put("old", b"x", "0100600", ("5", "1595002920123"))
+    client.put_object(Bucket=BUCKET, Key=f"{prefix}/bare/child", Body=b"abc")
+    assert do_import(library, server, url).problems == []
+    do_contents(library, server, url)
+    seen = look_at(library)
+    assert (seen[b"data/table"].mode, seen[b"data/table"].mtime_ns) == (0o100640, 1595002920123456789)
+    assert seen[b"data/table"].content == b"rows"
+    assert (seen[b"data"].mode, seen[b"data"].mtime_ns) == (0o042750, 1595002920000000001)
+    assert (seen[b"data/link"].content, seen[b"data/link"].mtime_ns) == (b"../elsewhere", 7)
+    assert seen[b"old"].mtime_ns == 1595002920123 * 10**6
+    assert seen[b"bare/child"].mode == 0o100755
+    if os.geteuid() == 0:
+        assert {(each.uid, each.gid) for path, each in seen.items() if not path.startswith(b"bare")} == {
+            (1001, 1002)
+        }
+        assert (seen[b"bare/child"].uid, seen[b"bare/child"].gid) == (0, 0)
+
+
+def test_no_key_leads_out_of_the_library(
+    library: Path, server: StoreServer, url: str, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (library / "door").symlink_to(outside)
+    prefix = url.removeprefix(f"s3://{BUCKET}/")
+    client = server.client()
+    for key in ("door/key", "fine"):
+        client.put_object(Bucket=BUCKET, Key=f"{prefix}/{key}", Body=b"x")
+    made = do_import(library, server, url)
+    assert [name for name, _ in made.problems] == ["door/key"]
+    assert "symbolic link" in made.problems[0][1]
+    assert (library / "fine").exists()
+    assert list(outside.iterdir()) == []
+
+
+def test_one_command_at_a_time_exports(library: Path, server: StoreServer, url: str) -> None:
+    (library / "file").touch()
+    with opened(library, server, url, alone=False) as other:
+        lease = other.keys.own("lease")
+        with Lease(other.store, lease), pytest.raises(GridwrightError, match="another command"):
+            do_export(library, server, url)
+        assert do_export(library, server, url).done["sent"].count == 2
+        other.store.put(lease, b'{"host": "elsewhere", "process": "1.1", "until": 1}', {})
+        assert do_export(library, server, url).problems == [], "it ran out"
+    with opened(library, server, url), pytest.raises(GridwrightError, match="works on this directory"):
+        do_import(library, server, url)
+
+
+def test_a_name_that_was_written_to_is_not_sent_and_not_lost(
+    library: Path, server: StoreServer, url: str
+) -> None:
+    (library / "file").write_bytes(b"x" * 200_000)
+    do_export(library, server, url)
+    wipe(library)
+    do_import(library, server, url)
+    with (library / "file").open("r+b") as file:
+        file.write(b"new")
+    assert [name for name, _ in do_export(library, server, url).problems] == ["file"]
+    assert [name for name, _ in do_contents(library, server, url).problems] == ["file"]
+    with (library / "file").open("rb") as file:
+        assert file.read(4) == b"new\0"

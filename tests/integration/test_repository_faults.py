@@ -1,0 +1,320 @@
+"""Stores that lie or fail, killed commands, files that change, disks that are full: nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gridwright.errors import GridwrightError
+from gridwright.repository.contents import ContentOptions, import_contents
+from gridwright.repository.export import ExportOptions, export
+from gridwright.repository.importing import ImportOptions, import_names
+from gridwright.repository.release import ReleaseOptions, release
+from gridwright.repository.settings import OpenRepository
+from gridwright.repository.verify import verify
+from tests.support.command import GRIDWRIGHT
+from tests.support.file_trees import look_at, make_tree
+from tests.support.lying_store import SLOW_DOWN, Answer, LyingStore
+from tests.support.object_store import BUCKET, StoreServer, names_for, store_server
+from tests.support.repositories import run
+from tests.support.skips import root_only
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
+    with pytest.MonkeyPatch.context() as patch, store_server(tmp_path_factory.mktemp("store")) as served:
+        for name, value in served.environment.items():
+            patch.setenv(name, value)
+        yield served
+
+
+@pytest.fixture
+def url(request: pytest.FixtureRequest) -> str:
+    return f"s3://{BUCKET}/{request.node.name.translate(str.maketrans('[]_', '---'))}"
+
+
+@pytest.fixture
+def liar(server: StoreServer) -> Iterator[LyingStore]:
+    with LyingStore(server.endpoint_url) as between:
+        yield between
+
+
+def all_contents(opened: OpenRepository) -> object:
+    import_names(opened, ImportOptions())
+    return import_contents(opened, ContentOptions())
+
+
+def objects(server: StoreServer, url: str) -> dict[str, int]:
+    """Keys and sizes of a prefix, without Gridwright's own."""
+    prefix = url.removeprefix(f"s3://{BUCKET}/") + "/"
+    pages = server.client().get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
+    found = {each["Key"]: each["Size"] for page in pages for each in page.get("Contents", ())}
+    return {key.removeprefix(prefix): size for key, size in found.items() if "/.gridwright/" not in key}
+
+
+def through(liar: LyingStore, server: StoreServer) -> StoreServer:
+    return StoreServer(liar.endpoint_url, server.kind, server.environment)
+
+
+def is_content(answer: Answer) -> bool:
+    return answer.method == "GET" and answer.path.endswith("/file") and answer.status in (200, 206)
+
+
+def test_other_bytes_than_were_exported_never_become_a_file(
+    library: Path, server: StoreServer, liar: LyingStore, url: str
+) -> None:
+    (library / "file").write_bytes(b"x" * 100_000)
+    run(library, server, lambda each: export(each, ExportOptions()), url)
+    shutil.rmtree(library)
+    library.mkdir()
+
+    def change_a_byte(answer: Answer) -> None:
+        if is_content(answer):
+            answer.body = b"y" + answer.body[1:]
+
+    liar.lie = change_a_byte
+    report = run(library, through(liar, server), all_contents, url)
+    assert "CRC" in report.problems[0][1]  # type: ignore[attr-defined]
+    assert (library / "file").stat().st_blocks <= 8
+    assert sorted(each.name for each in library.iterdir()) == [".gridwright", "file"]
+    liar.lie = lambda _: None
+    run(library, through(liar, server), all_contents, url)
+    assert (library / "file").read_bytes() == b"x" * 100_000
+
+
+def test_a_short_answer_and_a_wrong_etag_are_named(
+    library: Path, server: StoreServer, liar: LyingStore, url: str
+) -> None:
+    (library / "file").write_bytes(b"x" * 100_000)
+    run(library, server, lambda each: export(each, ExportOptions()), url)
+    shutil.rmtree(library)
+    library.mkdir()
+
+    def short(answer: Answer) -> None:
+        if is_content(answer):
+            answer.body = answer.body[:5000]
+
+    def other_etag(answer: Answer) -> None:
+        if is_content(answer):
+            answer.headers = {**answer.headers, "ETag": '"0123"'}
+
+    for lie, said in ((short, "5000 bytes of 100000"), (other_etag, "ETag is 0123")):
+        liar.lie = lie
+        report = run(library, through(liar, server), all_contents, url)
+        assert said in report.problems[0][1]  # type: ignore[attr-defined]
+        assert (library / "file").stat().st_blocks <= 8
+
+
+def test_a_busy_store_is_asked_again_and_a_cut_connection_too(
+    library: Path, server: StoreServer, liar: LyingStore, url: str
+) -> None:
+    for place in range(20):
+        (library / f"file{place}").write_bytes(b"x" * 1000)
+    times: dict[str, int] = {}
+
+    def busy(answer: Answer) -> None:
+        times[answer.path] = times.get(answer.path, 0) + 1
+        if "/file" in answer.path and times[answer.path] == 1:
+            if len(times) % 2:
+                answer.status, answer.body = 503, SLOW_DOWN
+            else:
+                answer.sent = 0
+
+    liar.lie = busy
+    report = run(library, through(liar, server), lambda each: export(each, ExportOptions()), url)
+    assert report.problems == []
+    assert len(objects(server, url)) == 21
+    assert run(library, server, verify, url).problems == []
+
+
+def test_a_store_that_only_fails_ends_the_export_and_the_next_one_goes_on(
+    library: Path, server: StoreServer, liar: LyingStore, url: str
+) -> None:
+    for place in range(30):
+        (library / f"file{place}").write_bytes(b"x" * 1000)
+
+    def fail(answer: Answer) -> None:
+        if "/file" in answer.path:
+            answer.status, answer.body = 403, b"<Error><Code>AccessDenied</Code></Error>"
+
+    liar.lie = fail
+    report = run(library, through(liar, server), lambda each: export(each, ExportOptions()), url)
+    assert len(report.problems) == 30
+    assert "forbidden" in report.problems[0][1]
+    assert run(library, server, lambda each: export(each, ExportOptions()), url).problems == []
+
+
+def command(verb: str, library: Path, url: str, *more: str) -> list[str]:
+    return [GRIDWRIGHT, "repo", verb, "--directory", str(library), "--bucket", url, *more]
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.thorough)])
+def test_a_killed_export_and_a_killed_import_lose_and_double_nothing(
+    library: Path, tmp_path: Path, url: str, seed: int
+) -> None:
+    """In a bucket with versions: an object that was sent twice would have two."""
+    chance = random.Random(seed)  # noqa: S311 - moments of kills
+    with store_server(tmp_path / "versions", "moto") as server, pytest.MonkeyPatch.context() as patch:
+        for name, value in server.environment.items():
+            patch.setenv(name, value)
+        client = server.client()
+        client.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
+        make_tree(library, seed, 60, names=names_for(server))
+        before = look_at(library)
+        kills = _kill_until_done(command("export", library, url), chance)
+        assert kills > 0
+        prefix = url.removeprefix(f"s3://{BUCKET}/") + "/"
+        versions = client.list_object_versions(Bucket=BUCKET, Prefix=prefix)["Versions"]
+        files = [each["Key"] for each in versions if "/.gridwright/" not in each["Key"]]
+        assert len(files) == len(set(files)) == len(before) + 1
+        assert run(library, server, verify, url).problems == []
+
+        shutil.rmtree(library)
+        library.mkdir()
+        assert _kill_until_done(command("import", library, url, "--contents"), chance) > 0
+        assert look_at(library) == before
+        assert run(library, server, verify, url).problems == []
+
+
+def _kill_until_done(words: list[str], chance: random.Random) -> int:
+    """Kill a command at random moments, each time a little later, until it is done; how often."""
+    kills, patience = 0, 0.35
+    while True:
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        try:
+            out, _ = process.communicate(timeout=patience + chance.random() * 0.1)
+            assert process.returncode == 0, out.decode()
+            return kills
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            kills += 1
+            patience += 0.2
+
+
+def test_a_file_that_changes_is_never_torn(library: Path, server: StoreServer, url: str) -> None:
+    file, ended = library / "busy", threading.Event()
+    size = 24 << 20
+    file.write_bytes(b"a" * size)
+
+    def write() -> None:
+        turn = 0
+        with file.open("r+b") as opened:
+            while not ended.is_set():
+                turn += 1
+                opened.seek(0)
+                for _ in range(size >> 20):
+                    opened.write(bytes([97 + turn % 26]) * (1 << 20))
+                opened.flush()
+                time.sleep(0.01)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        report = run(library, server, lambda each: export(each, ExportOptions()), url)
+    finally:
+        ended.set()
+        writer.join()
+    if report.problems:
+        assert "it changed each of the 3 times" in report.problems[0][1]
+        assert "busy" not in objects(server, url)
+    assert run(library, server, lambda each: export(each, ExportOptions()), url).problems == []
+    assert run(library, server, verify, url).problems == []
+
+
+@contextmanager
+def small_disk(directory: Path, size: int) -> Iterator[Path]:
+    """An ext4 of its own."""
+    image, mount = directory / "image", directory / "disk"
+    with image.open("wb") as file:
+        file.truncate(size)
+    mount.mkdir()
+    subprocess.run(["mkfs.ext4", "-q", "-m", "0", image], check=True, timeout=60)
+    subprocess.run(["mount", "-o", "loop", image, mount], check=True, timeout=60)
+    try:
+        (mount / "lost+found").rmdir()
+        yield mount
+    finally:
+        subprocess.run(["umount", "-l", mount], check=True, timeout=60)
+
+
+@root_only
+def test_names_fit_where_contents_do_not(
+    library: Path, server: StoreServer, url: str, tmp_path: Path
+) -> None:
+    for place in range(8):
+        (library / f"file{place}").write_bytes(os.urandom(4 << 20))
+    run(library, server, lambda each: export(each, ExportOptions()), url)
+    with small_disk(tmp_path, 24 << 20) as disk:
+        made = run(disk, server, lambda each: import_names(each, ImportOptions()), url)
+        assert made.problems == []
+        with pytest.raises(GridwrightError, match=r"32 MiB, and the disk has"):
+            run(disk, server, lambda each: import_contents(each, ContentOptions()), url)
+        some = ContentOptions(paths=(b"file1", b"file2"))
+        assert run(disk, server, lambda each: import_contents(each, some), url).problems == []
+        assert (disk / "file1").read_bytes() == (library / "file1").read_bytes()
+        assert (disk / "file3").stat().st_blocks <= 8
+        # Somebody else takes the room meanwhile.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("gridwright.repository.contents.check_room", lambda *_: None)
+            with pytest.raises(GridwrightError, match="the disk is full"):
+                run(disk, server, lambda each: import_contents(each, ContentOptions()), url)
+        assert not list(disk.glob(".gridwright-part-*"))
+        for place in range(8):
+            content = (disk / f"file{place}").read_bytes()
+            whole = content == (library / f"file{place}").read_bytes()
+            assert whole or content == bytes(4 << 20), "half-written"
+        assert run(disk, server, verify, url).problems == []
+
+
+def test_only_what_is_safe_is_released(library: Path, server: StoreServer, url: str) -> None:
+    for name in ("idle", "open", "changed", "replaced"):
+        (library / name).write_bytes(name.encode() * 10_000)
+    run(library, server, lambda each: export(each, ExportOptions()), url)
+    (library / "changed").write_bytes(b"other")
+    key = f"{url.removeprefix(f's3://{BUCKET}/')}/replaced"
+    server.client().put_object(Bucket=BUCKET, Key=key, Body=b"theirs")
+    before = (library / "idle").stat()
+    with (library / "open").open("rb"):
+        report = run(library, server, lambda each: release(each, ReleaseOptions()), url)
+    assert {name: each.count for name, each in report.done.items()} == {
+        "released": 1, "left, as they are open": 1, "left, as they were changed": 1,
+    }  # fmt: skip
+    assert [name for name, _ in report.problems] == ["replaced"]
+    after = (library / "idle").stat()
+    assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    assert after.st_blocks <= 8
+    assert run(library, server, lambda each: import_contents(each, ContentOptions()), url).problems == []
+    assert (library / "idle").read_bytes() == b"idle" * 10_000
+
+
+def test_an_order_to_stop_ends_an_export_at_once(
+    library: Path, server: StoreServer, url: str, liar: LyingStore
+) -> None:
+    (library / "file").write_bytes(b"x")
+    held, let_go = threading.Event(), threading.Event()
+
+    def hold(answer: Answer) -> None:
+        if answer.path.endswith("/file"):
+            held.set()
+            let_go.wait(30)
+
+    liar.lie = hold
+    environment = {**os.environ, **server.environment, "AWS_ENDPOINT_URL": liar.endpoint_url}
+    process = subprocess.Popen(command("export", library, url), env=environment, stderr=subprocess.PIPE)
+    assert held.wait(30)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=20)
+    let_go.set()
+    assert b"Traceback" not in said, said.decode()
+    assert process.returncode in (130, 143, -15), said.decode()

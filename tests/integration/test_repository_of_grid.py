@@ -1,0 +1,96 @@
+"""`gridwright repo` takes repositories out of a grid spec, and says whether the `rpo` of each is met."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gridwright.repository.known import Known
+from tests.support.command import Command
+from tests.support.object_store import BUCKET, StoreServer, store_server
+
+SPEC = """\
+filesystems: {{disk: {{type: local, path: .}}}}
+libraries: {{data: {{}}, work: {{}}}}
+repositories:
+  archive: {{library: data, bucket: s3://{bucket}/archive, endpoint: "{endpoint}", rpo: 2h}}
+  results: {{library: work, path: /results, bucket: s3://{bucket}/results, endpoint: "{endpoint}"}}
+"""
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StoreServer]:
+    """A store that the spec alone names: the environment has credentials, and no endpoint."""
+    with store_server(tmp_path / "store") as served:
+        for name, value in served.environment.items():
+            if name != "AWS_ENDPOINT_URL":
+                monkeypatch.setenv(name, value)
+        yield served
+
+
+@pytest.fixture
+def spec(tmp_path: Path, server: StoreServer) -> Path:
+    file = tmp_path / "grid.yaml"
+    file.write_text(SPEC.format(bucket=BUCKET, endpoint=server.endpoint_url), "utf-8")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "work" / "results").mkdir(parents=True)
+    (tmp_path / "data" / "sales.csv").write_text("1,2\n", "utf-8")
+    (tmp_path / "work" / "results" / "model.bin").write_bytes(bytes(4096))
+    (tmp_path / "work" / "left-out").write_text("no repository has it\n", "utf-8")
+    return file
+
+
+def test_repositories_of_a_spec_go_out_and_come_back(
+    spec: Path, server: StoreServer, gridwright: Command
+) -> None:
+    assert gridwright("repo", "export", "results", "--grid", spec).status == 0
+    keys = {each["Key"] for each in server.client().list_objects_v2(Bucket=BUCKET)["Contents"]}
+    assert {each for each in keys if ".gridwright/" not in each} == {"results/", "results/model.bin"}
+
+    file = spec.parent / "work" / "results" / "model.bin"
+    file.unlink()
+    assert gridwright("repo", "import", "results", "model.bin", "--contents", "--grid", spec).status == 0
+    assert file.read_bytes() == bytes(4096)
+
+
+def test_which_repository_is_asked(spec: Path, gridwright: Command) -> None:
+    several = gridwright("repo", "export", "--grid", spec)
+    unknown = gridwright("repo", "export", "archiv", "--grid", spec)
+
+    assert (several.status, unknown.status) == (2, 2)
+    assert "name archive or results" in several.text.lower()
+    assert "did you mean archive?" in unknown.text.lower()
+
+
+def test_a_recovery_point_is_missed_before_the_export_and_when_it_is_too_long_ago(
+    spec: Path, gridwright: Command
+) -> None:
+    before = gridwright("repo", "status", spec, "--json")
+    assert before.status == 1
+    archive, results = before.json["repositories"]
+    assert archive["finding"]["name"] == "recovery-point-missed"
+    assert (archive["required_s"], archive["changed_files"], results["finding"]) == (7200.0, 2, None)
+
+    gridwright("repo", "export", "archive", "--grid", spec)
+    after = gridwright("repo", "status", spec, "--json")
+    assert after.status == 0
+    assert after.json["repositories"][0]["finding"] is None
+
+    # The file is as it was a day ago, and the one beside it has waited for a timer since.
+    (spec.parent / "data" / "costs.csv").write_text("3\n", "utf-8")
+    known = Known(spec.parent / "data")
+    known.set_fact("exported", str(float(known.fact("exported") or 0) - 86400))
+    known.close()
+    late = gridwright("repo", "status", spec)
+    assert late.status == 1
+    assert "recovery-point-missed" in late.out
+
+
+def test_a_silenced_recovery_point_is_not_missed(spec: Path, gridwright: Command) -> None:
+    spec.write_text(
+        spec.read_text("utf-8") + "silence: {recovery-point-missed: nobody exports yet}\n", "utf-8"
+    )
+
+    assert gridwright("repo", "status", spec).status == 0

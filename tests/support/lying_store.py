@@ -1,0 +1,95 @@
+"""A store that lies or fails: stands before a real one, and changes what it says."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from urllib.parse import urlsplit
+
+SLOW_DOWN = (
+    b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Please reduce your rate.</Message></Error>"
+)
+_KEPT = {"transfer-encoding", "connection", "content-length"}
+
+
+class Answer:
+    """A response of the real store, which a lie may change."""
+
+    def __init__(self, method: str, path: str, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.method, self.path = method, path
+        self.status, self.headers, self.body = status, headers, body
+        self.sent: int | None = None
+        """Bytes of the body to send before the connection breaks; None sends all."""
+
+
+class LyingStore:
+    """Passes requests on to a store, and what it answers back, through `lie`; as a context."""
+
+    def __init__(self, endpoint_url: str) -> None:
+        self.lie: Callable[[Answer], None] = lambda _answer: None
+        self.asked: list[tuple[str, str]] = []
+        target = urlsplit(endpoint_url).netloc
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def handle_any(self) -> None:
+                length = int(self.headers.get("content-length") or 0)
+                body = self.rfile.read(length) if length else b""
+                connection = HTTPConnection(target, timeout=30)
+                connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+                for name, value in self.headers.items():
+                    connection.putheader(name, value)
+                connection.endheaders(body or None)
+                response = connection.getresponse()
+                answer = Answer(
+                    self.command, self.path, response.status, dict(response.getheaders()), response.read()
+                )
+                connection.close()
+                outer.asked.append((self.command, self.path))
+                outer.lie(answer)
+                self._reply(answer)
+
+            do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = handle_any
+
+            def _reply(self, answer: Answer) -> None:
+                self.send_response(answer.status)
+                given = {name.lower(): value for name, value in answer.headers.items()}
+                for name, value in answer.headers.items():
+                    if name.lower() not in _KEPT:
+                        self.send_header(name, value)
+                is_head = answer.method == "HEAD"
+                self.send_header(
+                    "content-length", given.get("content-length", "0") if is_head else str(len(answer.body))
+                )
+                self.end_headers()
+                if is_head:
+                    return
+                if answer.sent is None:
+                    self.wfile.write(answer.body)
+                    return
+                self.wfile.write(answer.body[: answer.sent])
+                self.wfile.flush()
+                self.close_connection = True
+                self.connection.close()
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.endpoint_url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> LyingStore:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _where: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()

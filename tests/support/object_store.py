@@ -1,0 +1,97 @@
+"""Stores of objects for tests: versitygw where it is built, else moto; moto where versions are asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.support import versitygw
+from tests.support.file_trees import HOSTILE_NAMES
+
+REGION = "us-east-1"
+BUCKET = "site-sas"
+SECRET = "gridwright-secret"  # noqa: S105
+
+
+@dataclass
+class StoreServer:
+    """A store that runs, and how commands reach it."""
+
+    endpoint_url: str
+    kind: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def client(self) -> Any:
+        """boto3's client of it."""
+        import boto3
+
+        return boto3.session.Session().client(
+            "s3", endpoint_url=self.endpoint_url, region_name=REGION,
+            aws_access_key_id="gridwright", aws_secret_access_key=SECRET,
+        )  # fmt: skip
+
+
+def names_for(server: StoreServer) -> list[bytes]:
+    """Names of files that a store can have in its keys: moto finds no object with a line feed in its."""
+    return [each for each in HOSTILE_NAMES if server.kind != "moto" or b"\n" not in each]
+
+
+@contextlib.contextmanager
+def store_server(directory: Path, kind: str | None = None) -> Iterator[StoreServer]:
+    """A store with an empty bucket `site-sas`."""
+    chosen = kind or ("versitygw" if versitygw.binary().exists() else "moto")
+    serving = _versitygw(directory) if chosen == "versitygw" else _moto()
+    with serving as endpoint:
+        environment = {
+            "AWS_ENDPOINT_URL": endpoint, "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION,
+            "AWS_ACCESS_KEY_ID": "gridwright", "AWS_SECRET_ACCESS_KEY": "gridwright-secret",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }  # fmt: skip
+        server = StoreServer(endpoint, chosen, environment)
+        server.client().create_bucket(Bucket=BUCKET)
+        yield server
+
+
+@contextlib.contextmanager
+def _moto() -> Iterator[str]:
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        yield f"http://{host}:{port}"
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
+def _versitygw(directory: Path) -> Iterator[str]:
+    data = directory / "objects"
+    data.mkdir(parents=True)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [versitygw.binary(), "--port", f"127.0.0.1:{port}", "--quiet", "posix", data],
+        env={**os.environ, "ROOT_ACCESS_KEY": "gridwright", "ROOT_SECRET_KEY": "gridwright-secret"},
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + 30
+        while True:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                break
+            assert process.poll() is None, "versitygw ended"
+            assert time.monotonic() < deadline, "versitygw does not listen"
+            time.sleep(0.02)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait(10)

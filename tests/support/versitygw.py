@@ -1,0 +1,45 @@
+"""versitygw, an S3 server on a directory: built once, outside of the checkout, where Go is there.
+
+`python -m tests.support.versitygw` builds it. Where there is no Go, tests use moto alone, and say so.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+RELEASE = "1.8.0"
+MODULE = f"github.com/versity/versitygw/cmd/versitygw@v{RELEASE}"
+_BUILD_S = 900.0
+
+
+def binary() -> Path:
+    """Where it is, or would be."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "gridwright" / f"versitygw-{RELEASE}" / "versitygw"
+
+
+def make() -> None:
+    """Build it where it is not; say why where that cannot be."""
+    if binary().exists():
+        return
+    go = shutil.which("go") or ("/usr/local/go/bin/go" if Path("/usr/local/go/bin/go").exists() else None)
+    if go is None:
+        print("no Go here: versitygw is not built, and tests of repositories use moto alone")  # noqa: T201
+        return
+    parts = binary().parent.with_name(f"versitygw-{RELEASE}.part")
+    parts.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, "GOBIN": str(parts), "GOFLAGS": "-p=2"}
+    try:
+        subprocess.run([go, "install", MODULE], env=environment, timeout=_BUILD_S, check=True)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        print(f"versitygw was not built: {error}")  # noqa: T201
+        return
+    shutil.rmtree(binary().parent, ignore_errors=True)
+    parts.rename(binary().parent)
+
+
+if __name__ == "__main__":
+    make()
