@@ -20,6 +20,8 @@ MOST_BYTES = 64 * 2**20
 _DEATH_S = 1.0
 """How long a killed command takes to end at most, where no file system holds it in the kernel."""
 _CHUNK = 1 << 16
+_LOOK_S = 0.1
+"""So often it is asked whether anybody still waits for a command."""
 _LONGEST_NAME = 200
 _LOG = logging.getLogger("gridwright.commands")
 _PLAIN = {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}
@@ -49,6 +51,10 @@ class CommandSilent(CommandError):
     """It had not ended in time."""
 
 
+class CommandStopped(CommandError):
+    """It was killed, since whoever waited for it was told to stop."""
+
+
 class CommandTalkative(CommandError):
     """It printed more than it may."""
 
@@ -69,13 +75,14 @@ class CommandPlace:
     """What commands at one place have in common.
 
     `where` is the place that errors name. `prepare` runs in the child before the command; `kill` ends what
-    has not ended by itself.
+    has not ended by itself. `stopped` is asked ten times a second whether nobody waits any more.
     """
 
     where: str | None = None
     directory: str | None = None
     prepare: Callable[[], None] | None = None
     kill: Callable[[subprocess.Popen[bytes]], None] = kill_group
+    stopped: Callable[[], bool] | None = None
 
 
 _HERE = CommandPlace()
@@ -96,7 +103,7 @@ def run_bounded(
 
     `environment` is all of its environment, by default that of this process. With `leaves_daemon` only the
     command is waited for, nothing is on its input, and all it printed is in `stderr`. `name` is what errors
-    call it. Raises CommandNotStarted, CommandSilent and CommandTalkative.
+    call it. Raises CommandNotStarted, CommandSilent, CommandStopped and CommandTalkative.
     """
     shown = name or " ".join(command)[:_LONGEST_NAME]
     begun = time.monotonic()
@@ -120,10 +127,12 @@ def run_bounded(
             raise CommandNotStarted(what, at.where, remedy) from error
         stack.callback(_end, process, at.kill)
         try:
-            out, complaints = _exchange(process, stdin, time.monotonic() + timeout_s, most_bytes)
+            out, complaints = _exchange(process, stdin, time.monotonic() + timeout_s, most_bytes, at.stopped)
         except TimeoutError:
             remedy = "see what it waits for: whether its service runs; dmesg names servers that do not answer"
             raise CommandSilent(f"{shown} has not answered for {timeout_s:.0f} s", at.where, remedy) from None
+        except InterruptedError:
+            raise CommandStopped(f"{shown} was stopped", at.where, "run it again") from None
         except OverflowError:
             what = f"{shown} has printed more than {most_bytes} bytes"
             raise CommandTalkative(what, at.where, "see what it prints") from None
@@ -144,9 +153,14 @@ def _end(process: subprocess.Popen[bytes], kill: Callable[[subprocess.Popen[byte
             pipe.close()
 
 
-def run_here(command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
+def run_here(
+    command: Sequence[str], *, timeout_s: float = 30.0, stopped: Callable[[], bool] | None = None
+) -> CommandOutput:
     """Run a command whose words are read, so that it speaks English; see `run_bounded`."""
-    return run_bounded(command, environment={**os.environ, **_PLAIN}, timeout_s=timeout_s)
+    environment = {**os.environ, **_PLAIN}
+    return run_bounded(
+        command, environment=environment, timeout_s=timeout_s, at=CommandPlace(stopped=stopped)
+    )
 
 
 def exit_status(returncode: int) -> int:
@@ -155,11 +169,16 @@ def exit_status(returncode: int) -> int:
 
 
 def _exchange(
-    process: subprocess.Popen[bytes], stdin: bytes, deadline: float, most_bytes: int
+    process: subprocess.Popen[bytes],
+    stdin: bytes,
+    deadline: float,
+    most_bytes: int,
+    stopped: Callable[[], bool] | None,
 ) -> tuple[bytes, bytes]:
     """Hand in the input and gather the output, until the process has ended.
 
-    Raises TimeoutError behind the deadline, and OverflowError when it prints more than it may.
+    Raises TimeoutError behind the deadline, InterruptedError where it is `stopped`, and OverflowError when it
+    prints more than it may.
     """
     printed: dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
     left = memoryview(stdin)
@@ -171,7 +190,10 @@ def _exchange(
             os.set_blocking(process.stdin.fileno(), False)
             selector.register(process.stdin, selectors.EVENT_WRITE, "stdin")
         while selector.get_map():
-            for key, _ in selector.select(_remaining(deadline)):
+            if stopped is not None and stopped():
+                raise InterruptedError
+            patience = _remaining(deadline)
+            for key, _ in selector.select(patience if stopped is None else min(patience, _LOOK_S)):
                 if key.data == "stdin":
                     left = _written(key.fd, left)
                     ended = not left
