@@ -10,9 +10,7 @@ import typer
 from gridwright.cli.arguments import Json, SpecFile, read_path
 from gridwright.cli.verbs import plain_app
 
-layout = plain_app(
-    "Show over which targets the files of libraries lie, and check that.", no_args_is_help=True
-)
+layout = plain_app("Show and check over which targets the files of libraries lie.", no_args_is_help=True)
 
 
 @layout.command()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -139,14 +139,3 @@ class LustreClientKind(FileSystemKind[M]):
         from gridwright.filesystems.lustre_client.library_findings import library_findings
 
         return library_findings(run, directory)
-
-
-def stripe_findings(name: str, stripe_count: int | None, targets: int) -> Iterator[Finding]:
-    """More stripes than there are targets; `targets` is 0 where nobody knows how many there are."""
-    if stripe_count is not None and 0 < targets < stripe_count:
-        yield Finding(
-            "warning",
-            "stripes-beyond-targets",
-            f"files of {name} are to have {stripe_count} stripes, and it has {targets} targets",
-            "Write stripe_count: -1 for all targets",
-        )
