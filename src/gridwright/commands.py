@@ -155,9 +155,12 @@ def _end(process: subprocess.Popen[bytes], kill: Callable[[subprocess.Popen[byte
             pipe.close()
 
 
-def run_here(command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
+def run_here(
+    command: Sequence[str], *, timeout_s: float = 30.0, stop: Callable[[], bool] | None = None
+) -> CommandOutput:
     """Run a command whose words are read, so that it speaks English; see `run_bounded`."""
-    return run_bounded(command, environment={**os.environ, **_PLAIN}, timeout_s=timeout_s)
+    place = CommandPlace(stop=stop)
+    return run_bounded(command, environment={**os.environ, **_PLAIN}, timeout_s=timeout_s, at=place)
 
 
 def exit_status(returncode: int) -> int:

@@ -52,8 +52,6 @@ class FileSystemKind(ABC, Generic[M]):
     """How /proc/mounts may show it; empty where that is not known, or may be any file system."""
     finding_names: Mapping[str, str] = MappingProxyType({})
     """Findings that a spec can silence, with their meaning; those of Gridwright's own kinds are in a file."""
-    has_layouts: bool = False
-    """Whether its users choose over which targets files lie: `layout`, `set_layout` and `stated_layout`."""
     can_be_in_a_lab: bool = False
     """Whether a lab can have it: as a directory of its machine, or served by nodes of the lab."""
     lab_needs_fuse: bool = False
@@ -257,7 +255,7 @@ class FileSystemKind(ABC, Generic[M]):
     ) -> FileLayout | None:
         """Give a directory a layout, which files and directories made in it get; what it has then.
 
-        `filesystem` is None where who asks has no spec at hand. Only called where it `has_layouts`.
+        `filesystem` is None where who asks has no spec at hand. Only called where `spec_model.takes_layouts`.
         Raises GridwrightError: status INPUT for a layout that cannot be, ENVIRONMENT where it was refused or
         nothing answers in time.
         """

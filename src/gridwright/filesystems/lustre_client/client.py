@@ -27,7 +27,6 @@ class LustreClientKind(FileSystemKind[M]):
     """A kind whose nodes are clients of Lustre."""
 
     kernel_types = ("lustre",)
-    has_layouts = True
 
     def mount_entry(self, filesystem: M, source: str | None = None) -> MountEntry | None:
         """What clients mount; none before it is known where from."""
