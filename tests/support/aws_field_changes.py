@@ -219,9 +219,9 @@ _OF_ONE: dict[str, tuple[tuple[Any, ...], ...]] = {
                 ("bucket", "s3://site/costs"),
                 ("endpoint", "https://s3.us-east-1.amazonaws.com"),
                 ("rpo", "4h"),
-                ("export", {"changed": "hourly"}),
+                ("export", {"changed": "never"}),
                 ("export", {"changed": "at-once", "deletions": True}),
-                ("import", {"names": "daily"}),
+                ("import", {"names": "never"}),
                 ("import", {"names": "at-once", "deletions": True}),
             )
         ),

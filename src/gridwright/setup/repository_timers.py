@@ -26,7 +26,7 @@ Type=oneshot
 ExecStart=/usr/bin/flock {lock} {command}
 # Credentials of a site that has no role for its machines, and its proxy.
 EnvironmentFile=-/etc/gridwright/repository.env
-Environment=HOME=/root
+Environment=HOME=/root{region}
 TimeoutStartSec=24h
 TimeoutStopSec=60s
 Nice=10
@@ -65,6 +65,7 @@ def repository_units(spec: GridSpec) -> dict[str, str]:
                 "lock": quoted(f"/run/gridwright-repository-{name}.lock"),
                 "command": " ".join(map(quoted, command)),
                 "often": schedule.text if schedule.text in _BY_CALENDAR else f"every {schedule.text}",
+                "region": f" AWS_REGION={quoted(spec.region)}" if spec.region else "",
                 "when": _when(schedule),
             }
             unit = f"gridwright-{verb}-{name}"

@@ -179,13 +179,12 @@ def _schedules(name: str, section: Mapping[str, Any], kind: str, by_itself: int)
                     "write hourly, daily or a time such as 15m",
                 ),
             )
-    for (plan, field_name), each in plans.items() if by_itself else ():
-        if each.is_timed and section[plan].get("deletions") is True:
+        if each.is_timed and by_itself:
             yield (
-                ("repositories", name, plan, "deletions"),
+                ("repositories", name, *field),
                 FieldError(
-                    f"tasks of {kind} that a schedule starts delete nothing",
-                    f"write {field_name}: at-once, or false",
+                    f"a file system of type {kind} carries changes itself, at once or when it is told to",
+                    "write at-once or never",
                 ),
             )
     export = plans.get(("export", "changed"))

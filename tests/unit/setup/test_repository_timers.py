@@ -84,10 +84,22 @@ def _flags(command: Any) -> set[str]:
 def test_what_a_file_system_carries_has_no_timer() -> None:
     assert (
         repository_units(
-            spec_of({"archive": BOTH | {"export": {"changed": "daily"}}}, filesystems=FSX, **CLOUD)
+            spec_of(
+                {"archive": BOTH | {"export": {"changed": "at-once"}, "import": {"names": "never"}}},
+                filesystems=FSX,
+                **CLOUD,
+            )
         )
         == {}
     )
+
+
+def test_a_region_of_the_spec_is_that_of_the_bucket() -> None:
+    (export, _) = repository_units(spec_of({"archive": BOTH | {"import": {}}}, **CLOUD)).values()
+    (without, _) = repository_units(spec_of({"archive": BOTH | {"import": {}}})).values()
+
+    assert "Environment=HOME=/root AWS_REGION=us-east-1\n" in export
+    assert "Environment=HOME=/root\n" in without
 
 
 def test_servers_of_file_systems_carry_nothing() -> None:
