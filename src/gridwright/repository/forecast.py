@@ -23,7 +23,7 @@ NOT_IN_IT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class TransferLimit:
     """What one transfer passes, in bytes per second."""
 
     what: str
@@ -57,7 +57,11 @@ class RepositoryForecast:
 
 
 def forecast(
-    repository: str, size: int, objects: int | None, out: Sequence[Limit], back: Sequence[Limit]
+    repository: str,
+    size: int,
+    objects: int | None,
+    out: Sequence[TransferLimit],
+    back: Sequence[TransferLimit],
 ) -> RepositoryForecast:
     """Forecast of `size` bytes in so many objects; None where nobody says how many.
 
@@ -86,7 +90,7 @@ def forecast(
 
 
 def _transfer(
-    what: str, size: int, requests: Mapping[str, int] | None, kind: str, limits: Sequence[Limit]
+    what: str, size: int, requests: Mapping[str, int] | None, kind: str, limits: Sequence[TransferLimit]
 ) -> TransferForecast:
     slowest = min(limits, key=lambda limit: limit.bytes_per_s)
     seconds, bound_by = size / slowest.bytes_per_s, slowest.what

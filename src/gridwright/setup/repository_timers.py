@@ -96,13 +96,14 @@ def _transfers(spec: GridSpec, name: str) -> Iterator[tuple[str, str, Schedule, 
     found = spec.repositories[name]
     where = ["--directory", str(spec.repository_directory(name)), "--bucket", found.bucket]
     where += ["--endpoint", found.endpoint] if found.endpoint else []
-    for verb, what, schedule, deletions in (
-        ("export", "Export", found.export.changed, found.export.deletions),
-        ("import", "Import of names", found.imports.names, found.imports.deletions),
+    out, back = found.export, found.imports
+    for verb, what, schedule, wanted in (
+        ("export", "Export", out.changed, {"--deletions": out.deletions}),
+        ("import", "Import", back.names, {"--deletions": back.deletions, "--contents": back.contents}),
     ):
         if schedule.is_timed:
-            gone = ["--deletions"] if deletions else []
-            yield verb, what, schedule, [PROGRAM, "repo", verb, name, *where, *gone]
+            flags = [flag for flag, is_set in wanted.items() if is_set]
+            yield verb, what, schedule, [PROGRAM, "repo", verb, name, *where, *flags]
 
 
 def _when(schedule: Schedule) -> str:

@@ -187,6 +187,12 @@ def _schedules(name: str, section: Mapping[str, Any], kind: str, by_itself: int)
                     "write at-once or never",
                 ),
             )
+    imported = section.get("import")
+    if by_itself and isinstance(imported, Mapping) and imported.get("contents") is True:
+        yield (
+            ("repositories", name, "import", "contents"),
+            FieldError(f"a file system of type {kind} loads contents when they are read", "remove the field"),
+        )
     export = plans.get(("export", "changed"))
     rpo = _seconds(section.get("rpo"))
     if export is not None and export.period_s and rpo is not None and rpo <= export.period_s:

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.repository.forecast import PART_BYTES, Limit, RepositoryForecast, forecast
+from gridwright.repository.forecast import PART_BYTES, TransferLimit, RepositoryForecast, forecast
 from gridwright.repository.s3 import transfers
 
-OUT = [Limit("read", 1e9), Limit("network", 3e9)]
-BACK = [Limit("write", 5e8)]
+OUT = [TransferLimit("read", 1e9), TransferLimit("network", 3e9)]
+BACK = [TransferLimit("write", 5e8)]
 
 
 def test_parts_are_those_of_transfers() -> None:

@@ -30,7 +30,7 @@ BOTH = {
     "bucket": "s3://site/prod",
     "endpoint": "https://s3.example.com",
     "export": {"changed": "hourly", "deletions": True},
-    "import": {"names": "15m"},
+    "import": {"names": "15m", "contents": True},
 }
 
 
@@ -56,6 +56,8 @@ def test_each_way_has_a_service_and_a_timer_of_its_own() -> None:
     export, names = (units[f"gridwright-{verb}-archive.service"] for verb in ("export", "import"))
     assert "--deletions" in export
     assert "--deletions" not in names
+    assert "--contents" in names
+    assert "--contents" not in export
     assert export.split("flock ")[1].split()[0] == names.split("flock ")[1].split()[0]
 
 

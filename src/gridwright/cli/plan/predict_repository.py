@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def predict_repository(model: GridModel, name: str, objects: int | None, output: Output) -> ExitStatus:
     """Print the forecast of a repository of the grid. Raises GridwrightError."""
     from gridwright.model.node_alone import limits_of_one_node
-    from gridwright.repository.forecast import Limit, forecast
+    from gridwright.repository.forecast import TransferLimit, forecast
 
     known = list(model.spec.repositories)
     if name not in known:
@@ -32,7 +32,7 @@ def predict_repository(model: GridModel, name: str, objects: int | None, output:
             remedy="name a repository that nodes carry",
         )
     limits = {
-        way: [Limit(each.what, each.bytes_per_s) for each in found]
+        way: [TransferLimit(each.what, each.bytes_per_s) for each in found]
         for way, found in limits_of_one_node(model, library).items()
     }
     found = forecast(name, _size(model, library), objects, limits["read"], limits["write"])
