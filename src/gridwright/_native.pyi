@@ -1,6 +1,7 @@
 """The native part of Gridwright; see native/python/src/lib.rs."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TypedDict
 
 from gridwright.model.solver import Flow
@@ -63,6 +64,21 @@ class Nights:
         places: Sequence[int],
         until_s: float,
     ) -> tuple[float | None, int]: ...
+
+def decode_layout(attribute: bytes) -> str: ...
+
+class LayoutScan:
+    def __init__(
+        self,
+        directories: Sequence[Path],
+        attributes: Sequence[str],
+        threads: int,
+        keep: int,
+        limit_s: float,
+    ) -> None: ...
+    def wait(self, seconds: float) -> bool: ...
+    def stop(self) -> None: ...
+    def summary(self) -> str: ...
 
 def run_launcher(
     files: Sequence[int],

@@ -82,6 +82,8 @@ CALLS = {
     "cancel": "--grid grid.yaml 1",
     "explain": "--grid grid.yaml 1",
     "usage": "--grid grid.yaml --since 1d",
+    "layout show": "small.yaml",
+    "layout check": "small.yaml",
     "completion": "bash",
     "help": "iotest",
 }

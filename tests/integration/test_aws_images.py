@@ -82,6 +82,7 @@ def test_a_name_that_moves_replaces_nothing_until_it_is_asked_for(fsx: Grid, clo
     assert fsx.done("up", "--new-images", "--json").json["changed"] is False
 
 
+@pytest.mark.thorough
 def test_another_name_in_the_spec_is_looked_up_and_kept(fsx: Grid, cloud: AwsCloud) -> None:
     cloud.publish(OURS, "/site/image")
     fsx.done("up")

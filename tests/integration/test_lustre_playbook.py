@@ -20,15 +20,23 @@ INSTANCE = "ffff8aa3b3282800"
 IMPORT = ROOT / "tests/fixtures/lustre/052-param-mdc-import.out"
 
 
-def play(directory: Path, tasks: list[dict[str, Any]], variables: dict[str, Any], path: str = "") -> str:
+def play(
+    directory: Path,
+    tasks: list[dict[str, Any]],
+    variables: dict[str, Any],
+    path: str = "",
+    *,
+    check: bool = True,
+) -> str:
     """Run tasks; what Ansible printed, whatever came of it."""
     file = directory / "play.yml"
     head = {"hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": tasks}
     file.write_text(json.dumps([head]))
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
     done = subprocess.run(
-        [sys.executable, "-m", "ansible", "playbook", "-i", "localhost,", "--connection", "local", "--check",
-         "--extra-vars", "ansible_python_interpreter=/usr/bin/python3", file],
+        [sys.executable, "-m", "ansible", "playbook", "-i", "localhost,", "--connection", "local",
+         *(["--check"] if check else []), "--extra-vars",
+         "ansible_python_interpreter=/usr/bin/python3", file],
         env={
             **kept, "LC_ALL": "C.UTF-8", "ANSIBLE_NOCOLOR": "1", "ANSIBLE_HOME": str(directory / "home"),
             "ANSIBLE_ROLES_PATH": f"{BASE / 'roles'}:{CLIENT}", "PATH": f"{path}:{os.environ['PATH']}",

@@ -19,7 +19,7 @@ from gridwright.repository.lease import Lease
 from gridwright.repository.settings import RepositoryReport
 from gridwright.repository.verify import verify
 from tests.support.file_trees import Seen, look_at, make_tree
-from tests.support.object_store import BUCKET, StoreServer, store_server
+from tests.support.object_store import BUCKET, StoreServer, names_for, store_server
 from tests.support.repositories import opened, run
 
 
@@ -74,7 +74,7 @@ def named(seen: dict[bytes, Seen]) -> dict[bytes, Seen]:
 def test_a_tree_comes_back_in_every_byte_and_nanosecond(
     library: Path, server: StoreServer, url: str, seed: int
 ) -> None:
-    make_tree(library, seed)
+    make_tree(library, seed, names=names_for(server))
     (library / "large").write_bytes(os.urandom(9 << 20))
     (library / "setuid").touch(mode=0o755)
     (library / "setuid").chmod(0o4755)

@@ -66,7 +66,7 @@ def nothing_is_left(lab: Lab, seconds: float = 30.0) -> None:
 
 
 def test_servers_that_die_for_seconds_stall_the_test_and_spoil_no_byte(lab: Lab) -> None:
-    flags = ("--engine", "direct", "--phases", "write,read", "--seconds", "14", "--verify")
+    flags = ("--engine", "direct", "--phases", "write,read", "--seconds", "10", "--verify")
     with iotest(lab, *flags) as running:
         running.says("data: write (3 streams)")
         time.sleep(1.5)

@@ -22,6 +22,7 @@ import psutil
 from gridwright.errors import ExitStatus
 from gridwright.grid.nodes import GridNode
 from gridwright.iotest.coordinator.coordinator import Fleet, Limits
+from gridwright.iotest.layouts import TriedLayout
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.recorded import record_iotest
 from gridwright.runs.directory import RunDirectory
@@ -115,6 +116,7 @@ class GridTest:
         limits: Limits = QUICK,
         requires: float | None = None,
         cores: Sequence[int] | None = None,
+        layout: TriedLayout | None = None,
     ) -> None:
         self.launcher = LocalLauncher(prefixes)
         self.seen = Seen()
@@ -123,13 +125,15 @@ class GridTest:
         self.nodes = [GridNode(f"node{number + 1}", cores[number] if cores else 2) for number in range(nodes)]
         self.library = library
         self._requires = requires
+        self._layout = layout
         self._runs = scratch / "runs"
         self._fleet = Fleet(self.nodes, self.launcher, here, self.secrets, limits)
         self.run: RunDirectory
 
     def __call__(self, **options: Any) -> tuple[IotestRecord, ExitStatus]:
         """Run it: two streams on each node, for a second a phase, unless said otherwise."""
-        target = LibraryTarget("data", str(self.library), "shared", self._requires, cores=2)
+        path = str(self.library)
+        target = LibraryTarget("data", path, "shared", self._requires, cores=2, layout=self._layout)
         defaults: dict[str, Any] = {"seconds": 1.0, "sample_s": 0.25} if "size_bytes" not in options else {}
         chosen = IotestOptions(**defaults | {"allow_disturbed": True} | options)
         self.run = RunDirectory.create(self._runs, "grid", command=["gridwright"], what=["iotest"])

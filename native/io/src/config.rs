@@ -88,6 +88,9 @@ pub struct PhaseConfig {
     pub bytes_per_stream: Option<u64>,
     /// Seconds after which all streams end.
     pub seconds: Option<f64>,
+    /// Buffered writes: about how long a closing fsync(2) may take; see [`crate::ahead`].
+    #[serde(default)]
+    pub flush_within_s: Option<f64>,
     /// Seconds between two samples.
     pub sample_s: f64,
     /// Seed of the data.

@@ -3,6 +3,7 @@
 //! A [`phase::Phase`] runs one thread per stream, one file per stream, all started on a gate, and
 //! reports rates, latencies, CPU time and how much of what it read lay in the page cache.
 
+pub mod ahead;
 pub mod buffer;
 pub mod cache;
 pub mod config;

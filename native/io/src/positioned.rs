@@ -1,6 +1,7 @@
 //! Streams of pread(2) and pwrite(2): the buffered engine, direct I/O where `io_uring` is
 //! refused, and the null engine.
 
+use crate::ahead::Ahead;
 use crate::buffer::Buffer;
 use crate::cache;
 use crate::config::{Role, StreamConfig};
@@ -190,6 +191,7 @@ impl<'a> PositionedStream<'a> {
         let limit = shared.config.bytes_per_stream.unwrap_or(u64::MAX);
         let deadline = shared.deadline(start);
         let mut last = start;
+        let mut ahead = self.ahead(alone);
         while !shared.ending() && deadline.is_none_or(|deadline| last < deadline) {
             let position = self.next.fetch_add(block, Ordering::Relaxed);
             if position >= limit {
@@ -197,7 +199,11 @@ impl<'a> PositionedStream<'a> {
             }
             let offset = self.stream.offset(position);
             if alone && offset == self.stream.base && position > 0 {
+                let before = last;
                 last = self.end_lap(last, &mut resident, tally)?;
+                if let Some(ahead) = &mut ahead {
+                    ahead.flushed(last.duration_since(before));
+                }
             }
             if self.stream.role == Role::Write {
                 shared
@@ -217,8 +223,28 @@ impl<'a> PositionedStream<'a> {
                 self.check(buffer.bytes(), offset)?;
                 tally.verified_bytes += block;
             }
+            if let Some(ahead) = &mut ahead
+                && ahead.wrote(block, || self.unwritten())
+            {
+                let before = last;
+                last = self.sync(last, tally)?;
+                ahead.flushed(last.duration_since(before));
+            }
         }
         Ok(last)
+    }
+
+    /// How far a stream that writes may be ahead of its disk, where that is bounded.
+    fn ahead(&self, alone: bool) -> Option<Ahead> {
+        let bound = self.shared.config.flush_within_s;
+        bound
+            .filter(|_| alone && self.stream.role == Role::Write)
+            .map(Ahead::new)
+    }
+
+    fn unwritten(&self) -> Option<u64> {
+        let pages = cache::unwritten_pages(self.device.descriptor()?)?;
+        Some(pages * rustix::param::page_size() as u64)
     }
 
     /// The end of the file is reached: what was written is made durable, inside the time; what

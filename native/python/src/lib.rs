@@ -3,6 +3,7 @@
 
 mod flow;
 mod launcher;
+mod layout;
 mod night;
 mod simulation;
 
@@ -143,6 +144,8 @@ mod _native {
     use super::flow::solve_flows;
     #[pymodule_export]
     use super::launcher::run_launcher;
+    #[pymodule_export]
+    use super::layout::{LayoutScan, decode_layout};
     #[pymodule_export]
     use super::night::Nights;
     #[pymodule_export]

@@ -18,6 +18,13 @@ def kind_of(filesystem: FileSystem) -> FileSystemKind[Any]:
     return cast("FileSystemKind[Any]", FILESYSTEMS.get(filesystem.type))
 
 
+def kind_named(name: str) -> FileSystemKind[Any]:
+    """The kind that a spec gives this name. Raises as `KindRegistry.get` does."""
+    from gridwright.spec.filesystem import FILESYSTEMS
+
+    return cast("FileSystemKind[Any]", FILESYSTEMS.get(name))
+
+
 def all_kinds() -> Iterator[tuple[str, FileSystemKind[Any]]]:
     """Every kind that can be imported, with its name."""
     from gridwright.spec.filesystem import FILESYSTEMS

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from gridwright.spec.filesystem import FileSystem
 
 if TYPE_CHECKING:
-    from gridwright.errors import Finding
+    from gridwright.errors import Finding, Problem
     from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.in_lab import StorageNodes
     from gridwright.filesystems.layout import FileLayout
+    from gridwright.filesystems.lazy_load import LazyLoad
+    from gridwright.filesystems.library_layouts import LibraryLayouts
     from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
     from gridwright.filesystems.mount_entry import MountEntry
     from gridwright.filesystems.offers import Offer, OnSale
@@ -49,6 +51,8 @@ class FileSystemKind(ABC, Generic[M]):
     """How /proc/mounts may show it; empty where that is not known, or may be any file system."""
     finding_names: Mapping[str, str] = MappingProxyType({})
     """Findings that a spec can silence, with their meaning; those of Gridwright's own kinds are in a file."""
+    has_layouts: bool = False
+    """Whether its users choose over which targets files lie: `layout`, `set_layout` and `stated_layout`."""
     can_be_in_a_lab: bool = False
     """Whether a lab can have it: as a directory of its machine, or served by nodes of the lab."""
     lab_needs_fuse: bool = False
@@ -160,6 +164,14 @@ class FileSystemKind(ABC, Generic[M]):
         """
         return []
 
+    def library_layouts(self, filesystem: M, run: Run, directory: str) -> LibraryLayouts | None:
+        """How the files of a library lie on targets, by a look of some seconds, on one node for all.
+
+        None for a kind without layouts, and where nothing tells them. Raises GridwrightError (status
+        ENVIRONMENT) where nothing answers.
+        """
+        return None
+
     def server_of_mount(self, source: str) -> str | None:
         """The host to ask of `server_health`, out of the source of a mount; None where it names none."""
         return None
@@ -196,11 +208,12 @@ class FileSystemKind(ABC, Generic[M]):
         """The same for a node that serves it, for all clients together; none of another kind's servers."""
         return None
 
-    def layout(self, filesystem: M, run: Run, path: str) -> FileLayout | None:
+    def layout(self, filesystem: M | None, run: Run, path: str) -> FileLayout | None:
         """Over which targets the bytes of a file lie, or those of new files in a directory.
 
-        None for a kind that does not let its users choose. Raises GridwrightError (status ENVIRONMENT) where
-        the path is not there, is on another file system, or nothing answers in time.
+        `filesystem` is None where who asks has no spec at hand, such as a test of a directory. None for a
+        kind that does not let its users choose. Raises GridwrightError (status ENVIRONMENT) where the path is
+        not there, is on another file system, or nothing answers in time.
         """
         return None
 
@@ -208,6 +221,40 @@ class FileSystemKind(ABC, Generic[M]):
         """The layout that the spec states for the files of a library on it; None where the model chooses.
 
         None, too, for a kind that does not let its users choose.
+        """
+        return None
+
+    def lazy_load(self) -> LazyLoad:
+        """Which way its contents come out of object storage when somebody reads them, and why that one."""
+        from gridwright.filesystems.lazy_load import LazyLoad, LazyLoadWay
+
+        return LazyLoad(
+            LazyLoadWay.NONE, f"the kernel of a client holds nobody back who reads files of {self.title}"
+        )
+
+    def layout_command(self, filesystem: M, layout: FileLayout, directory: str) -> list[str] | None:
+        """The command that has new files in a directory laid out so; None where nobody can choose.
+
+        Raises GridwrightError (status INPUT) with all that is wrong with the layout.
+        """
+        return None
+
+    def advised_layout(self, filesystem: M) -> FileLayout | None:
+        """The layout for a library of whose targets or needs nothing is known; None where there are none."""
+        return None
+
+    def layout_problems(self, layout: FileLayout) -> Sequence[Problem]:
+        """What is wrong with a layout, whatever the directory; asked before anything is made."""
+        return ()
+
+    def set_layout(
+        self, filesystem: M | None, run: Run, directory: str, layout: FileLayout
+    ) -> FileLayout | None:
+        """Give a directory a layout, which files and directories made in it get; what it has then.
+
+        `filesystem` is None where who asks has no spec at hand. Only called where it `has_layouts`.
+        Raises GridwrightError: status INPUT for a layout that cannot be, ENVIRONMENT where it was refused or
+        nothing answers in time.
         """
         return None
 

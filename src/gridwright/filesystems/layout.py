@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gridwright.units import format_bytes
+
 ALL = -1
 """As a stripe count: all targets."""
 
@@ -58,6 +60,54 @@ class FileLayout:
         first = self.components[0].mirror
         parts = [each for each in self.components if each.mirror == first]
         return next((each for each in parts if each.end is None or offset < each.end), parts[-1])
+
+    def is_as(self, wanted: FileLayout) -> bool:
+        """Whether new files in a directory with this layout are laid out as is wanted.
+
+        A stripe size counts where it is wanted, so that the servers' own is none.
+        """
+        return len(self.components) == len(wanted.components) and all(
+            _is_as(mine, theirs) for mine, theirs in zip(self.components, wanted.components, strict=True)
+        )
+
+    @property
+    def text(self) -> str:
+        """The layout in words, such as `1 OST until 64 MiB, then 4 until 4 GiB, then all`."""
+        parts = [_words(each, first=place == 0) for place, each in enumerate(self.components)]
+        return ", then ".join(parts) or "none"
+
+
+def _is_as(found: Component, wanted: Component) -> bool:
+    same = (found.start, found.end, found.on_metadata_server) == (
+        wanted.start,
+        wanted.end,
+        wanted.on_metadata_server,
+    )
+    if not same or wanted.on_metadata_server:
+        return same
+    if wanted.stripe_bytes not in (None, found.stripe_bytes):
+        return False
+    return (found.stripe_count, found.overstriped, found.pool) == (
+        wanted.stripe_count,
+        wanted.overstriped,
+        wanted.pool,
+    )
+
+
+def _words(component: Component, *, first: bool) -> str:
+    if component.on_metadata_server:
+        where = "the metadata server"
+    elif component.stripe_count == ALL:
+        where = "all OSTs" if first else "all"
+    elif first:
+        unit = "stripe" if component.overstriped else "OST"
+        where = f"{component.stripe_count} {unit}{'s' if component.stripe_count != 1 else ''}"
+    else:
+        where = str(component.stripe_count)
+    size = "" if component.stripe_bytes is None else f" by {format_bytes(component.stripe_bytes)}"
+    pool = "" if component.pool is None else f" of pool {component.pool}"
+    end = "" if component.end is None else f" until {format_bytes(component.end)}"
+    return where + pool + size + end
 
 
 @dataclass(frozen=True, slots=True)

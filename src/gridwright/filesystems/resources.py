@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from gridwright.catalog.facts import Doubt, doubts_in
@@ -77,12 +77,15 @@ class Route:
     stream_limit: str = ""
 
 
-def striped(uses: tuple[Use, ...], stripe_count: int, targets: int, target_bytes_per_s: float) -> Route:
+def striped(
+    uses: tuple[Use, ...], stripe_count: int | None, targets: int, target_bytes_per_s: float
+) -> Route:
     """The route of files striped over `stripe_count` targets; below 1 means all of them, as with Lustre.
 
-    A stream moves one file, so it gets no more than the targets of that file deliver.
+    A stream moves one file, so it gets no more than the targets of that file deliver. None where the layout
+    of each library decides (`gridwright.model.layout_choice`): nothing is said of streams then.
     """
-    if stripe_count < 1 or stripe_count >= targets:
+    if stripe_count is None or stripe_count < 1 or stripe_count >= targets:
         return Route(uses)
     what = f"{stripe_count} target{'s'[: stripe_count != 1]} of each file (stripe_count {stripe_count})"
     return Route(uses, stripe_count * target_bytes_per_s, what)
@@ -145,6 +148,10 @@ class Contribution:
     unknown: str = ""
     targets: int = 0
     """Targets that its files are spread over; 0 where nobody says how many."""
+    target_bytes_per_s: Mapping[Operation, float] = field(default_factory=dict)
+    """What one target delivers of files, lasting; empty where nobody says."""
+    stripes: int = -1
+    """Over how many of them a large file lies; below 1 for all. `gridwright.model` sets it by library."""
     service: ServiceTerms | None = None
     findings: tuple[Finding, ...] = ()
     """What a prediction says of it beside rates."""

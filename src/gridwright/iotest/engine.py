@@ -13,6 +13,9 @@ from gridwright.iotest.options import IotestOptions
 from gridwright.iotest.outcome import Outcome, Role
 from gridwright.messages import decode
 
+FLUSH_WITHIN_S = 4.0
+"""A stream that is so far ahead of its disk makes an fsync inside the time of a phase that ends by time."""
+
 if __version__ != _native.VERSION:
     raise ImportError(
         f"gridwright {__version__} found its native part in version {_native.VERSION}: run `make install`"
@@ -66,6 +69,7 @@ class Phase:
             "queue_depth": options.depth,
             "bytes_per_stream": plan.bytes_per_stream,
             "seconds": plan.seconds,
+            "flush_within_s": flush_within_s(plan, options),
             "sample_s": options.sample_s,
             "seed": plan.seed,
             "verify": options.verify,
@@ -126,6 +130,12 @@ class Phase:
             failure=failure and replace(failure, path=_path_text(failure.path)),
             mismatch=mismatch and replace(mismatch, path=_path_text(mismatch.path)),
         )
+
+
+def flush_within_s(plan: PhasePlan, options: IotestOptions) -> float | None:
+    """About how long a closing fsync may take; None where it is not bounded, or memory holds nothing."""
+    by_time = plan.seconds is not None and plan.bytes_per_stream is None and options.until_steady_s is None
+    return FLUSH_WITHIN_S if options.engine == "buffered" and by_time else None
 
 
 def _bytes_text(path: str) -> str:

@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from gridwright.commands import run_here
 from gridwright.disturbance.presence import Presence
 from gridwright.disturbance.watch import LoadWatch
 from gridwright.errors import Problem
@@ -18,6 +19,7 @@ from gridwright.iotest.drive import Driven, Live, Stalled, drive
 from gridwright.iotest.engine import PhasePlan, StreamPlan
 from gridwright.iotest.events import Emit, phase_progress, sample_taken
 from gridwright.iotest.falling import falling_finding, with_fall
+from gridwright.iotest.layouts import lay_out, seen
 from gridwright.iotest.library_facts import (
     cached_finding,
     describe_library,
@@ -91,6 +93,8 @@ class LibraryTest:
         self._shared: dict[str, str] = {}
         """The file that streams share, by the operation that writes it."""
         self._phases = 0
+        self._layout = target.layout
+        self._layout_seen = False
 
     def run(self) -> None:
         """Run all phases. Raises LibraryFailed and WrongData after cleaning up."""
@@ -115,7 +119,9 @@ class LibraryTest:
 
     def _open(self) -> None:
         """Look at the directory and at what lies below."""
-        self._emit(LibraryBegun(streams=self._streams, **shared_fields(self._target, LibraryBegun)))
+        fields = shared_fields(self._target, LibraryBegun)
+        fields["layout"] = self._layout.asked if self._layout else None
+        self._emit(LibraryBegun(streams=self._streams, **fields))
         self._mount, remarks = describe_library(self._target)
         self._client = ClientView.of(self._mount)
         self._emit(DeviceFound(device=self._mount.to_record()))
@@ -138,6 +144,7 @@ class LibraryTest:
             )
             self._scratch = self._make_scratch()
             self._emit(ScratchMade(path=str(self._scratch.directory)))
+            lay_out(self._layout, run_here, str(self._scratch.directory))
         directory = self._scratch.directory if self._scratch else None
         announce(self._presence, self._path, directory, run=self._run, token=secrets.token_hex(8))
         self._watch = watch_over(self._mount, self._presence)
@@ -273,6 +280,15 @@ class LibraryTest:
             self._emit(finding)
         if op == "write":
             self._remember(plan, outcome)
+            self._see_layout()
+
+    def _see_layout(self) -> None:
+        """Ask once which layout the files got."""
+        if self._layout is None or self._layout_seen or not self._readable:
+            return
+        self._layout_seen = True
+        for told in seen(self._layout, run_here, self._readable, self._target.library):
+            self._emit(told)
 
     def _remember(self, plan: PhasePlan, outcome: Outcome) -> None:
         """What was written can be read."""

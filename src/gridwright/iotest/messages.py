@@ -113,6 +113,14 @@ class Prepare(Numbered):
 
 
 @dataclass(frozen=True, slots=True)
+class RunCommand(Numbered):
+    """Run a command of the file system's own, such as one that gives the scratch directory a layout."""
+
+    command: list[str]
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class See(Numbered):
     """Say which of these paths are there; wait for all for at most `seconds`."""
 
@@ -169,6 +177,7 @@ ORDERS: Messages[AtOnce | Numbered] = Messages(
         "stop": Stop,
         "open": Open,
         "prepare": Prepare,
+        "run": RunCommand,
         "see": See,
         "share": Share,
         "phase": RunPhase,
@@ -255,6 +264,15 @@ class Prepared(Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class CommandRan(Answer):
+    """What the command left; what is no UTF-8 in it is replaced."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True, slots=True)
 class Seen(Answer):
     """Which paths are there."""
 
@@ -327,6 +345,7 @@ ANSWERS: Messages[Hello | Pong | Answer] = Messages(
         "pong": Pong,
         "opened": Opened,
         "prepared": Prepared,
+        "ran": CommandRan,
         "seen": Seen,
         "shared": Shared,
         "armed": Armed,

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
+from gridwright.iotest.layouts import TriedLayout
 from gridwright.runs.phase_record import Op
-from gridwright.runs.repeats import MAX_REPEATS
+from gridwright.runs.repeats import LEAST_PAIRS, MAX_REPEATS
 
 EngineName = Literal["buffered", "direct", "null"]
 OnNodeFailure = Literal["continue", "stop"]
@@ -24,6 +25,8 @@ DEFAULT_QUEUE_DEPTH = 8
 DEFAULT_UNTIL_STEADY = 70 * 60.0
 """The longest burst in paper 002's table lasts 65 minutes."""
 MAX_STREAMS = 4096
+DEFAULT_PAIRS = 6
+"""Tests of two layouts side by side: pairs that tell a change of about twice the spread of a pair's ratio."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ class IotestOptions:
     with `until_steady_s`, when the rate is steady, at the latest after that time. `pairs` lets each
     node read what another one wrote; with `shared_file` all streams have parts of one file. With
     `allow_disturbed` phases are judged that something else disturbed. The whole test is run `repeat` times.
+    With `layout`, each time in the library's own layout of files and in the one of that name.
     """
 
     streams: int | None = None
@@ -62,6 +66,7 @@ class IotestOptions:
     seed: int | None = None
     sweep: bool = False
     repeat: int = 1
+    layout: str | None = None
     pairs: bool = False
     shared_file: bool = False
     on_node_failure: OnNodeFailure = "continue"
@@ -105,6 +110,8 @@ class LibraryTarget:
     nodes: int = 1
     all_cores: int | None = None
     """Cores of all nodes, where they do not have the same number."""
+    layout: TriedLayout | None = None
+    """Where two layouts of its files are compared: which, and which of them this test has."""
 
     @property
     def total_cores(self) -> int:
@@ -210,6 +217,7 @@ def _check_combinations(options: IotestOptions, check: _Check) -> None:
         "--sweep",
         "find the knee with --sweep first, then --streams KNEE --until-steady",
     )
+    _check_layout(options, check)
     check.that(
         bool(options.phases), "there is no phase to run", "--phases", f"choose from {', '.join(PHASES)}"
     )
@@ -218,4 +226,33 @@ def _check_combinations(options: IotestOptions, check: _Check) -> None:
         "a phase is named twice",
         "--phases",
         "name each phase once",
+    )
+
+
+def _check_layout(options: IotestOptions, check: _Check) -> None:
+    if options.layout is None:
+        return
+    check.that(
+        options.repeat >= LEAST_PAIRS,
+        f"two layouts are compared in pairs of tests, and {options.repeat} tell nothing",
+        "--repeat",
+        f"give {LEAST_PAIRS} or more, or leave it out for {DEFAULT_PAIRS}",
+    )
+    check.that(
+        not options.keep,
+        "the files of a comparison of layouts are not kept: each test makes its own",
+        "--keep",
+        "leave out --keep or --layout",
+    )
+    check.that(
+        not options.sweep,
+        "a sweep measures each number of streams once, and layouts are compared in pairs",
+        "--sweep",
+        "find the knee with --sweep first, then --streams KNEE --layout NAME",
+    )
+    check.that(
+        "write" in options.phases or not {"read", "mixed"} & set(options.phases),
+        "files that are read have to be written in each layout first",
+        "--phases",
+        "name write, too, such as --phases write,read",
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gridwright.errors import ExitStatus
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.session import Session
+from gridwright.iotest.targets import in_layouts
 from gridwright.runs.directory import LOGS, RunDirectory
 from gridwright.runs.iotest_events import IotestEvent, RepeatBegun
 from gridwright.runs.phase_record import Status
@@ -50,7 +51,7 @@ def run_iotest(
                 observer.take(RepeatBegun(number=number, of=options.repeat))
         # Each repeat has files of its own; those of the last are the ones to be kept.
         once = options if number == options.repeat else replace(options, keep=False)
-        ended = _run_once(run, targets, once, told, stop, silenced, fleet)
+        ended = _run_once(run, in_layouts(targets, number), once, told, stop, silenced, fleet)
         if ended != ExitStatus.DONE:
             break
     return ended

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gridwright.iotest.options import LibraryTarget
@@ -33,3 +35,18 @@ def directory_target(directory: Path, name: str, requires: float | None) -> Libr
         requires_bytes_per_s_per_core=requires,
         cores=physical_cores(),
     )
+
+
+def in_layouts(targets: Sequence[LibraryTarget], repeat: int) -> list[LibraryTarget]:
+    """The tests of one repeat: each library once, and where layouts are compared once in each, side by side.
+
+    The library's own layout comes first in odd repeats, and the chosen one in even ones (ABBA).
+    """
+    tests: list[LibraryTarget] = []
+    for target in targets:
+        if target.layout is None:
+            tests.append(target)
+            continue
+        for chosen in (False, True) if repeat % 2 else (True, False):
+            tests.append(replace(target, layout=replace(target.layout, chosen=chosen)))
+    return tests

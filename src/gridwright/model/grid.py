@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from gridwright.catalog import Catalog, InstanceType, load_catalog
 from gridwright.catalog.basis import disagreement_findings, estimate_findings, price_basis
 from gridwright.errors import Finding
 from gridwright.filesystems import kind_of
+from gridwright.filesystems.layout import LayoutChoice
 from gridwright.filesystems.resources import Contribution, Cost
 from gridwright.filesystems.site import ComputeNodes, Site
 from gridwright.model.alike_nodes import AlikeNodes, of_group
+from gridwright.model.layouts import layouts_of
 from gridwright.model.seller import seller_of
 from gridwright.runs.host import host_facts
 from gridwright.spec.library import Library
@@ -27,7 +29,7 @@ class GridModel:
     `groups` are the nodes that run jobs, at least one group, with the routes from each to the libraries.
     `unknown` has each library of which nothing is known, and what is missing. `contributions` is what file
     systems bring to all groups together, `costs` the bill by line. `doubts` says which of the facts are
-    estimates or disputed.
+    estimates or disputed, `layouts` over how many targets files of libraries are striped, where one chooses.
     """
 
     spec: GridSpec
@@ -36,6 +38,7 @@ class GridModel:
     contributions: Mapping[str, Contribution]
     costs: tuple[Cost, ...]
     doubts: tuple[Finding, ...] = ()
+    layouts: Mapping[str, LayoutChoice] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -141,6 +144,7 @@ def grid_model(spec: GridSpec, catalog: Catalog | None = None) -> GridModel:
             *seller_of(spec).costs_beside(spec, site.catalog),
         ),
         _doubts(site, [nodes.instance for _, nodes in known if nodes.instance is not None]),
+        layouts_of(spec, groups, contributions),
     )
 
 

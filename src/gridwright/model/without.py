@@ -90,7 +90,14 @@ def grid_without(
     left = predict(_reduced(model, remains, nodes), streams_per_node) if any(nodes.values()) else None
     fates = {name: _fate(model, name, remains, lost) for name in model.spec.filesystems}
     libraries = tuple(
-        _library(model, each, left, *fates[each.filesystem][:2], nodes_died=lost > 0)
+        _library(
+            model,
+            each,
+            left,
+            fates[each.filesystem][0],
+            _files_part(model, each, dead, fates[each.filesystem][1]),
+            nodes_died=lost > 0,
+        )
         for each in whole.libraries
     )
     return GridLeft(
@@ -102,6 +109,19 @@ def grid_without(
         _holds(whole, left, libraries),
         tuple(_why(fates, left, nothing_left=any(each.rate_part == 0 for each in remains.values()))),
     )
+
+
+def _files_part(
+    model: GridModel, library: LibraryPrediction, dead: Sequence[PartOfGrid], of_filesystem: float
+) -> float:
+    """How many of a library's files are touched: by its own layout, where it has one."""
+    if library.library not in model.layouts:
+        return of_filesystem
+    stripes = model.layouts[library.library].layout.components[-1].stripe_count
+    there = model.contributions[library.filesystem]
+    own = {**model.contributions, library.filesystem: replace(there, stripes=stripes)}
+    remains = _remains(replace(model, contributions=own), dead)
+    return remains[library.filesystem].files_part if library.filesystem in remains else of_filesystem
 
 
 def _remains(model: GridModel, dead: Sequence[PartOfGrid]) -> dict[str, Remains]:

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gridwright.errors import Finding
+from gridwright.model.layouts import library_layouts
 from gridwright.providers.read_me import Notes, read_me
 from gridwright.schedulers.set_up import SchedulerSetup
-from gridwright.setup.playbook import Hosts, playbook_files
+from gridwright.setup.playbook import Hosts, Provided, playbook_files
 from gridwright.spec.model import GridSpec
 
 
@@ -24,5 +25,6 @@ class Rendering:
 
 def render_playbook(spec: GridSpec, setup: SchedulerSetup, hosts: Hosts, notes: Notes) -> Rendering:
     """The playbook, the files of the scheduler, and README.md: all there is where nodes are there already."""
-    files = {**setup.files, **playbook_files(spec, hosts, setup), "README.md": read_me(spec, setup, notes)}
+    playbook = playbook_files(spec, hosts, setup, Provided(layouts=library_layouts(spec)))
+    files = {**setup.files, **playbook, "README.md": read_me(spec, setup, notes)}
     return Rendering(files, setup.findings, hosts)

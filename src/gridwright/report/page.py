@@ -11,6 +11,7 @@ from gridwright.report import bars, charts, iotest_nodes, tables
 from gridwright.report.contents import ContentsEntry, contents_of
 from gridwright.report.document import rendered
 from gridwright.report.figures import clock, count, duration, moment
+from gridwright.report.layouts import layouts_table
 from gridwright.report.marks import phase_of
 from gridwright.report.next_step import next_step
 from gridwright.report.plot import Chart
@@ -138,6 +139,7 @@ def _section(record: LibraryRecord, line: Timeline | None, anchor: str, judged: 
     drawn.append(charts.sweep_chart(record.sweeps, anchor))
     held = [
         tables.rates(record, judged),
+        layouts_table(record),
         repeats_table(record.repeats, "Operation"),
         iotest_nodes.nodes_table(record),
         tables.methods(record),

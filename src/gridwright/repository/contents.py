@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.repository.comparing import FileSide, file_side, is_name_only
-from gridwright.repository.content import crc64_of
+from gridwright.repository.content import crc64_of, open_for_reading
 from gridwright.repository.export import Progress
 from gridwright.repository.known import KnownFile
-from gridwright.repository.making import Maker, note_here, part_name, place
+from gridwright.repository.making import Maker, note_here, note_root, part_name, place
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import StoreError, StoreFault
 from gridwright.repository.unfinished import finishing, set_times_back
@@ -61,6 +61,9 @@ def import_contents(
             _Contents(opened, options, report, progress).run()
             if was_killed:
                 set_times_back(opened)
+        if opened.cover.is_closed and not _wanted(opened, ContentOptions())[0]:
+            opened.cover.uncover()
+            note_root(opened)
     finally:
         opened.known.flush()
         report.requests = dict(opened.store.requests.by_kind)
@@ -163,6 +166,8 @@ class _Contents:
             side = file_side(self._opened, row.path, status, row)
             if side is FileSide.ABSENT:
                 return
+            if side is FileSide.CHANGED and self._complete(row):
+                return
             if side is FileSide.CHANGED:
                 self._report.problem(row.path, "it was written to before its content was here; left as it is")
                 return
@@ -189,6 +194,18 @@ class _Contents:
             raise
         self._under_way.add(row.path)
         fetching.future.add_done_callback(lambda _: self._arrived.put(fetching))
+
+    def _complete(self, row: KnownFile) -> bool:
+        """Bring what is missing of a name that was written to, and leave what was; False where nobody can."""
+        if not self._opened.cover.is_served or not is_name_only(self._opened, row.path):
+            return False
+        directory, name = self._opened.below.parent(row.path)
+        descriptor = open_for_reading(name, directory)
+        try:
+            self._report.add("completed", self._opened.cover.load(descriptor))
+        finally:
+            os.close(descriptor)
+        return True
 
     def _remember_times(self, path: bytes, directory: int) -> None:
         status = os.fstat(directory)

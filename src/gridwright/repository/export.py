@@ -32,6 +32,7 @@ from gridwright.repository.sending import (
     SmallContent,
     check_stored,
     open_for_sending,
+    refuse_hollow,
     row_of,
     send,
 )
@@ -142,7 +143,6 @@ class _Export:
         self._report = report
         self._lease = lease
         self._progress = progress
-        self._scan = int(opened.known.fact("scan") or 0)
         self._arrived: queue.SimpleQueue[_Task] = queue.SimpleQueue()
         self._under_way = 0
         self._failures = 0
@@ -184,11 +184,6 @@ class _Export:
         except FileNotFoundError:
             self._report.notes.append(f"{os.fsdecode(path)!a} went while it was to be exported")
             return
-        except Hollow:
-            self._report.problem(
-                path, "it was written to before all its content was here; write it anew as a whole"
-            )
-            return
         except OSError as error:
             self._report.problem(path, f"it cannot be read: {error.strerror}")
             return
@@ -196,9 +191,20 @@ class _Export:
         task = _Task(sending, action, row)
         try:
             if not self._without_moving(task):
+                self._refuse_hollow(sending)
                 self._send(task, self._condition(row, key))
+        except Hollow:
+            sending.close()
+            self._report.problem(
+                path, "it was written to before all its content was here; write it anew as a whole"
+            )
         except StoreError as error:
             self._failed(task, error)
+
+    def _refuse_hollow(self, sending: Sending) -> None:
+        # Where contents come when they are read, reading it to send it is enough.
+        if sending.descriptor is not None and not self._opened.cover.is_served:
+            refuse_hollow(sending.descriptor)
 
     def _key(self, path: bytes, row: KnownFile | None) -> str:
         """The key of a path: the known one, so that what was imported goes back to where it came from."""
@@ -259,10 +265,10 @@ class _Export:
 
     def _former(self, sending: Sending) -> KnownFile | None:
         """The row of a file under the name that it had, if it was renamed and nothing has its new key."""
-        status = sending.status
-        for row in self._opened.known.by_inode(status.st_ino):
+        status, known = sending.status, self._opened.known
+        for row in known.by_inode(status.st_ino):
             same = (row.size, row.mtime_ns) == (status.st_size, status.st_mtime_ns)
-            if not same or row.seen == self._scan or row.key is None or not row.attributes.is_file:
+            if not same or row.key is None or not row.attributes.is_file or known.was_seen(row.path):
                 continue
             try:
                 self._opened.store.head(sending.key).result()
@@ -351,7 +357,7 @@ class _Export:
         sending = task.sending
         before = None if task.action is Action.SEND else source or task.row
         link_of = self._link_of(sending)
-        self._opened.known.put(row_of(self._opened, sending, stored, self._scan, link_of, before))
+        self._opened.known.put(row_of(self._opened, sending, stored, link_of, before))
         size = sending.content.size if task.action is Action.SEND else 0
         self._report.add(task.action, size)
         sending.close()
@@ -365,7 +371,7 @@ class _Export:
             names = [
                 row.path
                 for row in self._opened.known.by_inode(status.st_ino)
-                if row.seen == self._scan and row.link_of is None
+                if row.link_of is None and self._opened.known.was_seen(row.path)
             ]
             self._first_names[status.st_ino] = min(names, default=sending.path)
         first = self._first_names[status.st_ino]

@@ -7,9 +7,8 @@ import json
 import os
 from collections.abc import Mapping
 
-from gridwright.repository.references import NAME
-
-_OURS = frozenset({f"trusted.{NAME}", f"user.{NAME}"})
+_OURS = ("trusted.gridwright.", "user.gridwright.")
+"""What a file says of its object, and what is loaded of it, holds for this very file."""
 _KEPT = ("user.", "system.posix_acl_", "trusted.")
 """Security labels and capabilities are the system's own, and not carried to another one, as setuid is not."""
 _LEFT = ("trusted.lov", "trusted.hsm", "trusted.lma", "trusted.link", "trusted.overlay.", "trusted.SGI_ACL")
@@ -17,7 +16,7 @@ _LEFT = ("trusted.lov", "trusted.hsm", "trusted.lma", "trusted.link", "trusted.o
 
 
 def _travels(name: str) -> bool:
-    return name not in _OURS and name.startswith(_KEPT) and not name.startswith(_LEFT)
+    return name.startswith(_KEPT) and not name.startswith((*_OURS, *_LEFT))
 
 
 def read_xattrs(file: int | bytes) -> bytes | None:

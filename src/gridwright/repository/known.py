@@ -59,8 +59,6 @@ class KnownFile:
     link_of: bytes | None
     """The path of the first of a set of hard links, in the order of paths; None for a file with one name."""
     is_name_only: bool
-    seen: int = 0
-    """The last scan that found it."""
 
     @property
     def attributes(self) -> FileAttributes:
@@ -82,6 +80,8 @@ _TYPES = {
     "path": "BLOB PRIMARY KEY", "key": "TEXT", "etag": "TEXT", "version_id": "TEXT", "crc64": "TEXT",
     "target": "BLOB", "xattrs": "BLOB", "link_of": "BLOB",
 }  # fmt: skip
+GONE = "inode <> 0 AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.path = files.path)"
+"""Rows of files that were here, and that the scan of this run has not found."""
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM files"  # noqa: S608 - names of our own
 _INSERT = f"INSERT OR REPLACE INTO files VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
 
@@ -111,6 +111,10 @@ class Known:
 
     def _prepare(self) -> None:
         columns = ", ".join(f"{name} {_TYPES.get(name, 'INTEGER')}" for name in COLUMNS)
+        (version,) = self._database.execute("PRAGMA user_version").fetchone()
+        if version not in (0, FORMAT):
+            raise sqlite3.DatabaseError(f"it has format {version}, and this release reads {FORMAT}")
+        self._database.execute(f"PRAGMA user_version = {FORMAT}")
         self._database.execute("PRAGMA synchronous = FULL")
         self._database.execute(f"CREATE TABLE IF NOT EXISTS files ({columns}) WITHOUT ROWID")
         self._database.execute("CREATE INDEX IF NOT EXISTS inodes ON files (inode)")
@@ -118,6 +122,7 @@ class Known:
         self._database.execute("CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT)")
         self._database.execute(f"CREATE TEMP TABLE told ({columns}) WITHOUT ROWID")
         self._database.execute("CREATE INDEX told_keys ON told (key)")
+        self._database.execute("CREATE TEMP TABLE seen (path BLOB PRIMARY KEY) WITHOUT ROWID")
         # What is to be done, and what the bucket's listing says; this run's alone.
         self._database.execute("CREATE TEMP TABLE work (path BLOB, action TEXT, size INTEGER, source BLOB)")
         self._database.execute(
@@ -183,13 +188,15 @@ class Known:
         if len(self._pending) >= _PENDING or time.monotonic() - self._written > _PENDING_S:
             self.flush()
 
-    def mark(self, paths: Iterable[bytes], scan: int) -> None:
-        """Note that a scan has found these."""
-        self.flush()
+    def mark(self, paths: Iterable[bytes]) -> None:
+        """Note that the scan of this run has found these."""
         with self._transaction():
-            self._database.executemany(
-                "UPDATE files SET seen = ? WHERE path = ?", ((scan, path) for path in paths)
-            )
+            self._database.executemany("INSERT OR IGNORE INTO seen VALUES (?)", ((path,) for path in paths))
+
+    def was_seen(self, path: bytes) -> bool:
+        """Whether the scan of this run has found a path."""
+        query = "SELECT 1 FROM seen WHERE path = ?"
+        return self._database.execute(query, (path,)).fetchone() is not None
 
     def forget(self, path: bytes) -> None:
         """Take a row away."""
@@ -285,7 +292,7 @@ class _Transaction:
         self._database = database
 
     def __enter__(self) -> None:
-        self._database.execute("BEGIN IMMEDIATE")
+        self._database.execute("BEGIN")
 
     def __exit__(self, kind: object, *_: object) -> None:
         self._database.execute("COMMIT" if kind is None else "ROLLBACK")

@@ -36,6 +36,9 @@ class Maker:
             os.ftruncate(descriptor, row.size)
             row.is_name_only = row.size > 0
             self.dress(descriptor, row)
+            if row.is_name_only:
+                self._opened.cover.cover(descriptor)
+                self._say_how_it_is_read()
             place(directory, part, name)
             note_here(row, os.fstat(descriptor))
         except BaseException:
@@ -100,6 +103,8 @@ class Maker:
             descriptor, _ = self._opened.below.parent(row.path + b"/.")
         else:
             descriptor = self._opened.below.root
+            if self._opened.cover.dress_root(row.mode, row.uid, row.gid):
+                return
         status = os.fstat(descriptor)
         wanted = (row.mode, row.uid, row.gid, row.mtime_ns)
         if wanted != (status.st_mode, status.st_uid, status.st_gid, status.st_mtime_ns) or row.xattrs:
@@ -132,6 +137,13 @@ class Maker:
                 self._report.problem(row.path, f"its extended attributes cannot be written: {error}")
         os.utime(descriptor, ns=(row.atime_ns, row.mtime_ns))
 
+    def _say_how_it_is_read(self) -> None:
+        cover = self._opened.cover
+        if cover.why_not:
+            self._say_once(f"names read as zeros until --contents brings their contents: {cover.why_not}")
+        elif cover.is_closed:
+            self._say_once("users cannot enter it until gridwright repo serve loads what they read")
+
     def _say_once(self, note: str) -> None:
         if note not in self._report.notes:
             self._report.notes.append(note)
@@ -145,6 +157,14 @@ def part_name() -> bytes:
 def place(directory: int, part: bytes, name: bytes) -> None:
     """Give what is whole its name, in place of what has it. Raises OSError."""
     os.rename(part, name, src_dir_fd=directory, dst_dir_fd=directory)
+
+
+def note_root(opened: OpenRepository) -> None:
+    """Note what the repository's own directory has, now that it is open again."""
+    row = opened.known.get(b"")
+    if row is not None:
+        note_here(row, os.fstat(opened.below.root))
+        opened.known.put(row)
 
 
 def note_here(row: KnownFile, status: os.stat_result) -> None:

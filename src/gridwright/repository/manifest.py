@@ -17,7 +17,7 @@ from gridwright.repository.known import COLUMNS, KnownFile
 FORMAT = 1
 NAME = "manifest.parquet"
 _ROWS = 20_000
-_HERE_ONLY = ("ctime_ns", "inode", "is_name_only", "seen")
+_HERE_ONLY = ("ctime_ns", "inode", "is_name_only")
 """Columns that are true on one file system alone."""
 _BINARY = frozenset({"path", "target", "xattrs", "link_of"})
 _TEXT = frozenset({"key", "etag", "version_id", "crc64"})

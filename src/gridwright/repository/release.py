@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from gridwright.repository.content import crc64_of
 from gridwright.repository.known import KnownFile
+from gridwright.repository.making import Maker
 from gridwright.repository.references import make_name_only
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import StoreError, StoreFault
@@ -97,9 +98,13 @@ def _release(
             return False
         _check_object(opened, row)
         if not options.dry_run:
-            row.is_name_only = True
-            make_name_only(descriptor, row.state(opened.settings.bucket_url))
-            row.ctime_ns = os.fstat(descriptor).st_ctime_ns
+            if opened.cover.is_lazy:
+                # Who waits to open the file gets the old one, with its content.
+                Maker(opened, report).name_only(row)
+            else:
+                row.is_name_only = True
+                make_name_only(descriptor, row.state(opened.settings.bucket_url))
+                row.ctime_ns = os.fstat(descriptor).st_ctime_ns
             opened.known.put(row)
         report.add("released", row.size)
         return True

@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from gridwright.repository.below import is_part, kind_of
 from gridwright.repository.keys import RESERVED, shown
-from gridwright.repository.known import KnownFile
+from gridwright.repository.known import GONE, KnownFile
 from gridwright.repository.object_format import kept_mode
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 
@@ -111,20 +111,21 @@ def find_changes(
 ) -> dict[str, tuple[int, int]]:
     """Scan, and keep as work what an export has to do; how much, and its bytes, by action."""
     known = opened.known
-    scan = int(known.fact("scan") or 0) + 1
-    known.set_fact("scan", str(scan))
     for found in walk(opened, chosen, report):
         for start in range(0, len(found), _BATCH):
             some = found[start : start + _BATCH]
             work = [(each.path, *_action(opened, each)) for each in some]
-            known.mark((each.path for each in some), scan)
+            known.mark(each.path for each in some)
             known.add_work((path, action, size, None) for path, action, size in work if action is not None)
-    _find_gone(opened, chosen, scan, deletions=deletions, report=report)
+    _find_gone(opened, chosen, deletions=deletions, report=report)
     return known.count_work()
 
 
 def _action(opened: OpenRepository, found: ScannedFile) -> tuple[Action | None, int]:
     status = found.status
+    if not found.path and opened.cover.is_closed:
+        # What it has now is no user's will.
+        return None, 0
     size = 0 if stat.S_ISDIR(status.st_mode) else status.st_size
     return action_for(status, opened.known.get(found.path)), size
 
@@ -145,7 +146,7 @@ def action_for(status: os.stat_result, row: KnownFile | None) -> Action | None:
 
 
 def _find_gone(
-    opened: OpenRepository, chosen: Sequence[bytes], scan: int, *, deletions: bool, report: RepositoryReport
+    opened: OpenRepository, chosen: Sequence[bytes], *, deletions: bool, report: RepositoryReport
 ) -> None:
     """Rows that the scan has not found: their objects go when that is wanted, and are left else.
 
@@ -153,7 +154,7 @@ def _find_gone(
     """
     left = 0
     batch: list[tuple[bytes, str, int, bytes | None]] = []
-    for row in opened.known.rows("seen < ? AND inode <> 0", scan, order="path DESC"):
+    for row in opened.known.rows(GONE, order="path DESC"):
         if not is_chosen(row.path, chosen):
             continue
         if deletions:

@@ -82,7 +82,7 @@ def attributes_of_status(status: os.stat_result) -> FileAttributes:
 
 
 def open_for_sending(opened: OpenRepository, path: bytes, key: str) -> Sending:
-    """Open what is to be sent. Raises OSError where it is gone or cannot be read, and Hollow."""
+    """Open what is to be sent. Raises OSError where it is gone or cannot be read."""
     if not path:
         status = os.fstat(opened.below.root)
         return Sending(path, key, status, None, SmallContent(b""), read_xattrs(opened.below.root))
@@ -94,7 +94,6 @@ def open_for_sending(opened: OpenRepository, path: bytes, key: str) -> Sending:
         return Sending(path, key, status, None, SmallContent(body), read_xattrs(at(directory, name)))
     descriptor = open_for_reading(name, directory)
     try:
-        refuse_hollow(descriptor)
         content = FileContent(descriptor)
         return Sending(path, key, content.status, descriptor, content, read_xattrs(descriptor))
     except BaseException:
@@ -106,8 +105,13 @@ def refuse_hollow(descriptor: int) -> None:
     """Raise Hollow for a name only that is not full of content of its own."""
     with suppress(StateError):
         state, status = read_state(descriptor), os.fstat(descriptor)
-        if state is not None and state.is_name_only and status.st_blocks * 512 < status.st_size:
+        if state is not None and state.is_name_only and _has_hole(descriptor, status.st_size):
             raise Hollow
+
+
+def _has_hole(descriptor: int, size: int) -> bool:
+    # Blocks are no measure: attributes have some, and file systems take more than a file has.
+    return size > 0 and os.lseek(descriptor, 0, os.SEEK_HOLE) < size
 
 
 def send(
@@ -121,7 +125,6 @@ def row_of(
     opened: OpenRepository,
     sending: Sending,
     stored: StoredObject,
-    scan: int,
     link_of: bytes | None,
     before: KnownFile | None,
 ) -> KnownFile:
@@ -141,7 +144,7 @@ def row_of(
         atime_ns=status.st_atime_ns, mtime_ns=status.st_mtime_ns, ctime_ns=status.st_ctime_ns,
         inode=status.st_ino, links=status.st_nlink, key=sending.key or None, etag=stored.etag,
         version_id=stored.version_id, crc64=crc64, target=sending.target, xattrs=sending.xattrs,
-        link_of=link_of, is_name_only=before is not None and before.is_name_only, seen=scan,
+        link_of=link_of, is_name_only=before is not None and before.is_name_only,
     )  # fmt: skip
     if sending.descriptor is not None:
         state = own_state(sending.descriptor) if before is not None else None
@@ -165,8 +168,11 @@ def mark_exported(descriptor: int, row: KnownFile, bucket_url: str, status: os.s
     if before.st_ctime_ns != status.st_ctime_ns and not is_same_moment(status, before):
         return status.st_ctime_ns
     if row.link_of is None:
-        with suppress(OSError):
-            write_state(descriptor, row.state(bucket_url))
+        state = row.state(bucket_url)
+        # Who loads the file may write it just now, and only he.
+        if own_state(descriptor) != state:
+            with suppress(OSError):
+                write_state(descriptor, state)
     after = os.fstat(descriptor)
     return after.st_ctime_ns if is_same_moment(status, after) else status.st_ctime_ns
 

@@ -13,6 +13,7 @@ from gridwright.errors import environment_error
 from gridwright.repository.below import PathsBelow
 from gridwright.repository.keys import RESERVED, Keys, shown
 from gridwright.repository.known import Known
+from gridwright.repository.lazy.cover import NamesCover
 from gridwright.repository.request_prices import cost
 from gridwright.repository.store import ObjectStore
 from gridwright.units import format_bytes
@@ -48,6 +49,7 @@ class OpenRepository:
     known: Known
     below: PathsBelow
     keys: Keys
+    cover: NamesCover
     lock: int | None
 
     @classmethod
@@ -59,12 +61,14 @@ class OpenRepository:
         below = PathsBelow(settings.directory)
         known = Known(settings.directory)
         lock = _lock(settings.directory) if alone else None
-        return cls(settings, store, known, below, Keys(settings.prefix), lock)
+        cover = NamesCover(str(settings.directory), below.root)
+        return cls(settings, store, known, below, Keys(settings.prefix), cover, lock)
 
     def close(self) -> None:
         """Give up what is under way, and close."""
         self.store.close()
         self.known.close()
+        self.cover.close()
         self.below.close()
         if self.lock is not None:
             os.close(self.lock)

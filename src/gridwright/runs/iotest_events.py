@@ -9,7 +9,17 @@ from typing import Literal
 from gridwright.errors import ExitStatus, Finding, Problem
 from gridwright.messages import LEFT_OUT, Extensible
 from gridwright.runs.events import Events
-from gridwright.runs.phase_record import Asked, LibraryUnderTest, Op, PhaseRecord, RecordedNode, Sweep, Used
+from gridwright.runs.phase_record import (
+    Asked,
+    LayoutAsked,
+    LayoutFound,
+    LibraryUnderTest,
+    Op,
+    PhaseRecord,
+    RecordedNode,
+    Sweep,
+    Used,
+)
 from gridwright.runs.samples import Measured
 
 Ended = Literal["complete", "interrupted", "failed"]
@@ -54,6 +64,9 @@ class RepeatBegun(IotestStep):
 class LibraryBegun(LibraryUnderTest, IotestStep):
     """A library is to be tested."""
 
+    layout: LayoutAsked | None = field(default=None, metadata=LEFT_OUT)
+    """Where two layouts are compared: which one this test has."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFound(IotestStep):
@@ -67,6 +80,13 @@ class ScratchMade(IotestStep):
     """Where the test writes."""
 
     path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayoutSeen(IotestStep):
+    """The layout of a file that the test has made."""
+
+    layout: LayoutFound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +170,7 @@ IOTEST_EVENTS: Events[IotestEvent] = Events(
         "library": LibraryBegun,
         "device": DeviceFound,
         "scratch": ScratchMade,
+        "layout": LayoutSeen,
         "phase": PhaseBegun,
         "progress": PhaseProgress,
         "sample": SampleTaken,

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from gridwright.errors import Finding, Problem
 from gridwright.messages import shared_fields
+from gridwright.runs.compare_layouts import alike_finding, compared
 from gridwright.runs.disturbed import finding, in_words
 from gridwright.runs.events import recorded_finding
 from gridwright.runs.iotest_events import (
     DeviceFound,
     IotestEvent,
+    LayoutSeen,
     LibraryBegun,
     LibraryDone,
     NodesKnown,
@@ -21,7 +23,8 @@ from gridwright.runs.iotest_events import (
     SampleTaken,
 )
 from gridwright.runs.judge import has_no_verdict, judge_library, judge_run, repeated_figures
-from gridwright.runs.phase_record import PhaseRecord, RecordedNode, Status, Sweep
+from gridwright.runs.layout_comparison import LayoutComparison
+from gridwright.runs.phase_record import LayoutFound, PhaseRecord, RecordedNode, Status, Sweep
 from gridwright.runs.records import FindingRecord, IotestRecord, LibraryRecord
 from gridwright.runs.samples import SampleRow
 
@@ -37,6 +40,8 @@ class IotestReducer:
     _repeat: int | None = None
     _tested: int = -1
     """The library that is being tested, by its place in the list."""
+    _chosen: bool = False
+    """Whether it is tested in a chosen layout, beside its own."""
     _open: PhaseBegun | None = None
     _moved: list[SampleRow] = field(default_factory=list)
 
@@ -66,7 +71,9 @@ class IotestReducer:
                 self.libraries[self._tested] = replace(library, device=event.device)
             case PhaseDone() if self.libraries:
                 self._open = None
-                self.libraries[self._tested].phases.append(replace(event.phase, repeat=self._repeat))
+                self._phases().append(replace(event.phase, repeat=self._repeat))
+            case LayoutSeen() if self.libraries:
+                self._laid_out(event.layout)
             case Sweep() if self.libraries:
                 self.libraries[self._tested].sweeps.append(event)
 
@@ -76,17 +83,18 @@ class IotestReducer:
             self._close_open("interrupted")
         unknown = has_no_verdict(status, self.findings)
         for number, library in enumerate(self.libraries):
-            broken = unknown and any(phase.status == "failed" for phase in library.phases)
+            broken = unknown and any(phase.status == "failed" for phase in _all_phases(library))
             self.libraries[number] = replace(
                 library,
                 met=None if broken else judge_library(library),
                 repeats=repeated_figures(library.phases),
+                layouts=compared(library),
             )
         return IotestRecord(
             run=run,
             status=status,
             libraries=self.libraries,
-            findings=[*self.findings, *self._disturbed()],
+            findings=[*self.findings, *self._disturbed(), *filter(None, map(alike_finding, self.libraries))],
             met=None if unknown else judge_run(self.libraries),
             nodes=self.nodes,
         )
@@ -94,15 +102,36 @@ class IotestReducer:
     def _begin(self, event: LibraryBegun) -> None:
         """Turn to a library: to that of the first repeat, where it is tested again."""
         names = [library.library for library in self.libraries]
+        asked = event.layout
+        self._chosen = asked is not None and asked.chosen
         if self._repeat is not None and event.library in names:
             self._tested = names.index(event.library)
             return
         self._tested = len(self.libraries)
-        self.libraries.append(LibraryRecord(**shared_fields(event, LibraryRecord), met=None, more=event.more))
+        layouts = LayoutComparison(name=asked.name, text=asked.text) if asked else None
+        self.libraries.append(
+            LibraryRecord(**shared_fields(event, LibraryRecord), met=None, more=event.more, layouts=layouts)
+        )
+
+    def _phases(self) -> list[PhaseRecord]:
+        """Those of the library in the layout that is being tested."""
+        library = self.libraries[self._tested]
+        return library.layouts.phases if self._chosen and library.layouts else library.phases
+
+    def _laid_out(self, found: LayoutFound) -> None:
+        library = self.libraries[self._tested]
+        if library.layouts is not None:
+            layouts = library.layouts
+            layouts = (
+                replace(layouts, chosen_found=found)
+                if found.chosen
+                else replace(layouts, default_found=found)
+            )
+            self.libraries[self._tested] = replace(library, layouts=layouts)
 
     def _disturbed(self) -> Iterator[FindingRecord]:
         """What disturbed phases, all in one."""
-        phases = [(library.library, phase) for library in self.libraries for phase in library.phases]
+        phases = [(library.library, phase) for library in self.libraries for phase in _all_phases(library)]
         found = [(name, phase) for name, phase in phases if phase.disturbances]
         if not found:
             return
@@ -130,7 +159,7 @@ class IotestReducer:
         read = sum(row.read_bytes or 0 for row in self._moved)
         written = sum(row.written_bytes or 0 for row in self._moved)
         seconds = max((row.elapsed_s or 0.0 for row in self._moved), default=None)
-        self.libraries[self._tested].phases.append(
+        self._phases().append(
             PhaseRecord(
                 **shared_fields(event, PhaseRecord),
                 repeat=self._repeat,
@@ -143,3 +172,8 @@ class IotestReducer:
                 rate_last_bytes_per_s=read / seconds if seconds and read and not written else None,
             )
         )
+
+
+def _all_phases(library: LibraryRecord) -> list[PhaseRecord]:
+    """Those in its own layout, and those in a chosen one."""
+    return [*library.phases, *(library.layouts.phases if library.layouts else ())]

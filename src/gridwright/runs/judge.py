@@ -25,9 +25,11 @@ def judge_library(library: LibraryRecord) -> bool | None:
     open. So does one from which a node is missing: the others had the file system for themselves, so that
     they prove a miss, and nothing else. What something else disturbed proves neither. Where the test was
     repeated, the median of the repeats that count is judged, and the answer is open where it reaches the
-    requirement by no more than chance can do. None where nothing is required or the answer is open.
+    requirement by no more than chance can do. Where two layouts were compared, the library's own is judged:
+    jobs have that one. None where nothing is required or the answer is open.
     """
-    if any(phase.status == "failed" for phase in library.phases):
+    compared = library.layouts.phases if library.layouts else ()
+    if any(phase.status == "failed" for phase in (*library.phases, *compared)):
         return False
     required = library.requires_bytes_per_s_per_core
     if required is None:

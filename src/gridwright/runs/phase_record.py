@@ -252,3 +252,26 @@ class LibraryUnderTest(Extensible):
     def total_cores(self) -> int:
         """Cores of all nodes."""
         return self.all_cores if self.all_cores is not None else self.cores * self.nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayoutAsked(Extensible):
+    """Which of two layouts files of a test get: that of the library's directory, or a `chosen` one."""
+
+    name: str
+    """As it was asked for."""
+    text: str
+    """The chosen one in the words of `lfs setstripe`."""
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayoutFound(Extensible):
+    """The layout that a file of the test really has, as its file system tells."""
+
+    chosen: bool
+    text: str
+    """In the words of `lfs setstripe`, as far as the file reaches."""
+    file_bytes: int
+    components: list[dict[str, object]]
+    """All parts: start, end, stripe_count, stripe_bytes, pool, osts and more."""

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from gridwright.messages import LEFT_OUT
+from gridwright.runs.layout_comparison import LayoutComparison
 from gridwright.runs.phase_record import LibraryUnderTest, PhaseRecord, RecordedNode, Status, Sweep
 from gridwright.runs.repeats import RepeatedFigure
 
@@ -50,6 +51,8 @@ class LibraryRecord(LibraryUnderTest):
     sweeps: list[Sweep] = field(default_factory=list)
     repeats: list[RepeatedFigure] = field(default_factory=list, metadata=LEFT_OUT)
     """Of each operation, over all repeats; left out where the test was not repeated."""
+    layouts: LayoutComparison | None = field(default=None, metadata=LEFT_OUT)
+    """The same test in another layout, side by side; left out where only the library's own was tested."""
 
 
 class IotestRecord(Record):

@@ -34,7 +34,7 @@ def image_playbook_files(
     Roles of the site are not among them: they run when machines start. Raises GridwrightError as
     `playbook_files` does.
     """
-    nowhere = replace(provided, sources=dict.fromkeys(provided.sources, _LATER), addresses={})
+    nowhere = replace(provided, sources=dict.fromkeys(provided.sources, _LATER), addresses={}, layouts={})
     files = playbook_files(spec, Hosts(), scheduler, nowhere, groups=())
     text = resources.files("gridwright.setup").joinpath(PLAYBOOK).read_text("utf-8")
     roles = [role for role in (*provided.roles, *roles_of_kinds()) if role.has_install]

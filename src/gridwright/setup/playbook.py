@@ -12,11 +12,13 @@ from typing import Any, cast
 
 from gridwright import schedulers
 from gridwright.filesystems import all_kinds, kind_of
+from gridwright.filesystems.layout import LayoutChoice
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.setup.distributions import FILE as DISTRIBUTIONS
 from gridwright.setup.distributions import distributions_text
 from gridwright.setup.health_spec import health_configuration
+from gridwright.setup.layout_spec import layout_rows
 from gridwright.setup.repository_timers import role_files, timers
 from gridwright.setup.scratch_spec import scratch_configuration
 from gridwright.setup.site_roles import SiteRoles, read_site_roles
@@ -88,6 +90,8 @@ class Provided:
     """Files of these roles that are made, by their path."""
     variables: Mapping[str, object] = field(default_factory=dict)
     """What these roles have to know; empty values are left out."""
+    layouts: Mapping[str, LayoutChoice] = field(default_factory=dict)
+    """How files of libraries are to be laid out, by library, where the model was asked."""
 
 
 _NOTHING = Provided()
@@ -201,7 +205,11 @@ def variables(
         **_of_kinds(spec),
         **_of_schedulers(spec, scheduler),
     }
-    given = {"gridwright_addresses": dict(provided.addresses), **provided.variables}
+    given = {
+        "gridwright_addresses": dict(provided.addresses),
+        "gridwright_layouts": layout_rows(spec, provided.layouts) if own_kernel else [],
+        **provided.variables,
+    }
     return _VARIABLES + _yaml(
         {**spec.setup.variables} | content | {name: value for name, value in given.items() if value}
     )

@@ -80,8 +80,8 @@ class ImportPlan(SpecModel):
     )
     contents: Annotated[bool, Update(Change.LIVE, "later changes have it")] = Field(
         default=False,
-        description="Whether a timer brings contents with the names. Without, a file reads as zeros until its "
-        "content is here, unless something loads it when it is read.",
+        description="Whether a timer brings contents with the names. Without, a file reads as zeros until "
+        "its content is here, unless something loads it when it is read.",
     )
 
 

@@ -1,4 +1,4 @@
-"""What bjobs, bhist, bhosts, bqueues, lshosts and lsload of the double print."""
+"""What bacct, bjobs, bhist, bhosts, bqueues, lshosts and lsload of the double print."""
 
 from __future__ import annotations
 
@@ -103,6 +103,44 @@ def _history(job: Element) -> str:
         lines.append(f"{_moment(job.finished)}: {code}. The CPU time used is 0.1 seconds;")
         lines.append(f"{_moment(job.finished)}: Completed <exit>; {job.reason};")
     return "\n".join(lines)
+
+
+def bacct(arguments: list[str], jobs: Jobs) -> tuple[int, str, str]:
+    """Jobs that have ended; only in the form -u all -l -UF -C time0,time1 (bacct of LSF 10.1)."""
+    times = re.fullmatch(r"(\d{4}/\d\d/\d\d/\d\d:\d\d),(\d{4}/\d\d/\d\d/\d\d:\d\d)", arguments[-1])
+    if arguments[:-1] != ["-u", "all", "-l", "-UF", "-C"] or times is None:
+        raise Refused("the double tells its accounting only with -u all -l -UF -C time0,time1")
+    begin, end = (time.mktime(time.strptime(each, "%Y/%m/%d/%H:%M")) for each in times.groups())
+    ended = [job for each in jobs.values() for job in each if job.ended and begin <= job.finished <= end + 60]
+    rule = "-" * 78
+    blocks = "".join(f"\n{_accounted(job)}\n{rule}\n" for job in ended)
+    return (
+        0,
+        f"Accounting information about jobs that are: \n  - submitted by all users.\n{rule}\n{blocks}",
+        "",
+    )
+
+
+def _accounted(job: Element) -> str:
+    reason = f"; {job.reason}" if job.reason else ""
+    lines = [
+        f"Job <{job.id}>, Job Name <{job.name}>, Job Description <{job.description}>, User <root>, Project "
+        f"<{job.project}>, Status <{job.stat}>, Queue <{job.queue}>, Command <{job.command}>",
+        f"{_moment(job.submitted)}: Submitted from host <head>, CWD </>;",
+    ]
+    if job.started:
+        lines.append(f"{_moment(job.started)}: Dispatched {job.slots} Task(s) on Host(s) <{job.host}>;")
+    word = "done" if job.stat == "DONE" else "exit"
+    lines.append(f"{_moment(job.finished)}: Completed <{word}>{reason}.")
+    wait = (job.started or job.finished) - job.submitted
+    return "\n".join(
+        [
+            *lines,
+            "\nAccounting information about this job:",
+            "     CPU_T     WAIT     TURNAROUND   STATUS     HOG_FACTOR    MEM    SWAP",
+            f"      0.10 {wait:8.0f} {job.finished - job.submitted:14.0f} {word:>8}    0.0025   2M   0M",
+        ]
+    )
 
 
 def _moment(seconds: float) -> str:

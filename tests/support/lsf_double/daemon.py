@@ -45,6 +45,7 @@ class Mbatchd:
             "bsub": lambda: self._bsub(arguments, environment),
             "bkill": lambda: self._bkill(arguments),
             "bjobs": lambda: answers.bjobs(arguments, self.jobs),
+            "bacct": lambda: answers.bacct(arguments, self.jobs),
             "bhist": lambda: answers.bhist(arguments, self.jobs),
             "bhosts": lambda: answers.bhosts(arguments, {name: self._host(name) for name in HOSTS}),
             "bqueues": lambda: answers.bqueues(arguments, QUEUES),

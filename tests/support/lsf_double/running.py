@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.support.command import wait_until
 
-COMMANDS = ("bsub", "bjobs", "bhist", "bhosts", "bkill", "bqueues", "lshosts", "lsload")
+COMMANDS = ("bacct", "bsub", "bjobs", "bhist", "bhosts", "bkill", "bqueues", "lshosts", "lsload")
 
 
 @contextmanager

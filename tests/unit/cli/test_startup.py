@@ -116,6 +116,9 @@ def test_the_verbs_are_those_of_the_issue() -> None:
         "runs rm",
         "runs prune",
         "completion",
+        "layout",
+        "layout show",
+        "layout check",
     }
 
 

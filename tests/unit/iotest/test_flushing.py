@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gridwright.cli.prove.progress import LineDisplay, flush_note
+from gridwright.iotest.engine import FLUSH_WITHIN_S, PhasePlan, flush_within_s
 from gridwright.iotest.flushing import WINDOW_S, FlushForecast, by_earlier_rate, unflushed_bytes
+from gridwright.iotest.options import IotestOptions
 from gridwright.runs.iotest_events import PhaseProgress
 
 MB = 10**6
@@ -54,6 +58,29 @@ def test_an_earlier_rate_with_its_fsync_tells_how_long_the_whole_takes() -> None
 def test_the_kernel_of_this_machine_tells() -> None:
     assert (unflushed_bytes() or 0) >= 0
     assert unflushed_bytes() is not None
+
+
+@pytest.mark.parametrize(
+    ("fields", "seconds", "size", "within"),
+    [
+        ({}, 10.0, None, FLUSH_WITHIN_S),
+        ({}, None, 1 << 30, None),
+        ({"engine": "direct"}, 10.0, None, None),
+        ({"until_steady_s": 60.0}, 60.0, None, None),
+    ],
+)
+def test_what_ends_by_time_and_goes_through_memory_is_bounded(
+    fields: dict[str, Any], seconds: float | None, size: int | None, within: float | None
+) -> None:
+    plan = PhasePlan(streams=(), seed=0, bytes_per_stream=size, seconds=seconds)
+    assert flush_within_s(plan, IotestOptions(**fields)) == within
+
+
+def test_each_flush_is_told_by_its_own_time(capsys: pytest.CaptureFixture[str]) -> None:
+    display = LineDisplay()
+    for elapsed in range(1, 8):
+        display.take(progress(float(elapsed), 2.0, syncing=elapsed != 4))
+    assert capsys.readouterr().err == ""
 
 
 def progress(elapsed_s: float, flush_s: float | None, *, syncing: bool) -> PhaseProgress:

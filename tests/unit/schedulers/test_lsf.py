@@ -18,6 +18,7 @@ from gridwright.schedulers.index_ranges import fold_indices
 from gridwright.schedulers.job import JobRequest, JobState
 from gridwright.schedulers.job_options import JobOptions
 from gridwright.schedulers.job_tag import JobTag
+from gridwright.schedulers.lsf.accounting import parse_accounting
 from gridwright.schedulers.lsf.commands import meaning, plain_node
 from gridwright.schedulers.lsf.endings import ending
 from gridwright.schedulers.lsf.history import parse_history
@@ -25,6 +26,7 @@ from gridwright.schedulers.lsf.queue import moment, rows, size
 from gridwright.schedulers.lsf.system import Lsf
 from gridwright.spec import parse_spec
 from tests.support.lsf_double.daemon import Mbatchd
+from tests.support.lsf_double.jobs import Element
 
 TAG = JobTag("0123456789abcdef", 0)
 SPEC = "scheduler: {type: lsf, project: blue}\nfilesystems: {disk: {type: local, path: /mnt/disk}}\n"
@@ -41,6 +43,41 @@ Mon Nov 23 10:17:33 2026: Done successfully. The CPU time used is 0.1 seconds;
 
 Job <771280>, Job Name <z>, Job Description <gridwright ~fedcba9876543210.2>, User <brandl>
 Mon Nov 23 10:17:33 2026: Done successfully. The CPU time used is 0.1 seconds;
+"""
+
+
+ACCOUNTS = """\
+Accounting information about jobs that are:
+  - submitted by all users.
+  - accounted on all projects.
+------------------------------------------------------------------------------
+
+Job <1743>, Job Name <a, User <b>, c>, User <ann>, Project <sales>, Status <EXIT>, Queue <night>, Command <x>
+Mon Nov 23 10:16:26 2026: Submitted from host <falcon>, CWD <$HOME>;
+Mon Nov 23 10:16:31 2026: Dispatched 4 Task(s) on Host(s) <n28> <n28> <n29> <n29>, Allocated 4 Slot(s);
+Mon Nov 23 10:26:31 2026: Completed <exit>; TERM_RUNLIMIT: job killed after reaching LSF run time limit.
+
+Accounting information about this job:
+     CPU_T     WAIT     TURNAROUND   STATUS     HOG_FACTOR    MEM    SWAP
+   1234.50        5            605     exit         2.0405     1G      2G
+------------------------------------------------------------------------------
+
+Job <1744[3]>, User <ben>, Project <default>, Status <DONE>, Queue <normal>, Command <true>
+Mon Nov 23 10:16:26 2026: Submitted from host <falcon>, CWD <$HOME>;
+Mon Nov 23 10:16:31 2026: [3] started on <2*n30>;
+Mon Nov 23 10:16:32 2026: Completed <done>.
+
+Accounting information about this job:
+     CPU_T     WAIT     TURNAROUND   STATUS     HOG_FACTOR    MEM    SWAP
+         -        5              6     done              -      -       -
+------------------------------------------------------------------------------
+
+Job <1745>, User <ben>, Project <default>, Status <EXIT>, Queue <normal>, Command <true>
+Mon Nov 23 10:16:26 2026: Submitted from host <falcon>, CWD <$HOME>;
+Mon Nov 23 10:16:40 2026: Completed <exit>; TERM_OWNER: job killed by owner.
+------------------------------------------------------------------------------
+SUMMARY:      ( time unit: second )
+ Total number of done jobs:       1      Total number of exited jobs:     2
 """
 
 
@@ -236,3 +273,27 @@ def test_a_command_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(GridwrightError, match="lshosts cannot be started") as missing:
         Lsf(spec, LocalHeadNode()).facts()
     assert missing.value.status is ExitStatus.ENVIRONMENT
+
+
+def test_accounts_are_those_of_all_users() -> None:
+    killed, element, never = parse_accounting(ACCOUNTS)
+    assert (killed.id, killed.user, killed.account, killed.queue) == ("1743", "ann", "sales", "night")
+    assert (killed.state, killed.cores, killed.node) == (JobState.TIMED_OUT, 4, "n28")
+    assert (killed.elapsed_s, killed.waited_s, killed.core_s) == (600.0, 5.0, 2400.0)
+    assert (killed.cpu_s, killed.memory_peak_bytes) == (1234.5, 2**30)
+    assert (element.id, element.account, element.cores, element.node) == ("1744_3", None, 2, "n30")
+    assert (element.state, element.elapsed_s, element.cpu_s) == (JobState.COMPLETED, 1.0, None)
+    assert (never.state, never.started, never.elapsed_s) == (JobState.CANCELLED, None, 0.0)
+
+
+def test_the_double_tells_its_accounts_as_documented() -> None:
+    daemon = Mbatchd()
+    daemon.jobs[7] = [
+        Element(7, 0, "n", "d", "short", "c", slots=2, stat="DONE", host="n1", started=time.time())
+    ]
+    daemon.jobs[7][0].finished = time.time() + 2
+    day = f"2020/01/01/00:00,{time.strftime('%Y/%m/%d/%H:%M', time.localtime(time.time() + 60))}"
+    status, out, _ = daemon.answer("bacct", ["-u", "all", "-l", "-UF", "-C", day], {})
+    (job,) = parse_accounting(out)
+    assert (status, job.id, job.cores, job.state, job.user) == (0, "7", 2, JobState.COMPLETED, "root")
+    assert daemon.answer("bacct", ["-u", "all", "-l"], {})[0] == 255

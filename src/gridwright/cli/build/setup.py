@@ -165,10 +165,11 @@ def _spec(flags: SetupFlags) -> GridSpec:
 
 def _playbook(spec: GridSpec, flags: SetupFlags) -> tuple[Hosts, Mapping[str, str | bytes]]:
     if flags.local:
-        from gridwright.setup.playbook import Hosts, playbook_files
+        from gridwright.model.layouts import library_layouts
+        from gridwright.setup.playbook import Hosts, Provided, playbook_files
 
         hosts = Hosts.this_machine(socket.gethostname().partition(".")[0])
-        return hosts, playbook_files(spec, hosts)
+        return hosts, playbook_files(spec, hosts, provided=Provided(layouts=library_layouts(spec)))
     from gridwright.cli.this_node import render_here
 
     rendering = render_here(spec, flags.slurm)

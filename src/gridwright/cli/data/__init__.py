@@ -1,1 +1,1 @@
-"""Verbs that move data: between a library and object storage."""
+"""Verbs that look after the data of libraries: their layouts, and their way to object storage and back."""

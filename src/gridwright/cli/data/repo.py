@@ -1,4 +1,4 @@
-"""`gridwright repo status | import | export | release | verify | duplicate`: a library and its bucket."""
+"""`gridwright repo status | import | export | release | verify | duplicate | serve`: files and objects."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from gridwright.cli.data.repo_flags import (
     status_settings,
     transfer_progress,
 )
+from gridwright.cli.data.serve import run_serve
 from gridwright.cli.flags import options_of, read_flags, verb
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.verbs import plain_app
@@ -149,5 +150,6 @@ for name, run in (
     ("release", verb(run_release)),
     ("verify", verb(run_verify)),
     ("duplicate", verb(run_duplicate)),
+    ("serve", verb(run_serve)),
 ):
     repo.command(name)(run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sqlite3
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -211,8 +212,14 @@ def open_repository(
         ) from error
     try:
         yield opened
+        opened.known.flush()
+    except (OSError, sqlite3.Error) as error:
+        raise environment_error(
+            f"the repository's files cannot be worked on: {error}", where=str(settings.directory)
+        ) from error
     finally:
-        opened.close()
+        with contextlib.suppress(sqlite3.Error, OSError):
+            opened.close()
 
 
 def chosen_paths(opened: OpenRepository, paths: Sequence[str] | None) -> list[bytes]:

@@ -15,7 +15,6 @@ from gridwright.cli.arguments import (
     AllowDisturbed,
     Json,
     Reader,
-    Repeat,
     RunsDirectory,
     SpecFile,
     read_path,
@@ -25,7 +24,14 @@ from gridwright.cli.flags import Reads, one_of, options_of, read_flags, some_of,
 from gridwright.cli.output import LazyResult, Output, plain
 from gridwright.cli.verbs import plain_app
 from gridwright.errors import ExitStatus, GridwrightError, input_error
-from gridwright.iotest.options import ENGINES, MIN_BLOCK, ON_NODE_FAILURE, PHASES, IotestOptions
+from gridwright.iotest.options import (
+    DEFAULT_PAIRS,
+    ENGINES,
+    MIN_BLOCK,
+    ON_NODE_FAILURE,
+    PHASES,
+    IotestOptions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +120,23 @@ class IotestFlags:
         typer.Option("--format", metavar="table|iotest.sh", help="iotest.sh: as in published papers."),
         Reads(one_of("table", "iotest.sh")),
     ] = "table"
-    repeat: Repeat = 1
+    layout: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Test twice, side by side: in the library's own layout of files, and in this one: spec, a "
+            "stripe count, or options of lfs setstripe.",
+        ),
+    ] = None
+    repeat: Annotated[
+        int | None,
+        typer.Option(
+            "--repeat",
+            metavar="N",
+            help="Run it N times: median, spread, and the least change these can tell.  [default: 1; with "
+            "--layout 6]",
+        ),
+    ] = None
     allow_disturbed: AllowDisturbed = False
     runs: RunsDirectory = DEFAULT_RUNS
     json: Json = False
@@ -149,7 +171,10 @@ def run_iotest(flags: IotestFlags) -> ExitStatus:
       gridwright iotest --directory /mnt/scratch --requires 125MB/s/core --engine direct --sweep
       gridwright iotest --directory /mnt/scratch --until-steady 30m
       gridwright iotest --directory /mnt/scratch --repeat 5
+      gridwright iotest grid.yaml --layout spec
+      gridwright iotest --directory /lustre/data --layout "-E 256M -c 1 -E -1 -c 4"
     """  # noqa: D301 - \b is a control character for click
+    from gridwright.cli.prove.iotest_layouts import with_layout, with_layouts
     from gridwright.cli.spec_file import load_placed, make_libraries
     from gridwright.grid.grid import Grid
     from gridwright.iotest.library_facts import mistyped
@@ -164,11 +189,16 @@ def run_iotest(flags: IotestFlags) -> ExitStatus:
         target = directory_target(flags.directory, ALONE, requires)
         if problem := mistyped(target):
             raise GridwrightError(problem)
+        if flags.layout is not None:
+            target = with_layout(target, flags.layout)
         return _measure(flags, options, [target])
     spec = load_placed(flags.file)
+    targets = library_targets(spec)
+    if flags.layout is not None:
+        targets = with_layouts(targets, flags.layout, spec)
     fleet = fleet_to_test(Grid.open(spec), options)
     make_libraries(spec)
-    return _measure(flags, options, library_targets(spec), spec, fleet)
+    return _measure(flags, options, targets, spec, fleet)
 
 
 iotest = plain_app()
@@ -247,8 +277,11 @@ def fleet_to_test(grid: Grid, options: IotestOptions) -> Fleet | None:
 
 def read_options(flags: IotestFlags, reader: Reader) -> IotestOptions | None:
     """Check the flags together; None if the reader has found something wrong."""
+    values = read_flags(flags, reader)
+    if values["repeat"] is None:
+        values["repeat"] = 1 if flags.layout is None else DEFAULT_PAIRS
     try:
-        options = options_of(IotestOptions, read_flags(flags, reader))
+        options = options_of(IotestOptions, values)
     except GridwrightError as error:
         reader.add(error.problems)
         return None

@@ -65,6 +65,14 @@ def flush_note(event: PhaseProgress) -> str:
     return ""
 
 
+def layout_note(event: LibraryBegun) -> str:
+    """Which of two layouts files get."""
+    asked = event.layout
+    if asked is None:
+        return ""
+    return f"files in layout {asked.text}" if asked.chosen else "files in the library's own layout"
+
+
 class LineDisplay:
     """One line per step, for logs and pipes."""
 
@@ -85,7 +93,8 @@ class LineDisplay:
             case LibraryBegun():
                 self._library = event.library
                 nodes = f" on each of {event.nodes} nodes" if event.nodes > 1 else ""
-                say(f"{self._library}: testing {event.path} with {event.streams} streams{nodes}")
+                files = f", {layout_note(event)}" if event.layout else ""
+                say(f"{self._library}: testing {event.path} with {event.streams} streams{nodes}{files}")
             case PhaseBegun():
                 self._limit_s, self._flush_told, self._foretold = event.limit_s, None, False
                 say(f"{self._library}: {event.op} ({event.used.streams} streams)")
@@ -102,6 +111,7 @@ class LineDisplay:
         """Say once before it how long the closing fsync will take, and now and then what is left."""
         note = flush_note(event)
         if not event.syncing:
+            self._flush_told = None
             # Near its end it is known best, and there is time to say it before.
             if note and not self._foretold and event.elapsed_s >= FORETOLD_AT * (self._limit_s or 0.0):
                 self._foretold = True
@@ -152,6 +162,8 @@ class TerminalDisplay:
                 self._console.print(f"repeat {event.number} of {event.of}")
             case LibraryBegun():
                 self._library = event.library
+                if event.layout:
+                    self._console.print(f"{event.library}: {layout_note(event)}", markup=False)
             case PhaseBegun():
                 self._begin(event)
             case SampleTaken():

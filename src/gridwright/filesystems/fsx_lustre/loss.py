@@ -26,6 +26,6 @@ def without(filesystem: FsxLustreFileSystem, contribution: Contribution, dead: S
     return Remains(
         1 - gone / targets,
         "unavailable" if durable else "lost",
-        files_touched(targets, filesystem.stripe_count, gone),
+        files_touched(targets, contribution.stripes, gone),
         f"{gone} of {targets} targets gone: {words}",
     )

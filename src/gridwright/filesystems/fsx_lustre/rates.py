@@ -64,7 +64,10 @@ def contribute(name: str, filesystem: FsxLustreFileSystem, site: Site) -> Contri
         nature="server",
     )
     # Where less is listed for writes, each byte written takes more of the same disks.
-    uses = {"write": Use(delivered, tier / (rates.disk_write or tier)), "read": Use(delivered)}
+    uses: dict[Operation, Use] = {
+        "write": Use(delivered, tier / (rates.disk_write or tier)),
+        "read": Use(delivered),
+    }
     routes: dict[Operation, Route] = {
         operation: _route(filesystem, uses[operation], operation, site) for operation in OPERATIONS
     }
@@ -74,6 +77,7 @@ def contribute(name: str, filesystem: FsxLustreFileSystem, site: Site) -> Contri
         capacity_bytes=int(filesystem.capacity),
         outlives_server=deployment.durable,
         targets=int(filesystem.capacity // TARGET_BYTES),
+        target_bytes_per_s={each: _of_one_target(filesystem, uses[each]) for each in OPERATIONS},
         findings=tuple(account_findings(name, site.spec, deployment.limits)),
     )
 
@@ -115,6 +119,10 @@ def included_metadata(capacity_bytes: int) -> int:
 
 def _route(filesystem: FsxLustreFileSystem, delivered: Use, operation: Operation, site: Site) -> Route:
     uses = (*site.nodes.network(operation), delivered)
-    targets = filesystem.capacity // TARGET_BYTES
-    each = delivered.resource.bytes_per_s / delivered.coefficient / targets
-    return striped(uses, filesystem.stripe_count, targets, each)
+    targets = int(filesystem.capacity // TARGET_BYTES)
+    return striped(uses, filesystem.stripe_count, targets, _of_one_target(filesystem, delivered))
+
+
+def _of_one_target(filesystem: FsxLustreFileSystem, delivered: Use) -> float:
+    """Bytes per second: the service spreads what is bought over its targets alike."""
+    return delivered.resource.bytes_per_s / delivered.coefficient / (filesystem.capacity // TARGET_BYTES)

@@ -17,6 +17,7 @@ from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
     from gridwright.filesystems.layout import FileLayout
+    from gridwright.filesystems.lazy_load import LazyLoad
     from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
     from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.resources import Contribution
@@ -109,6 +110,12 @@ class LustreKind(LustreClientKind[LustreFileSystem]):
         from gridwright.filesystems.lustre.loss import without
 
         return without(filesystem, contribution, dead)
+
+    def lazy_load(self) -> LazyLoad:
+        """Not without a copytool."""
+        from gridwright.filesystems.lazy_load import LazyLoad, LazyLoadWay
+
+        return LazyLoad(LazyLoadWay.NONE, "a reader waits for a copytool there, and Gridwright has none")
 
     def stated_layout(self, filesystem: LustreFileSystem, library: Library) -> FileLayout | None:
         """The library's own, else by the stripe count of the file system."""

@@ -29,7 +29,7 @@ def without(filesystem: LustreFileSystem, contribution: Contribution, dead: Sequ
     targets = contribution.targets
     gone = disks | _targets_of(oss, filesystem, targets)
     left = 1 - len(gone) / targets if targets else float(not oss)
-    touched = files_touched(targets, filesystem.stripe_count, len(gone)) if gone else 0.0
+    touched = files_touched(targets, contribution.stripes, len(gone)) if gone else 0.0
     fates: list[Fate] = []
     words: list[str] = []
     if gone:

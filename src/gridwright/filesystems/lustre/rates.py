@@ -34,6 +34,7 @@ def contribute(name: str, filesystem: LustreFileSystem, site: Site) -> Contribut
         capacity_bytes=group.capacity_bytes,
         outlives_server=group.disks.are_volumes,
         targets=group.targets,
+        target_bytes_per_s={operation: group.target_bytes_per_s(operation) for operation in OPERATIONS},
     )
 
 

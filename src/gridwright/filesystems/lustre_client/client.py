@@ -7,7 +7,7 @@ from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from gridwright.errors import Finding
+from gridwright.errors import Finding, Problem
 from gridwright.filesystems.kind import FileSystemKind, M
 from gridwright.filesystems.mount_entry import MountEntry
 from gridwright.services.playbook_role import PlaybookRole
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.layout import FileLayout
+    from gridwright.filesystems.library_layouts import LibraryLayouts
     from gridwright.filesystems.tuning_kind import TuningKind
 
 _PACKAGE = "gridwright.filesystems.lustre_client"
@@ -25,6 +26,7 @@ class LustreClientKind(FileSystemKind[M]):
     """A kind whose nodes are clients of Lustre."""
 
     kernel_types = ("lustre",)
+    has_layouts = True
 
     def mount_entry(self, filesystem: M, source: str | None = None) -> MountEntry | None:
         """What clients mount; none before it is known where from."""
@@ -97,22 +99,52 @@ class LustreClientKind(FileSystemKind[M]):
         name = file_system_name(self.source(filesystem) or "") or "*"
         return partial(read_target_counters, run, name)
 
-    def layout(self, filesystem: M, run: Run, path: str) -> FileLayout:
+    def layout(self, filesystem: M | None, run: Run, path: str) -> FileLayout:
         """As the metadata server tells it."""
         from gridwright.filesystems.lustre_client.layout import read_layout
 
         return read_layout(run, path)
 
+    def layout_command(self, filesystem: M, layout: FileLayout, directory: str) -> list[str]:
+        """`lfs setstripe`."""
+        from gridwright.filesystems.lustre_client.layout_command import set_layout_command
+
+        return set_layout_command(layout, directory)
+
+    def layout_problems(self, layout: FileLayout) -> Sequence[Problem]:
+        """What `lfs setstripe` would refuse, or quietly change."""
+        from gridwright.filesystems.lustre_client.layout_command import layout_problems
+
+        return layout_problems(layout)
+
+    def set_layout(self, filesystem: M | None, run: Run, directory: str, layout: FileLayout) -> FileLayout:
+        """By `lfs setstripe`; directories made in it inherit it."""
+        from gridwright.filesystems.lustre_client.layout_command import apply_layout
+
+        return apply_layout(run, directory, layout)
+
+    def advised_layout(self, filesystem: M) -> FileLayout:
+        """Small files on one target, large ones on all."""
+        from gridwright.filesystems.lustre_client.layout_command import ADVISED
+
+        return ADVISED
+
+    def library_layouts(self, filesystem: M, run: Run, directory: str) -> LibraryLayouts | None:
+        """By a scan where this Gridwright and the file system are."""
+        from gridwright.filesystems.lustre_client.library_scan import library_layouts
+
+        return library_layouts(run, directory)
+
     def library_findings(self, filesystem: M, run: Run, directory: str) -> list[Finding]:
-        """Large files that lie on one target."""
-        from gridwright.filesystems.lustre_client.single_target import single_target_files
+        """What a scan of its layouts shows."""
+        from gridwright.filesystems.lustre_client.library_findings import library_findings
 
-        return single_target_files(run, directory)
+        return library_findings(run, directory)
 
 
-def stripe_findings(name: str, stripe_count: int, targets: int) -> Iterator[Finding]:
+def stripe_findings(name: str, stripe_count: int | None, targets: int) -> Iterator[Finding]:
     """More stripes than there are targets; `targets` is 0 where nobody knows how many there are."""
-    if 0 < targets < stripe_count:
+    if stripe_count is not None and 0 < targets < stripe_count:
         yield Finding(
             "warning",
             "stripes-beyond-targets",

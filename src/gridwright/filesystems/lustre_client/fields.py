@@ -17,17 +17,20 @@ NOT_SQUASHED = "none"
 NOBODY = "65534:65534"
 """User and group nobody."""
 
-StripeCount = Annotated[int, Update(Change.LIVE, "new files have it; old ones keep theirs")]
-"""How many targets a file lies on; -1 is all."""
+StripeCount = Annotated[
+    int | None, Update(Change.LIVE, "new files have it; `gridwright layout rebalance` moves old ones")
+]
+"""How many targets a file lies on; -1 is all, None leaves it to the layouts of libraries."""
 
 
 def stripe_count() -> Any:  # noqa: ANN401 - what pydantic takes for a field
     """The field's default, limits and description."""
     return Field(
-        default=1,
+        default=None,
         ge=-1,
         le=2_000,
-        description="Over how many OSTs a file is striped, as `lfs setstripe -c` has it; -1 is all.",
+        description="Over how many OSTs a file is striped, as `lfs setstripe -c` has it, in libraries that "
+        "have no layout of their own; -1 is all. By default the model chooses for each library.",
     )
 
 

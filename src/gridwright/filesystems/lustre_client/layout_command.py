@@ -56,7 +56,7 @@ grid are read whole, so from some GiB on only more targets make them faster.
 
 def set_layout_command(layout: FileLayout, path: str) -> list[str]:
     """The command that gives a directory `layout`. Raises GridwrightError with all that is wrong with it."""
-    problems = list(_problems(layout))
+    problems = layout_problems(layout)
     if problems:
         raise GridwrightError(*problems, status=ExitStatus.INPUT)
     command = ["lfs", "setstripe"]
@@ -96,6 +96,11 @@ def apply_layout(run: Run, directory: str, layout: FileLayout) -> FileLayout:
             remedy="a pool has to exist (lfs pool_list), and the directory be yours and on Lustre",
         )
     return read_layout(run, directory)
+
+
+def layout_problems(layout: FileLayout) -> list[Problem]:
+    """All that is wrong with a layout, whichever servers are to have it."""
+    return list(_problems(layout))
 
 
 def _problems(layout: FileLayout) -> Iterator[Problem]:

@@ -38,7 +38,7 @@ def single_target_files(
     It is a sample: the search ends after `seconds`, and looks at the layouts of the largest files that it has
     found until then. Raises GridwrightError (status ENVIRONMENT) where nothing answers.
     """
-    if _number_of_targets(run) < 2:
+    if number_of_targets(run) < 2:
         return []
     deadline = time.monotonic() + 2 * seconds
     found, is_whole = _large_files(run, directory, large_bytes, seconds)
@@ -70,7 +70,8 @@ def single_target_files(
     ]
 
 
-def _number_of_targets(run: Run) -> int:
+def number_of_targets(run: Run) -> int:
+    """Of the file system with most of them that this node has mounted; 0 where none is told."""
     told = read_parameters(run, ["lov.*-clilov-*.numobd"])
     return max((whole_number(value) or 0 for value in told.values.values()), default=0)
 

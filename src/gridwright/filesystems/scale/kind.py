@@ -12,6 +12,7 @@ from gridwright.services.playbook_role import PlaybookRole
 
 if TYPE_CHECKING:
     from gridwright.filesystems.health import Health, Run
+    from gridwright.filesystems.lazy_load import LazyLoad
     from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.site import Site
@@ -24,6 +25,12 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
     spec_model = ScaleFileSystem
     title = "Scale"
     kernel_types = ("gpfs",)
+
+    def lazy_load(self) -> LazyLoad:
+        """By Scale's own relations with buckets."""
+        from gridwright.filesystems.lazy_load import LazyLoad, LazyLoadWay
+
+        return LazyLoad(LazyLoadWay.NONE, "its own AFM does it, which Gridwright does not set up")
 
     def contribute(self, name: str, filesystem: ScaleFileSystem, site: Site) -> Contribution:
         """What the NSD servers deliver to all nodes."""

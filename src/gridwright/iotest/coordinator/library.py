@@ -11,6 +11,7 @@ from gridwright.errors import Problem
 from gridwright.iotest import failures, figures, sweep
 from gridwright.iotest.coordinator.coordinator import Coordinator
 from gridwright.iotest.coordinator.figures import Whole, record_of_all, uneven
+from gridwright.iotest.coordinator.layouts import lay_out_all, seen_by
 from gridwright.iotest.coordinator.members import Members
 from gridwright.iotest.coordinator.opening import OpenedLibrary, is_shared, open_library
 from gridwright.iotest.coordinator.phase import GridPhase, NodeRun
@@ -93,16 +94,16 @@ class GridLibraryTest:
         self._written: dict[str, int] = {}
         """Bytes of the files that each node wrote last, as far as it told."""
         self._phases = 0
+        self._layout = target.layout
+        self._layout_seen = False
 
     async def run(self) -> None:
         """Run all phases. Raises LibraryFailed, WrongData, NotEnoughSpace and NodesFailed."""
         try:
-            self._emit(
-                LibraryBegun(
-                    streams=max(share.streams for share in self._members.shares),
-                    **shared_fields(self._target, LibraryBegun),
-                )
-            )
+            fields = shared_fields(self._target, LibraryBegun)
+            fields["layout"] = self._layout.asked if self._layout else None
+            streams = max(share.streams for share in self._members.shares)
+            self._emit(LibraryBegun(streams=streams, **fields))
             async with self._coordinator.heeding_stop():
                 phases = await self._prepare()
             if self._options.sweep:
@@ -135,6 +136,8 @@ class GridLibraryTest:
         ]
         if members.stopped:
             return []
+        if self._layout is not None:
+            await lay_out_all(members, self._layout)
         self._shared = await is_shared(members, self._given, self._options, self._emit)
         names = set(members.names)
         self._space = space_of(
@@ -221,7 +224,25 @@ class GridLibraryTest:
         failed = {name: error for name, run in phase.runs.items() if (error := self._error(run)) is not None}
         await self._members.find_causes(failed)
         self._after(op, plans, phase.runs, record)
+        if op == "write":
+            await self._see_layout()
         return record
+
+    async def _see_layout(self) -> None:
+        """Ask once which layout the files of a node got."""
+        known = (node for node in self._members.here if self._readable.get(node.name))
+        node = next(known, None)
+        if self._layout is None or self._layout_seen or node is None or self._members.stopped:
+            return
+        self._layout_seen = True
+        async with self._coordinator.heeding_stop():
+            try:
+                told = await seen_by(node, self._layout, self._readable[node.name], self._given.library)
+            except NodeFailed as failed:
+                self._members.settle({node.name: failed})
+                return
+        for each in told:
+            self._emit(each)
 
     async def _share(self, op: str) -> None:
         """Have one node make the file that all streams share, and the others wait until they see it.

@@ -45,6 +45,7 @@ def target_of(target: LibraryTarget, cores: Sequence[int]) -> LibraryTarget:
         cores=max(cores),
         nodes=len(cores),
         all_cores=None if alike else sum(cores),
+        layout=target.layout,
     )
 
 

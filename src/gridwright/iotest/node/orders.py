@@ -13,9 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gridwright.commands import run_here
 from gridwright.disturbance.presence import Presence
 from gridwright.disturbance.watch import LoadWatch
-from gridwright.errors import ExitStatus, Problem
+from gridwright.errors import ExitStatus, GridwrightError, Problem
 from gridwright.filesystems.mounts import LibraryMount
 from gridwright.iotest import failures
 from gridwright.iotest.client_view import ClientView
@@ -25,6 +26,7 @@ from gridwright.iotest.messages import (
     Answer,
     Close,
     Closed,
+    CommandRan,
     Failed,
     KeptSet,
     Leave,
@@ -35,6 +37,7 @@ from gridwright.iotest.messages import (
     Prepare,
     Prepared,
     Removing,
+    RunCommand,
     RunPhase,
     See,
     Seen,
@@ -72,6 +75,7 @@ class NodeTest:
         self._handlers: dict[type[Numbered], Callable[[Any], Answer]] = {
             Open: self._open,
             Prepare: self._prepare,
+            RunCommand: self._run_command,
             See: self._see,
             Share: self._share,
             RunPhase: self._phase,
@@ -152,6 +156,14 @@ class NodeTest:
         tokens = [self._token] if self._token else []
         self._watch = watch_over(self._mount, self._presence, tokens=tokens)
         return Prepared(str(directory))
+
+    def _run_command(self, order: RunCommand) -> Answer:
+        try:
+            done = run_here(order.command, timeout_s=order.timeout_s)
+        except GridwrightError as error:
+            return Failed(error.problems[0])
+        told = (text.decode(errors="replace") for text in (done.stdout, done.stderr))
+        return CommandRan(done.status, *told)
 
     def _see(self, order: See) -> Seen:
         deadline = time.monotonic() + order.seconds

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gridwright.model.layouts import library_layouts
 from gridwright.providers.aws import power_program, roll_program, spot_program
 from gridwright.providers.aws.claim_program import UNIT, build_zipapp, unit_file
 from gridwright.providers.aws.layout import AwsLayout, Machine, aws_section, built_lustres, fsx_file_systems
@@ -148,6 +149,7 @@ def provided(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup | None
         files |= _roll_files(spec, layout, scheduler)
     return Provided(
         sources=mount_sources(spec, layout),
+        layouts=library_layouts(spec),
         addresses=layout.addresses,
         roles=[role for role, is_needed in needed if is_needed],
         files=files,

@@ -11,6 +11,8 @@ from rich.text import Text
 
 from gridwright.errors import GRAVEST_FIRST
 from gridwright.report.figures import ABSENT, against, age, count, megabytes, plain, seconds_since
+from gridwright.report.layouts import TITLES as TITLES_OF_LAYOUTS
+from gridwright.report.layouts import layout_row, layouts_note
 from gridwright.report.marks import Mark, mark_of, mark_of_repeats
 from gridwright.report.repeats import NOTE, TITLES, percent, repeats_rows
 from gridwright.report.run_summary import KINDS, summarize
@@ -22,6 +24,7 @@ from gridwright.report.verdict import judge
 from gridwright.runs.compare import Comparison
 from gridwright.runs.directory import LoadedRun
 from gridwright.runs.judge import JUDGED
+from gridwright.runs.layout_comparison import METHOD
 from gridwright.runs.phase_record import PhaseRecord, Steady, SweepPoint
 from gridwright.runs.records import IotestRecord, LibraryRecord, NodeCheck
 from gridwright.runs.repeats import RepeatedFigure
@@ -35,6 +38,11 @@ def iotest_text(console: Console, record: IotestRecord) -> None:
     if any(library.repeats for library in record.libraries):
         console.print(_repeats(record))
         console.print(NOTE, style="dim")
+    compared = [each for each in record.libraries if each.layouts is not None and each.layouts.figures]
+    for library in compared:
+        _print_layouts(console, library)
+    if compared:
+        console.print(METHOD, style="dim")
     for library in record.libraries:
         if (nodes := nodes_table(library)) is not None:
             console.print(nodes)
@@ -52,18 +60,20 @@ def _phases(record: IotestRecord) -> Table:
     for library in record.libraries:
         for phase in library.phases:
             table.add_row(*_phase_row(library, phase))
+        for phase in library.layouts.phases if library.layouts else ():
+            table.add_row(*_phase_row(library, phase, chosen=True))
         table.add_section()
     return table
 
 
-def _phase_row(library: LibraryRecord, phase: PhaseRecord) -> list[str]:
-    judged = phase.op in JUDGED
+def _phase_row(library: LibraryRecord, phase: PhaseRecord, *, chosen: bool = False) -> list[str]:
+    judged = phase.op in JUDGED and not chosen
     required = library.requires_bytes_per_s_per_core if judged else None
     p99 = phase.latency_us.p99
     rate = phase.rate_last_bytes_per_s
     return [
         library.library,
-        _named(phase),
+        f"{_named(phase)}, chosen" if chosen else _named(phase),
         str(phase.used.streams),
         f"{count(phase.ops_per_s)} op/s" if phase.op == "metadata" else megabytes(rate),
         against(phase.per_core_bytes_per_s, required),
@@ -89,6 +99,24 @@ def _repeats(record: IotestRecord) -> Table:
             asked = required if found.of in JUDGED else None
             table.add_row(library.library, *row, _met_by_repeats(library, found, asked))
     return table
+
+
+def _print_layouts(console: Console, library: LibraryRecord) -> None:
+    """Print the figures in both layouts, and what they tell, a sentence for each operation."""
+    layouts = library.layouts
+    if layouts is None:
+        return
+    table = framed_table(
+        f"{library.library}: two layouts of files",
+        ["op", "figure"],
+        [each.lower() for each in TITLES_OF_LAYOUTS],
+    )
+    for figure in layouts.figures:
+        table.add_row(*layout_row(figure)[:-1])
+    console.print(table)
+    console.print(f"Layouts: {layouts_note(layouts)}.", markup=False)
+    for figure in layouts.figures:
+        console.print(f"{figure.of}: {figure.verdict}.", style="bold", markup=False)
 
 
 _WORDS: dict[Mark, str] = {

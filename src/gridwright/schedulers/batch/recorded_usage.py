@@ -1,4 +1,4 @@
-"""What jobs used by our own record of them, where the accounting of a batch system is not read."""
+"""What jobs used by our own record of them, which is exact where the accounting of a batch system is not."""
 
 from __future__ import annotations
 
@@ -42,3 +42,9 @@ def recorded_usage(directories: BatchDirectories, since: float, until: float) ->
                     )
                 )
     return found
+
+
+def recorded_numbers(directories: BatchDirectories) -> set[str]:
+    """The numbers of all jobs that this user handed in here. Raises GridwrightError (ENVIRONMENT)."""
+    with BatchRecord(directories.record) as record:
+        return {each.identifier for each in record.all() if each.identifier is not None}

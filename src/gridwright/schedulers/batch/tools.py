@@ -85,7 +85,11 @@ class BatchTools:
         return CommandMissing(environment_error(what, where=self.head.name, remedy=remedy))
 
     def query(
-        self, command: Sequence[str], *, allowed: Callable[[CommandOutput], bool] = lambda _: False
+        self,
+        command: Sequence[str],
+        *,
+        allowed: Callable[[CommandOutput], bool] = lambda _: False,
+        timeout_s: float = ANSWER_S,
     ) -> bytes:
         """What a command prints that only reads, or may be repeated; asked again while nobody answers.
 
@@ -98,7 +102,7 @@ class BatchTools:
             reraise=True,
         ):
             with attempt:
-                answer = self._asked(command)
+                answer = self._asked(command, timeout_s)
                 said = message(answer)
                 if answer.status == 0 or allowed(answer):
                     return answer.stdout
@@ -113,9 +117,9 @@ class BatchTools:
                 raise ServiceDown(error) if silent else error
         raise AssertionError("tenacity either returns or raises")
 
-    def _asked(self, command: Sequence[str]) -> CommandOutput:
+    def _asked(self, command: Sequence[str], timeout_s: float) -> CommandOutput:
         try:
-            return self.run(command)
+            return self.run(command, timeout_s=timeout_s)
         except (HeadNodeUnreachable, CommandMissing):
             raise
         except GridwrightError as error:

@@ -15,7 +15,8 @@ from gridwright.schedulers.lsf.queue import moment
 
 _AT_ONCE = 200
 _JOB = re.compile(r"^Job <(\d+)(?:\[(\d+)\])?>,", re.MULTILINE)
-_EVENT = re.compile(r"^[A-Z][a-z]{2} ([A-Z][a-z]{2}\s+\d+ \d+:\d+:\d+(?: \d{4})?): (.*)$", re.MULTILINE)
+EVENT = re.compile(r"^[A-Z][a-z]{2} ([A-Z][a-z]{2}\s+\d+ \d+:\d+:\d+(?: \d{4})?): (.*)$", re.MULTILINE)
+"""A line of a job's history: when, and what."""
 
 
 def read_history(tools: BatchTools, wanted: Mapping[JobTag, int | None]) -> list[BatchRow]:
@@ -42,7 +43,7 @@ def parse_history(text: str) -> Iterator[BatchRow]:
         named = _JOB.match(block)
         described = re.search(r"Job Description <([^>]*)>", block)
         tag = tag_of(described[1]) if described else None
-        events = [(each[1], each[2]) for each in _EVENT.finditer(block)]
+        events = [(each[1], each[2]) for each in EVENT.finditer(block)]
         if named is None or tag is None or (how := _ending(events)) is None:
             continue
         started = next((when for when, what in events if what.startswith(("Started", "Starting"))), "")

@@ -39,13 +39,22 @@ class LsfKind(SchedulerKind[LsfSection]):
         return list(Lsf(spec, head).facts().nodes.values())
 
     def usage(self, spec: GridSpec, head: HeadNode, since: float, until: float) -> list[JobUsage]:
-        """What jobs of this user that were handed in here have used; LSF's own accounting is not read."""
+        """What bacct has of all users; of jobs that were handed in here our own record, which is exact."""
         from gridwright.schedulers.batch.directories import make_batch_directories
-        from gridwright.schedulers.batch.recorded_usage import recorded_usage
+        from gridwright.schedulers.batch.recorded_usage import recorded_numbers, recorded_usage
+        from gridwright.schedulers.lsf.accounting import read_accounting
+        from gridwright.schedulers.lsf.commands import tools
+        from gridwright.schedulers.lsf.section import section_of
         from gridwright.schedulers.state_directory import state_directory
 
         self.open(spec, head).jobs()
-        return recorded_usage(make_batch_directories(state_directory(spec), "lsf"), since, until)
+        directories = make_batch_directories(state_directory(spec), "lsf")
+        own = recorded_numbers(directories)
+        others = read_accounting(tools(section_of(spec), head), since, until)
+        return [
+            *recorded_usage(directories, since, until),
+            *(each for each in others if each.id.partition("_")[0] not in own),
+        ]
 
     def lab_problems(self, section: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
         """A lab has only what everybody may have."""

@@ -1,0 +1,107 @@
+"""`gridwright repo serve`: contents come when somebody reads them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gridwright.cli.arguments import Json, Reader, read_path
+from gridwright.cli.flags import Reads, read_flags
+from gridwright.cli.output import LazyResult, Output
+from gridwright.errors import ExitStatus, environment_error, input_error
+from gridwright.kernel_files import text_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeFlags:
+    """The flags of `serve`."""
+
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="What it is called in what is printed.")
+    ] = None
+    directory: Annotated[
+        Path | None, typer.Option(metavar="DIR", parser=read_path, help="The repository's directory.")
+    ] = None
+    endpoint: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="The store, if it is not AWS's own or that of AWS_ENDPOINT_URL."),
+    ] = None
+    patience: Annotated[
+        str,
+        typer.Option(metavar="TIME", help="How long a reader waits while nothing comes from the store."),
+        Reads(Reader.seconds, "patience_s"),
+    ] = "60s"
+    close: Annotated[
+        bool,
+        typer.Option("--close", help="Close the directory to users until it is served, and end."),
+    ] = False
+    units: Annotated[
+        bool, typer.Option("--units", help="Print the units of systemd that do both, and end.")
+    ] = False
+    json: Json = False
+
+
+def run_serve(flags: ServeFlags) -> ExitStatus:
+    """Load what is read in a directory of names, range by range, until SIGTERM. For root, on ext4 and XFS.
+
+    Example: gridwright repo serve archive --directory /data
+    """
+    from gridwright.repository.lazy.service import LazyService, close_directory, serve
+
+    reader = Reader()
+    values = reader.finish(read_flags(flags, reader))
+    if flags.directory is None:
+        raise input_error("which files?", where="--directory", remedy="write --directory DIR")
+    directory = str(flags.directory.absolute())
+    if not 0 < values["patience_s"] <= 86400:
+        raise input_error("a reader waits from 1 s to 24 h", where="--patience", remedy="write 60s")
+    if flags.units:
+        return _show_units(flags, directory)
+    if flags.close:
+        names = close_directory(directory)
+        text = f"{directory}: {names} names" + (", closed to users" if names else "")
+        Output("repo serve", json=flags.json).show(
+            LazyResult(document=lambda: {"directory": directory, "names": names}, text=lambda: text)
+        )
+        return ExitStatus.DONE
+    _refuse_clients(directory)
+    serve(LazyService(directory, values["patience_s"], flags.endpoint))
+    return ExitStatus.DONE
+
+
+def _refuse_clients(directory: str) -> None:
+    """Raise GridwrightError where a kind of file system is mounted that says why this is not its way."""
+    from gridwright.filesystems.lazy_load import LazyLoadWay
+    from gridwright.filesystems.mount_table import mount_of, parse_mounts
+    from gridwright.filesystems.mounted_kind import kind_mounted_as
+
+    mount = mount_of(directory, parse_mounts(text_of(Path("/proc/mounts")) or ""))
+    kind = kind_mounted_as(mount.type) if mount is not None else None
+    if kind is not None and (load := kind.lazy_load()).way is not LazyLoadWay.EVENTS:
+        raise environment_error(
+            f"contents cannot be loaded when they are read on {kind.title}: {load.why}",
+            where=directory,
+            remedy="load them beforehand: gridwright repo import --contents",
+        )
+
+
+def _show_units(flags: ServeFlags, directory: str) -> ExitStatus:
+    from gridwright.repository.lazy.units import unit_files
+
+    name = flags.name or Path(directory).name
+    if re.fullmatch(r"[A-Za-z0-9_.-]{1,80}", name) is None:
+        raise input_error("this is no name of a unit", where="NAME", remedy="use letters, digits, - and _")
+    program = shutil.which("gridwright") or str(Path(sys.argv[0]).absolute())
+    more = [f"--endpoint={flags.endpoint}"] if flags.endpoint else []
+    command = [program, "repo", "serve", name, "--directory", directory, "--patience", flags.patience, *more]
+    files = unit_files(name, directory, command)
+    Output("repo serve", json=flags.json).show(
+        LazyResult(document=lambda: {"units": dict(files)}, text=lambda: "\n".join(files.values()).rstrip())
+    )
+    return ExitStatus.DONE

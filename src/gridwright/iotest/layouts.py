@@ -1,0 +1,95 @@
+"""The layout of a test's files: set on its scratch directory before files are made, read back from one.
+
+Whoever has the kinds of file systems does that: the worker where one node is tested, else the coordinator, by
+commands that one node runs for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from gridwright.errors import Finding, environment_error
+from gridwright.filesystems.health import Run
+from gridwright.filesystems.layout import FileLayout
+from gridwright.filesystems.layout_text import layout_text
+from gridwright.messages import plain
+from gridwright.runs.iotest_events import LayoutSeen
+from gridwright.runs.phase_record import LayoutAsked, LayoutFound
+from gridwright.units import format_bytes
+
+if TYPE_CHECKING:
+    from gridwright.filesystems.kind import FileSystemKind
+    from gridwright.iotest.engine import StreamPlan
+
+
+@dataclass(frozen=True, slots=True)
+class TriedLayout:
+    """Which of two layouts the files of a test have."""
+
+    kind: str
+    """The name of the kind of file system that sets and reads it."""
+    name: str
+    """As it was asked for."""
+    layout: FileLayout
+    """The chosen one."""
+    chosen: bool = False
+    """Else files have that of the library's directory."""
+
+    @property
+    def asked(self) -> LayoutAsked:
+        """For the record."""
+        return LayoutAsked(name=self.name, text=layout_text(self.layout), chosen=self.chosen)
+
+
+def lay_out(test: TriedLayout | None, run: Run, directory: str) -> None:
+    """Give the scratch directory the chosen layout; nothing where it has the library's.
+
+    Raises GridwrightError as `FileSystemKind.set_layout` does.
+    """
+    if test is not None and test.chosen:
+        _kind(test).set_layout(None, run, directory, test.layout)
+
+
+def seen(
+    test: TriedLayout, run: Run, files: Sequence[StreamPlan], library: str
+) -> Iterator[LayoutSeen | Finding]:
+    """The layout that the first file of a test really has, and what is to be said of it.
+
+    Raises GridwrightError (status ENVIRONMENT) where it is not told.
+    """
+    path = files[0].path
+    file_bytes = max(each.base + each.file_bytes for each in files if each.path == path)
+    found = _kind(test).layout(None, run, path)
+    if found is None:
+        raise environment_error(
+            f"library {library}: the layout of its files is not told", where=path, remedy="leave out --layout"
+        )
+    first = [each for each in found.components if each.mirror == found.components[0].mirror]
+    reached = [each for each in first if each.start < max(1, file_bytes)]
+    # What lies behind the end of the file has no part in its rate, and would make two alike look different.
+    shown = replace(found, components=tuple(reached))
+    yield LayoutSeen(
+        layout=LayoutFound(
+            chosen=test.chosen,
+            text=layout_text(shown),
+            file_bytes=file_bytes,
+            components=plain(found.components),
+        )
+    )
+    if test.chosen and len(reached) < len(first):
+        yield Finding(
+            "warning",
+            "layout-not-reached",
+            f"library {library}: files of {format_bytes(file_bytes)} end in part {len(reached)} of "
+            f"{len(first)} of their layout, so that the rest of it was not tested",
+            "give a larger --size, or more --seconds",
+        )
+
+
+def _kind(test: TriedLayout) -> FileSystemKind[Any]:
+    # Imported here: nodes have this module, and no kinds.
+    from gridwright.filesystems import kind_named
+
+    return kind_named(test.kind)

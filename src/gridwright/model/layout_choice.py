@@ -1,0 +1,140 @@
+"""Chooses over how many targets the files of a library are striped, where the grid spec leaves it open.
+
+Wider files let one stream have more, and spread the load of all more evenly. They cost a metadata request for
+each target and file when they are opened (an enqueue) and when their size is asked for (a glimpse): no file
+is wider than its library needs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from gridwright.filesystems.layout import ALL, Component, FileLayout, LayoutChoice
+from gridwright.filesystems.placements import spread
+from gridwright.model.margins import margin_of
+from gridwright.units import format_bytes, format_rate
+
+SMALL_FILE = 256 * 2**20
+"""Files up to here lie on one target: at 240 MB/s of a target (FSx for Lustre) they take about a second, in
+which a second target saves less than its requests cost where there are thousands of them."""
+LARGE_FILE = 16 * 2**30
+"""From here on a file keeps a stream busy for minutes (at 125 MB/s, two), so that a full target is waited
+for: nothing evens it out before a job sees it."""
+_MIDDLE_FILES = 8
+"""Files of the geometric mean of both, 2 GiB, that a stream moves while it would move one of LARGE_FILE."""
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """Streams of a library that are busy at once, and what each needs, in bytes/s."""
+
+    count: int
+    required_bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Targets of a file system that are alike, and what one delivers, in bytes/s."""
+
+    count: int
+    bytes_per_s: float
+
+
+def choose(streams: Streams, targets: Targets) -> LayoutChoice:
+    """The smallest stripe counts with which one stream alone, and all together, have what they need.
+
+    All together in 95 % of placements (`gridwright.filesystems.placements`), by the margin of error of
+    servers, so that a layout is no reason for a requirement to be within it. Files of less than SMALL_FILE
+    have one stripe; those up to LARGE_FILE are so many to a stream that a full target is less of a loss.
+    """
+    middle, large = (_smallest(streams, targets, files) for files in (_MIDDLE_FILES, 1))
+    layout = _layout(targets, ((SMALL_FILE, 1), (LARGE_FILE, middle or ALL), (None, large or ALL)))
+    need = f"{streams.count} stream{'s'[: streams.count != 1]} of {format_rate(streams.required_bytes_per_s)}"
+    on = f"{targets.count} OST{'s'[: targets.count != 1]} of {format_rate(targets.bytes_per_s)}"
+    return LayoutChoice(layout, f"{need} on {on}: {_why(streams, targets, large)}", stated=False)
+
+
+def _why(streams: Streams, targets: Targets, large: int | None) -> str:
+    if targets.count == 1:
+        return "there is one OST"
+    if large is None:
+        whole = format_rate(targets.count * targets.bytes_per_s)
+        return f"all OSTs together ({whole}) are just enough or too slow, so large files lie on all of them"
+    if large == 1:
+        return "one stripe is enough for a stream, and for all of them in 95 % of placements"
+    one = spread(streams.count, targets.count, 1)
+    got = min(one.floor * targets.count * targets.bytes_per_s / streams.count, targets.bytes_per_s)
+    return (
+        f"with {large} stripes a large file, all have that in 95 % of placements; with one, only "
+        f"{format_rate(got)} each"
+    )
+
+
+def widths(targets: int) -> list[int]:
+    """Stripe counts to choose from: each twice the one before, and all targets.
+
+    Twice as many stripes never make a placement worse, which one more can.
+    """
+    return [*(2**power for power in range(targets.bit_length()) if 2**power < targets), targets]
+
+
+def _smallest(streams: Streams, targets: Targets, files: int) -> int | None:
+    """The smallest stripe count that is enough where a stream moves so many files; None where only all is."""
+    wanted = streams.required_bytes_per_s * (1 + margin_of("server").p90)
+    for width in widths(targets.count)[:-1]:
+        if width * targets.bytes_per_s < wanted:
+            continue
+        floor = spread(streams.count * files, targets.count, width).floor
+        if floor * targets.count * targets.bytes_per_s >= wanted * streams.count:
+            return width
+    return None
+
+
+def _layout(targets: Targets, parts: Sequence[tuple[int | None, int]]) -> FileLayout:
+    """Parts of a file by their ends, those with as many stripes as the next one put together."""
+    components: list[Component] = []
+    for end, stripes in parts:
+        width = ALL if stripes >= targets.count > 1 else min(stripes, targets.count)
+        if components and components[-1].stripe_count == width:
+            components[-1] = replace(components[-1], end=end)
+        else:
+            start = (components[-1].end or 0) if components else 0
+            components.append(Component(start=start, end=end, stripe_count=width))
+    return FileLayout(tuple(components))
+
+
+def no_wider(layout: FileLayout, targets: int) -> FileLayout:
+    """The layout with no part over more targets than there are; 0 where nobody knows how many."""
+    if targets < 1:
+        return layout
+    return replace(
+        layout,
+        components=tuple(
+            replace(each, stripe_count=min(each.stripe_count, targets)) for each in layout.components
+        ),
+    )
+
+
+def layout_words(layout: FileLayout) -> str:
+    """A layout in a few words, such as: 1 OST to 256 MiB, 4 to 16 GiB, then all."""
+    return ", ".join(_part_words(layout))
+
+
+def _part_words(layout: FileLayout) -> Iterator[str]:
+    several = len(layout.components) > 1
+    for place, each in enumerate(layout.components):
+        over = "all" if each.stripe_count == ALL else str(each.stripe_count)
+        words = "metadata server" if each.on_metadata_server else over
+        if place == 0 and not each.on_metadata_server:
+            words += " OST" if each.stripe_count == 1 else " OSTs"
+        if each.end is not None:
+            words += f" to {format_bytes(each.end)}"
+        yield f"then {words}" if several and each.end is None else words
+
+
+def widest(layout: FileLayout) -> float:
+    """Stripes of a large file: those of its last part. Infinite for all."""
+    last = layout.components[-1].stripe_count
+    return math.inf if last == ALL else last

@@ -1,0 +1,1 @@
+"""Contents of a repository's files are loaded when somebody reads them, range by range."""

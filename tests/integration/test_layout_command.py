@@ -1,0 +1,99 @@
+"""`gridwright layout` on a directory whose files have the attributes of a Lustre, as root sees them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gridwright.filesystems.layout import Component, FileLayout
+from gridwright.filesystems.lustre_client.layout import parse_layout
+from tests.fixtures.lustre_node import printed
+from tests.support.command import Command
+from tests.support.lov_attribute import lov_attribute
+from tests.support.skips import root_only
+
+pytestmark = root_only
+MIB = 2**20
+LCTL = """#!/bin/sh
+echo lov.scratch-clilov-ffff.numobd=4
+"""
+LFS = f"""#!/bin/sh
+cat {Path(__file__).parent.parent}/fixtures/lustre/212-getstripe-yaml-pfl.out
+"""
+
+
+def striped(*osts: int) -> bytes:
+    part = Component(stripe_count=len(osts), stripe_bytes=2**20, osts=osts)
+    return lov_attribute(FileLayout((part,)))
+
+
+@pytest.fixture
+def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A grid whose data library has a file narrower than new ones; beside it lie lctl and lfs."""
+    data = tmp_path / "lustre" / "data"
+    data.mkdir(parents=True)
+    pfl = parse_layout(printed("221-getstripe-d-yaml-dir3"))
+    assert pfl is not None
+    os.setxattr(data, "trusted.lov", lov_attribute(pfl))
+    for name, attribute in (("one", striped(3)), ("released", striped(1)), ("small", striped(0))):
+        path = data / name
+        path.write_bytes(b"")
+        os.setxattr(path, "trusted.lov", attribute)
+    with (data / "one").open("r+b") as file:
+        os.posix_fallocate(file.fileno(), 0, 200 * MIB)
+    for name, text in (("lctl", LCTL), ("lfs", LFS)):
+        program = tmp_path / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(text)
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    path = tmp_path / "grid.yaml"
+    path.write_text(
+        "name: recorded\nprovider: local\nfilesystems:\n"
+        f"  lustre: {{type: lustre, path: {tmp_path / 'lustre'}, source: 'h@tcp:/scratch'}}\n"
+        "libraries:\n" + "".join(f"  {role}: {{filesystem: lustre}}\n" for role in ("data", "work", "util"))
+    )
+    for role in ("work", "util"):
+        (tmp_path / "lustre" / role).mkdir()
+    yield path
+    (data / "one").unlink()
+
+
+def test_libraries_are_shown_with_what_new_files_get_and_what_is_there(
+    gridwright: Command, spec: Path
+) -> None:
+    ended = gridwright("layout", "show", str(spec))
+    assert ended.status == 0
+    assert "data: new files get 1 up to 64 MiB, then all" in ended.out
+    document = gridwright("layout", "show", str(spec), "--json").json
+    data = document["libraries"]["data"]
+    assert (data["files"], data["targets"]["3"] // MIB) == (3, 200)
+    assert {(each["layout"], each["files"]) for each in data["classes"]} == {("1", 1), ("1", 2)}
+
+
+def test_a_file_is_shown_with_its_components(gridwright: Command, spec: Path) -> None:
+    ended = gridwright("layout", "show", str(spec), str(spec.parent / "lustre" / "data" / "one"))
+    assert ended.out.splitlines()[1:] == [
+        "  0 B to 64 MiB: 1, stripes of 4 MiB, targets 0, init",
+        "  64 MiB to the end: 2, stripes of 4 MiB, targets 1 0, init",
+    ]
+    assert gridwright("layout", "show", str(spec), "/etc").status == 2
+
+
+def test_a_check_finds_the_narrow_file_and_a_silenced_finding_is_none(
+    gridwright: Command, spec: Path
+) -> None:
+    ended = gridwright("layout", "check", str(spec), "--json")
+    assert ended.status == 1
+    assert [(each["library"], each["name"]) for each in ended.json["findings"]] == [
+        ("data", "files-narrower-than-directory")
+    ]
+    spec.write_text(spec.read_text() + "silence: {files-narrower-than-directory: it is archived soon}\n")
+    quiet = gridwright("layout", "check", str(spec))
+    assert (quiet.status, quiet.out.strip()) == (
+        0,
+        "nothing is wrong with the layouts of what was looked at",
+    )

@@ -1,0 +1,263 @@
+"""A tree of files with the attributes of a Lustre, scanned, and what the doctor says of it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gridwright.commands import CommandOutput, run_here
+from gridwright.errors import Finding
+from gridwright.filesystems.layout import Component, FileLayout
+from gridwright.filesystems.library_layouts import in_words
+from gridwright.filesystems.lustre_client.attribute import Scanned, scan
+from gridwright.filesystems.lustre_client.layout import parse_layout
+from gridwright.filesystems.lustre_client.library_scan import (
+    LARGE,
+    library_scan_findings,
+    scan_library,
+    short_in_words,
+)
+from gridwright.filesystems.lustre_client.scan_program import LibraryScan, look
+from tests.fixtures.lustre_node import printed
+from tests.support.lov_attribute import foreign_attribute, lov_attribute
+from tests.support.skips import no_such_kernel
+
+NAME = "user.lustre.lov"
+MIB = 2**20
+BIG = 4 * MIB
+"""What counts as large here: the files are real."""
+TARGETS = 4
+
+
+def in_mib(found: Scanned) -> dict[str, int]:
+    """Bytes by target in whole MiB: a file system may keep an attribute in a block of the file."""
+    return {target: size // MIB for target, size in found.targets.items()}
+
+
+def striped(*osts: int, count: int | None = None, overstriped: bool = False) -> FileLayout:
+    part = Component(stripe_count=count or len(osts), stripe_bytes=MIB, osts=osts, overstriped=overstriped)
+    return FileLayout((part,))
+
+
+ONE, ALL_FOUR = striped(2), striped(0, 1, 2, 3)
+
+
+@dataclass
+class Tree:
+    """A directory whose files have the attribute that a Lustre would show."""
+
+    path: Path
+
+    def add(
+        self, name: str, attribute: bytes, size: int = BIG, *, allocated: int | None = None, age_s: int = 0
+    ) -> Path:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            if allocated is None and size:
+                os.posix_fallocate(file.fileno(), 0, size)
+            else:
+                file.truncate(size)
+                if allocated:
+                    os.posix_fallocate(file.fileno(), 0, allocated)
+        os.setxattr(path, NAME, attribute)
+        os.utime(path, (time.time() - age_s,) * 2)
+        return path
+
+    def look(self) -> LibraryScan:
+        return look(str(self.path), 30, [NAME])
+
+    def found(self) -> dict[str, Finding]:
+        told = library_scan_findings(self.look(), str(self.path), TARGETS, large_bytes=BIG)
+        return {each.name: each for each in told}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    try:
+        os.setxattr(tmp_path, NAME, b"x")
+        os.removexattr(tmp_path, NAME)
+    except OSError as error:
+        no_such_kernel(f"no user attributes in {tmp_path}: {error}")
+    return Tree(tmp_path / "library")
+
+
+def test_a_scan_adds_up_files_by_layout_and_bytes_by_target(tree: Tree) -> None:
+    tree.add("a/one", lov_attribute(ONE), MIB)
+    tree.add("a/b/four", lov_attribute(ALL_FOUR), 8 * MIB, age_s=10 * 86400)
+    tree.add("a/released", lov_attribute(ONE, released=True), 0)
+    tree.add("foreign", foreign_attribute(0xDA05, b"elsewhere"), MIB)
+    tree.add("broken", b"\xd0\x0b\xd1\x0b")
+    (tree.path / "plain").write_bytes(b"x")
+    (tree.path / "link").symlink_to(tree.path / "a/one")
+    found = scan([tree.path], seconds=30, attributes=[NAME], keep=1)
+    assert (found.files.files, found.directories, found.complete) == (5, 3, True)
+    assert {(each.layout, each.size_class, each.age_days, each.files) for each in found.classes} == {
+        ("1", 21, 1, 1),
+        ("4", 24, 30, 1),
+    }
+    assert in_mib(found) == {"0": 2, "1": 2, "2": 3, "3": 2}
+    assert (found.released.files, found.foreign.files, found.without_layout.files) == (1, 1, 1)
+    assert [(each.path, each.reason) for each in found.unread_named] == [
+        (str(tree.path / "broken"), "it ends before what it announces")
+    ]
+    assert [each.path for each in found.largest] == [str(tree.path / "a/b/four")]
+
+
+def test_data_on_the_metadata_server_are_told_apart_from_those_on_targets(tree: Tree) -> None:
+    layout = parse_layout(printed("213-getstripe-yaml-dom"))
+    assert layout is not None
+    tree.add("dom", lov_attribute(layout), MIB)
+    found = tree.look().scanned
+    assert (found.metadata_server_bytes // MIB, found.targets) == (1, {})
+
+
+def test_each_mirror_has_its_part_of_what_is_allocated(tree: Tree) -> None:
+    layout = parse_layout(printed("246-lfs-mirror-create"))
+    assert layout is not None
+    tree.add("mirrored", lov_attribute(layout), 4 * MIB)
+    assert in_mib(tree.look().scanned) == {"0": 2, "1": 2}
+
+
+def test_large_files_on_one_target_are_told_with_what_they_cost(tree: Tree) -> None:
+    tree.add("one", lov_attribute(ONE))
+    tree.add("four", lov_attribute(ALL_FOUR), 2 * BIG)
+    finding = tree.found()["single-target-files"]
+    assert "1 of the 2 largest files from 4 MiB" in finding.text
+    assert f"4 MiB in all, such as {tree.path / 'one'}" in finding.text
+    assert "1/4 of what all have" in finding.text
+
+
+PFL = FileLayout(
+    (
+        Component(end=2 * MIB, stripe_bytes=MIB, flags=("init",), osts=(0,)),
+        Component(start=2 * MIB, stripe_bytes=MIB, stripe_count=-1, flags=("init",), osts=(0, 1, 2, 3)),
+    )
+)
+NOT_WRITTEN = FileLayout((PFL.components[0], Component(start=2 * MIB, stripe_bytes=MIB, stripe_count=-1)))
+
+
+@pytest.mark.parametrize(
+    ("attribute", "size", "allocated"),
+    [
+        (lov_attribute(ONE, released=True), BIG, None),
+        (foreign_attribute(0xDA05, b"elsewhere"), BIG, None),
+        (lov_attribute(PFL), BIG, None),
+        (lov_attribute(NOT_WRITTEN), 2 * MIB, None),
+        (lov_attribute(ONE), 1 << 40, MIB),
+        (lov_attribute(ONE), BIG - MIB, None),
+    ],
+    ids=["released", "foreign", "progressive", "next part not written", "sparse", "not large"],
+)
+def test_what_only_looks_like_a_large_file_on_one_target_is_left_alone(
+    tree: Tree, attribute: bytes, size: int, allocated: int | None
+) -> None:
+    tree.add("odd", attribute, size, allocated=allocated)
+    assert tree.found() == {}
+
+
+def test_a_mirrored_file_keeps_its_mirrors(tree: Tree) -> None:
+    layout = parse_layout(printed("246-lfs-mirror-create"))
+    assert layout is not None
+    tree.add("mirrored", lov_attribute(layout), 2 * BIG)
+    assert "single-target-files" not in tree.found()
+
+
+def test_a_file_that_grew_by_appending_is_left_alone(tree: Tree) -> None:
+    # Written last an hour and more after it was made.
+    tree.add("log", lov_attribute(ONE), age_s=-7200)
+    if tree.look().scanned.largest[0].born_s is None:
+        no_such_kernel("its file system does not tell when a file was made")
+    assert tree.found() == {}
+
+
+def test_many_stripes_on_one_target_are_one_target(tree: Tree) -> None:
+    tree.add("overstriped", lov_attribute(striped(1, 1, 1, 1, overstriped=True)))
+    assert "single-target-files" in tree.found()
+
+
+def test_files_narrower_than_their_directory_gives_to_new_ones_are_told(tree: Tree) -> None:
+    tree.add("two", lov_attribute(striped(0, 1)))
+    tree.add("small", lov_attribute(ONE), MIB)
+    assert tree.found() == {}, "the directory wants nothing"
+    directory = FileLayout((Component(end=MIB, stripe_bytes=MIB), Component(start=MIB, stripe_count=-1)))
+    os.setxattr(tree.path, NAME, lov_attribute(directory))
+    text = tree.found()["files-narrower-than-directory"].text
+    assert "1 of the 2 largest files" in text
+    assert f"such as {tree.path / 'two'} on 2 of 4" in text
+
+
+def test_a_target_with_most_of_a_library_is_named(tree: Tree) -> None:
+    for number in range(8):
+        tree.add(f"even{number}", lov_attribute(striped(number % 4)), 3 * MIB)
+    assert tree.found() == {}
+    for number in range(16):
+        tree.add(f"odd{number}", lov_attribute(striped(3)), 3 * MIB)
+    text = tree.found()["library-on-few-targets"].text
+    assert "target 3 holds 54 MiB of the 72 MiB" in text
+    assert "3.0 times its share of 4 targets" in text
+
+
+def test_a_file_system_of_one_target_has_nothing_to_spread(tree: Tree) -> None:
+    tree.add("one", lov_attribute(striped(0)))
+    assert list(library_scan_findings(tree.look(), str(tree.path), 1, large_bytes=BIG)) == []
+
+
+def test_what_cannot_be_read_is_told(tree: Tree) -> None:
+    tree.add("broken", b"\xd0\x0b\xd1\x0b")
+    assert "1 files or directories" in tree.found()["layouts-unread"].text
+
+
+def test_memory_and_names_are_bounded_by_what_is_kept(tree: Tree) -> None:
+    for number in range(300):
+        tree.add(f"{number % 7}/{number}", lov_attribute(ONE), 4096 * (1 + number % 50))
+    found = scan([tree.path], seconds=30, attributes=[NAME], keep=5)
+    assert found.files.files == 300
+    assert [each.allocated_bytes for each in found.largest] == [4096 * 50] * 5
+
+
+def test_a_scan_whose_time_is_over_tells_what_it_has(tree: Tree) -> None:
+    tree.add("one", lov_attribute(ONE))
+    began = time.monotonic()
+    found = scan([Path("/proc")], seconds=0.0, attributes=[NAME])
+    assert isinstance(found, Scanned)
+    assert not found.complete
+    assert time.monotonic() - began < 5
+
+
+def test_the_scan_runs_as_a_program_where_the_file_system_is_mounted(tree: Tree) -> None:
+    tree.add("one", lov_attribute(ONE), MIB)
+    found = scan_library(run_here, str(tree.path), attributes=[NAME])
+    assert found is not None
+    assert (found.scanned.files.files, found.default) == (1, None)
+
+    def broken(command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
+        return CommandOutput(0, b"Welcome to this machine\n", b"")
+
+    assert scan_library(broken, str(tree.path)) is None
+    assert LARGE > BIG
+
+
+@pytest.mark.parametrize(
+    ("short", "words"),
+    [
+        ("1", "1"),
+        ("67108864:1,-1", "1 up to 64 MiB, then all"),
+        ("1048576:mdt,4o@fast", "on the metadata server up to 1 MiB, then 4 overstriped in pool fast"),
+        ("1,+2", "1; mirrored: 2"),
+        ("other", "other"),
+    ],
+)
+def test_a_layout_in_a_few_characters_is_shown_in_words(short: str, words: str) -> None:
+    assert short_in_words(short) == words
+
+
+def test_the_scan_names_layouts_as_they_are_shown(tree: Tree) -> None:
+    tree.add("pfl", lov_attribute(PFL), MIB)
+    (seen,) = tree.look().scanned.classes
+    assert short_in_words(seen.layout) == in_words(PFL) == "1 up to 2 MiB, then all"
