@@ -75,6 +75,7 @@ CALLS = {
     "repo release": "",
     "repo verify": "archive",
     "repo duplicate": "--to elsewhere",
+    "repo serve": "--nonsense",
     "submit": "--grid grid.yaml -- echo hello",
     "jobs": "--grid grid.yaml",
     "wait": "--grid grid.yaml 1",

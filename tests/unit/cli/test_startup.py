@@ -86,6 +86,7 @@ def test_the_verbs_are_those_of_the_issue() -> None:
         "repo release",
         "repo verify",
         "repo duplicate",
+        "repo serve",
         "submit",
         "jobs",
         "logs",
