@@ -199,7 +199,7 @@ def _kill_until_done(words: list[str], chance: random.Random) -> int:
             process.send_signal(signal.SIGKILL)
             process.communicate()
             kills += 1
-            patience += 0.2
+            patience *= 1.5
 
 
 def test_a_file_that_changes_is_never_torn(library: Path, server: StoreServer, url: str) -> None:

@@ -150,11 +150,11 @@ def is_same_content(descriptor: int, head: ObjectHead, part_bytes: int) -> bool 
 def _read(
     descriptor: int, what: Callable[[memoryview], object], start: int = 0, length: int | None = None
 ) -> None:
-    buffer = memoryview(bytearray(CHUNK))
-    offset, end = start, None if length is None else start + length
+    offset, end = start, os.fstat(descriptor).st_size if length is None else start + length
+    buffer = memoryview(bytearray(max(0, min(CHUNK, end - start))))
     while True:
-        wanted = CHUNK if end is None else min(CHUNK, end - offset)
-        got = os.preadv(descriptor, [buffer[:wanted]], offset) if wanted else 0
+        wanted = min(CHUNK, end - offset)
+        got = os.preadv(descriptor, [buffer[:wanted]], offset) if wanted > 0 else 0
         if not got:
             return
         what(buffer[:got])

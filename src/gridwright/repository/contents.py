@@ -12,9 +12,10 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gridwright.errors import GridwrightError, environment_error
+from gridwright.repository.below import sync_file_system
 from gridwright.repository.comparing import FileSide, file_side, is_name_only
 from gridwright.repository.content import crc64_of, open_for_reading
 from gridwright.repository.export import Progress
@@ -26,6 +27,8 @@ from gridwright.repository.unfinished import finishing, set_times_back
 from gridwright.units import format_bytes
 
 MOST_AT_ONCE = 64
+MOST_WHOLE = 128
+"""Files that are flushed and placed together: each holds two descriptors, and 1024 are usual."""
 MOST_FAILURES = 10
 RESTORE_DAYS = 7
 """How long an archived object that was restored can be read."""
@@ -119,6 +122,8 @@ class _Contents:
         self._make = Maker(opened, report)
         self._arrived: queue.SimpleQueue[_Fetching] = queue.SimpleQueue()
         self._under_way: set[bytes] = set()
+        self._whole: list[_Fetching] = []
+        """Fetched and checked, and not in their place yet."""
         self._failures = 0
         self._times: dict[bytes, tuple[int, int]] = {}
         """Of directories, before anything in them was replaced."""
@@ -130,9 +135,11 @@ class _Contents:
                 self._begin(row)
                 self._wait_for(MOST_AT_ONCE - 1)
             self._wait_for(0)
+            self._place_all()
             for row in self._opened.known.rows("is_name_only <> 0 AND link_of IS NOT NULL"):
                 self._link_or_begin(row)
                 self._wait_for(0)
+                self._place_all()
             self._set_times_back()
         except BaseException:
             # What is under way is whole or nothing: its temporary files go.
@@ -140,6 +147,8 @@ class _Contents:
             while self._under_way:
                 fetching = self._arrived.get()
                 self._under_way.discard(fetching.row.path)
+                fetching.drop()
+            for fetching in self._whole:
                 fetching.drop()
             raise
 
@@ -230,8 +239,12 @@ class _Contents:
             if fetching.future is not None:
                 fetching.future.result()
             self._check(fetching)
-            self._place(fetching)
             self._failures = 0
+            if not self._is_changed(fetching):
+                self._dress(fetching)
+                self._whole.append(fetching)
+                if len(self._whole) >= MOST_WHOLE:
+                    self._place_all()
         except StoreError as error:
             full = os.fstatvfs(fetching.descriptor).f_bavail == 0
             fetching.drop()
@@ -255,24 +268,46 @@ class _Contents:
             )
         row.crc64 = found
 
-    def _place(self, fetching: _Fetching) -> None:
-        """Put what was fetched in the place of the name, unless that was written to meanwhile."""
+    def _is_changed(self, fetching: _Fetching) -> bool:
+        """Whether the name was written to meanwhile; then what was fetched is dropped."""
+        row = fetching.row
+        status = os.stat(fetching.name, dir_fd=fetching.directory, follow_symlinks=False)
+        if file_side(self._opened, row.path, status, row) is not FileSide.CHANGED:
+            return False
+        fetching.drop()
+        self._report.problem(row.path, "it was written to before its content was here; left as it is")
+        return True
+
+    def _dress(self, fetching: _Fetching) -> None:
         row = fetching.row
         if 0 <= row.blocks * 512 < row.size:
             dig_holes(fetching.descriptor, row.size)
-        status = os.stat(fetching.name, dir_fd=fetching.directory, follow_symlinks=False)
-        if file_side(self._opened, row.path, status, row) is FileSide.CHANGED:
-            fetching.drop()
-            self._report.problem(row.path, "it was written to before its content was here; left as it is")
+        self._make.dress(fetching.descriptor, replace(row, is_name_only=False))
+
+    def _place_all(self) -> None:
+        """Put what was fetched in the place of the names, once all of it is on disk.
+
+        One flush of the file system for many files: a flush for each would take most of the time.
+        """
+        if not self._whole:
             return
-        row.is_name_only = False
-        self._make.dress(fetching.descriptor, row)
-        os.fsync(fetching.descriptor)
-        place(fetching.directory, fetching.part, fetching.name)
-        note_here(row, os.fstat(fetching.descriptor))
-        self._opened.known.put(row)
-        self._report.add("brought", row.size)
-        fetching.close()
+        sync_file_system(self._opened.below.root)
+        while self._whole:
+            fetching = self._whole.pop()
+            row = fetching.row
+            try:
+                if self._is_changed(fetching):
+                    continue
+                place(fetching.directory, fetching.part, fetching.name)
+            except OSError as error:
+                fetching.drop()
+                self._report.problem(row.path, f"it cannot be written: {error.strerror}")
+                continue
+            row.is_name_only = False
+            note_here(row, os.fstat(fetching.descriptor))
+            self._opened.known.put(row)
+            self._report.add("brought", row.size)
+            fetching.close()
 
     def _refused(self, row: KnownFile, error: StoreError) -> None:
         if error.fault is StoreFault.ARCHIVED and self._options.restore:

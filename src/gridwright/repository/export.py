@@ -37,7 +37,7 @@ from gridwright.repository.sending import (
     send,
 )
 from gridwright.repository.settings import OpenRepository, Prefer, ReportedCount, RepositoryReport
-from gridwright.repository.store import ANY, ObjectHead, StoredObject, StoreError, StoreFault, WriteCondition
+from gridwright.repository.store import ANY, ObjectHead, StoreError, StoreFault, WriteCondition, WrittenObject
 from gridwright.repository.touched import is_untouched
 
 LEASE = "lease"
@@ -119,7 +119,7 @@ class _Task:
     sending: Sending
     action: Action
     row: KnownFile | None
-    future: Future[StoredObject] | None = None
+    future: Future[WrittenObject] | None = None
 
     def again(self, opened: OpenRepository) -> _Task:
         """The same, opened once more."""
@@ -230,7 +230,7 @@ class _Export:
     def _send(self, task: _Task, condition: WriteCondition) -> None:
         if not task.sending.key:
             # The repository's own directory in a bucket without a prefix is in the manifest alone.
-            self._known(task, StoredObject("", None, None))
+            self._known(task, WrittenObject("", None, None))
             return
         self._under_way += 1
         task.future = send(self._opened, task.sending, condition, self._progress)
@@ -242,7 +242,7 @@ class _Export:
         if sending.descriptor is None:
             return False
         if task.action is Action.COMPARE and row and is_untouched(self._opened, sending, row):
-            self._known(task, StoredObject(row.etag, row.version_id, row.crc64))
+            self._known(task, WrittenObject(row.etag, row.version_id, row.crc64))
             return True
         if task.action is Action.ATTRIBUTES and row and is_untouched(self._opened, sending, row):
             source: KnownFile | None = row
@@ -260,7 +260,7 @@ class _Export:
             # Its object is not the known one any more, or is archived: the content is here.
             task.action = Action.SEND
             return False
-        self._known(task, StoredObject(copied.etag, copied.version_id, source.crc64 or copied.crc64), source)
+        self._known(task, WrittenObject(copied.etag, copied.version_id, source.crc64 or copied.crc64), source)
         return True
 
     def _former(self, sending: Sending) -> KnownFile | None:
@@ -331,7 +331,7 @@ class _Export:
             return
         if self._has_content(head, sending):
             if _same_attributes(head, sending):
-                stored = StoredObject(head.entry.etag, head.version_id, head.crc64)
+                stored = WrittenObject(head.entry.etag, head.version_id, head.crc64)
                 task.action, task.row = Action.COMPARE, None
                 self._known(task, stored)
             else:
@@ -352,7 +352,7 @@ class _Export:
         data = sending.content.data if isinstance(sending.content, SmallContent) else b""
         return head.entry.size == len(data) and (not data or self._opened.store.get(sending.key) == data)
 
-    def _known(self, task: _Task, stored: StoredObject, source: KnownFile | None = None) -> None:
+    def _known(self, task: _Task, stored: WrittenObject, source: KnownFile | None = None) -> None:
         """Write the row of what is now equal on both sides."""
         sending = task.sending
         before = None if task.action is Action.SEND else source or task.row

@@ -16,7 +16,7 @@ from gridwright.repository.known import KnownFile
 from gridwright.repository.object_format import FileAttributes, kept_mode, metadata_of
 from gridwright.repository.references import FileState, StateError, read_state, write_state
 from gridwright.repository.settings import OpenRepository
-from gridwright.repository.store import StoredObject, StoreError, StoreFault, WriteCondition
+from gridwright.repository.store import StoreError, StoreFault, WriteCondition, WrittenObject
 
 
 class Hollow(Exception):
@@ -116,7 +116,7 @@ def _has_hole(descriptor: int, size: int) -> bool:
 
 def send(
     opened: OpenRepository, sending: Sending, condition: WriteCondition, moved: Callable[[int], None]
-) -> Future[StoredObject]:
+) -> Future[WrittenObject]:
     """Have it sent in the background."""
     return opened.store.send(sending.key, sending.content, metadata_of(sending.attributes), condition, moved)
 
@@ -124,7 +124,7 @@ def send(
 def row_of(
     opened: OpenRepository,
     sending: Sending,
-    stored: StoredObject,
+    stored: WrittenObject,
     link_of: bytes | None,
     before: KnownFile | None,
 ) -> KnownFile:
@@ -177,7 +177,7 @@ def mark_exported(descriptor: int, row: KnownFile, bucket_url: str, status: os.s
     return after.st_ctime_ns if is_same_moment(status, after) else status.st_ctime_ns
 
 
-def check_stored(opened: OpenRepository, sending: Sending, stored: StoredObject) -> StoredObject:
+def check_stored(opened: OpenRepository, sending: Sending, stored: WrittenObject) -> WrittenObject:
     """Hold what the store says that it has to what was sent; asks for it where it was not said.
 
     Raises StoreError.
@@ -191,7 +191,7 @@ def check_stored(opened: OpenRepository, sending: Sending, stored: StoredObject)
         head = opened.store.head(sending.key).result()
         if head.entry.etag != stored.etag or head.entry.size != content.size:
             raise StoreError(StoreFault.CHANGED, sending.key, "somebody else has written it meanwhile")
-        stored = StoredObject(stored.etag, stored.version_id or head.version_id, head.crc64)
+        stored = WrittenObject(stored.etag, stored.version_id or head.version_id, head.crc64)
     if stored.crc64 is not None and stored.crc64 != content.crc64:
         raise StoreError(
             StoreFault.DAMAGED, sending.key, f"it has CRC {stored.crc64} where {content.crc64} was sent"

@@ -99,7 +99,7 @@ class ObjectHead:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredObject:
+class WrittenObject:
     """What a store said when it took an object. A None is what it did not say."""
 
     etag: str
@@ -188,7 +188,7 @@ class ObjectStore(RangeSource, Protocol):
 
     def put(
         self, key: str, body: bytes, metadata: Mapping[str, str], condition: WriteCondition = ANY
-    ) -> StoredObject:
+    ) -> WrittenObject:
         """Make an object of a few bytes. Raises a CHANGED where the condition does not hold."""
 
     def send(
@@ -198,10 +198,10 @@ class ObjectStore(RangeSource, Protocol):
         metadata: Mapping[str, str],
         condition: WriteCondition = ANY,
         progress: Progress | None = None,
-    ) -> Future[StoredObject]:
+    ) -> Future[WrittenObject]:
         """Make an object of an upload, in the background: all at once or not at all."""
 
-    def copy(self, source: ObjectReference, key: str, metadata: Mapping[str, str]) -> StoredObject:
+    def copy(self, source: ObjectReference, key: str, metadata: Mapping[str, str]) -> WrittenObject:
         """Make an object of another one of the bucket, with these metadata; no content is moved."""
 
     def delete(self, key: str) -> None:

@@ -22,11 +22,11 @@ from gridwright.repository.store import (
     ObjectHead,
     Progress,
     RequestCount,
-    StoredObject,
     StoreError,
     StoreFault,
     Upload,
     WriteCondition,
+    WrittenObject,
 )
 
 MOST_TO_COPY = 5 * 10**9
@@ -138,7 +138,7 @@ class S3Store:
 
     def put(
         self, key: str, body: bytes, metadata: Mapping[str, str], condition: WriteCondition = ANY
-    ) -> StoredObject:
+    ) -> WrittenObject:
         """Make an object of a few bytes."""
         self._count("put")
         headers = [*metadata_headers(metadata), *_condition(condition)]
@@ -151,14 +151,14 @@ class S3Store:
         metadata: Mapping[str, str],
         condition: WriteCondition = ANY,
         progress: Progress | None = None,
-    ) -> Future[StoredObject]:
+    ) -> Future[WrittenObject]:
         """Make an object of an upload."""
         parts = -(-upload.size // PART_BYTES)
         self._count("put", parts + 2 if parts > 1 else 1)
         headers = [*metadata_headers(metadata), *_condition(condition)]
         return _then(self._transfers.send(key, upload, headers, progress), _stored)
 
-    def copy(self, source: ObjectReference, key: str, metadata: Mapping[str, str]) -> StoredObject:
+    def copy(self, source: ObjectReference, key: str, metadata: Mapping[str, str]) -> WrittenObject:
         """Make an object of another one of the bucket, with these metadata."""
         self._count("copy", -(-source.size // MOST_TO_COPY) or 1)
         where = {"Bucket": self.bucket, "Key": source.key}
@@ -177,7 +177,7 @@ class S3Store:
                     **extra,
                 )
         head = _answer(self.head(key))
-        return StoredObject(head.entry.etag, head.version_id, head.crc64)
+        return WrittenObject(head.entry.etag, head.version_id, head.crc64)
 
     def delete(self, key: str) -> None:
         """Delete an object."""
@@ -266,9 +266,9 @@ def _entry(found: Mapping[str, Any]) -> ObjectEntry:
     )
 
 
-def _stored(response: Response) -> StoredObject:
+def _stored(response: Response) -> WrittenObject:
     headers = response.headers
-    return StoredObject(_unquoted(headers.get("etag", "")), _named_version(headers), _hexadecimal(headers))
+    return WrittenObject(_unquoted(headers.get("etag", "")), _named_version(headers), _hexadecimal(headers))
 
 
 def _named_version(headers: Mapping[str, str]) -> str | None:

@@ -1,0 +1,162 @@
+"""`gridwright repo` beside rclone: the same files, the same store on this machine, one after the other.
+
+Each round sends a tree to a prefix of its own and brings it back into an empty directory, with each tool in
+turn; the table has medians. CPU and memory are those of the tool alone, not of the store. Gridwright also
+keeps owners, times and a manifest, checks each content, and waits until files are on disk; rclone does not.
+
+    python bench/repository.py --rclone /usr/bin/rclone --cases small=2000x64KiB,large=20x64MiB --rounds 3
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.support import versitygw
+from tests.support.object_store import BUCKET, SECRET, store_server
+
+from gridwright.units import Bytes
+
+GRIDWRIGHT = str(Path(sys.executable).with_name("gridwright"))
+LIMIT_S = 3600
+CASES = "small=20000x64KiB,large=200x64MiB,one=1x4GiB"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One transfer: seconds, seconds of CPU, and the most memory in bytes."""
+
+    wall_s: float
+    cpu_s: float
+    memory: int
+
+
+def timed(words: list[str], environment: Mapping[str, str]) -> Measured:
+    """Run a command to its end. Fails where it does."""
+    os.sync()
+    began = time.monotonic()
+    process = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    said = process.stderr.read() if process.stderr else b""
+    _, status, used = os.wait4(process.pid, 0)
+    wall = time.monotonic() - began
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise SystemExit(f"{' '.join(words)}: {said.decode(errors='replace')[-2000:]}")
+    return Measured(wall, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
+
+
+def make_files(directory: Path, count: int, size: int) -> None:
+    """Files of other content each, which nothing can shrink, a thousand to a directory."""
+    block = os.urandom(1 << 20)
+    for place in range(count):
+        below = directory / f"part-{place // 1000}"
+        below.mkdir(parents=True, exist_ok=True)
+        with (below / f"rows-{place}").open("wb") as file:
+            for start in range(0, size, len(block)):
+                file.write(place.to_bytes(8, "big") + block[8 : min(len(block), size - start)])
+
+
+def gridwright(
+    environment: Mapping[str, str], source: Path, target: Path, url: str
+) -> tuple[Measured, Measured]:
+    """Out and back."""
+    flags = ["--bucket", url, "--directory"]
+    out = timed([GRIDWRIGHT, "repo", "export", *flags, str(source)], environment)
+    back = timed([GRIDWRIGHT, "repo", "import", "--contents", *flags, str(target)], environment)
+    shutil.rmtree(source / ".gridwright")
+    return out, back
+
+
+def rclone(
+    program: str, environment: Mapping[str, str], source: Path, target: Path, url: str
+) -> tuple[Measured, Measured]:
+    """Out and back, with as many transfers at once as Gridwright has."""
+    place = f"store:{url.removeprefix('s3://')}"
+    words = [
+        program,
+        "copy",
+        "--transfers",
+        "64",
+        "--checkers",
+        "64",
+        "--s3-chunk-size",
+        "8Mi",
+        "--config",
+        "/dev/null",
+    ]
+    return timed([*words, str(source), place], environment), timed([*words, place, str(target)], environment)
+
+
+def rounds(name: str, count: int, size: int, options: argparse.Namespace, place: Path) -> None:
+    """Measure one case, and print its rows."""
+    source = place / name
+    make_files(source, count, size)
+    found: dict[str, list[Measured]] = {}
+    with store_server(place / f"store-{name}", "versitygw") as server:
+        environment = {
+            # rclone's HTTP client takes no authority of a site's own.
+            **{name: value for name, value in os.environ.items() if name != "AWS_CA_BUNDLE"},
+            **server.environment,
+            "RCLONE_CONFIG_STORE_TYPE": "s3", "RCLONE_CONFIG_STORE_PROVIDER": "Other",
+            "RCLONE_CONFIG_STORE_ENDPOINT": server.endpoint_url,
+            "RCLONE_CONFIG_STORE_ACCESS_KEY_ID": "gridwright",
+            "RCLONE_CONFIG_STORE_SECRET_ACCESS_KEY": SECRET,
+        }  # fmt: skip
+        for turn in range(options.rounds):
+            tools = ["gridwright", "rclone"] if options.rclone else ["gridwright"]
+            for tool in tools if turn % 2 == 0 else tools[::-1]:
+                target, url = place / "back", f"s3://{BUCKET}/{tool}{turn}"
+                target.mkdir()
+                if tool == "rclone":
+                    both = rclone(options.rclone, environment, source, target, url)
+                else:
+                    both = gridwright(environment, source, target, url)
+                for way, one in zip(("out", "back"), both, strict=True):
+                    found.setdefault(f"{tool} {way}", []).append(one)
+                shutil.rmtree(target)
+                shutil.rmtree(place / f"store-{name}/objects/{BUCKET}/{tool}{turn}")
+    shutil.rmtree(source)
+    total = count * size
+    for row, measured in sorted(found.items(), key=lambda each: each[0].split()[::-1]):
+        wall = statistics.median(each.wall_s for each in measured)
+        cpu = statistics.median(each.cpu_s for each in measured)
+        memory = max(each.memory for each in measured)
+        print(
+            f"{name:8} {row:16} {wall:8.2f} s {total / wall / 1e6:8.0f} MB/s {count / wall:8.0f} files/s "
+            f"{cpu / total * 1e9:7.2f} CPU s/GB {memory >> 20:6} MiB",
+            flush=True,
+        )  # fmt: skip
+
+
+def main() -> None:
+    """Measure all cases."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cases", default=CASES, help="NAME=COUNTxSIZE, with commas")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rclone", default=shutil.which("rclone"))
+    parser.add_argument("--place", type=Path, default=Path(tempfile.gettempdir()))
+    options = parser.parse_args()
+    if not versitygw.binary().exists():
+        raise SystemExit("versitygw is not there: python -m tests.support.versitygw builds it")
+    with tempfile.TemporaryDirectory(dir=options.place) as directory:
+        for case in options.cases.split(","):
+            name, _, amount = case.partition("=")
+            count, _, size = amount.partition("x")
+            rounds(name, int(count), int(Bytes.parse(size)), options, Path(directory))
+
+
+if __name__ == "__main__":
+    main()
