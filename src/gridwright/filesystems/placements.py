@@ -71,8 +71,8 @@ def chance_of_at_most(most: int, files: int, targets: int) -> float:
     counts = np.arange(most + 1)
     log_factorials = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, most + 1)))))
     weights = np.exp(counts * math.log(mean) - mean - log_factorials)
-    spectrum = np.fft.rfft(weights, most * targets + 1) ** targets
-    found = np.fft.irfft(spectrum, most * targets + 1)[files]
+    length = 1 << (most * targets).bit_length()
+    found = np.fft.irfft(np.fft.rfft(weights, length) ** targets, length)[files]
     of_all = math.exp(files * math.log(files) - files - math.lgamma(files + 1))
     return float(min(max(found / of_all, 0.0), 1.0))
 
