@@ -154,11 +154,17 @@ def test_explain_names_layouts_with_their_reason_and_what_they_are_worth(
     choice = LayoutChoice(FileLayout((Component(stripe_count=4),)), "for a reason", stated=False)
     placed = (PlacedRates(4, 1.2e9, 1.4e9, 1.8e9), PlacedRates(1, 0.6e9, 0.9e9, 1.8e9))
     layout = LibraryLayout(choice, 32, 16, placed)
-    prediction = replace(sample_designs.lake(), layouts={"data": layout, "work": layout})
+    lake = sample_designs.lake()
+    (data, *others) = lake.libraries
+    narrow = replace(data.rates["read"].chain[-1], bytes_per_s=8e9, floor_part=0.25)
+    rates = replace(data.rates["read"], chain=(*data.rates["read"].chain, narrow))
+    libraries = (replace(data, rates={**data.rates, "read": rates}), *others)
+    prediction = replace(lake, libraries=libraries, layouts={"data": layout, "work": layout})
     out = " ".join(printed(prediction, capsys, explain=True).split())
     assert "data and work: 4 OSTs (for a reason)" in out
     assert "large files over 4 OSTs: 32 streams on 16 OSTs share 1,200 MB/s or more in 95 %" in out
     assert "the same files over 1 OST: 32 streams on 16 OSTs share 600 MB/s or more in 95 %" in out
+    assert "in 95 % of placements of files on OSTs 2,000 MB/s or more" in out
     assert "Layouts" not in printed(prediction, capsys)
 
 

@@ -216,6 +216,9 @@ def _print_bound(console: Console, bound: Bound, widths: tuple[int, int], unit: 
         say(console, f"{head}  {part:.2f} x  {role}".rstrip(), style, indent=2)
         say(console, bar, style, indent=4)
     say(console, bound.what, indent=4)
+    if bound.floor_part < 1:
+        floor = megabytes(bound.bytes_per_s * bound.floor_part)
+        say(console, f"in 95 % of placements of files on OSTs {floor} MB/s or more", indent=4)
     if bound.source:
         say(console, f"source: {bound.source}", "dim", indent=4)
 
