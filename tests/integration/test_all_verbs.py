@@ -55,6 +55,8 @@ CALLS = {
     "lab heal": "--grid grid.yaml compute1",
     "node claim": "--config nowhere.json",
     "node scratch": "--config nowhere.json --dry-run",
+    "layout set": "grid.yaml",
+    "layout rebalance": "grid.yaml --dry-run",
     "doctor": "grid.yaml --all",
     "iotest": "--directory disk --size 64KiB --streams 1 --phases write",
     "workload run": "grid.yaml --matrix one.yaml --scale tiny",

@@ -88,6 +88,16 @@ def test_a_recovery_point_is_missed_before_the_export_and_when_it_is_too_long_ag
     assert "recovery-point-missed" in late.out
 
 
+def test_what_serves_a_repository_is_told_by_the_spec(
+    spec: Path, server: StoreServer, gridwright: Command
+) -> None:
+    units = gridwright("repo", "serve", "archive", "--grid", spec, "--units", "--json").json["units"]
+
+    command = units["gridwright-repository-archive.service"].split("ExecStart=")[1].splitlines()[0]
+    assert f"--directory {spec.parent / 'data'} " in command
+    assert f"--endpoint={server.endpoint_url}" in command
+
+
 def test_a_silenced_recovery_point_is_not_missed(spec: Path, gridwright: Command) -> None:
     spec.write_text(
         spec.read_text("utf-8") + "silence: {recovery-point-missed: nobody exports yet}\n", "utf-8"

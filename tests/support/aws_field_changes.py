@@ -27,6 +27,7 @@ ARCHIVE = {
     "export": {"changed": "at-once"},
     "import": {"names": "at-once"},
 }
+CARRIED = {**ARCHIVE, "export": {"changed": "hourly"}, "import": {"names": "hourly"}}
 LUSTRE = {
     "type": "lustre",
     "path": "/shared",
@@ -219,9 +220,9 @@ _OF_ONE: dict[str, tuple[tuple[Any, ...], ...]] = {
                 ("bucket", "s3://site/costs"),
                 ("endpoint", "https://s3.us-east-1.amazonaws.com"),
                 ("rpo", "4h"),
-                ("export", {"changed": "hourly"}),
+                ("export", {"changed": "never"}),
                 ("export", {"changed": "at-once", "deletions": True}),
-                ("import", {"names": "daily"}),
+                ("import", {"names": "never"}),
                 ("import", {"names": "at-once", "deletions": True}),
             )
         ),
@@ -272,6 +273,15 @@ _OF_ONE: dict[str, tuple[tuple[Any, ...], ...]] = {
     "nfs": (
         ("path", "/elsewhere"),
         ("libraries.data.filesystem", "other"),
+        ("repositories", {"archive": CARRIED}),
+        *(
+            ("repositories", {"archive": {**CARRIED, field: value}}, {"archive": CARRIED})
+            for field, value in (
+                ("bucket", "s3://site/costs"),
+                ("export", {"changed": "daily"}),
+                ("import", {"names": "hourly", "contents": True}),
+            )
+        ),
         ("server", "10.9.0.8"),
         ("export", "/other"),
         ("version", "4.1"),

@@ -233,7 +233,8 @@ def action_name(call: Call) -> str:
         of_bucket = "/" not in call.path.partition("?")[0].strip("/")
         if call.action == "s3:GET" and of_bucket:
             return "s3:ListBucket"
-        return {"s3:GET": "s3:GetObject", "s3:HEAD": "s3:GetObject", "s3:PUT": "s3:PutObject"}[call.action]
+        verbs = {"GET": "GetObject", "HEAD": "GetObject", "PUT": "PutObject", "DELETE": "DeleteObject"}
+        return f"s3:{verbs[call.action.removeprefix('s3:')]}"
     return call.action.replace("monitoring:", "cloudwatch:")
 
 

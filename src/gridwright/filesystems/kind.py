@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.library_layouts import LibraryLayouts
     from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
     from gridwright.filesystems.mount_entry import MountEntry
+    from gridwright.filesystems.moving import FileMover
     from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.ports import ServerPorts
     from gridwright.filesystems.provided import LustreServers, ManagedLustre
@@ -235,6 +236,10 @@ class FileSystemKind(ABC, Generic[M]):
 
         Raises GridwrightError (status INPUT) with all that is wrong with the layout.
         """
+        return None
+
+    def mover(self, filesystem: M, run: Run) -> FileMover | None:
+        """What finds files by their layouts and lays them out anew; None where nobody can choose."""
         return None
 
     def advised_layout(self, filesystem: M) -> FileLayout | None:

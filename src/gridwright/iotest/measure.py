@@ -96,7 +96,7 @@ class LibraryTest:
         self._phases = 0
         self._layout = target.layout
         self._layout_seen = False
-        self._asks = partial(run_here, stopped=stop.is_set)
+        self._asks = partial(run_here, stop=stop.is_set)
 
     def run(self) -> None:
         """Run all phases. Raises LibraryFailed and WrongData after cleaning up."""

@@ -67,7 +67,7 @@ class RepositoryStatus:
             f"repository {self.repository}: no change may be older than {self.required_s:.0f} s without an "
             f"object, and {now}; {self.changed_files} files and directories differ",
             f"Run gridwright repo export {self.repository}, and look why its timer did not: "
-            f"journalctl -u gridwright-repository-export-{self.repository}",
+            f"journalctl -u gridwright-export-{self.repository}",
         )
 
     def document(self) -> dict[str, Any]:

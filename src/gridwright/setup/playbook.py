@@ -19,6 +19,7 @@ from gridwright.setup.distributions import FILE as DISTRIBUTIONS
 from gridwright.setup.distributions import distributions_text
 from gridwright.setup.health_spec import health_configuration
 from gridwright.setup.layout_spec import layout_rows
+from gridwright.setup.repository_timers import role_files, timers
 from gridwright.setup.scratch_spec import scratch_configuration
 from gridwright.setup.site_roles import SiteRoles, read_site_roles
 from gridwright.setup.tuning import refuse_broken_tables, tuning_rows, tuning_text
@@ -129,6 +130,7 @@ def playbook_files(
         "roles/scratch/files/scratch.pyz": build_zipapp(),
         "roles/scratch/files/gridwright-scratch.service": unit_file(),
         "roles/users/files/users.pyz": users_program(),
+        **(role_files(spec) if set(groups) - {SERVERS} else {}),
     }
     files.update(tree(resources.files("gridwright.setup").joinpath("ansible")))
     site = str(files["site.yml"])
@@ -199,6 +201,7 @@ def variables(
         "gridwright_scratch": _scratch(spec) if own_kernel else {},
         "gridwright_health": health_configuration(spec, provided.sources),
         **({"gridwright_users": users_configuration(spec)} if set(groups) - {SERVERS} else {}),
+        **({"gridwright_repositories": names} if set(groups) - {SERVERS} and (names := timers(spec)) else {}),
         **_of_kinds(spec),
         **_of_schedulers(spec, scheduler),
     }

@@ -78,6 +78,11 @@ class ImportPlan(SpecModel):
     deletions: Annotated[bool, Update(Change.LIVE, "later changes have it")] = Field(
         default=False, description="Whether files are deleted whose objects are gone."
     )
+    contents: Annotated[bool, Update(Change.LIVE, "later changes have it")] = Field(
+        default=False,
+        description="Whether a timer brings contents with the names. Without, a file reads as zeros until "
+        "its content is here, unless something loads it when it is read.",
+    )
 
 
 class _WithoutImport(SpecModel):
@@ -163,8 +168,7 @@ else:
                 Annotated[ImportPlan, Update(Change.LIVE, "later changes have it")],
                 Field(
                     default_factory=ImportPlan,
-                    description="When objects become files, such as {names: hourly}. Contents come when they "
-                    "are read, or by `gridwright repo import --contents`.",
+                    description="When objects become files, such as {names: hourly, contents: true}.",
                 ),
             )
         },

@@ -179,15 +179,20 @@ def _schedules(name: str, section: Mapping[str, Any], kind: str, by_itself: int)
                     "write hourly, daily or a time such as 15m",
                 ),
             )
-    for (plan, field_name), each in plans.items() if by_itself else ():
-        if each.is_timed and section[plan].get("deletions") is True:
+        if each.is_timed and by_itself:
             yield (
-                ("repositories", name, plan, "deletions"),
+                ("repositories", name, *field),
                 FieldError(
-                    f"tasks of {kind} that a schedule starts delete nothing",
-                    f"write {field_name}: at-once, or false",
+                    f"a file system of type {kind} carries changes itself, at once or when it is told to",
+                    "write at-once or never",
                 ),
             )
+    imported = section.get("import")
+    if by_itself and isinstance(imported, Mapping) and imported.get("contents") is True:
+        yield (
+            ("repositories", name, "import", "contents"),
+            FieldError(f"a file system of type {kind} loads contents when they are read", "remove the field"),
+        )
     export = plans.get(("export", "changed"))
     rpo = _seconds(section.get("rpo"))
     if export is not None and export.period_s and rpo is not None and rpo <= export.period_s:

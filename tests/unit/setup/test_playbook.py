@@ -106,6 +106,7 @@ def test_every_role_is_there_whole(files: dict[str, str | bytes]) -> None:
             "base",
             "metadata",
             "scratch",
+            "repository",
             "nfs_client",
             "lustre_client",
             "spectrum_scale_client",

@@ -159,7 +159,7 @@ def test_a_repository_of_fsx_is_the_same_as_the_section_of_the_file_system() -> 
 
 def test_without_at_once_fsx_carries_nothing_by_itself() -> None:
     (link,) = linked(
-        None, {"a": {"library": "data", "bucket": "s3://site", "export": {"changed": "hourly"}}}
+        None, {"a": {"library": "data", "bucket": "s3://site", "export": {"changed": "never"}}}
     ).values()
 
     assert (link["directory"], link["import_on"], link["export_on"]) == ("/data", [], [])

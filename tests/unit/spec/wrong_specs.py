@@ -98,7 +98,7 @@ WRONG: dict[str, str | bytes] = {
     + "repositories:\n  a: {library: data, path: /results, bucket: s3://site/prod/results}\n",
     "repository_and_backups": FSX
     + "    backup_days: 7\nrepositories:\n  a: {library: data, bucket: s3://site, import: {names: hourly, "
-    + "deletions: true}}\n",
+    + "contents: true}}\n",
     "repositories_beyond_eight": FSX
     + "repositories:\n"
     + "".join(f"  r{each}: {{library: data, path: /{each}, bucket: s3://site{each}}}\n" for each in range(9)),

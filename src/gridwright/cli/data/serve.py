@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gridwright.cli.arguments import Json, Reader, read_path
+from gridwright.cli.data.repo_of_grid import one_of_grid
 from gridwright.cli.flags import Reads, read_flags
+from gridwright.cli.grid_file import GridFile
 from gridwright.cli.output import LazyResult, Output
+from gridwright.cli.spec_file import load_placed
 from gridwright.errors import ExitStatus, environment_error, input_error
 from gridwright.kernel_files import text_of
 
@@ -23,10 +26,12 @@ class ServeFlags:
     """The flags of `serve`."""
 
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="What it is called in what is printed.")
+        str | None,
+        typer.Argument(metavar="NAME", help="A repository of the grid spec.  [default: the only one]"),
     ] = None
+    grid: GridFile = None
     directory: Annotated[
-        Path | None, typer.Option(metavar="DIR", parser=read_path, help="The repository's directory.")
+        Path | None, typer.Option(metavar="DIR", parser=read_path, help="Its directory, without a grid spec.")
     ] = None
     endpoint: Annotated[
         str | None,
@@ -50,15 +55,18 @@ class ServeFlags:
 def run_serve(flags: ServeFlags) -> ExitStatus:
     """Load what is read in a directory of names, range by range, until SIGTERM. For root, on ext4 and XFS.
 
-    Example: gridwright repo serve archive --directory /data
+    Example: gridwright repo serve archive
     """
     from gridwright.repository.lazy.service import LazyService, close_directory, serve
 
     reader = Reader()
     values = reader.finish(read_flags(flags, reader))
     if flags.directory is None:
-        raise input_error("which files?", where="--directory", remedy="write --directory DIR")
-    directory = str(flags.directory.absolute())
+        found = one_of_grid(load_placed(flags.grid), flags.name)
+        flags = replace(
+            flags, name=found.name, directory=found.directory, endpoint=flags.endpoint or found.endpoint
+        )
+    directory = str((flags.directory or Path()).absolute())
     if not 0 < values["patience_s"] <= 86400:
         raise input_error("a reader waits from 1 s to 24 h", where="--patience", remedy="write 60s")
     if flags.units:

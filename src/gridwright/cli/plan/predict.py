@@ -95,6 +95,16 @@ class PredictFlags:
             "or a file *.csv with columns from,busy.",
         ),
     ] = None
+    repository: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="How long export, warm-up and restore of this repository take, and cost."
+        ),
+    ] = None
+    objects: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="With --repository: how many files and directories it has."),
+    ] = None
     calibrate: Annotated[
         str | None, typer.Option(metavar="RUN", help="Take the rates that this run of iotest measured.")
     ] = None
@@ -125,6 +135,7 @@ def run_predict(flags: PredictFlags) -> ExitStatus:
       gridwright predict grid.yaml --without oss1 --json
       gridwright predict grid.yaml --sensitivity --by 20
       gridwright predict grid.yaml --day business-day
+      gridwright predict grid.yaml --repository archive --objects 1000000
       gridwright predict --papers
     """  # noqa: D301 - \b keeps typer from filling the lines
     _check(flags)
@@ -132,18 +143,8 @@ def run_predict(flags: PredictFlags) -> ExitStatus:
     if flags.papers:
         return _papers(flags, output)
     model = _model(flags)
-    if flags.without is not None:
-        from gridwright.cli.plan.predict_what_if import predict_without
-
-        return predict_without(model, flags.without, flags.streams, output)
-    if flags.sensitivity:
-        from gridwright.cli.plan.predict_what_if import predict_sensitivity
-
-        return predict_sensitivity(model, _BY if flags.by is None else flags.by, flags.streams, output)
-    if flags.day is not None:
-        from gridwright.cli.plan.predict_day import predict_day
-
-        return predict_day(model, flags.day, flags.streams, output)
+    if (answered := _question(model, flags, output)) is not None:
+        return answered
     if flags.workload is not None:
         return _workload(model, flags, output)
     from gridwright.model.document import prediction_document
@@ -167,6 +168,27 @@ def run_predict(flags: PredictFlags) -> ExitStatus:
 
 
 predict = verb(run_predict)
+
+
+def _question(model: GridModel, flags: PredictFlags, output: Output) -> ExitStatus | None:
+    """Answer what is asked beside rates; None where nothing is. Raises GridwrightError."""
+    if flags.without is not None:
+        from gridwright.cli.plan.predict_what_if import predict_without
+
+        return predict_without(model, flags.without, flags.streams, output)
+    if flags.sensitivity:
+        from gridwright.cli.plan.predict_what_if import predict_sensitivity
+
+        return predict_sensitivity(model, _BY if flags.by is None else flags.by, flags.streams, output)
+    if flags.day is not None:
+        from gridwright.cli.plan.predict_day import predict_day
+
+        return predict_day(model, flags.day, flags.streams, output)
+    if flags.repository is not None:
+        from gridwright.cli.plan.predict_repository import predict_repository
+
+        return predict_repository(model, flags.repository, flags.objects, output)
+    return None
 
 
 def _check(flags: PredictFlags) -> None:
@@ -204,10 +226,12 @@ def _check_sweep(flags: PredictFlags, reader: Reader) -> None:
 
 
 def _check_what_if(flags: PredictFlags, reader: Reader) -> None:
-    """Each of the three questions has an answer of its own, without pages and limits."""
-    asked = [name for name in ("without", "sensitivity", "day") if getattr(flags, name)]
+    """Each of the four questions has an answer of its own, without pages and limits."""
+    asked = [name for name in ("without", "sensitivity", "day", "repository") if getattr(flags, name)]
     for name in asked[1:]:
         reader.problem("one question at a time", f"--{name}", f"leave out --{asked[0]}")
+    if flags.objects is not None and flags.repository is None:
+        reader.problem("these are objects of a repository", "--objects", "add --repository NAME")
     if flags.by is not None and not flags.sensitivity:
         reader.problem("it is the change of --sensitivity", "--by", "add --sensitivity")
     for name in asked[:1]:

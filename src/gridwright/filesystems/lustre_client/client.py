@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.layout import FileLayout
     from gridwright.filesystems.library_layouts import LibraryLayouts
+    from gridwright.filesystems.moving import FileMover
     from gridwright.filesystems.tuning_kind import TuningKind
 
 _PACKAGE = "gridwright.filesystems.lustre_client"
@@ -121,6 +122,13 @@ class LustreClientKind(FileSystemKind[M]):
         from gridwright.filesystems.lustre_client.layout_command import apply_layout
 
         return apply_layout(run, directory, layout)
+
+    def mover(self, filesystem: M, run: Run) -> FileMover:
+        """By `lfs migrate`."""
+        from gridwright.filesystems.lustre_client.migrate import LustreMover
+        from gridwright.filesystems.lustre_client.mounts import file_system_name
+
+        return LustreMover(run, file_system_name(self.source(filesystem) or ""))
 
     def advised_layout(self, filesystem: M) -> FileLayout:
         """Small files on one target, large ones on all."""

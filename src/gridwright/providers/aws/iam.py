@@ -51,6 +51,8 @@ def add_roles(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
             statements.append(_allow(key.name.capitalize(), ["secretsmanager:GetSecretValue"], secret))
         if group != STORAGE:
             statements += _of_the_site(spec, layout)
+        if group == Role.HEAD:
+            statements += _repositories(spec)
         if any(each.replaced for each in machines):
             statements += _claims(spec, machines)
         if group == Role.HEAD and (powered := [each for each in layout.machines if each.powered]):
@@ -115,6 +117,26 @@ def _of_the_site(spec: GridSpec, layout: AwsLayout) -> Iterator[dict[str, Any]]:
             f"Depot{number}", ["s3:GetObject"], Sub(f"arn:${{AWS::Partition}}:s3:::{bucket}/{below}*")
         )
         yield _allow(f"DepotList{number}", ["s3:ListBucket"], arn_of_bucket, listed)
+
+
+def _repositories(spec: GridSpec) -> Iterator[dict[str, Any]]:
+    """What its timers carry: objects below the prefix of each repository, and no others of its bucket."""
+    for number, (name, repository) in enumerate(spec.repositories.items()):
+        if spec.is_linked(name) or repository.endpoint is not None:
+            continue
+        bucket, _, prefix = repository.bucket.removeprefix("s3://").partition("/")
+        below = f"{prefix}/" if prefix else ""
+        yield _allow(
+            f"Repository{number}",
+            ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
+            Sub(f"arn:${{AWS::Partition}}:s3:::{bucket}/{below}*"),
+        )
+        yield _allow(
+            f"RepositoryList{number}",
+            ["s3:ListBucket"],
+            Sub(f"arn:${{AWS::Partition}}:s3:::{bucket}"),
+            {"StringLike": {"s3:prefix": [f"{below}*"]}} if below else None,
+        )
 
 
 def _report(spec: GridSpec) -> dict[str, Any]:

@@ -92,6 +92,30 @@ def test_what_is_the_sites_is_read_where_it_is_needed_alone(tmp_path: Path) -> N
     assert len(more.denied(Role.HEAD, beside, ME)) == 2
 
 
+def test_the_head_alone_carries_repositories_below_their_prefixes(tmp_path: Path) -> None:
+    repositories = (
+        "repositories:\n  archive: {library: data, bucket: s3://site/prod, export: {changed: hourly}}\n"
+    )
+    plain, more = rendered(tmp_path, LUSTRE), rendered(tmp_path, LUSTRE + repositories)
+    for role in (Role.LOGIN, Role.COMPUTE, Role.MDS, Role.OSS):
+        assert more.statements(role) == plain.statements(role)
+    asked = [
+        Call("s3:GET", "/site/prod/sales", {}),
+        Call("s3:PUT", "/site/prod/.gridwright/lease", {}),
+        Call("s3:DELETE", "/site/prod/.gridwright/lease", {}),
+        Call("s3:GET", "/site?list-type=2&prefix=prod/", {}),
+    ]
+    assert more.denied(Role.HEAD, asked, ME) == []
+    beside = [
+        Call("s3:GET", "/site/production/sales", {}),
+        Call("s3:PUT", "/site/sales", {}),
+        Call("s3:GET", "/site?list-type=2&prefix=", {}),
+    ]
+    assert len(more.denied(Role.HEAD, beside, ME)) == len(beside)
+    linked = rendered(tmp_path, FSX + repositories.replace("hourly", "at-once"))
+    assert not any(each["Sid"].startswith("Repository") for each in linked.statements(Role.HEAD))
+
+
 def test_every_permission_of_others_is_one_that_a_role_has(grid: RenderedGrid) -> None:
     given = {action for role in (Role.COMPUTE, Role.OSS) for action in actions_of(grid.statements(role))}
     assert set(BY_OTHERS) <= given

@@ -1,0 +1,52 @@
+"""What limits one node that moves files of a library, while the others are idle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gridwright.errors import GridwrightError
+from gridwright.filesystems.resources import OPERATIONS, Operation
+from gridwright.filesystems.site import ComputeNodes
+from gridwright.model.grid import GridModel
+from gridwright.model.seller import seller_of
+from gridwright.spec.locate import problem_at
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLimit:
+    """Something that every byte passes, what it lets through in bytes per second, and where that stands."""
+
+    what: str
+    bytes_per_s: float
+    source: str
+
+
+def limits_of_one_node(model: GridModel, library: str) -> dict[Operation, list[NodeLimit]]:
+    """Limits of a node of the first group, with the way between it and what is outside of the grid.
+
+    What is read of the library leaves through the network of the node, and the other way round. Raises
+    GridwrightError for a library of which nothing is known.
+    """
+    if library in model.unknown:
+        filesystem = model.libraries[library].filesystem
+        raise GridwrightError(
+            problem_at(
+                model.spec,
+                ("filesystems", filesystem),
+                f"rates on {filesystem} ({library}) cannot be predicted: {model.unknown[library]}",
+                "Measure it with gridwright iotest, and name the run with --calibrate",
+            )
+        )
+    group = model.groups[0]
+    network = seller_of(model.spec).node_network(model.spec)
+    node = ComputeNodes(
+        1, group.cores_per_node, None, group.instance, None if group.instance is not None else network
+    )
+    outside: dict[Operation, Operation] = {"read": "write", "write": "read"}
+    return {
+        operation: [
+            NodeLimit(use.resource.what, use.resource.bytes_per_s / use.coefficient, use.resource.source)
+            for use in (*group.routes[library][operation].uses, *node.network(outside[operation]))
+        ]
+        for operation in OPERATIONS
+    }

@@ -1,0 +1,94 @@
+"""The role that has timers carry repositories, run by Ansible over an empty directory of units."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gridwright.setup.playbook import Hosts, playbook_files
+from gridwright.spec import parse_spec
+from tests.support.skips import needs
+
+SPEC = """\
+name: demo
+filesystems: {disk: {type: local, path: /data}}
+repositories:
+  archive: {library: data, bucket: s3://site/prod, export: {changed: hourly}, import: {names: 15m}}
+"""
+WORLD = 'mount -t tmpfs units /etc/systemd/system; exec "$@"'
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a mount namespace needs root")
+def test_timers_are_written_once_and_removed_with_the_spec(tmp_path: Path) -> None:
+    needs("unshare", "mount")
+    for name, content in playbook_files(parse_spec(SPEC), Hosts.named(compute=["localhost"])).items():
+        if name.startswith("roles/repository/"):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(str(content), "utf-8")
+    program = tmp_path / "gridwright"
+    program.write_text("#!/bin/sh\nexit 0\n", "utf-8")
+    program.chmod(0o755)
+    written, left = tmp_path / "written", tmp_path / "left"
+    names = ["gridwright-export-archive", "gridwright-import-archive"]
+    tasks: list[dict[str, Any]] = [
+        {
+            "block": [role("absent", "/no/such/gridwright", names)],
+            "rescue": [{"ansible.builtin.debug": {"msg": "refused"}}],
+        },
+        role("first", str(program), names),
+        {"ansible.builtin.command": f"cp -a /etc/systemd/system {written}", "changed_when": False},
+        role("second", str(program), names),
+        role("fewer", str(program), names[:1]),
+        {"ansible.builtin.command": f"cp -a /etc/systemd/system {left}", "changed_when": False},
+    ]
+
+    said = " ".join(play(tmp_path, tasks).split())
+
+    assert "install gridwright[repository] on this machine" in said
+    # Four files are written by two tasks, and one timer is removed with its service.
+    assert "changed=3 " in said, said
+    assert "failed=0" in said
+    units = {f"{name}.{kind}" for name in names for kind in ("service", "timer")}
+    assert {each.name for each in written.iterdir()} == units
+    assert f"{program} repo export archive" in (written / "gridwright-export-archive.service").read_text(
+        "utf-8"
+    )
+    assert {each.name for each in left.iterdir()} == {each for each in units if "export" in each}
+
+
+def role(called: str, program: str, names: list[str]) -> dict[str, Any]:
+    return {
+        "name": called,
+        "ansible.builtin.include_role": {"name": "repository"},
+        "vars": {"repository_program": program, "gridwright_repositories": names},
+    }
+
+
+def play(directory: Path, tasks: list[dict[str, Any]]) -> str:
+    """Run tasks on this machine, in a mount namespace; what Ansible printed."""
+    file = directory / "play.yml"
+    variables = {
+        "gridwright_grid": "demo",
+        "repository_carries": True,
+        "ansible_facts": {"service_mgr": "none"},
+        "ansible_python_interpreter": sys.executable,
+    }
+    head = {"hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": tasks}
+    file.write_text(json.dumps([head]), "utf-8")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+    command = ["unshare", "--mount", "sh", "-ec", WORLD, "sh", sys.executable, "-m", "ansible", "playbook"]
+    done = subprocess.run(
+        [*command, "-i", "localhost,", "--connection", "local", file],
+        env={
+            **kept, "LC_ALL": "C.UTF-8", "ANSIBLE_NOCOLOR": "1", "ANSIBLE_HOME": str(directory / "home"),
+            "ANSIBLE_ROLES_PATH": str(directory / "roles"),
+        },
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    return done.stdout + done.stderr

@@ -1,0 +1,57 @@
+"""Forecasts of exports and restores: what binds, and which requests are paid for."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gridwright.repository.forecast import PART_BYTES, RepositoryForecast, TransferLimit, forecast
+from gridwright.repository.s3 import transfers
+
+OUT = [TransferLimit("read", 1e9), TransferLimit("network", 3e9)]
+BACK = [TransferLimit("write", 5e8)]
+
+
+def test_parts_are_those_of_transfers() -> None:
+    assert PART_BYTES == transfers.PART_BYTES
+
+
+def test_the_slowest_binds_until_there_are_too_many_objects() -> None:
+    large = forecast("archive", 10**12, 1000, OUT, BACK)
+    small = forecast("archive", 10**12, 10**8, OUT, BACK)
+
+    assert [(each.seconds, each.bound_by) for each in large.transfers] == [
+        (1000, "read"), (2000, "write"), (2000, "write"),
+    ]  # fmt: skip
+    assert small.transfers[0].seconds == pytest.approx(10**8 / 3500)
+    assert small.transfers[1].seconds == pytest.approx(10**8 / 5500)
+    assert "prefix" in small.transfers[0].bound_by
+
+
+def test_requests_of_small_objects_cost_what_the_list_says() -> None:
+    export, warm_up, restore = forecast("archive", 10**9, 10**6, OUT, BACK).transfers
+
+    assert export.requests == {"put": 10**6}
+    assert export.requests_usd == pytest.approx(5.0)
+    assert warm_up.requests == {"get": 10**6}
+    assert warm_up.requests_usd == pytest.approx(0.4)
+    assert restore.requests == {"get": 10**6 + 1, "list": 1000}
+
+
+def test_without_a_number_of_objects_no_cost_is_made_up() -> None:
+    found = forecast("archive", 10**9, None, OUT, BACK)
+
+    assert {each.requests_usd for each in found.transfers} == {None}
+    assert found.transfers[0].seconds == pytest.approx(1.0)
+
+
+@given(st.integers(1, 10**15), st.integers(1, 10**9))
+def test_more_is_never_faster_or_cheaper(size: int, objects: int) -> None:
+    def of(each: RepositoryForecast) -> list[tuple[float, float]]:
+        return [(one.seconds, one.requests_usd or 0.0) for one in each.transfers]
+
+    one, more = (of(forecast("a", size * factor, objects * factor, OUT, BACK)) for factor in (1, 3))
+    for (seconds, usd), (longer, dearer) in zip(one, more, strict=True):
+        assert longer >= seconds
+        assert dearer >= usd
