@@ -212,6 +212,16 @@ def test_several_nodes_have_their_directories_laid_out(
     assert list(library.iterdir()) == []
 
 
+def test_without_lfs_nothing_is_written(lake: Path) -> None:
+    gridwright = Command(lake)
+    ended = gridwright("iotest", lake / "grid.yaml", *QUICK, "--layout", "2", "--json")
+    assert ended.status == 3
+    assert "lfs cannot be started" in ended.text
+    assert layouts_of(ended.json)["phases"] == []
+    assert ended.json["libraries"][0]["phases"] == []
+    assert list((lake / "lake" / "data").iterdir()) == []
+
+
 def test_a_refusal_on_nodes_ends_the_test_and_leaves_nothing(
     tmp_path: Path, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

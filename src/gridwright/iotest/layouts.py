@@ -25,12 +25,17 @@ if TYPE_CHECKING:
 
 
 def lay_out(test: TriedLayout | None, run: Run, directory: str) -> None:
-    """Give the scratch directory the chosen layout; nothing where it has the library's.
+    """Give the scratch directory the chosen layout; one that has the library's is only looked at.
 
-    Raises GridwrightError as `FileSystemKind.set_layout` does.
+    So a file system that tells or takes no layout ends the test before files are written. Raises
+    GridwrightError as `FileSystemKind.set_layout` and `layout` do.
     """
-    if test is not None and test.chosen:
+    if test is None:
+        return
+    if test.chosen:
         _kind(test).set_layout(None, run, directory, test.layout)
+    else:
+        _kind(test).layout(None, run, directory)
 
 
 def seen(

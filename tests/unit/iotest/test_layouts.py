@@ -73,11 +73,13 @@ def test_of_a_shared_file_all_parts_count() -> None:
     assert layout.layout.text.endswith("-E -1 -c -1 -S 1M")
 
 
-def test_the_own_layout_of_a_library_is_touched_by_nobody() -> None:
+def test_the_own_layout_of_a_library_is_looked_at_and_kept() -> None:
     lfs = Lfs(layouts={"/lake/data": THREE_PARTS})
-    lay_out(TriedLayout("lustre", "4", read_layout_text("4")), lfs, "/lake/data")
     lay_out(None, lfs, "/lake/data")
     assert lfs.asked == []
+    lay_out(TriedLayout("lustre", "4", read_layout_text("4")), lfs, "/lake/data")
+    assert lfs.asked == [["lfs", "getstripe", "-d", "--yaml", "/lake/data"]]
+    lfs.asked.clear()
     lay_out(TRIED, lfs, "/lake/data")
     assert lfs.asked[0][:4] == ["lfs", "setstripe", "-E", "1048576"]
 

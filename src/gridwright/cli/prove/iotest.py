@@ -124,8 +124,8 @@ class IotestFlags:
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Test twice, side by side: in the library's own layout of files, and in this one: spec, a "
-            "stripe count, or options of lfs setstripe.",
+            help="Test twice, side by side: in the library's own layout of files, and in this one: spec, "
+            "auto, a stripe count, or options of lfs setstripe.",
         ),
     ] = None
     repeat: Annotated[
