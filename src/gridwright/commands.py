@@ -20,6 +20,8 @@ MOST_BYTES = 64 * 2**20
 _DEATH_S = 1.0
 """How long a killed command takes to end at most, where no file system holds it in the kernel."""
 _CHUNK = 1 << 16
+_LOOK_S = 0.1
+"""How often it is asked whether to stop."""
 _LONGEST_NAME = 200
 _LOG = logging.getLogger("gridwright.commands")
 _PLAIN = {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}
@@ -49,6 +51,10 @@ class CommandSilent(CommandError):
     """It had not ended in time."""
 
 
+class CommandStopped(CommandError):
+    """It was killed, since the caller was told to stop."""
+
+
 class CommandTalkative(CommandError):
     """It printed more than it may."""
 
@@ -69,13 +75,14 @@ class CommandPlace:
     """What commands at one place have in common.
 
     `where` is the place that errors name. `prepare` runs in the child before the command; `kill` ends what
-    has not ended by itself.
+    has not ended by itself. `stop` is asked ten times a second whether to end a command before its time.
     """
 
     where: str | None = None
     directory: str | None = None
     prepare: Callable[[], None] | None = None
     kill: Callable[[subprocess.Popen[bytes]], None] = kill_group
+    stop: Callable[[], bool] | None = None
 
 
 _HERE = CommandPlace()
@@ -96,7 +103,8 @@ def run_bounded(
 
     `environment` is all of its environment, by default that of this process. With `leaves_daemon` only the
     command is waited for, nothing is on its input, and all it printed is in `stderr`. `name` is what errors
-    call it. Raises CommandNotStarted, CommandSilent and CommandTalkative.
+    call it. Raises CommandNotStarted, CommandSilent, CommandTalkative, and CommandStopped where its place
+    has that.
     """
     shown = name or " ".join(command)[:_LONGEST_NAME]
     begun = time.monotonic()
@@ -120,10 +128,13 @@ def run_bounded(
             raise CommandNotStarted(what, at.where, remedy) from error
         stack.callback(_end, process, at.kill)
         try:
-            out, complaints = _exchange(process, stdin, time.monotonic() + timeout_s, most_bytes)
+            limit = _Limit(time.monotonic() + timeout_s, at.stop)
+            out, complaints = _exchange(process, stdin, limit, most_bytes)
         except TimeoutError:
             remedy = "see what it waits for: whether its service runs; dmesg names servers that do not answer"
             raise CommandSilent(f"{shown} has not answered for {timeout_s:.0f} s", at.where, remedy) from None
+        except _Stopping:
+            raise CommandStopped(f"{shown} was stopped", at.where, "run it again") from None
         except OverflowError:
             what = f"{shown} has printed more than {most_bytes} bytes"
             raise CommandTalkative(what, at.where, "see what it prints") from None
@@ -144,9 +155,12 @@ def _end(process: subprocess.Popen[bytes], kill: Callable[[subprocess.Popen[byte
             pipe.close()
 
 
-def run_here(command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
+def run_here(
+    command: Sequence[str], *, timeout_s: float = 30.0, stop: Callable[[], bool] | None = None
+) -> CommandOutput:
     """Run a command whose words are read, so that it speaks English; see `run_bounded`."""
-    return run_bounded(command, environment={**os.environ, **_PLAIN}, timeout_s=timeout_s)
+    place = CommandPlace(stop=stop)
+    return run_bounded(command, environment={**os.environ, **_PLAIN}, timeout_s=timeout_s, at=place)
 
 
 def exit_status(returncode: int) -> int:
@@ -154,12 +168,38 @@ def exit_status(returncode: int) -> int:
     return returncode if returncode >= 0 else 128 - returncode
 
 
+class _Stopping(Exception):
+    """The caller was told to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """How long is waited for a command."""
+
+    deadline: float
+    stop: Callable[[], bool] | None
+
+    def wait_s(self) -> float:
+        """Seconds to wait at most before this is asked again. Raises TimeoutError, and _Stopping."""
+        if self.stop is not None and self.stop():
+            raise _Stopping
+        left = _remaining(self.deadline)
+        return left if self.stop is None else min(left, _LOOK_S)
+
+
+def _wait(process: subprocess.Popen[bytes], limit: _Limit) -> None:
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(limit.wait_s())
+            return
+
+
 def _exchange(
-    process: subprocess.Popen[bytes], stdin: bytes, deadline: float, most_bytes: int
+    process: subprocess.Popen[bytes], stdin: bytes, limit: _Limit, most_bytes: int
 ) -> tuple[bytes, bytes]:
     """Hand in the input and gather the output, until the process has ended.
 
-    Raises TimeoutError behind the deadline, and OverflowError when it prints more than it may.
+    Raises TimeoutError behind the deadline, OverflowError when it prints more than it may, and _Stopping.
     """
     printed: dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
     left = memoryview(stdin)
@@ -171,7 +211,7 @@ def _exchange(
             os.set_blocking(process.stdin.fileno(), False)
             selector.register(process.stdin, selectors.EVENT_WRITE, "stdin")
         while selector.get_map():
-            for key, _ in selector.select(_remaining(deadline)):
+            for key, _ in selector.select(limit.wait_s()):
                 if key.data == "stdin":
                     left = _written(key.fd, left)
                     ended = not left
@@ -184,10 +224,7 @@ def _exchange(
                     cast("IO[bytes]", key.fileobj).close()
             if sum(map(len, printed.values())) > most_bytes:
                 raise OverflowError
-    try:
-        process.wait(_remaining(deadline))
-    except subprocess.TimeoutExpired:
-        raise TimeoutError from None
+    _wait(process, limit)
     return bytes(printed["stdout"]), bytes(printed["stderr"])
 
 

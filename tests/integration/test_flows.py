@@ -120,7 +120,10 @@ def test_flags_of_one_job_do_not_go_with_a_flow(gridwright: Command, grid: Local
 
 
 def test_usage_is_told_as_table_json_csv_and_page(gridwright: Command, grid: LocalGrid) -> None:
-    assert gridwright("usage", "--grid", grid.file).out == "no job ended in this time\n"
+    none = gridwright("usage", "--grid", grid.file)
+    assert (none.out, none.err) == ("no job ended in this time\n", "")
+    longer = gridwright("usage", "--grid", grid.file, "--since", "90d")
+    assert "scheduler local remembers a job for 30 days after its end" in longer.err
     for name, account in (("a", "sales"), ("a", "ops"), ("b", "<b>ops")):
         made = gridwright(
             "submit", "--grid", grid.file, "--name", name, "--account", account, "--", "sleep", "0.2"

@@ -9,13 +9,14 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from gridwright.errors import ExitStatus
 from gridwright.filesystems.layout_text import read_layout_text
-from gridwright.iotest.layouts import TriedLayout
+from gridwright.iotest.tried_layout import TriedLayout
 from gridwright.runs.iotest_events import LibraryBegun, RepeatBegun
-from tests.support.command import Command
+from tests.support.command import Command, wait_until
 from tests.support.fleet import GridTest
 
 DOUBLE = Path(__file__).parents[1] / "support" / "lustre_double"
@@ -112,6 +113,27 @@ def test_a_stopped_comparison_keeps_what_it_measured_and_leaves_nothing(lake: Pa
     assert library["phases"][0]["status"] == "complete"
     assert library["layouts"]["phases"][0]["status"] == "complete"
     assert library["layouts"]["figures"][0]["verdict"].startswith("nothing can be told: ")
+    assert list((lake / "lake" / "data").iterdir()) == []
+
+
+def test_a_layout_that_hangs_is_stopped_at_once(lake: Path) -> None:
+    gridwright = Command(lake)
+    hangs = PATH | {"LFS_HANGS": "60"}
+    with gridwright.start(
+        "iotest", lake / "grid.yaml", *QUICK, "--layout", "2", environment=hangs
+    ) as running:
+
+        def asks() -> psutil.Process | None:
+            found = running.worker().children()
+            return next((each for each in found if "getstripe" in each.cmdline()), None)
+
+        lfs = wait_until(asks, seconds=30, what="lfs", last=lambda: running.worker().children())
+        running.signal(signal.SIGTERM)
+        # A quiet machine needs a tenth of a second, and lfs itself would be given ten.
+        ended = running.end(2.5)
+    assert ended.status == 130, ended.err
+    assert not lfs.is_running()
+    assert "error" not in ended.err
     assert list((lake / "lake" / "data").iterdir()) == []
 
 

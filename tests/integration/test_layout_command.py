@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from gridwright.commands import run_here
 from gridwright.filesystems.layout import Component, FileLayout
 from gridwright.filesystems.lustre_client.layout import parse_layout
+from gridwright.filesystems.lustre_client.library_scan import library_scan_findings, scan_library
 from tests.fixtures.lustre_node import printed
 from tests.support.command import Command
+from tests.support.hanging_mount import hanging_mount
 from tests.support.lov_attribute import lov_attribute
 from tests.support.skips import root_only
 
@@ -54,10 +57,8 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     path.write_text(
         "name: recorded\nprovider: local\nfilesystems:\n"
         f"  lustre: {{type: lustre, path: {tmp_path / 'lustre'}, source: 'h@tcp:/scratch'}}\n"
-        "libraries:\n" + "".join(f"  {role}: {{filesystem: lustre}}\n" for role in ("data", "work", "util"))
+        "libraries:\n  data: {filesystem: lustre}\n"
     )
-    for role in ("work", "util"):
-        (tmp_path / "lustre" / role).mkdir()
     yield path
     (data / "one").unlink()
 
@@ -97,3 +98,12 @@ def test_a_check_finds_the_narrow_file_and_a_silenced_finding_is_none(
         0,
         "nothing is wrong with the layouts of what was looked at",
     )
+
+
+def test_a_library_that_hangs_is_told_with_its_directory_in_time(tmp_path: Path) -> None:
+    with hanging_mount(tmp_path / "hangs") as library:
+        found = scan_library(run_here, str(library), seconds=0.5)
+        assert found is not None
+        (finding,) = library_scan_findings(found, str(library), 1)
+    assert finding.name == "layouts-unread"
+    assert f"hangs in {library}" in finding.text

@@ -189,7 +189,7 @@ _OF_ANY: tuple[tuple[Any, ...], ...] = (
     ("libraries.data.path", "elsewhere"),
     ("libraries.data.capacity", "1 TB"),
     ("libraries.work", {**_LIBRARY, "capacity_in_12_months": "2 TB"}, _LIBRARY),
-    ("libraries.data.layout", 4),
+    ("libraries.data.layout", 2),
 )
 """Of a grid with any file system: path, the value after, and the value before where it has none of itself."""
 _OF_ONE: dict[str, tuple[tuple[Any, ...], ...]] = {

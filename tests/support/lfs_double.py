@@ -28,17 +28,23 @@ class Refused(Exception):
 
 
 @contextmanager
-def state() -> Iterator[dict[str, Any]]:
-    """The state, kept when nothing was refused."""
+def state(*, note: bool = True) -> Iterator[dict[str, Any]]:
+    """The state, kept when nothing was refused; with `note` what was asked is kept in any case."""
     path = Path(os.environ["LFS_STATE"])
     with path.with_suffix(".lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         content = json.loads(path.read_text())
-        content["asked"].append(sys.argv[1:])
-        path.write_text(json.dumps(content))
+        if note:
+            content["asked"].append(sys.argv[1:])
+            keep(path, content)
         yield content
-        path.with_suffix(".new").write_text(json.dumps(content))
-        path.with_suffix(".new").replace(path)
+        keep(path, content)
+
+
+def keep(path: Path, content: Mapping[str, Any]) -> None:
+    """In one step: whoever reads it meanwhile, or kills this, has the old one or the new one."""
+    path.with_suffix(".new").write_text(json.dumps(content))
+    path.with_suffix(".new").replace(path)
 
 
 def on_lustre(kept: Mapping[str, Any], path: str, verb: str) -> None:
@@ -198,7 +204,7 @@ def migrate(words: list[str]) -> int:
         if path in kept["open"]:
             raise Refused(16, f"lfs migrate: '{path}': cannot migrate: Device or resource busy")
     time.sleep(float(kept["slow"]))
-    with state() as kept:
+    with state(note=False) as kept:
         kept["layouts"][path] = with_objects(parts, Path(path).stat().st_size, kept)
         kept["next"] += 1
         kept["moved"].append(path)

@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "disturbance": frozenset({"runs"}),
     "iotest": frozenset({"spec", "disturbance", "filesystems", "grid", "runs", "_native"}),
     "workload": frozenset({"yamltext", "spec", "disturbance", "filesystems", "grid", "schedulers", "runs"}),
+    "layouts": frozenset({"spec", "filesystems"}),
     "repository": frozenset(),
     "prove": frozenset({"spec", "doctor", "iotest", "workload", "runs", "report"}),
     "report": frozenset({"filesystems", "runs", "model", "plan"}),

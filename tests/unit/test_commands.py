@@ -6,9 +6,10 @@ import os
 import signal
 import time
 
+import psutil
 import pytest
 
-from gridwright.commands import CommandPlace, CommandTalkative, run_bounded, run_here
+from gridwright.commands import CommandPlace, CommandStopped, CommandTalkative, run_bounded, run_here
 from gridwright.errors import ExitStatus, GridwrightError
 
 
@@ -65,3 +66,11 @@ def test_no_child_is_left_behind() -> None:
     with pytest.raises(GridwrightError):
         run_bounded(["sh", "-c", "sleep 61 & echo $!; sleep 61"], timeout_s=0.5)
     assert run_bounded(["pgrep", "-f", "^sleep 61$"]).status == 1
+
+
+def test_a_command_that_nobody_waits_for_any_more_is_killed() -> None:
+    answers = iter([False, False, True])
+    with pytest.raises(CommandStopped) as stopped:
+        run_here(["sleep", "60"], timeout_s=60, stopped=lambda: next(answers))
+    assert stopped.value.problems[0].what == "sleep 60 was stopped"
+    assert not [each for each in psutil.Process().children() if "sleep" in each.cmdline()]

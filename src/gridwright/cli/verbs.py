@@ -52,7 +52,7 @@ VERBS: Mapping[str, Mapping[str, str]] = {
     "watch": {},
     "data": {
         "repo": "Move a library's files to object storage and back, compare both, and free space.",
-        "layout": "Show and check over which targets the files of libraries lie.",
+        "layout": "Show, check and set over which targets files of libraries lie, and move them.",
     },
     "shell": {
         "help": "Show a page of the documents, or what causes a finding and how to mend it.",

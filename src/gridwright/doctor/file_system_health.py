@@ -9,6 +9,7 @@ from typing import Any
 from gridwright.doctor.observation import Observation
 from gridwright.errors import Finding, GridwrightError
 from gridwright.filesystems import kind_of
+from gridwright.filesystems.directory_layout import directory_findings
 from gridwright.filesystems.health import Run
 from gridwright.spec.model import GridSpec
 
@@ -60,8 +61,11 @@ def _of_libraries(observation: Observation, filesystem: str, run: Run) -> list[F
         ):
             continue
         described = spec.filesystems[filesystem]
+        kind, directory = kind_of(described), str(spec.library_directory(role))
         with suppress(GridwrightError):
-            found += kind_of(described).library_findings(described, run, str(spec.library_directory(role)))
+            found += directory_findings(kind, described, library, run, directory)
+        with suppress(GridwrightError):
+            found += kind.library_findings(described, run, directory)
     return found
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.library_layouts import LibraryLayouts
     from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
     from gridwright.filesystems.mount_entry import MountEntry
+    from gridwright.filesystems.moving import FileMover
     from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.ports import ServerPorts
     from gridwright.filesystems.provided import LustreServers, ManagedLustre
@@ -51,8 +52,6 @@ class FileSystemKind(ABC, Generic[M]):
     """How /proc/mounts may show it; empty where that is not known, or may be any file system."""
     finding_names: Mapping[str, str] = MappingProxyType({})
     """Findings that a spec can silence, with their meaning; those of Gridwright's own kinds are in a file."""
-    has_layouts: bool = False
-    """Whether its users choose over which targets files lie: `layout`, `set_layout` and `stated_layout`."""
     can_be_in_a_lab: bool = False
     """Whether a lab can have it: as a directory of its machine, or served by nodes of the lab."""
     lab_needs_fuse: bool = False
@@ -239,6 +238,10 @@ class FileSystemKind(ABC, Generic[M]):
         """
         return None
 
+    def mover(self, filesystem: M, run: Run) -> FileMover | None:
+        """What finds files by their layouts and lays them out anew; None where nobody can choose."""
+        return None
+
     def advised_layout(self, filesystem: M) -> FileLayout | None:
         """The layout for a library of whose targets or needs nothing is known; None where there are none."""
         return None
@@ -252,7 +255,7 @@ class FileSystemKind(ABC, Generic[M]):
     ) -> FileLayout | None:
         """Give a directory a layout, which files and directories made in it get; what it has then.
 
-        `filesystem` is None where who asks has no spec at hand. Only called where it `has_layouts`.
+        `filesystem` is None where who asks has no spec at hand. Only called where `spec_model.takes_layouts`.
         Raises GridwrightError: status INPUT for a layout that cannot be, ENVIRONMENT where it was refused or
         nothing answers in time.
         """

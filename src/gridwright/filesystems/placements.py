@@ -35,6 +35,8 @@ class Spread:
     median: float
     in_order: float
     """Where all files were made one after another, and nothing else was."""
+    of_streams: float = 1.0
+    """The floor as a part of what streams would get if each had the targets of its file for itself."""
 
 
 @lru_cache(maxsize=4096)
@@ -51,7 +53,8 @@ def spread(files: int, targets: int, stripes: int) -> Spread:
     else:
         sure, middle = (_fullest_simulated(files, targets, width, part) for part in (SURE, 0.5))
     in_order = math.ceil(files * width / targets)
-    return Spread(*(files * width / (targets * fullest) for fullest in (sure, middle, in_order)))
+    floor, median, ordered = (files * width / (targets * fullest) for fullest in (sure, middle, in_order))
+    return Spread(floor, median, ordered, 1 / sure)
 
 
 def chance_of_at_most(most: int, files: int, targets: int) -> float:

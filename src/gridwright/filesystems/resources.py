@@ -69,26 +69,41 @@ class Route:
     """What each byte that a library's stream moves passes through.
 
     `stream_bytes_per_s` is the most one stream can move whatever is free, infinite where nothing limits
-    it; `stream_limit` says in words what that limit is.
+    it; `stream_limit` says in words what that limit is. `over` is there where each stream has a file on some
+    of several targets: where files of many streams lie on the same ones, all wait for these.
     """
 
     uses: tuple[Use, ...]
     stream_bytes_per_s: float = math.inf
     stream_limit: str = ""
+    over: Striping | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Striping:
+    """Over how many of how many targets each file lies."""
+
+    stripes: int
+    targets: int
 
 
 def striped(
-    uses: tuple[Use, ...], stripe_count: int | None, targets: int, target_bytes_per_s: float
+    uses: tuple[Use, ...],
+    stripe_count: int | None,
+    targets: int,
+    target_bytes_per_s: float,
+    files: str = "each file",
 ) -> Route:
     """The route of files striped over `stripe_count` targets; below 1 means all of them, as with Lustre.
 
     A stream moves one file, so it gets no more than the targets of that file deliver. None where the layout
-    of each library decides (`gridwright.model.layout_choice`): nothing is said of streams then.
+    of each library decides (`gridwright.model.grid_layouts`): nothing is said of streams then. `files` says
+    which files these are.
     """
     if stripe_count is None or stripe_count < 1 or stripe_count >= targets:
         return Route(uses)
-    what = f"{stripe_count} target{'s'[: stripe_count != 1]} of each file (stripe_count {stripe_count})"
-    return Route(uses, stripe_count * target_bytes_per_s, what)
+    what = f"{stripe_count} target{'s'[: stripe_count != 1]} of {files} (stripe_count {stripe_count})"
+    return Route(uses, stripe_count * target_bytes_per_s, what, Striping(stripe_count, targets))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,40 +7,21 @@ commands that one node runs for it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gridwright.errors import Finding, environment_error
 from gridwright.filesystems.health import Run
-from gridwright.filesystems.layout import FileLayout
 from gridwright.filesystems.layout_text import layout_text
+from gridwright.iotest.tried_layout import TriedLayout
 from gridwright.messages import plain
 from gridwright.runs.iotest_events import LayoutSeen
-from gridwright.runs.phase_record import LayoutAsked, LayoutFound
+from gridwright.runs.phase_record import LayoutFound
 from gridwright.units import format_bytes
 
 if TYPE_CHECKING:
     from gridwright.filesystems.kind import FileSystemKind
     from gridwright.iotest.engine import StreamPlan
-
-
-@dataclass(frozen=True, slots=True)
-class TriedLayout:
-    """Which of two layouts the files of a test have."""
-
-    kind: str
-    """The name of the kind of file system that sets and reads it."""
-    name: str
-    """As it was asked for."""
-    layout: FileLayout
-    """The chosen one."""
-    chosen: bool = False
-    """Else files have that of the library's directory."""
-
-    @property
-    def asked(self) -> LayoutAsked:
-        """For the record."""
-        return LayoutAsked(name=self.name, text=layout_text(self.layout), chosen=self.chosen)
 
 
 def lay_out(test: TriedLayout | None, run: Run, directory: str) -> None:

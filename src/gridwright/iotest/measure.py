@@ -6,9 +6,10 @@ import secrets
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from gridwright.commands import run_here
+from gridwright.commands import CommandStopped, run_here
 from gridwright.disturbance.presence import Presence
 from gridwright.disturbance.watch import LoadWatch
 from gridwright.errors import Problem
@@ -95,6 +96,7 @@ class LibraryTest:
         self._phases = 0
         self._layout = target.layout
         self._layout_seen = False
+        self._asks = partial(run_here, stop=stop.is_set)
 
     def run(self) -> None:
         """Run all phases. Raises LibraryFailed and WrongData after cleaning up."""
@@ -108,6 +110,9 @@ class LibraryTest:
                 if self._stop.is_set():
                     break
                 self._phase(op, self._streams)
+        except CommandStopped:
+            # Told by the order to stop itself.
+            pass
         except OSError as error:
             raise self._failed(error, "preparing the test") from error
         except LibraryFailed as failed:
@@ -144,7 +149,7 @@ class LibraryTest:
             )
             self._scratch = self._make_scratch()
             self._emit(ScratchMade(path=str(self._scratch.directory)))
-            lay_out(self._layout, run_here, str(self._scratch.directory))
+            lay_out(self._layout, self._asks, str(self._scratch.directory))
         directory = self._scratch.directory if self._scratch else None
         announce(self._presence, self._path, directory, run=self._run, token=secrets.token_hex(8))
         self._watch = watch_over(self._mount, self._presence)
@@ -287,7 +292,7 @@ class LibraryTest:
         if self._layout is None or self._layout_seen or not self._readable:
             return
         self._layout_seen = True
-        for told in seen(self._layout, run_here, self._readable, self._target.library):
+        for told in seen(self._layout, self._asks, self._readable, self._target.library):
             self._emit(told)
 
     def _remember(self, plan: PhasePlan, outcome: Outcome) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
-from gridwright.iotest.layouts import TriedLayout
+from gridwright.iotest.tried_layout import TriedLayout
 from gridwright.runs.phase_record import Op
 from gridwright.runs.repeats import LEAST_PAIRS, MAX_REPEATS
 

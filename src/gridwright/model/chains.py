@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from gridwright.filesystems.placements import spread
 from gridwright.filesystems.resources import Operation, Resource, Route
 from gridwright.model.alike_nodes import AlikeNodes
 from gridwright.model.grid import GridModel
@@ -18,6 +19,21 @@ from gridwright.model.solver import Flow, solve
 
 ALL_GROUPS = "groups"
 """What the own limits of several groups of nodes let through together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """Which nodes use a library at once, with how many streams on each: one per core where it is None."""
+
+    groups: Sequence[AlikeNodes]
+    streams_per_node: int | None
+
+    def floor_part(self, route: Route) -> float:
+        """What is left of what streams could have of their own files where these lie on the same targets."""
+        if route.over is None:
+            return 1.0
+        streams = sum(group.streams(self.streams_per_node) * group.nodes for group in self.groups)
+        return spread(streams, route.over.targets, route.over.stripes).of_streams
 
 
 def capacity(group: AlikeNodes, resource: Resource, *, burst: bool) -> float:
@@ -41,10 +57,16 @@ def library_chain(
     groups = model.groups
     if len(groups) == 1:
         return _sorted(
-            _limits(groups[0], groups[0].routes[library][operation], streams_per_node, burst=burst)
+            _limits(
+                groups[0],
+                groups[0].routes[library][operation],
+                Busy(groups, streams_per_node),
+                burst=burst,
+            )
         )
     shared = _shared(groups[0], groups[0].routes[library][operation], burst=burst)
-    own = [_own_tightest(each, library, operation, streams_per_node, burst=burst) for each in groups]
+    busy = Busy(groups, streams_per_node)
+    own = [_own_tightest(each, library, operation, busy, burst=burst) for each in groups]
     known = [bound for bound in own if bound is not None]
     return _sorted([*shared, *([_sum(known)] if len(known) == len(groups) else [])])
 
@@ -64,9 +86,10 @@ def group_chain(
     (`gridwright.model.solver`).
     """
     route = group.routes[library][operation]
-    own = [*_own(group, route, streams_per_node, burst=burst)]
+    busy = Busy(model.groups, streams_per_node)
+    own = [*_own(group, route, busy, burst=burst)]
     others = [each for each in model.groups if each is not group]
-    tightest = [_own_tightest(each, library, operation, streams_per_node, burst=burst) for each in others]
+    tightest = [_own_tightest(each, library, operation, busy, burst=burst) for each in others]
     caps = [math.inf if bound is None else bound.bytes_per_s for bound in tightest]
     return _sorted(
         [
@@ -91,26 +114,26 @@ def _fair_part(whole: float, group: AlikeNodes, others: Sequence[AlikeNodes], ca
 
 
 def _own_tightest(
-    group: AlikeNodes, library: str, operation: Operation, streams_per_node: int | None, *, burst: bool
+    group: AlikeNodes, library: str, operation: Operation, busy: Busy, *, burst: bool
 ) -> Bound | None:
-    own = _own(group, group.routes[library][operation], streams_per_node, burst=burst)
+    own = _own(group, group.routes[library][operation], busy, burst=burst)
     return min(own, key=lambda bound: bound.bytes_per_s, default=None)
 
 
-def _limits(group: AlikeNodes, route: Route, streams_per_node: int | None, *, burst: bool) -> Iterator[Bound]:
+def _limits(group: AlikeNodes, route: Route, busy: Busy, *, burst: bool) -> Iterator[Bound]:
     for use in route.uses:
         yield _bound(use.resource, capacity(group, use.resource, burst=burst) / use.coefficient)
     if math.isfinite(route.stream_bytes_per_s):
-        streams = group.streams(streams_per_node)
+        streams = group.streams(busy.streams_per_node)
         total = route.stream_bytes_per_s * streams * group.nodes
         what = f"{streams} streams on each node, each with {route.stream_limit}"
-        yield Bound("streams", what, total, "", "server")
+        yield Bound("streams", what, total, "", "server", busy.floor_part(route))
 
 
-def _own(group: AlikeNodes, route: Route, streams_per_node: int | None, *, burst: bool) -> Iterator[Bound]:
+def _own(group: AlikeNodes, route: Route, busy: Busy, *, burst: bool) -> Iterator[Bound]:
     """Limits that the nodes of a group do not share with others."""
     own = replace(route, uses=tuple(use for use in route.uses if use.resource.scope == "node"))
-    return _limits(group, own, streams_per_node, burst=burst)
+    return _limits(group, own, busy, burst=burst)
 
 
 def _shared(group: AlikeNodes, route: Route, *, burst: bool) -> Iterator[Bound]:
@@ -126,12 +149,15 @@ def _bound(resource: Resource, bytes_per_s: float) -> Bound:
 def _sum(bounds: Sequence[Bound]) -> Bound:
     """What all groups let through together, with the margin of the group that lets most through."""
     largest = max(bounds, key=lambda bound: bound.bytes_per_s)
+    total = sum(bound.bytes_per_s for bound in bounds)
+    floor = sum(bound.bytes_per_s * bound.floor_part for bound in bounds)
     return Bound(
         ALL_GROUPS,
         "; ".join(dict.fromkeys(bound.what for bound in bounds)),
-        sum(bound.bytes_per_s for bound in bounds),
+        total,
         "; ".join(dict.fromkeys(bound.source for bound in bounds if bound.source)),
         largest.nature,
+        floor / total if total else 1.0,
     )
 
 

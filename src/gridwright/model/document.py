@@ -29,6 +29,7 @@ def prediction_document(prediction: Prediction) -> dict[str, Any]:
         "streams_per_node": prediction.streams_per_node,
         "groups": [asdict(group) for group in prediction.groups],
         "libraries": [_library(each) for each in prediction.libraries],
+        "layouts": layouts_document(prediction),
         "together": _together(prediction.together) if prediction.together else None,
         "services": [asdict(service) for service in prediction.services],
         "cost_usd_per_hour": hourly,
@@ -38,6 +39,31 @@ def prediction_document(prediction: Prediction) -> dict[str, Any]:
         "findings": [asdict(finding) for finding in prediction.findings],
         "met": prediction.met,
         "answer": prediction.answer,
+    }
+
+
+def layouts_document(prediction: Prediction) -> dict[str, Any]:
+    """The layout of each library that has one: its parts, the reason, and rates in bytes per second."""
+    return {
+        name: {
+            "components": [
+                {
+                    "start": each.start,
+                    "end": each.end,
+                    "stripe_count": each.stripe_count,
+                    "stripe_bytes": each.stripe_bytes,
+                    "pool": each.pool,
+                    "on_metadata_server": each.on_metadata_server,
+                }
+                for each in layout.choice.layout.components
+            ],
+            "reason": layout.choice.reason,
+            "stated": layout.choice.stated,
+            "streams": layout.streams,
+            "targets": layout.targets,
+            "placed": [asdict(each) for each in layout.placed],
+        }
+        for name, layout in prediction.layouts.items()
     }
 
 

@@ -14,7 +14,7 @@ from gridwright.filesystems.layout import LayoutChoice
 from gridwright.filesystems.resources import Contribution, Cost
 from gridwright.filesystems.site import ComputeNodes, Site
 from gridwright.model.alike_nodes import AlikeNodes, of_group
-from gridwright.model.layouts import layouts_of
+from gridwright.model.grid_layouts import laid_out, layouts_of, report_layouts
 from gridwright.model.seller import seller_of
 from gridwright.runs.host import host_facts
 from gridwright.spec.library import Library
@@ -92,14 +92,16 @@ def check_against_catalogue(spec: GridSpec, catalog: Catalog | None = None) -> N
     ]
     seller_of(spec).report_not_offered(site)
     seller_of(spec).report_too_many_volumes(site)
+    found: dict[str, Contribution] = {}
     for group, instance in types:
         if instance is not None:
             site.nodes = ComputeNodes(group.count, instance.cores, instance.memory_bytes, instance)
             site.instance_usd_per_hour(instance.name, "region")
-            _contribute(site)
+            found = _contribute(site)
     if not any(instance for _, instance in types):
         # Disks of a node that is not known cannot be judged.
-        _contribute(site, node_local=False)
+        found = _contribute(site, node_local=False)
+    report_layouts(site, found)
     site.raise_problems()
 
 
@@ -133,9 +135,10 @@ def grid_model(spec: GridSpec, catalog: Catalog | None = None) -> GridModel:
     site.raise_problems()
     contributions = _of_all(spec, groups)
     of_library = {str(name): contributions[library.filesystem] for name, library in spec.libraries.items()}
+    layouts = layouts_of(spec, groups, contributions)
     return GridModel(
         spec,
-        groups,
+        tuple(laid_out(each, spec, layouts) for each in groups),
         {name: each.unknown for name, each in of_library.items() if each.unknown},
         contributions,
         (
@@ -144,7 +147,7 @@ def grid_model(spec: GridSpec, catalog: Catalog | None = None) -> GridModel:
             *seller_of(spec).costs_beside(spec, site.catalog),
         ),
         _doubts(site, [nodes.instance for _, nodes in known if nodes.instance is not None]),
-        layouts_of(spec, groups, contributions),
+        layouts,
     )
 
 

@@ -7,14 +7,13 @@ is wider than its library needs.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gridwright.filesystems.layout import ALL, Component, FileLayout, LayoutChoice
 from gridwright.filesystems.placements import spread
 from gridwright.model.margins import margin_of
-from gridwright.units import format_bytes, format_rate
+from gridwright.units import format_rate
 
 SMALL_FILE = 256 * 2**20
 """Files up to here lie on one target: at 240 MB/s of a target (FSx for Lustre) they take about a second, in
@@ -28,10 +27,14 @@ _MIDDLE_FILES = 8
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """Streams of a library that are busy at once, and what each needs, in bytes/s."""
+    """Streams of a library that are busy at once, and what each needs, in bytes/s.
+
+    `useful_stripes` is how many targets deliver what the grid lets one of them have of all that it passes.
+    """
 
     count: int
     required_bytes_per_s: float
+    useful_stripes: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,28 +51,39 @@ def choose(streams: Streams, targets: Targets) -> LayoutChoice:
     All together in 95 % of placements (`gridwright.filesystems.placements`), by the margin of error of
     servers, so that a layout is no reason for a requirement to be within it. Files of less than SMALL_FILE
     have one stripe; those up to LARGE_FILE are so many to a stream that a full target is less of a loss.
+    Beyond that requests count for nothing, and a stream may have its share of whatever the grid passes.
     """
     middle, large = (_smallest(streams, targets, files) for files in (_MIDDLE_FILES, 1))
-    layout = _layout(targets, ((SMALL_FILE, 1), (LARGE_FILE, middle or ALL), (None, large or ALL)))
+    useful = next((each for each in widths(targets.count) if each >= streams.useful_stripes), ALL)
+    wide = ALL if large is None or useful == ALL else max(large, useful)
+    layout = _layout(targets, ((SMALL_FILE, 1), (LARGE_FILE, middle or ALL), (None, wide)))
     need = f"{streams.count} stream{'s'[: streams.count != 1]} of {format_rate(streams.required_bytes_per_s)}"
     on = f"{targets.count} OST{'s'[: targets.count != 1]} of {format_rate(targets.bytes_per_s)}"
-    return LayoutChoice(layout, f"{need} on {on}: {_why(streams, targets, large)}", stated=False)
+    why = "; ".join(_why(streams, targets, large, wide))
+    return LayoutChoice(layout, f"{need} on {on}: {why}", stated=False)
 
 
-def _why(streams: Streams, targets: Targets, large: int | None) -> str:
+def _why(streams: Streams, targets: Targets, large: int | None, wide: int) -> Iterator[str]:
     if targets.count == 1:
-        return "there is one OST"
+        yield "there is one OST"
+        return
     if large is None:
         whole = format_rate(targets.count * targets.bytes_per_s)
-        return f"all OSTs together ({whole}) are just enough or too slow, so large files lie on all of them"
-    if large == 1:
-        return "one stripe is enough for a stream, and for all of them in 95 % of placements"
-    one = spread(streams.count, targets.count, 1)
-    got = min(one.floor * targets.count * targets.bytes_per_s / streams.count, targets.bytes_per_s)
-    return (
-        f"with {large} stripes a large file, all have that in 95 % of placements; with one, only "
-        f"{format_rate(got)} each"
-    )
+        yield f"all OSTs together ({whole}) are just enough or too slow, so no other layout meets it always"
+        return
+    yield f"{_stripes(large)} a large file meet{'s'[: large == 1]} that in 95 % of placements"
+    if large > 1:
+        floor = spread(streams.count, targets.count, 1).floor
+        each = floor * targets.count * targets.bytes_per_s / streams.count
+        yield f"one is worth {format_rate(each)}"
+    if wide != large:
+        yield f"{_stripes(wide)} let a stream have its share of what the grid passes"
+
+
+def _stripes(count: int) -> str:
+    if count == ALL:
+        return "stripes on all"
+    return f"{count} stripe{'s'[: count != 1]}"
 
 
 def widths(targets: int) -> list[int]:
@@ -96,7 +110,8 @@ def _layout(targets: Targets, parts: Sequence[tuple[int | None, int]]) -> FileLa
     """Parts of a file by their ends, those with as many stripes as the next one put together."""
     components: list[Component] = []
     for end, stripes in parts:
-        width = ALL if stripes >= targets.count > 1 else min(stripes, targets.count)
+        width = stripes if stripes < targets.count else ALL
+        width = 1 if targets.count == 1 else width
         if components and components[-1].stripe_count == width:
             components[-1] = replace(components[-1], end=end)
         else:
@@ -115,26 +130,3 @@ def no_wider(layout: FileLayout, targets: int) -> FileLayout:
             replace(each, stripe_count=min(each.stripe_count, targets)) for each in layout.components
         ),
     )
-
-
-def layout_words(layout: FileLayout) -> str:
-    """A layout in a few words, such as: 1 OST to 256 MiB, 4 to 16 GiB, then all."""
-    return ", ".join(_part_words(layout))
-
-
-def _part_words(layout: FileLayout) -> Iterator[str]:
-    several = len(layout.components) > 1
-    for place, each in enumerate(layout.components):
-        over = "all" if each.stripe_count == ALL else str(each.stripe_count)
-        words = "metadata server" if each.on_metadata_server else over
-        if place == 0 and not each.on_metadata_server:
-            words += " OST" if each.stripe_count == 1 else " OSTs"
-        if each.end is not None:
-            words += f" to {format_bytes(each.end)}"
-        yield f"then {words}" if several and each.end is None else words
-
-
-def widest(layout: FileLayout) -> float:
-    """Stripes of a large file: those of its last part. Infinite for all."""
-    last = layout.components[-1].stripe_count
-    return math.inf if last == ALL else last

@@ -14,6 +14,7 @@ from gridwright.model.doubt import highest, lowest
 from gridwright.model.grid import GridModel, price_findings
 from gridwright.model.margins import Margin, margin_of
 from gridwright.model.missed import missed
+from gridwright.model.placed import placed_layouts
 from gridwright.model.powered import powered_findings
 from gridwright.model.prediction import (
     Answer,
@@ -68,6 +69,7 @@ def predict(model: GridModel, streams_per_node: int | None = None) -> Prediction
             )
             for each in model.groups
         ),
+        placed_layouts(model, streams_per_node),
     )
 
 

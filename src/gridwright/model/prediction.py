@@ -8,6 +8,7 @@ from typing import Literal
 
 from gridwright.catalog.facts import Doubt, doubts_in
 from gridwright.errors import Finding
+from gridwright.filesystems.layout import LayoutChoice
 from gridwright.filesystems.resources import Cost, Nature, Operation
 from gridwright.model.doubt import highest, lowest
 from gridwright.model.margins import Margin, margin_of
@@ -26,6 +27,8 @@ class Bound:
     bytes_per_s: float
     source: str
     nature: Nature = "stated"
+    floor_part: float = 1.0
+    """What is left of it in 95 % of placements of files over targets; 1 where nothing is placed."""
 
     @property
     def margin(self) -> Margin:
@@ -40,7 +43,7 @@ class Bound:
     @property
     def low_bytes_per_s(self) -> float:
         """The least that it may be."""
-        return lowest(self.bytes_per_s, self.margin, self.doubts)
+        return lowest(self.bytes_per_s, self.margin, self.doubts) * self.floor_part
 
     @property
     def high_bytes_per_s(self) -> float:
@@ -247,6 +250,34 @@ class ServicePrediction:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacedRates:
+    """What all streams of a library get of its OSTs, in bytes/s, with files of so many stripes; -1 is all.
+
+    `floor` is reached in 95 % of placements, `median` in half of them, and `in_order` where all files were
+    made one after another, and nothing else was.
+    """
+
+    stripes: int
+    floor_bytes_per_s: float
+    median_bytes_per_s: float
+    in_order_bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryLayout:
+    """The layout of a library's files, and what so many streams get with it of so many OSTs.
+
+    `placed` has large files as they are laid out, and after that with one stripe each where that is another
+    layout; it is empty where nothing is known of the OSTs. Rates are those of the slower direction.
+    """
+
+    choice: LayoutChoice
+    streams: int
+    targets: int
+    placed: tuple[PlacedRates, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class GroupSize:
     """Alike nodes of a grid; `instance` is None where no catalogue has them."""
 
@@ -277,6 +308,7 @@ class Prediction:
     answer: Answer | None = None
     services: tuple[ServicePrediction, ...] = ()
     groups: tuple[GroupSize, ...] = ()
+    layouts: Mapping[str, LibraryLayout] = field(default_factory=dict)
 
 
 def answer_of(low: float, high: float, required: float) -> Answer:

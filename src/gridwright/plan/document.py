@@ -65,6 +65,7 @@ def _design(rank: int, design: Design) -> dict[str, Any]:
             }
             for each in predicted["libraries"]
         },
+        "layouts": predicted["layouts"],
         "together": predicted["together"],
         "bytes_per_s_per_core": design.bytes_per_s_per_core,
         "resilience": design.resilience,

@@ -10,8 +10,10 @@ from functools import cached_property
 from gridwright.catalog import Catalog, InstanceType
 from gridwright.errors import GridwrightError
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.resources import OPERATIONS, Contribution, Operation
+from gridwright.filesystems.layout import FileLayout
+from gridwright.filesystems.resources import OPERATIONS, Contribution, Operation, Route
 from gridwright.filesystems.site import ComputeNodes, Site, shares_network, volume_limit
+from gridwright.model.grid_layouts import laid_out_route
 from gridwright.plan.needs import Needs
 from gridwright.plan.node_side import Place, Placement
 from gridwright.spec.locate import problem_at
@@ -83,7 +85,7 @@ class KeptOnNodes:
 
     def rate(self, library: str, home: str) -> float:
         """What a library alone gets there in the slower direction, lasting, in bytes/s per core."""
-        routes = self.contributions[home].routes.values()
+        routes = [self._route(library, home, operation) for operation in OPERATIONS]
         limits = [route.stream_bytes_per_s for route in routes]
         limits += [
             self._per_core(use.resource.scope, use.resource.bytes_per_s) / use.coefficient
@@ -111,7 +113,7 @@ class KeptOnNodes:
             seen: dict[str, tuple[str, str, float, bool]] = {}
             for library, home in placement.homes.items():
                 rate = self.needs.libraries[library].bytes_per_s_per_core
-                route = self.contributions[home].routes[operation]
+                route = self._route(library, home, operation)
                 for use in route.uses:
                     resource = use.resource
                     seen[resource.name] = (
@@ -129,6 +131,22 @@ class KeptOnNodes:
             for name, rates in loads.items():
                 home, what, provided, own = seen[name]
                 yield self._limit(home, what, provided, self.needs.peak_factor.required(rates), own=own)
+
+    @cached_property
+    def _stated(self) -> Mapping[tuple[str, str], FileLayout | None]:
+        """Layouts that the spec states, by library and kept file system."""
+        return {
+            (library, home): kind_of(filesystem).stated_layout(filesystem, stated)
+            for home, filesystem in self.needs.given.filesystems.items()
+            for library, stated in self.needs.spec.libraries.items()
+        }
+
+    def _route(self, library: str, home: str, operation: Operation) -> Route:
+        """The way to a library there; a layout that the model would choose binds nothing."""
+        there = self.contributions[home]
+        layout = self._stated.get((library, home))
+        route = there.routes[operation]
+        return route if layout is None else laid_out_route(route, operation, layout, there)
 
     def _limit(self, home: str, what: str, provided: float, required: float, *, own: bool) -> Limit:
         return Limit(home, what, provided, required, own, self.nodes.cores * self.nodes.count)

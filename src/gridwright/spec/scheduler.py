@@ -75,6 +75,8 @@ class SchedulerSection(KindSection):
     """Whether a service of its own runs on a machine beside the nodes."""
     is_of_sites_alone: ClassVar[bool] = False
     """Whether nothing sets it up on machines that a cloud makes: a site has it already."""
+    remembers_jobs_s: ClassVar[float | None] = None
+    """How long it knows of a job after its end; None where that is its administrator's choice."""
     job_options: ClassVar[frozenset[str]] = frozenset()
     """The options of a job that it can do, by their names in `gridwright.schedulers.job_options`; a job with
     another one is refused when it is submitted."""

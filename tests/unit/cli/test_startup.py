@@ -59,6 +59,9 @@ def verbs(group: Any = None, before: tuple[str, ...] = ()) -> dict[tuple[str, ..
 def test_the_verbs_are_those_of_the_issue() -> None:
     assert {" ".join(verb) for verb in verbs()} == {
         "help",
+        "layout",
+        "layout set",
+        "layout rebalance",
         "usage",
         "init",
         "check",
@@ -117,7 +120,6 @@ def test_the_verbs_are_those_of_the_issue() -> None:
         "runs rm",
         "runs prune",
         "completion",
-        "layout",
         "layout show",
         "layout check",
     }

@@ -95,6 +95,6 @@ def test_kinds_with_layouts_answer_for_them_and_others_do_not() -> None:
     with_layouts = 0
     for name, kind in all_kinds():
         own = {each for each in names if getattr(type(kind), each) is not getattr(FileSystemKind, each)}
-        assert own == (names if kind.has_layouts else set()), name
-        with_layouts += kind.has_layouts
+        assert own == (names if kind.spec_model.takes_layouts else set()), name
+        with_layouts += kind.spec_model.takes_layouts
     assert with_layouts > 1

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.errors import Finding
-from gridwright.model.prediction import GroupSize, Prediction
+from gridwright.filesystems.layout import Component, FileLayout, LayoutChoice
+from gridwright.model.prediction import GroupSize, LibraryLayout, PlacedRates, Prediction
 from gridwright.report.figures import megabytes
 from gridwright.report.terminal.prediction import limit_bar, prediction_text
 from gridwright.spec.at_once import PeakFactor
@@ -145,6 +146,20 @@ def test_libraries_of_which_the_same_is_said_are_explained_once(capsys: pytest.C
     out = printed(sample_designs.fsx(), capsys, explain=True)
     assert out.count("work and util, write:") == 1
     assert "util, write:" not in out.replace("work and util, write:", "")
+
+
+def test_explain_names_layouts_with_their_reason_and_what_they_are_worth(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    choice = LayoutChoice(FileLayout((Component(stripe_count=4),)), "for a reason", stated=False)
+    placed = (PlacedRates(4, 1.2e9, 1.4e9, 1.8e9), PlacedRates(1, 0.6e9, 0.9e9, 1.8e9))
+    layout = LibraryLayout(choice, 32, 16, placed)
+    prediction = replace(sample_designs.lake(), layouts={"data": layout, "work": layout})
+    out = " ".join(printed(prediction, capsys, explain=True).split())
+    assert "data and work: 4 OSTs (for a reason)" in out
+    assert "large files over 4 OSTs: 32 streams on 16 OSTs share 1,200 MB/s or more in 95 %" in out
+    assert "the same files over 1 OST: 32 streams on 16 OSTs share 600 MB/s or more in 95 %" in out
+    assert "Layouts" not in printed(prediction, capsys)
 
 
 def test_findings_come_with_their_remedies(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,12 +14,15 @@ from gridwright.errors import ExitStatus, Finding
 def check(file: Path | None, *, json: bool) -> int:
     """Print what is wrong; the exit status. Raises GridwrightError."""
     from gridwright.filesystems import kind_of
+    from gridwright.filesystems.directory_layout import directory_findings
 
     spec, run = opened(file)
     found: list[tuple[str, Finding]] = []
     for role, library in spec.libraries.items():
         described = spec.filesystems[library.filesystem or ""]
-        told = kind_of(described).library_findings(described, run, str(spec.library_directory(role)))
+        kind, directory = kind_of(described), str(spec.library_directory(role))
+        told = directory_findings(kind, described, library, run, directory)
+        told += kind.library_findings(described, run, directory)
         found += [(str(role), each) for each in told if each.name not in spec.silence]
     Output("layout check", json=json).show(
         LazyResult(document=lambda: _document(found), text=lambda: _text(found))

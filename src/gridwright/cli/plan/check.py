@@ -31,6 +31,8 @@ def check(
         spec = load_spec(file)
         if spec.is_placed and spec.is_cloud:
             _check_catalogue(spec)
+        elif spec.is_placed:
+            _check_layouts(spec)
         _check_roles(spec)
     except GridwrightError as error:
         if not as_json:
@@ -53,6 +55,13 @@ def _check_catalogue(spec: "GridSpec") -> None:
     from gridwright.model.grid import check_against_catalogue
 
     check_against_catalogue(spec)
+
+
+def _check_layouts(spec: "GridSpec") -> None:
+    """Raise GridwrightError for layouts that no file can have."""
+    from gridwright.model.grid_layouts import check_layouts
+
+    check_layouts(spec)
 
 
 def _check_roles(spec: "GridSpec") -> None:

@@ -307,5 +307,11 @@ def _check_sources(flags: IotestFlags, reader: Reader) -> None:
             "--requires",
             "with a grid spec, give each library its `requires:`",
         )
+    if flags.layout is not None and flags.format != "table":
+        reader.problem(
+            "the blocks of iotest.sh have no place for two layouts",
+            "--format",
+            "leave out --format or --layout",
+        )
     if flags.json and flags.format != "table":
         reader.problem("--json and --format exclude each other", "--format", "leave out one")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,16 +14,19 @@ from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_
 from gridwright.filesystems import all_kinds, kind_of
 from gridwright.filesystems.layout_text import EXAMPLES, read_layout_text
 from gridwright.filesystems.mounts import describe_mount
-from gridwright.iotest.layouts import TriedLayout
 from gridwright.iotest.library_facts import LOOK_S
+from gridwright.iotest.tried_layout import TriedLayout
 
 if TYPE_CHECKING:
+    from gridwright.filesystems.layout import FileLayout
     from gridwright.iotest.options import LibraryTarget
     from gridwright.spec import GridSpec
 
 FLAG = "--layout"
 STATED = "spec"
-"""The layout that the spec states for each library."""
+"""The layout that each library has by the spec: stated there, else chosen by the model."""
+CHOSEN = "auto"
+"""The layout that the model chooses, whatever the spec states."""
 
 
 def with_layouts(targets: Sequence[LibraryTarget], name: str, spec: GridSpec) -> list[LibraryTarget]:
@@ -31,19 +34,18 @@ def with_layouts(targets: Sequence[LibraryTarget], name: str, spec: GridSpec) ->
 
     Raises GridwrightError (status INPUT) where there is none, or a library cannot have the layout.
     """
-    written = None if name == STATED else read_layout_text(name, FLAG)
+    layouts = _layouts(name, spec)
     tried: list[LibraryTarget] = []
     passed_over: list[Problem] = []
     problems: list[Problem] = []
     for target in targets:
-        library = next(each for each in spec.libraries if each == target.library)
-        filesystem = spec.filesystem_of(library)
+        filesystem = spec.filesystems[target.filesystem or ""]
         kind = kind_of(filesystem)
-        layout = written or kind.stated_layout(filesystem, spec.libraries[library])
-        if not kind.has_layouts:
+        layout = layouts.get(target.library)
+        if not filesystem.takes_layouts:
             passed_over.append(_has_none(target, kind.title))
         elif layout is None:
-            passed_over.append(_not_stated(target))
+            passed_over.append(_not_chosen(target))
         else:
             problems += [_of_library(target, each) for each in kind.layout_problems(layout)]
             tried.append(replace(target, layout=TriedLayout(filesystem.type, name, layout)))
@@ -60,9 +62,11 @@ def with_layout(target: LibraryTarget, name: str) -> LibraryTarget:
     Raises GridwrightError: status INPUT where its file system has no layouts, or not this one, ENVIRONMENT
     where it does not answer.
     """
-    if name == STATED:
+    if name in {STATED, CHOSEN}:
         raise input_error(
-            "a directory has no grid spec that states a layout", where=FLAG, remedy=f"write one: {EXAMPLES}"
+            f"a directory has no grid spec, by which {name} is known",
+            where=FLAG,
+            remedy=f"write a layout: {EXAMPLES}",
         )
     layout = read_layout_text(name, FLAG)
     try:
@@ -75,11 +79,23 @@ def with_layout(target: LibraryTarget, name: str) -> LibraryTarget:
         ) from error
     kinds = (each for each in all_kinds() if mount.filesystem_type in each[1].kernel_types)
     found = next(kinds, None)
-    if found is None or not found[1].has_layouts:
+    if found is None or not found[1].spec_model.takes_layouts:
         raise GridwrightError(_has_none(target, mount.filesystem_type), status=ExitStatus.INPUT)
     if wrong := found[1].layout_problems(layout):
         raise GridwrightError(*(_of_library(target, each) for each in wrong), status=ExitStatus.INPUT)
     return replace(target, layout=TriedLayout(found[0], name, layout))
+
+
+def _layouts(name: str, spec: GridSpec) -> Mapping[str, FileLayout]:
+    """The layout of this name for each library. Raises GridwrightError."""
+    if name not in {STATED, CHOSEN}:
+        return dict.fromkeys(map(str, spec.libraries), read_layout_text(name, FLAG))
+    from gridwright.model.layouts import library_layouts
+
+    if name == CHOSEN:
+        left_open = {key: each.model_copy(update={"layout": []}) for key, each in spec.libraries.items()}
+        spec = spec.model_copy(update={"libraries": left_open})
+    return {library: choice.layout for library, choice in library_layouts(spec).items()}
 
 
 def _has_none(target: LibraryTarget, filesystem: str) -> Problem:
@@ -90,9 +106,9 @@ def _has_none(target: LibraryTarget, filesystem: str) -> Problem:
     )
 
 
-def _not_stated(target: LibraryTarget) -> Problem:
+def _not_chosen(target: LibraryTarget) -> Problem:
     return Problem(
-        f"library {target.library}: the grid spec states no layout",
+        f"library {target.library}: the grid spec states no layout, and too little for one to be chosen",
         where=target.path,
         remedy=f"give it `layout:` there, or write one: {FLAG} {EXAMPLES}",
     )

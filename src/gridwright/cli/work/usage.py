@@ -17,6 +17,7 @@ from gridwright.cli.flags import Reads, one_of, read_flags, verb
 from gridwright.cli.grid_file import GridFile, open_grid
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.output_file import check_output, write_output
+from gridwright.cli.verbosity import say
 from gridwright.cli.verbs import plain_app
 from gridwright.errors import ExitStatus, GridwrightError
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _BY = ("user", "account", "queue", "job-name")
 _DASH = "–"  # noqa: RUF001 - an en dash is what an absent figure prints as
 _GB = 1e9
+_MOMENT_S = 60.0
 
 
 def _read_moment(reader: Reader, flag: str, text: str) -> float | None:
@@ -97,6 +99,8 @@ def run_usage(flags: UsageFlags) -> ExitStatus:
     reader.finish(values)
     grid = open_grid(flags.grid)
     jobs = grid.usage(since, until)
+    if forgotten := _forgotten(grid.spec, since):
+        say(forgotten)
     price = _prices(grid.spec)
     groups = usage_groups(jobs, values["by"], price)
     total = usage_group(None, jobs, price)
@@ -121,6 +125,18 @@ def run_usage(flags: UsageFlags) -> ExitStatus:
         following=str(flags.chart) if flags.chart is not None else "",
     )
     return ExitStatus.DONE
+
+
+def _forgotten(spec: GridSpec, since: float) -> str:
+    """That jobs may be missing, where the scheduler remembers them for a shorter time than is asked for."""
+    remembered = spec.scheduler.remembers_jobs_s
+    # The days that are asked for by default were counted a moment ago.
+    if remembered is None or since >= time.time() - remembered - _MOMENT_S:
+        return ""
+    return (
+        f"note: scheduler {spec.scheduler.type} remembers a job for {remembered / 86_400:.0f} days after its "
+        "end; of those before, some or all are missing here"
+    )
 
 
 usage = plain_app()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gridwright.errors import Finding
 from gridwright.filesystems.fsx_lustre.model import FsxLustreFileSystem
-from gridwright.filesystems.lustre_client.client import LustreClientKind, stripe_findings
+from gridwright.filesystems.lustre_client.client import LustreClientKind
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from gridwright.filesystems.site import Site
     from gridwright.spec.library import Library
     from gridwright.spec.model import GridSpec
-
-OST_BYTES = 1200 * 2**30
-"""Capacity of one OST (002.fs.ost_size: 1.17 TiB, which is 1200 GiB)."""
 
 
 class FsxLustreKind(LustreClientKind[FsxLustreFileSystem]):
@@ -63,7 +60,7 @@ class FsxLustreKind(LustreClientKind[FsxLustreFileSystem]):
             )
 
     def cloud_findings(self, name: str, filesystem: FsxLustreFileSystem, spec: GridSpec) -> Iterator[Finding]:
-        """What cannot be mended later, data in danger, stripes without targets."""
+        """What cannot be mended later, and data in danger."""
         if filesystem.deployment == "persistent-2" and filesystem.metadata == "none":
             yield Finding(
                 "warning",
@@ -86,7 +83,6 @@ class FsxLustreKind(LustreClientKind[FsxLustreFileSystem]):
 
         catalog = load_catalog(spec.file.parent if spec.file else None)
         yield from account_findings(name, spec, catalog.deployment(filesystem.deployment).limits)
-        yield from stripe_findings(name, filesystem.stripe_count, max(filesystem.capacity // OST_BYTES, 1))
 
     def contribute(self, name: str, filesystem: FsxLustreFileSystem, site: Site) -> Contribution:
         """What the service delivers to all nodes."""

@@ -55,7 +55,6 @@ class FsxOffer:
                 "deployment": name,
                 "capacity": f"{size // GIB} GiB",
                 "throughput": f"{self.tier / 1e6:g} MB/s/TiB",
-                "stripe_count": -1,
             },
         )
 

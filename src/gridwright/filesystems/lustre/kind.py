@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gridwright.errors import Finding
 from gridwright.filesystems.lustre.model import LustreFileSystem
-from gridwright.filesystems.lustre_client.client import LustreClientKind, stripe_findings
+from gridwright.filesystems.lustre_client.client import LustreClientKind
 from gridwright.filesystems.lustre_client.fields import NOBODY, NOT_SQUASHED
 from gridwright.filesystems.ports import LNET, ServerPorts
 from gridwright.filesystems.service_model import SERVICE_FIELDS
@@ -67,10 +67,7 @@ class LustreKind(LustreClientKind[LustreFileSystem]):
             )
 
     def cloud_findings(self, name: str, filesystem: LustreFileSystem, spec: GridSpec) -> Iterator[Finding]:
-        """More stripes than targets, and servers that become slow."""
-        if filesystem.oss is not None and filesystem.oss.disks is not None:
-            targets = filesystem.oss.count * (filesystem.oss.disks.count or 1)
-            yield from stripe_findings(name, filesystem.stripe_count, targets)
+        """Root on all nodes, and servers that become slow."""
         if not filesystem.is_built:
             return
         if filesystem.root_squash == NOT_SQUASHED:

@@ -148,7 +148,6 @@ class LustreOffer:
                 "type": "lustre",
                 "oss": {"instance": server.instance.name, "count": count, "disks": targets.plain()},
                 "mds": {"instance": self.metadata.instance.name, "count": 1, "disks": metadata.plain()},
-                "stripe_count": -1,
             },
             servers=count + 1,
         )

@@ -15,7 +15,7 @@ ATTRIBUTES = ("lustre.lov", "trusted.lov")
 
 
 @dataclass(frozen=True, slots=True)
-class StoredObject:
+class StripeObject:
     """A stripe: the index of its target, and its identifier."""
 
     ost: int
@@ -42,7 +42,7 @@ class StoredComponent:
     """Objects of it are lost."""
     mirror: int
     flags: list[str]
-    objects: list[StoredObject]
+    objects: list[StripeObject]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

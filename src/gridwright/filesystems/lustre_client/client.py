@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.layout import FileLayout
     from gridwright.filesystems.library_layouts import LibraryLayouts
+    from gridwright.filesystems.moving import FileMover
     from gridwright.filesystems.tuning_kind import TuningKind
 
 _PACKAGE = "gridwright.filesystems.lustre_client"
@@ -26,7 +27,6 @@ class LustreClientKind(FileSystemKind[M]):
     """A kind whose nodes are clients of Lustre."""
 
     kernel_types = ("lustre",)
-    has_layouts = True
 
     def mount_entry(self, filesystem: M, source: str | None = None) -> MountEntry | None:
         """What clients mount; none before it is known where from."""
@@ -123,6 +123,13 @@ class LustreClientKind(FileSystemKind[M]):
 
         return apply_layout(run, directory, layout)
 
+    def mover(self, filesystem: M, run: Run) -> FileMover:
+        """By `lfs migrate`."""
+        from gridwright.filesystems.lustre_client.migrate import LustreMover
+        from gridwright.filesystems.lustre_client.mounts import file_system_name
+
+        return LustreMover(run, file_system_name(self.source(filesystem) or ""))
+
     def advised_layout(self, filesystem: M) -> FileLayout:
         """Small files on one target, large ones on all."""
         from gridwright.filesystems.lustre_client.layout_command import ADVISED
@@ -140,14 +147,3 @@ class LustreClientKind(FileSystemKind[M]):
         from gridwright.filesystems.lustre_client.library_findings import library_findings
 
         return library_findings(run, directory)
-
-
-def stripe_findings(name: str, stripe_count: int | None, targets: int) -> Iterator[Finding]:
-    """More stripes than there are targets; `targets` is 0 where nobody knows how many there are."""
-    if stripe_count is not None and 0 < targets < stripe_count:
-        yield Finding(
-            "warning",
-            "stripes-beyond-targets",
-            f"files of {name} are to have {stripe_count} stripes, and it has {targets} targets",
-            "Write stripe_count: -1 for all targets",
-        )

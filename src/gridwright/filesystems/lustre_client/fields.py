@@ -18,7 +18,8 @@ NOBODY = "65534:65534"
 """User and group nobody."""
 
 StripeCount = Annotated[
-    int | None, Update(Change.LIVE, "new files have it; `gridwright layout rebalance` moves old ones")
+    int | None,
+    Update(Change.LIVE, "setup gives it to directories of libraries; files that are there keep theirs"),
 ]
 """How many targets a file lies on; -1 is all, None leaves it to the layouts of libraries."""
 

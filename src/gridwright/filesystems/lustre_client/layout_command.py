@@ -59,13 +59,18 @@ def set_layout_command(layout: FileLayout, path: str) -> list[str]:
     problems = layout_problems(layout)
     if problems:
         raise GridwrightError(*problems, status=ExitStatus.INPUT)
-    command = ["lfs", "setstripe"]
+    return ["lfs", "setstripe", *layout_options(layout), path]
+
+
+def layout_options(layout: FileLayout) -> list[str]:
+    """A layout as the options that `lfs setstripe` and `lfs migrate` have for it."""
+    options: list[str] = []
     first = layout.components[0]
     is_plain = len(layout.components) == 1 and first.end is None and not first.on_metadata_server
     for each in layout.components:
-        command += [] if is_plain else ["-E", str(-1 if each.end is None else each.end)]
-        command += _striping(each)
-    return [*command, path]
+        options += [] if is_plain else ["-E", str(-1 if each.end is None else each.end)]
+        options += _striping(each)
+    return options
 
 
 def _striping(component: Component) -> Iterator[str]:

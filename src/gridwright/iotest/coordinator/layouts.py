@@ -11,8 +11,9 @@ from gridwright.filesystems.health import Run
 from gridwright.iotest.coordinator.members import Members
 from gridwright.iotest.coordinator.remote_node import LibraryFailedThere, NodeFailed, RemoteNode
 from gridwright.iotest.engine import StreamPlan
-from gridwright.iotest.layouts import TriedLayout, lay_out, seen
+from gridwright.iotest.layouts import lay_out, seen
 from gridwright.iotest.messages import CommandRan, RunCommand
+from gridwright.iotest.tried_layout import TriedLayout
 from gridwright.runs.iotest_events import LayoutSeen
 
 _ANSWER_S = 10.0
@@ -36,6 +37,8 @@ async def lay_out_all(members: Members, layout: TriedLayout) -> None:
             refused.append(error)
 
     results = await members.coordinator.on_each(members.here, set_on)
+    if members.stopped:
+        return
     if refused:
         raise refused[0]
     failed = {name: result for name, result in results.items() if isinstance(result, NodeFailed)}
@@ -44,11 +47,21 @@ async def lay_out_all(members: Members, layout: TriedLayout) -> None:
 
 
 async def seen_by(
-    node: RemoteNode, layout: TriedLayout, files: Sequence[StreamPlan], library: str
+    members: Members, node: RemoteNode, layout: TriedLayout, files: Sequence[StreamPlan], library: str
 ) -> list[LayoutSeen | Finding]:
-    """The layout that a file of one node has. Raises GridwrightError where it is not told, and NodeFailed."""
+    """The layout that a file of one node has; nothing where the node is lost meanwhile.
+
+    Raises GridwrightError where it is not told, LibraryFailed and NodesFailed.
+    """
     run = _runs_on(node)
-    return await asyncio.to_thread(lambda: list(seen(layout, run, files, library)))
+    try:
+        return await asyncio.to_thread(lambda: list(seen(layout, run, files, library)))
+    except NodeFailed as failed:
+        members.settle({node.name: failed})
+    except GridwrightError:
+        if not members.stopped:
+            raise
+    return []
 
 
 def _runs_on(node: RemoteNode) -> Run:

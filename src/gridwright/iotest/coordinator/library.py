@@ -138,6 +138,8 @@ class GridLibraryTest:
             return []
         if self._layout is not None:
             await lay_out_all(members, self._layout)
+            if members.stopped:
+                return []
         self._shared = await is_shared(members, self._given, self._options, self._emit)
         names = set(members.names)
         self._space = space_of(
@@ -235,14 +237,10 @@ class GridLibraryTest:
         if self._layout is None or self._layout_seen or node is None or self._members.stopped:
             return
         self._layout_seen = True
+        files = self._readable[node.name]
         async with self._coordinator.heeding_stop():
-            try:
-                told = await seen_by(node, self._layout, self._readable[node.name], self._given.library)
-            except NodeFailed as failed:
-                self._members.settle({node.name: failed})
-                return
-        for each in told:
-            self._emit(each)
+            for told in await seen_by(self._members, node, self._layout, files, self._given.library):
+                self._emit(told)
 
     async def _share(self, op: str) -> None:
         """Have one node make the file that all streams share, and the others wait until they see it.

@@ -159,7 +159,7 @@ class NodeTest:
 
     def _run_command(self, order: RunCommand) -> Answer:
         try:
-            done = run_here(order.command, timeout_s=order.timeout_s)
+            done = run_here(order.command, timeout_s=order.timeout_s, stop=self._stop.is_set)
         except GridwrightError as error:
             return Failed(error.problems[0])
         told = (text.decode(errors="replace") for text in (done.stdout, done.stderr))

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from gridwright.model.purchase import purchases
 from gridwright.plan.design import Design, DesignExplanation, Fits, Plan
+from gridwright.report.designs.layout_words import alike_layouts, layout_text
 from gridwright.report.designs.words import (
     answer_word,
     binding,
@@ -119,6 +120,8 @@ def _print_designs(console: Console, designs: Sequence[Design]) -> None:
         say(console, f"{rank}. {design.title}")
         if not is_whole:
             say(console, f"binds: {binding(design)}", indent=3)
+        for names, layout in alike_layouts(design.prediction):
+            say(console, f"layout of {names}: {layout_text(layout)}", indent=3)
         for text in growth_texts(design):
             say(console, text, indent=3)
         if otherwise := purchase_line(purchases(design.prediction.costs)):

@@ -8,6 +8,7 @@ from rich.text import Text
 from gridwright.filesystems.resources import Operation
 from gridwright.model.prediction import Answer, Bound, LibraryPrediction, Prediction, Rates, Together, reaches
 from gridwright.model.purchase import purchases
+from gridwright.report.designs.layout_words import alike_layouts, layout_text, placed_texts
 from gridwright.report.designs.service_words import (
     SERVICE_HEADINGS,
     service_notes,
@@ -67,6 +68,7 @@ def prediction_text(console: Console, prediction: Prediction, explain: bool = Fa
         _print_together(console, prediction.together)
     if explain:
         _print_chains(console, prediction)
+        _print_layouts(console, prediction)
         _print_bill(console, prediction)
         print_purchases(console, purchases(prediction.costs))
     say_findings(console, prediction.findings)
@@ -228,6 +230,18 @@ def limit_bar(part: float, width: int) -> str:
     text = ("█" * max(filled, 1 if part > 0 else 0)).ljust(width)
     text = f"{text[:line]}│{text[line:]}"
     return f"{text[:-1]}▶" if part > _AT_MOST else text
+
+
+def _print_layouts(console: Console, prediction: Prediction) -> None:
+    """Each library's layout with its reason, and what it is worth to streams that use it together."""
+    if not prediction.layouts:
+        return
+    say(console, "Layouts of files", "bold")
+    for names, layout in alike_layouts(prediction):
+        say(console, f"{names}: {layout_text(layout)}", indent=2)
+        for text in placed_texts(layout):
+            say(console, text, indent=4)
+    console.print()
 
 
 def _print_bill(console: Console, prediction: Prediction) -> None:

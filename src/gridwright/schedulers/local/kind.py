@@ -24,6 +24,7 @@ class LocalSchedulerSection(SchedulerSection):
     """The scheduler built into Gridwright, for one machine."""
 
     runs_on_one_machine: ClassVar[bool] = True
+    remembers_jobs_s: ClassVar[float | None] = 30 * 86_400.0
     job_options: ClassVar[frozenset[str]] = frozenset(
         {"account", "begin", "nice", "stderr", "stdin", "stdout"}
     )

@@ -6,9 +6,10 @@ import contextlib
 import os
 
 from gridwright.schedulers.local.identifiers import JobKey
+from gridwright.schedulers.local.kind import LocalSchedulerSection
 from gridwright.schedulers.local.store import Store
 
-RETENTION_S = 30 * 86_400.0
+RETENTION_S = LocalSchedulerSection.remembers_jobs_s or 0.0
 """How long a job is remembered after its end, or the end of the last element of its array."""
 _AT_ONCE = 100_000
 """Tasks, so that it takes a second or so however many there are; the rest goes another time."""

@@ -1,0 +1,88 @@
+"""Files that are laid out anew: what a kind of file system finds of them, and how it moves one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, Protocol
+
+from gridwright.filesystems.layout import ALL, FileLayout
+
+MoveState = Literal["moved", "busy", "gone", "failed"]
+"""busy: somebody has the file open, or opened it meanwhile; it stays as it was, as it does if it failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaidOutFile:
+    """A file and where it lies."""
+
+    path: str
+    size_bytes: int
+    layout: FileLayout
+    kept: str | None = None
+    """Why it has to be left alone, such as that it is archived; None where it may be moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What became of a file that was to be moved."""
+
+    state: MoveState
+    why: str = ""
+
+
+class FileMover(Protocol):
+    """Finds files by their layouts, and lays one out anew without anybody noticing.
+
+    Failure contract. Both end in bounded time. What is not told of a file leaves it out. `files` and
+    `targets` raise GridwrightError (status ENVIRONMENT) where nothing answers; `move` never changes what a
+    file holds: it has the new layout, or the old one whatever happened.
+    """
+
+    def targets(self) -> int:
+        """Over how many targets a file can lie."""
+
+    def excess(self) -> Mapping[int, int]:
+        """Bytes that targets hold beyond their share, by index; only of those that are fuller by far."""
+
+    def files(self, places: Sequence[str], at_least_bytes: int) -> Iterator[LaidOutFile]:
+        """Files of a size below these directories, and these files themselves."""
+
+    def move(self, file: LaidOutFile, layout: FileLayout, bytes_per_s: float) -> Move:
+        """Lay a file out anew, at no more than a rate in bytes/s."""
+
+
+def relieving(files: Sequence[LaidOutFile], excess: Mapping[int, int], targets: int) -> list[LaidOutFile]:
+    """Files whose move takes from targets what they hold beyond their share, the largest first.
+
+    What lies on all targets takes nothing from any. A file counts for each target with its bytes by the
+    number of targets that it lies on.
+    """
+    left = dict(excess)
+    chosen: list[LaidOutFile] = []
+    for file in sorted(files, key=lambda each: -each.size_bytes):
+        osts = {index for component in file.layout.components for index in component.osts}
+        full = [index for index in osts if left.get(index, 0) > 0]
+        if full and len(osts) < targets:
+            chosen.append(file)
+            for index in full:
+                left[index] -= file.size_bytes // len(osts)
+    return chosen
+
+
+def misplaced_bytes(file: LaidOutFile, wanted: FileLayout, targets: int) -> int:
+    """Bytes of a file that lie over another number of targets, or in another pool, than is wanted."""
+    edges = {0, file.size_bytes}
+    for component in (*file.layout.components, *wanted.components):
+        edges |= {each for each in (component.start, component.end) if each and each < file.size_bytes}
+    ordered = sorted(edges)
+    wrong = 0
+    for start, end in pairwise(ordered):
+        has, should = file.layout.component_at(start), wanted.component_at(start)
+        same_pool = should.pool is None or has.pool == should.pool
+        same_server = has.on_metadata_server == should.on_metadata_server
+        width = targets if should.stripe_count == ALL else min(should.stripe_count, targets)
+        if not same_pool or not same_server or (not should.on_metadata_server and has.targets != width):
+            wrong += end - start
+    return wrong

@@ -1,0 +1,1 @@
+"""Layouts of libraries on a grid that runs: set on directories, and files moved that have another one."""

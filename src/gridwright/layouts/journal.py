@@ -1,0 +1,113 @@
+"""What a rebalance found and did, on disk before anybody is told, so that the next one can go on."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+from gridwright.errors import environment_error
+
+FRESH_S = 24 * 3600.0
+"""How long a search holds: then there are other files."""
+
+MOST_BYTES = 64 * 2**20
+"""From here on a search begins a journal anew."""
+
+
+class MoveJournal:
+    """Lines of JSON, one rebalance after another; one process at a time holds it.
+
+    Raises GridwrightError (status ENVIRONMENT) where it cannot be written, or another rebalance holds it.
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+        self.path = path
+        self._clock = clock
+        self._open: TextIO | None = None
+
+    @property
+    def _file(self) -> TextIO:
+        if self._open is None:
+            raise ValueError("the journal is not open")
+        return self._open
+
+    def __enter__(self) -> MoveJournal:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._open = self.path.open("a+", encoding="utf-8", errors="surrogateescape")
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._file.write("\n")  # After a line that a kill has cut off.
+        except BlockingIOError:
+            raise environment_error(
+                "another rebalance of this library runs",
+                where=str(self.path),
+                remedy="wait for it, or stop it",
+            ) from None
+        except OSError as error:
+            raise environment_error(
+                f"the journal cannot be written: {error.strerror}",
+                where=str(self.path),
+                remedy="run this as whoever keeps the state directory of the grid",
+            ) from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._open is not None:
+            self._open.close()
+
+    def begin(self, wanted: Sequence[str], places: Sequence[str]) -> None:
+        """Note that a search begins."""
+        if self.path.stat().st_size > MOST_BYTES:
+            self._file.truncate(0)
+        self.write({"do": "begin", "wanted": list(wanted), "places": list(places)})
+
+    def write(self, *lines: Mapping[str, Any]) -> None:
+        """Append, and have it on disk."""
+        at = round(self._clock(), 3)
+        self._file.write("".join(json.dumps({"at": at, **line}) + "\n" for line in lines))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def left(self, wanted: Sequence[str], places: Sequence[str]) -> list[str] | None:
+        """Paths that the last rebalance for the same layout and places found and did not come to.
+
+        None where there is none to go on with: it came to its end, it was for something else, it was killed
+        while it searched, or it is older than FRESH_S.
+        """
+        begin: dict[str, Any] = {}
+        open_: dict[str, None] = {}
+        for line in self._lines():
+            match line.get("do"):
+                case "begin":
+                    begin, open_ = line, {}
+                case "found":
+                    open_ |= dict.fromkeys(line.get("paths", []))
+                case "searched":
+                    begin["searched"] = True
+                case "moved" | "failed" | "gone" | "kept":
+                    open_.pop(line.get("path", ""), None)
+                case "end":
+                    begin = {}
+        same = (begin.get("wanted"), begin.get("places")) == (list(wanted), list(places))
+        fresh = self._clock() - float(begin.get("at", 0)) < FRESH_S
+        return list(open_) if begin.get("searched") and same and fresh else None
+
+    def _lines(self) -> list[dict[str, Any]]:
+        """All of it; a line that was cut off by a kill is left out."""
+        self._file.seek(0)
+        found = []
+        for line in self._file:
+            try:
+                read = json.loads(line)
+            except ValueError:
+                continue
+            found += [read] if isinstance(read, dict) else []
+        return found

@@ -1,0 +1,156 @@
+"""Layouts of libraries in a grid: what is stated or chosen, what it does to streams, and what cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from gridwright.catalog import load_catalog
+from gridwright.filesystems import kind_of
+from gridwright.filesystems.layout import FileLayout, LayoutChoice
+from gridwright.filesystems.resources import Contribution, Operation, Route, striped
+from gridwright.filesystems.site import ComputeNodes, Site
+from gridwright.model.alike_nodes import AlikeNodes
+from gridwright.model.layout_choice import Streams, Targets, choose, no_wider
+from gridwright.spec.library import Library
+from gridwright.spec.model import GridSpec
+
+
+def layouts_of(
+    spec: GridSpec, groups: Sequence[AlikeNodes], contributions: Mapping[str, Contribution]
+) -> dict[str, LayoutChoice]:
+    """The layout of every library on a kind of file system that takes layouts, by the library's name.
+
+    `contributions` has what is known of the file systems; where one is to be chosen and nothing is known,
+    it is the advised one.
+    """
+    found: dict[str, LayoutChoice] = {}
+    for name, library in _with_layouts(spec).items():
+        there = contributions.get(library.filesystem)
+        choice = _stated(spec, library) or _chosen(spec, library, there, groups)
+        if choice is not None:
+            found[name] = choice
+    return found
+
+
+def laid_out(group: AlikeNodes, spec: GridSpec, layouts: Mapping[str, LayoutChoice]) -> AlikeNodes:
+    """The nodes with routes on which a stream is held to the targets of a large file of the library."""
+    routes = dict(group.routes)
+    for name, library in _with_layouts(spec).items():
+        if name in routes and name in layouts:
+            there = group.contributions[library.filesystem]
+            routes[name] = {
+                operation: laid_out_route(route, operation, layouts[name].layout, there)
+                for operation, route in routes[name].items()
+            }
+    return replace(group, routes=routes)
+
+
+def laid_out_route(route: Route, operation: Operation, layout: FileLayout, there: Contribution) -> Route:
+    """The route of files with a layout on a file system; as it is where nothing is known of its targets."""
+    if not there.targets or not there.target_bytes_per_s:
+        return route
+    files = "each large file" if layout.is_progressive else "each file"
+    stripes, rate = layout.components[-1].stripe_count, there.target_bytes_per_s[operation]
+    return striped(route.uses, stripes, there.targets, rate, files)
+
+
+def are_stated(spec: GridSpec) -> bool:
+    """Whether the spec states the layouts of all libraries that have one."""
+    return all(_stated(spec, library) is not None for library in _with_layouts(spec).values())
+
+
+def _with_layouts(spec: GridSpec) -> dict[str, Library]:
+    return {
+        str(name): library
+        for name, library in spec.libraries.items()
+        if library.filesystem in spec.filesystems and spec.filesystems[library.filesystem].takes_layouts
+    }
+
+
+def _stated(spec: GridSpec, library: Library) -> LayoutChoice | None:
+    filesystem = spec.filesystems[library.filesystem]
+    layout = kind_of(filesystem).stated_layout(filesystem, library)
+    if layout is None:
+        return None
+    what = "the library's layout" if library.layout else f"stripe_count of {library.filesystem}"
+    return LayoutChoice(layout, f"stated in the grid spec by {what}", stated=True)
+
+
+def _chosen(
+    spec: GridSpec, library: Library, there: Contribution | None, groups: Sequence[AlikeNodes]
+) -> LayoutChoice | None:
+    """What the model chooses; the advised one where it has nothing to choose by."""
+    targets = there.targets if there else 0
+    rates = there.target_bytes_per_s if there else {}
+    if targets and rates and groups and library.requires is not None:
+        required = float(library.requires.bytes_per_s)
+        useful = _useful_stripes(library.filesystem, rates, groups)
+        streams = Streams(sum(group.cores for group in groups), required, useful)
+        return choose(streams, Targets(targets, min(rates.values())))
+    filesystem = spec.filesystems[library.filesystem]
+    advised = kind_of(filesystem).advised_layout(filesystem)
+    if advised is None:
+        return None
+    why = "nothing is required of the library" if targets and rates else "nothing is known of its OSTs"
+    reason = f"{why}, so it has what is advised for files of all sizes"
+    return LayoutChoice(no_wider(advised, targets), reason, stated=False)
+
+
+def _useful_stripes(filesystem: str, rates: Mapping[Operation, float], groups: Sequence[AlikeNodes]) -> float:
+    """How many targets deliver what a core has of all other limits on the way, bursts included."""
+    cores = sum(group.cores for group in groups)
+    return max(
+        min(
+            use.resource.highest_bytes_per_s
+            / use.coefficient
+            / (group.cores_per_node if use.resource.scope == "node" else cores)
+            for use in route.uses
+        )
+        / rates[operation]
+        for group in groups
+        for operation, route in group.contributions[filesystem].routes.items()
+    )
+
+
+def report_layouts(site: Site, contributions: Mapping[str, Contribution]) -> None:
+    """Note at the site what is wrong with layouts that its spec states: parts, and more stripes than targets.
+
+    `contributions` has the file systems of which something is known.
+    """
+    for name, library in _with_layouts(site.spec).items():
+        choice = _stated(site.spec, library)
+        if choice is None:
+            continue
+        filesystem = site.spec.filesystems[library.filesystem]
+        path = ("filesystems", library.filesystem, "stripe_count")
+        if library.layout:
+            path = ("libraries", name, "layout")
+        several = len(choice.layout.components) > 1
+        for problem in kind_of(filesystem).layout_problems(choice.layout):
+            part = f"{problem.where}: " if several and problem.where else ""
+            site.report(path, part + problem.what, problem.remedy or "")
+        there = contributions.get(library.filesystem)
+        _report_wide(site, path, library.filesystem, choice.layout, there.targets if there else 0)
+
+
+def _report_wide(
+    site: Site, path: tuple[str, ...], filesystem: str, layout: FileLayout, targets: int
+) -> None:
+    """Note every part of a layout that is wider than the targets there are, where their number is known."""
+    several = len(layout.components) > 1
+    for place, each in enumerate(layout.components):
+        if 0 < targets < each.stripe_count:
+            site.report(
+                (*path, str(place)) if several else path,
+                f"files are to have {each.stripe_count} stripes, and {filesystem} has "
+                f"{targets} OST{'s'[: targets != 1]}",
+                f"write {targets}, or -1 for all",
+            )
+
+
+def check_layouts(spec: GridSpec) -> None:
+    """Raise GridwrightError with what is wrong with the parts of layouts, whoever provides the nodes."""
+    site = Site(spec, load_catalog(), ComputeNodes(1, 1, None))
+    report_layouts(site, {})
+    site.raise_problems()

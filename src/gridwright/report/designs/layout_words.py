@@ -1,0 +1,45 @@
+"""Layouts of libraries in words: what is chosen, why, and what it is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gridwright.filesystems.layout import ALL
+from gridwright.model.prediction import LibraryLayout, PlacedRates, Prediction
+from gridwright.report.figures import listed, megabytes
+
+
+def alike_layouts(prediction: Prediction) -> Iterator[tuple[str, LibraryLayout]]:
+    """The layouts of a prediction, with the names of all libraries that have each for the same reason."""
+    names: dict[LibraryLayout, list[str]] = {}
+    for name, layout in prediction.layouts.items():
+        names.setdefault(layout, []).append(name)
+    for layout, alike in names.items():
+        yield listed(alike), layout
+
+
+def layout_text(layout: LibraryLayout) -> str:
+    """What it is and why, in a line."""
+    return f"{layout.choice.layout.text} ({layout.choice.reason})"
+
+
+def placed_texts(layout: LibraryLayout) -> Iterator[str]:
+    """What streams get together by how files lie on OSTs, with this layout and with one stripe per file."""
+    if layout.targets < 2:
+        return
+    for place, each in enumerate(layout.placed):
+        yield _placed_text(layout, each, "large files" if place == 0 else "the same files")
+
+
+def _placed_text(layout: LibraryLayout, placed: PlacedRates, files: str) -> str:
+    streams = f"{layout.streams} stream{'s'[: layout.streams != 1]}"
+    whole = megabytes(placed.in_order_bytes_per_s)
+    if placed.stripes == ALL:
+        return f"{files} over all OSTs: every placement is alike, and {streams} share {whole} MB/s"
+    over = f"{placed.stripes} OST{'s'[: placed.stripes != 1]}"
+    sure, half = megabytes(placed.floor_bytes_per_s), megabytes(placed.median_bytes_per_s)
+    return (
+        f"{files} over {over}: {streams} on {layout.targets} OSTs share {sure} MB/s or more in 95 % of "
+        f"placements, {half} in half of them, and {whole} where files were made one after another: "
+        "the fullest OST ends last"
+    )

@@ -1,0 +1,44 @@
+"""The layout of a library's directory, as recorded, against what the spec states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gridwright.filesystems import kind_of
+from gridwright.filesystems.directory_layout import directory_findings
+from gridwright.filesystems.local.model import LocalFileSystem
+from gridwright.filesystems.lustre.model import LustreFileSystem
+from gridwright.spec.library import Library
+from tests.fixtures.lustre_node import printed
+from tests.support.lustre_files import Lfs
+
+PROGRESSIVE = [{"until": "64 MiB", "stripes": 1}, {"stripes": -1}]
+RUN = Lfs(layouts={"/l/data": printed("221-getstripe-d-yaml-dir3")})
+
+
+def found(layout: Any) -> list[str]:
+    lustre = LustreFileSystem.model_validate({"type": "lustre", "path": "/l", "source": "h@tcp:/l"})
+    library = Library.model_validate({"filesystem": "shared", **({"layout": layout} if layout else {})})
+    return [
+        f"{each.name}: {each.text} {each.remedy}"
+        for each in directory_findings(kind_of(lustre), lustre, library, RUN, "/l/data")
+    ]
+
+
+@pytest.mark.parametrize("layout", [PROGRESSIVE, None], ids=["as stated", "none stated"])
+def test_a_directory_that_is_as_the_spec_has_it_is_no_finding(layout: Any) -> None:
+    assert found(layout) == []
+
+
+def test_a_directory_that_gives_another_layout_is_told_with_the_command_that_sets_it() -> None:
+    (told,) = found([{"until": "64 MiB", "stripes": 1}, {"stripes": 4}])
+    assert told.startswith("directory-layout-differs: new files in /l/data get 1 OST by 4 MiB until 64 MiB, ")
+    assert "the spec states 1 OST until 64 MiB, then 4" in told
+    assert "lfs setstripe -E 67108864 -c 1" in told
+
+
+def test_a_kind_without_layouts_has_nothing_to_differ() -> None:
+    local = LocalFileSystem.model_validate({"type": "local", "path": "/s"})
+    assert directory_findings(kind_of(local), local, Library(filesystem="s"), RUN, "/s") == []
