@@ -71,6 +71,6 @@ def test_no_child_is_left_behind() -> None:
 def test_a_command_that_nobody_waits_for_any_more_is_killed() -> None:
     answers = iter([False, False, True])
     with pytest.raises(CommandStopped) as stopped:
-        run_here(["sleep", "60"], timeout_s=60, stopped=lambda: next(answers))
+        run_here(["sleep", "60"], timeout_s=60, stop=lambda: next(answers))
     assert stopped.value.problems[0].what == "sleep 60 was stopped"
     assert not [each for each in psutil.Process().children() if "sleep" in each.cmdline()]
