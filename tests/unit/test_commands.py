@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import time
@@ -69,7 +70,7 @@ def test_no_child_is_left_behind() -> None:
 
 
 def test_a_command_that_nobody_waits_for_any_more_is_killed() -> None:
-    answers = iter([False, False, True])
+    answers = itertools.chain([False, False], itertools.repeat(True))
     with pytest.raises(CommandStopped) as stopped:
         run_here(["sleep", "60"], timeout_s=60, stop=lambda: next(answers))
     assert stopped.value.problems[0].what == "sleep 60 was stopped"
