@@ -6,6 +6,7 @@ import dataclasses
 import os
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from gridwright.repository.contents import ContentOptions, import_contents
 from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.importing import ImportOptions, import_names
 from gridwright.repository.lease import Lease
+from gridwright.repository.release import ReleaseOptions, release
 from gridwright.repository.settings import RepositoryReport
 from gridwright.repository.verify import verify
 from tests.support.file_trees import Seen, look_at, make_tree
@@ -248,3 +250,36 @@ def test_a_name_that_was_written_to_is_not_sent_and_not_lost(
     assert [name for name, _ in do_contents(library, server, url).problems] == ["file"]
     with (library / "file").open("rb") as file:
         assert file.read(4) == b"new\0"
+
+
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    """A library on a file system whose kernel holds no reader back."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        made = Path(directory) / "library"
+        made.mkdir(mode=0o755)
+        yield made
+
+
+def test_users_never_read_zeros_where_nothing_loads_what_is_read(
+    memory: Path, server: StoreServer, url: str
+) -> None:
+    table = memory / "table"
+    table.write_bytes(b"content" * 1000)
+    table.chmod(0o640)
+    assert do_export(memory, server, url).is_complete
+
+    released = run(memory, server, lambda each: release(each, ReleaseOptions()), url)
+    assert released.done["released"].count == 1
+    assert stat.S_IMODE(table.stat().st_mode) == 0, "users get an error, not zeros"
+    assert do_export(memory, server, url).done == {}, "hidden permissions are nobody's change"
+    assert do_contents(memory, server, url).is_complete
+    assert (table.read_bytes(), stat.S_IMODE(table.stat().st_mode)) == (b"content" * 1000, 0o640)
+
+    wipe(memory)
+    assert any("users cannot open names" in each for each in do_import(memory, server, url).notes)
+    assert stat.S_IMODE(table.stat().st_mode) == 0
+    do_import(memory, server, url)
+    assert do_contents(memory, server, url).is_complete
+    assert (table.read_bytes(), stat.S_IMODE(table.stat().st_mode)) == (b"content" * 1000, 0o640)
+    assert do_export(memory, server, url).done == {}

@@ -7,7 +7,9 @@ sides; so a command that was killed at any step goes on without losing or doubli
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
@@ -73,6 +75,15 @@ class KnownFile:
         """What the file's own attribute is to say."""
         place = ContentPlace.NAME_ONLY if self.is_name_only else ContentPlace.EXPORTED
         return FileState(self.reference(bucket_url), place, self.mtime_ns, self.crc64)
+
+
+HIDDEN = 0
+"""The permissions of a name that nobody could load when it is read: users get an error there, never zeros."""
+
+
+def is_hidden(row: KnownFile, status: os.stat_result) -> bool:
+    """Whether a file has no permissions because it is such a name; the row has those that it will get."""
+    return bool(row.is_name_only) and stat.S_IMODE(status.st_mode) == HIDDEN
 
 
 COLUMNS = tuple(field.name for field in fields(KnownFile))

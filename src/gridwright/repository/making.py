@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from gridwright.repository.below import PART, at
 from gridwright.repository.extended import read_xattrs, write_xattrs
-from gridwright.repository.known import KnownFile
+from gridwright.repository.known import HIDDEN, KnownFile, is_hidden
 from gridwright.repository.references import write_state
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 
@@ -38,6 +38,8 @@ class Maker:
             self.dress(descriptor, row)
             if row.is_name_only:
                 self._opened.cover.cover(descriptor)
+                if self._is_root and self._opened.cover.why_not:
+                    os.fchmod(descriptor, HIDDEN)
                 self._say_how_it_is_read()
             place(directory, part, name)
             note_here(row, os.fstat(descriptor))
@@ -140,7 +142,9 @@ class Maker:
     def _say_how_it_is_read(self) -> None:
         cover = self._opened.cover
         if cover.why_not:
-            self._say_once(f"names read as zeros until --contents brings their contents: {cover.why_not}")
+            until = "until --contents brings their contents"
+            how = "users cannot open names" if self._is_root else "names read as zeros"
+            self._say_once(f"{how} {until}: {cover.why_not}")
         elif cover.is_closed:
             self._say_once("users cannot enter it until gridwright repo serve loads what they read")
 
@@ -170,4 +174,6 @@ def note_root(opened: OpenRepository) -> None:
 def note_here(row: KnownFile, status: os.stat_result) -> None:
     """Note in a row what is true of the file here."""
     row.inode, row.ctime_ns, row.links = status.st_ino, status.st_ctime_ns, status.st_nlink
-    row.mode, row.uid, row.gid = status.st_mode, status.st_uid, status.st_gid
+    row.uid, row.gid = status.st_uid, status.st_gid
+    if not is_hidden(row, status):
+        row.mode = status.st_mode

@@ -13,10 +13,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gridwright.errors import environment_error
 from gridwright.repository.content import crc64_of
 from gridwright.repository.known import KnownFile
 from gridwright.repository.making import Maker
-from gridwright.repository.references import make_name_only
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import StoreError, StoreFault
 
@@ -38,6 +38,12 @@ class ReleaseOptions:
 def release(opened: OpenRepository, options: ReleaseOptions) -> RepositoryReport:
     """Release files, those that were read longest ago first. Raises GridwrightError where the store fails."""
     report = RepositoryReport(opened.settings.name, "release", options.dry_run)
+    if os.geteuid() != 0 and not opened.cover.is_lazy:
+        raise environment_error(
+            "nothing is released: whoever reads a released file here would get zeros",
+            where=str(opened.settings.directory),
+            remedy="run it as root, who can take the permissions of released files away until they are here",
+        )
     begun = time.time()
     planned = 0
     for row in opened.known.rows("is_name_only = 0 AND inode <> 0 AND size > 0", order="atime_ns, path"):
@@ -97,20 +103,26 @@ def _release(
             report.add("left, as they were changed", row.size)
             return False
         _check_object(opened, row)
-        if not options.dry_run:
-            if opened.cover.is_lazy:
-                # Who waits to open the file gets the old one, with its content.
-                Maker(opened, report).name_only(row)
-            else:
-                row.is_name_only = True
-                make_name_only(descriptor, row.state(opened.settings.bucket_url))
-                row.ctime_ns = os.fstat(descriptor).st_ctime_ns
-            opened.known.put(row)
-        report.add("released", row.size)
-        return True
+        is_released = options.dry_run or _is_replaced(opened, row, directory, descriptor, report)
+        report.add("released" if is_released else "left, as they are open", row.size)
+        return is_released
     finally:
         # Whoever waits to open it goes on.
         os.close(descriptor)
+
+
+def _is_replaced(
+    opened: OpenRepository, row: KnownFile, directory: int, descriptor: int, report: RepositoryReport
+) -> bool:
+    """Put a name in the place of the file; False where somebody has come meanwhile, perhaps to write."""
+    if fcntl.fcntl(descriptor, fcntl.F_GETLEASE) != fcntl.F_WRLCK:
+        return False
+    status = os.fstat(directory)
+    # Who opens the old file in this instant has it with its content.
+    Maker(opened, report).name_only(row)
+    opened.known.put(row)
+    os.utime(directory, ns=(status.st_atime_ns, status.st_mtime_ns))
+    return True
 
 
 def _is_nobodys(descriptor: int) -> bool:

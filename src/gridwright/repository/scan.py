@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from gridwright.repository.below import is_part, kind_of
 from gridwright.repository.keys import RESERVED, shown
-from gridwright.repository.known import GONE, KnownFile
+from gridwright.repository.known import GONE, KnownFile, is_hidden
 from gridwright.repository.object_format import kept_mode
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 
@@ -139,7 +139,8 @@ def action_for(status: os.stat_result, row: KnownFile | None) -> Action | None:
     is_directory = stat.S_ISDIR(status.st_mode)
     if not is_directory and (row.size != status.st_size or row.mtime_ns != status.st_mtime_ns):
         return Action.SEND
-    same = (row.mode, row.uid, row.gid) == (kept_mode(status.st_mode), status.st_uid, status.st_gid)
+    mode = row.mode if is_hidden(row, status) else kept_mode(status.st_mode)
+    same = (row.mode, row.uid, row.gid) == (mode, status.st_uid, status.st_gid)
     if is_directory:
         return None if same and row.mtime_ns == status.st_mtime_ns else Action.ATTRIBUTES
     return Action.COMPARE if same else Action.ATTRIBUTES

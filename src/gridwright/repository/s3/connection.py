@@ -62,12 +62,13 @@ def connect(
     Raises GridwrightError where credentials lack, or where the endpoint has no TLS and is not this machine.
     """
     try:
+        import awscrt  # noqa: F401 - all that moves contents needs it, later on
         import boto3
         from botocore.config import Config
         from botocore.exceptions import BotoCoreError
     except ImportError:
         raise environment_error(
-            "boto3 is not installed, and buckets are asked through it",
+            "boto3 or awscrt is not installed: one asks buckets, the other brings contents",
             remedy="pip install 'gridwright[repository]'",
         ) from None
     config = Config(
