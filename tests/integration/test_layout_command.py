@@ -68,18 +68,18 @@ def test_libraries_are_shown_with_what_new_files_get_and_what_is_there(
 ) -> None:
     ended = gridwright("layout", "show", str(spec))
     assert ended.status == 0
-    assert "data: new files get 1 up to 64 MiB, then all" in ended.out
+    assert "data: new files get 1 OST (stripes of 4 MiB) until 64 MiB, then all" in ended.out
     document = gridwright("layout", "show", str(spec), "--json").json
     data = document["libraries"]["data"]
     assert (data["files"], data["targets"]["3"] // MIB) == (3, 200)
-    assert {(each["layout"], each["files"]) for each in data["classes"]} == {("1", 1), ("1", 2)}
+    assert {(each["layout"], each["files"]) for each in data["classes"]} == {("1 OST", 1), ("1 OST", 2)}
 
 
 def test_a_file_is_shown_with_its_components(gridwright: Command, spec: Path) -> None:
     ended = gridwright("layout", "show", str(spec), str(spec.parent / "lustre" / "data" / "one"))
     assert ended.out.splitlines()[1:] == [
-        "  0 B to 64 MiB: 1, stripes of 4 MiB, targets 0, init",
-        "  64 MiB to the end: 2, stripes of 4 MiB, targets 1 0, init",
+        "  0 B to 64 MiB: 1 OST (stripes of 4 MiB), targets 0, init",
+        "  64 MiB to the end: 2 OSTs (stripes of 4 MiB), targets 1 0, init",
     ]
     assert gridwright("layout", "show", str(spec), "/etc").status == 2
 

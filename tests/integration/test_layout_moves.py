@@ -81,14 +81,16 @@ def site(tmp_path: Path) -> Site:
 
 def test_a_library_gets_the_layout_of_the_spec_and_that_of_a_flag(site: Site) -> None:
     plan = site.run("set", "grid.yaml", "--dry-run").stdout
-    assert f"data: {site.library}: 1 OST by 4 MiB (that of the whole file system) -> 4 OSTs" in plan
+    assert f"data: {site.library}: 1 OST (stripes of 4 MiB) (that of the whole file system) -> 4 OSTs" in plan
     assert f"lfs setstripe -c 4 {site.library}" in plan
     assert site.state["layouts"] == {}
     document = json.loads(site.run("set", "grid.yaml", "data", "--json").stdout)
     assert document["libraries"][0]["changed"] is True
     assert "as it should be" in site.run("set").stdout
     parts = site.run("set", "grid.yaml", "--layout", "256MiB:1,16GiB:4,-1").stdout
-    assert "-> 1 OST by 4 MiB until 256 MiB, then 4 by 4 MiB until 16 GiB, then all" in parts
+    assert (
+        "-> 1 OST (stripes of 4 MiB) until 256 MiB, then 4 (stripes of 4 MiB) until 16 GiB, then all" in parts
+    )
     assert [each["count"] for each in site.state["layouts"][str(site.library)]] == [1, 4, -1]
 
 

@@ -36,6 +36,11 @@ class Component:
         """Over how many different targets it goes; what it will, where it has no objects yet; -1 is all."""
         return len(set(self.osts)) if self.osts else self.stripe_count
 
+    @property
+    def text(self) -> str:
+        """It in words, such as `4 OSTs (stripes of 1 MiB) until 4 GiB`."""
+        return _words(self, first=True)
+
 
 @dataclass(frozen=True, slots=True)
 class FileLayout:
@@ -73,8 +78,14 @@ class FileLayout:
     @property
     def text(self) -> str:
         """The layout in words, such as `1 OST until 64 MiB, then 4 until 4 GiB, then all`."""
-        parts = [_words(each, first=place == 0) for place, each in enumerate(self.components)]
-        return ", then ".join(parts) or "none"
+        mirrors: dict[int, list[Component]] = {}
+        for each in self.components:
+            mirrors.setdefault(each.mirror, []).append(each)
+        said = (
+            ", then ".join(_words(each, first=place == 0) for place, each in enumerate(parts))
+            for parts in mirrors.values()
+        )
+        return "; mirrored: ".join(said) or "none"
 
 
 def _is_as(found: Component, wanted: Component) -> bool:
@@ -103,8 +114,8 @@ def _words(component: Component, *, first: bool) -> str:
         unit = "stripe" if component.overstriped else "OST"
         where = f"{component.stripe_count} {unit}{'s' if component.stripe_count != 1 else ''}"
     else:
-        where = str(component.stripe_count)
-    size = "" if component.stripe_bytes is None else f" by {format_bytes(component.stripe_bytes)}"
+        where = f"{component.stripe_count}{' stripes' if component.overstriped else ''}"
+    size = "" if component.stripe_bytes is None else f" (stripes of {format_bytes(component.stripe_bytes)})"
     pool = "" if component.pool is None else f" of pool {component.pool}"
     end = "" if component.end is None else f" until {format_bytes(component.end)}"
     return where + pool + size + end

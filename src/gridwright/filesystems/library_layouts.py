@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from gridwright.filesystems.layout import ALL, Component, FileLayout
+from gridwright.filesystems.layout import FileLayout
 from gridwright.units import format_bytes
 
 
@@ -15,7 +14,7 @@ class LayoutClass:
     """Files of a layout and a size; sizes in bytes."""
 
     layout: str
-    """In words, such as `1 up to 64 MiB, then all`."""
+    """In words, such as `1 OST until 64 MiB, then all`."""
     below_bytes: int
     """Their size is below it, and at least half of it; 0 for empty files."""
     files: int
@@ -49,27 +48,7 @@ def default_in_words(layout: FileLayout | None) -> str:
     """What new files get."""
     if layout is None or layout.is_default:
         return "that of the whole file system"
-    return in_words(layout)
-
-
-def in_words(layout: FileLayout) -> str:
-    """Each mirror's components with their stripes: `1 up to 64 MiB, then all`."""
-    mirrors: dict[int, list[Component]] = defaultdict(list)
-    for each in layout.components:
-        mirrors[each.mirror].append(each)
-    return "; mirrored: ".join(", then ".join(map(_part, parts)) for parts in mirrors.values())
-
-
-def _part(part: Component) -> str:
-    return _stripes(part) if part.end is None else f"{_stripes(part)} up to {format_bytes(part.end)}"
-
-
-def _stripes(part: Component) -> str:
-    if part.on_metadata_server:
-        return "on the metadata server"
-    stripes = "all" if part.stripe_count == ALL else str(part.stripe_count)
-    stripes += " overstriped" if part.overstriped else ""
-    return stripes + (f" in pool {part.pool}" if part.pool else "")
+    return layout.text
 
 
 def details(layout: FileLayout) -> list[str]:
@@ -77,9 +56,7 @@ def details(layout: FileLayout) -> list[str]:
     lines = []
     for part in layout.components:
         end = "the end" if part.end is None else format_bytes(part.end)
-        words = [f"{format_bytes(part.start)} to {end}: {_stripes(part)}"]
-        if part.stripe_bytes and not part.on_metadata_server:
-            words.append(f"stripes of {format_bytes(part.stripe_bytes)}")
+        words = [f"{format_bytes(part.start)} to {end}: {replace(part, end=None).text}"]
         if part.osts:
             words.append("targets " + " ".join(map(str, part.osts)))
         words += part.flags

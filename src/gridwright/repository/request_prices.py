@@ -1,6 +1,7 @@
 """What requests cost, for dry runs: list prices of S3 Standard in us-east-1, without traffic and storage.
 
-Source: aws.amazon.com/s3/pricing, "Requests & data retrievals", November 2025. Another store has others.
+Source: aws.amazon.com/s3/pricing, "Requests & data retrievals"; the same in
+c3x.dev/blog/s3-request-fees-explained, read 2026-11-25. Another store has others.
 """
 
 from __future__ import annotations

@@ -34,7 +34,9 @@ def test_a_directory_that_is_as_the_spec_has_it_is_no_finding(layout: Any) -> No
 
 def test_a_directory_that_gives_another_layout_is_told_with_the_command_that_sets_it() -> None:
     (told,) = found([{"until": "64 MiB", "stripes": 1}, {"stripes": 4}])
-    assert told.startswith("directory-layout-differs: new files in /l/data get 1 OST by 4 MiB until 64 MiB, ")
+    assert told.startswith(
+        "directory-layout-differs: new files in /l/data get 1 OST (stripes of 4 MiB) until 64 MiB, "
+    )
     assert "the spec states 1 OST until 64 MiB, then 4" in told
     assert "lfs setstripe -E 67108864 -c 1" in told
 

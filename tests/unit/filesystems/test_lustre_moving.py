@@ -203,7 +203,7 @@ def no_problem(layout: FileLayout) -> bool:
 
 def test_layouts_are_told_in_words() -> None:
     assert WANTED.text == "1 OST until 256 MiB, then 4 until 16 GiB, then all"
-    assert plain(2, 2**20, "flash").text == "2 OSTs of pool flash by 1 MiB"
+    assert plain(2, 2**20, "flash").text == "2 OSTs of pool flash (stripes of 1 MiB)"
     mdt = FileLayout(
         (
             Component(end=65536, stripe_count=0, on_metadata_server=True),

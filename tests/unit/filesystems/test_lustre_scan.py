@@ -13,7 +13,6 @@ import pytest
 from gridwright.commands import CommandOutput, run_here
 from gridwright.errors import Finding
 from gridwright.filesystems.layout import Component, FileLayout
-from gridwright.filesystems.library_layouts import in_words
 from gridwright.filesystems.lustre_client.attribute import Scanned, scan
 from gridwright.filesystems.lustre_client.layout import parse_layout
 from gridwright.filesystems.lustre_client.library_scan import (
@@ -246,10 +245,10 @@ def test_the_scan_runs_as_a_program_where_the_file_system_is_mounted(tree: Tree)
 @pytest.mark.parametrize(
     ("short", "words"),
     [
-        ("1", "1"),
-        ("67108864:1,-1", "1 up to 64 MiB, then all"),
-        ("1048576:mdt,4o@fast", "on the metadata server up to 1 MiB, then 4 overstriped in pool fast"),
-        ("1,+2", "1; mirrored: 2"),
+        ("1", "1 OST"),
+        ("67108864:1,-1", "1 OST until 64 MiB, then all"),
+        ("1048576:mdt,4o@fast", "the metadata server until 1 MiB, then 4 stripes of pool fast"),
+        ("1,+2", "1 OST; mirrored: 2 OSTs"),
         ("other", "other"),
     ],
 )
@@ -260,4 +259,4 @@ def test_a_layout_in_a_few_characters_is_shown_in_words(short: str, words: str) 
 def test_the_scan_names_layouts_as_they_are_shown(tree: Tree) -> None:
     tree.add("pfl", lov_attribute(PFL), MIB)
     (seen,) = tree.look().scanned.classes
-    assert short_in_words(seen.layout) == in_words(PFL) == "1 up to 2 MiB, then all"
+    assert short_in_words(seen.layout) == "1 OST until 2 MiB, then all"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from gridwright.errors import Finding, GridwrightError
 from gridwright.filesystems.health import Run
 from gridwright.filesystems.layout import ALL, Component, FileLayout
-from gridwright.filesystems.library_layouts import LayoutClass, LibraryLayouts, in_words
+from gridwright.filesystems.library_layouts import LayoutClass, LibraryLayouts
 from gridwright.filesystems.lustre_client.attribute import ATTRIBUTES, SeenFile
 from gridwright.filesystems.lustre_client.scan_program import LibraryScan
 from gridwright.messages import MessageError, decode
@@ -93,7 +93,7 @@ def short_in_words(short: str) -> str:
                 mirror=mirror,
             )
         )
-    return in_words(FileLayout(tuple(components)))
+    return FileLayout(tuple(components)).text
 
 
 def targets_of(file: SeenFile) -> int | None:
