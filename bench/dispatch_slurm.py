@@ -30,6 +30,8 @@ OURS = "Gridwright on Slurm"
 OURS_PRIVATE = "Gridwright on Slurm, with private directories"
 BARE = "sbatch --array"
 WARM_UP = 48
+MEMORY_MIB = 16
+"""Of each job: a shell has some MiB, and Slurm ends a job that it sees above its limit."""
 TIMEOUT_S = 300
 SPEC = """\
 name: dispatch
@@ -115,7 +117,7 @@ def ours(jobs: int, *, private: bool = False) -> float:
             directory="/tmp",
             environment={"PATH": "/usr/bin:/bin"},
             libraries=libraries,
-            memory_bytes=1 << 20,
+            memory_bytes=MEMORY_MIB << 20,
             array=range(1, count + 1),
         )
         began = time.perf_counter()
@@ -135,7 +137,7 @@ def bare(jobs: int) -> float:
     here = slurm()
     logs = here.state / "bare"
     logs.mkdir(exist_ok=True)
-    options = ["--parsable", "--mem=1M", "--cpus-per-task=1", "--chdir=/tmp", "--no-requeue"]
+    options = ["--parsable", f"--mem={MEMORY_MIB}M", "--cpus-per-task=1", "--chdir=/tmp", "--no-requeue"]
 
     def run(count: int) -> float:
         began = time.perf_counter()
