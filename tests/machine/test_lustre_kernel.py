@@ -43,6 +43,7 @@ PLAY = """\
     base_rows: {lustre-client: []}
     base_dnf_by_command: false
     gridwright_mounts: []
+    gridwright_layouts: []
     gridwright_own_kernel: true
   tasks:
     - name: Pretend to run a kernel
