@@ -8,8 +8,11 @@ clients of servers hold back is in nobody's figures: there the rate of an earlie
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from gridwright.runs.iotest_events import Progress
 
 WINDOW_S = 4.0
 """A rate is that of the last seconds: flushing comes in bursts."""
@@ -48,6 +51,32 @@ class FlushForecast:
             return None
         rate = ((written_now - written) - (unflushed_now - unflushed)) / (now - then)
         return unflushed_now / rate if rate > _SLOWEST else None
+
+
+@dataclass(slots=True)
+class MachineForecasts:
+    """Forecasts of nodes by their machine: nodes of a lab share its memory, and each tells all of it."""
+
+    _of: dict[str, FlushForecast] = field(default_factory=dict)
+
+    def see(self, now: float, nodes: Iterable[tuple[str, Progress]]) -> None:
+        """Take in a moment of all nodes, each with the machine that it is on."""
+        machines: dict[str, list[Progress]] = {}
+        for machine, progress in nodes:
+            if progress.unflushed_bytes is not None:
+                machines.setdefault(machine, []).append(progress)
+        for machine, those in machines.items():
+            self._of.setdefault(machine, FlushForecast()).see(
+                now,
+                sum(each.written_bytes for each in those),
+                max(each.unflushed_bytes or 0 for each in those),
+            )
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the slowest machine takes; None where too little is known of all."""
+        told = (each.seconds for each in self._of.values())
+        return max((each for each in told if each is not None), default=None)
 
 
 def by_earlier_rate(written_bytes: int, elapsed_s: float, rate_bytes_per_s: float | None) -> float | None:

@@ -8,9 +8,15 @@ import pytest
 
 from gridwright.cli.prove.progress import LineDisplay, flush_note
 from gridwright.iotest.engine import FLUSH_WITHIN_S, PhasePlan, flush_within_s
-from gridwright.iotest.flushing import WINDOW_S, FlushForecast, by_earlier_rate, unflushed_bytes
+from gridwright.iotest.flushing import (
+    WINDOW_S,
+    FlushForecast,
+    MachineForecasts,
+    by_earlier_rate,
+    unflushed_bytes,
+)
 from gridwright.iotest.options import IotestOptions
-from gridwright.runs.iotest_events import PhaseProgress
+from gridwright.runs.iotest_events import PhaseProgress, Progress
 
 MB = 10**6
 
@@ -38,6 +44,19 @@ def test_nothing_is_said_where_nothing_reaches_the_disk_yet_or_too_little_was_se
     short.see(0.0, 0, 0)
     short.see(0.5, 100 * MB, 50 * MB)
     assert short.seconds is None
+
+
+def test_nodes_of_one_machine_share_its_memory() -> None:
+    found = MachineForecasts()
+    for tick in range(17):
+        now = tick / 4
+        # Ten nodes write 20 MB/s each; their machine has 150 MB/s more in memory each second.
+        nodes = [
+            Progress(False, now, 0, int(20 * MB * now), 0, unflushed_bytes=int(150 * MB * now), flush_s=99.0)
+            for _ in range(10)
+        ]
+        found.see(now, [("a", each) for each in nodes])
+    assert found.seconds == pytest.approx(600 / 50, rel=0.01)
 
 
 def test_a_rate_is_that_of_the_last_seconds() -> None:

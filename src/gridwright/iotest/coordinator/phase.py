@@ -13,7 +13,7 @@ from gridwright.iotest.coordinator.coordinator import Coordinator
 from gridwright.iotest.coordinator.remote_node import NodeFailed, RemoteNode
 from gridwright.iotest.engine import PhasePlan, Sample
 from gridwright.iotest.events import Emit, phase_progress, sample_taken
-from gridwright.iotest.flushing import by_earlier_rate
+from gridwright.iotest.flushing import MachineForecasts, by_earlier_rate
 from gridwright.iotest.messages import Finish, Go, PhaseEnded, Report, RunPhase, Started
 from gridwright.iotest.outcome import Outcome
 from gridwright.iotest.steadiness import Steadiness
@@ -71,6 +71,7 @@ class GridPhase:
     _at: float = 0.0
     _wall: float = 0.0
     _shown: tuple[float, int] = (0.0, 0)
+    _forecasts: MachineForecasts = field(default_factory=MachineForecasts)
     _moved: tuple[float, tuple[int, int]] = (0.0, (-1, 0))
     _steady: Steadiness = field(default_factory=lambda: Steadiness(None))
     _joined: list[Sample] = field(default_factory=list)
@@ -173,6 +174,14 @@ class GridPhase:
             progress = [run.progress for run in self.runs.values() if run.progress and run.failed is None]
             if not progress:
                 continue
+            self._forecasts.see(
+                time.monotonic(),
+                (
+                    (self.coordinator.nodes[name].boot_id, run.progress)
+                    for name, run in self.runs.items()
+                    if run.progress and run.failed is None
+                ),
+            )
             self._show(progress)
             self._look_at_standstill(progress)
             syncing = any(each.syncing for each in progress)
@@ -198,7 +207,7 @@ class GridPhase:
             operations=sum(each.operations for each in progress),
             # Nodes may be containers of one machine, whose memory each of them tells.
             unflushed_bytes=max((each.unflushed_bytes or 0 for each in progress), default=0) or None,
-            flush_s=max((each.flush_s for each in progress if each.flush_s is not None), default=None),
+            flush_s=self._forecasts.seconds,
         )
         if whole.flush_s is None and whole.written_bytes:
             forecast = by_earlier_rate(whole.written_bytes, whole.elapsed_s, self.earlier_rate)

@@ -92,6 +92,11 @@ class RemoteNode:
         """Physical cores that jobs may use: what the spec says, else what the node has."""
         return self.wanted_cores or (self.facts.cores if self.facts is not None else 1)
 
+    @property
+    def boot_id(self) -> str:
+        """The boot of its machine, which nodes of a lab share; its name where that is not known."""
+        return self.facts.boot_id if self.facts is not None else self.name
+
     def attach(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, facts: WorkerFacts) -> None:
         """It has come, and is who it says it is."""
         self._writer, self.facts = writer, facts
