@@ -8,7 +8,7 @@ server. Sizes are binary, as there: 256M is 256 MiB.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
@@ -115,27 +115,30 @@ class _Parts:
 
 def layout_text(layout: FileLayout) -> str:
     """A layout in the words of `lfs setstripe`; of a mirrored file the first mirror."""
-    parts = [each for each in layout.components if each.mirror == layout.components[0].mirror]
-    if len(parts) == 1 and parts[0].end is None and not parts[0].on_metadata_server:
-        return " ".join(_striping(parts[0]))
-    return " ".join(_with_ends(parts))
+    first = tuple(each for each in layout.components if each.mirror == layout.components[0].mirror)
+    return " ".join(layout_options(FileLayout(first), _written))
 
 
-def _with_ends(parts: Sequence[Component]) -> Iterator[str]:
-    for each in parts:
-        yield from ("-E", "-1" if each.end is None else _written(each.end))
-        yield from _striping(each)
+def layout_options(layout: FileLayout, size: Callable[[int], str] = str) -> list[str]:
+    """A layout as the options that `lfs setstripe` and `lfs migrate` have for it; `size` writes bytes."""
+    options: list[str] = []
+    first = layout.components[0]
+    is_plain = len(layout.components) == 1 and first.end is None and not first.on_metadata_server
+    for each in layout.components:
+        options += [] if is_plain else ["-E", "-1" if each.end is None else size(each.end)]
+        options += _striping(each, size)
+    return options
 
 
-def _striping(each: Component) -> Iterator[str]:
-    if each.on_metadata_server:
+def _striping(component: Component, size: Callable[[int], str]) -> Iterator[str]:
+    if component.on_metadata_server:
         yield from ("-L", "mdt")
         return
-    yield from ("-C" if each.overstriped else "-c", str(each.stripe_count))
-    if each.stripe_bytes is not None:
-        yield from ("-S", _written(each.stripe_bytes))
-    if each.pool is not None:
-        yield from ("-p", each.pool)
+    yield from ("-C" if component.overstriped else "-c", str(component.stripe_count))
+    if component.stripe_bytes is not None:
+        yield from ("-S", size(component.stripe_bytes))
+    if component.pool is not None:
+        yield from ("-p", component.pool)
 
 
 def _size(text: str) -> int | None:

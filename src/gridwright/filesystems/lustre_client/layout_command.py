@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error
 from gridwright.filesystems.health import Run
 from gridwright.filesystems.layout import ALL, Component, FileLayout
+from gridwright.filesystems.layout_text import layout_options
 from gridwright.filesystems.lustre_client.layout import LIMIT_S, read_layout
 from gridwright.units import format_bytes
 
@@ -60,28 +61,6 @@ def set_layout_command(layout: FileLayout, path: str) -> list[str]:
     if problems:
         raise GridwrightError(*problems, status=ExitStatus.INPUT)
     return ["lfs", "setstripe", *layout_options(layout), path]
-
-
-def layout_options(layout: FileLayout) -> list[str]:
-    """A layout as the options that `lfs setstripe` and `lfs migrate` have for it."""
-    options: list[str] = []
-    first = layout.components[0]
-    is_plain = len(layout.components) == 1 and first.end is None and not first.on_metadata_server
-    for each in layout.components:
-        options += [] if is_plain else ["-E", str(-1 if each.end is None else each.end)]
-        options += _striping(each)
-    return options
-
-
-def _striping(component: Component) -> Iterator[str]:
-    if component.on_metadata_server:
-        yield from ("-L", "mdt")
-        return
-    yield from ("-C" if component.overstriped else "-c", str(component.stripe_count))
-    if component.stripe_bytes is not None:
-        yield from ("-S", str(component.stripe_bytes))
-    if component.pool is not None:
-        yield from ("-p", component.pool)
 
 
 def apply_layout(run: Run, directory: str, layout: FileLayout) -> FileLayout:

@@ -13,8 +13,8 @@ from gridwright.commands import CommandStopped
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.filesystems.health import Run
 from gridwright.filesystems.layout import FileLayout
+from gridwright.filesystems.layout_text import layout_options
 from gridwright.filesystems.lustre_client.layout import parse_layout
-from gridwright.filesystems.lustre_client.layout_command import layout_options
 from gridwright.filesystems.lustre_client.parameters import read_parameters, whole_number
 from gridwright.filesystems.moving import LaidOutFile, Move
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import fcntl
 import mmap
 import os
 from dataclasses import replace
 
 from gridwright.repository.lazy.loaded_ranges import LoadedRanges, clear_ranges, write_ranges
+from gridwright.repository.lazy.open_files import is_open_for_writing
 from gridwright.repository.references import ContentPlace, FileState, write_state
 
 _FALLOC_FL_KEEP_SIZE = 1
@@ -109,21 +109,6 @@ def recover(descriptor: int, state: FileState, ranges: LoadedRanges, *, nobody_w
         os.utime(descriptor, ns=(os.fstat(descriptor).st_atime_ns, ranges.mtime_ns))
     ranges.mtime_ns = None
     write_ranges(descriptor, ranges, state.reference)
-
-
-def is_open_for_writing(descriptor: int) -> bool:
-    """Whether anybody has the file of a read-only descriptor open for writing, or mapped so.
-
-    The kernel gives a read lease only where nobody has; it is given back at once. Needs root.
-    """
-    try:
-        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-    except OSError as error:
-        if error.errno == errno.EAGAIN:
-            return True
-        raise
-    fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-    return False
 
 
 def _write_within(writable: int, offset: int, content: memoryview) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,18 +62,6 @@ def _is_name(descriptor: int) -> bool:
 
 def _raise(error: OSError) -> None:
     raise error
-
-
-def is_open_elsewhere(descriptor: int) -> bool:
-    """Whether anybody else has the file of this descriptor open. Needs root."""
-    try:
-        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-    except OSError as error:
-        if error.errno == errno.EAGAIN:
-            return True
-        raise
-    fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-    return False
 
 
 def path_of(descriptor: int) -> str:

@@ -18,7 +18,8 @@ from gridwright.repository.lazy import fanotify, gate, systemd
 from gridwright.repository.lazy.control import Controlled, take_lock, take_place
 from gridwright.repository.lazy.holder import MOST_DESCRIPTORS, EventHolder, end_forgotten
 from gridwright.repository.lazy.journal import log
-from gridwright.repository.lazy.names import is_open_elsewhere, names_below
+from gridwright.repository.lazy.names import names_below
+from gridwright.repository.lazy.open_files import is_open_elsewhere
 from gridwright.repository.lazy.process import descriptor_of_orders_to_stop, have_descriptors
 
 PATIENCE_S = 60.0
