@@ -21,22 +21,20 @@ from gridwright.repository.release import ReleaseOptions, release
 from gridwright.repository.settings import RepositoryReport
 from gridwright.repository.verify import verify
 from tests.support.file_trees import Seen, look_at, make_tree
-from tests.support.object_store import BUCKET, StoreServer, names_for, store_server
+from tests.support.object_store import BUCKET, StoreServer, names_for, prefix_of, store_of_environment
 from tests.support.repositories import opened, run
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    with pytest.MonkeyPatch.context() as patch, store_server(tmp_path_factory.mktemp("store")) as served:
-        for name, value in served.environment.items():
-            patch.setenv(name, value)
+    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
         yield served
 
 
 @pytest.fixture
 def url(request: pytest.FixtureRequest) -> str:
     """A prefix of the bucket that is the test's own."""
-    return f"s3://{BUCKET}/{request.node.name.translate(str.maketrans('[]_', '---'))}"
+    return prefix_of(request.node.name)
 
 
 def do_export(directory: Path, server: StoreServer, url: str, **options: object) -> RepositoryReport:

@@ -25,22 +25,27 @@ from gridwright.repository.verify import verify
 from tests.support.command import GRIDWRIGHT
 from tests.support.file_trees import look_at, make_tree
 from tests.support.lying_store import SLOW_DOWN, Answer, LyingStore
-from tests.support.object_store import BUCKET, StoreServer, names_for, store_server
+from tests.support.object_store import (
+    BUCKET,
+    StoreServer,
+    names_for,
+    prefix_of,
+    store_of_environment,
+    store_server,
+)
 from tests.support.repositories import run
 from tests.support.skips import root_only
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    with pytest.MonkeyPatch.context() as patch, store_server(tmp_path_factory.mktemp("store")) as served:
-        for name, value in served.environment.items():
-            patch.setenv(name, value)
+    with store_of_environment(tmp_path_factory.mktemp("store")) as served:
         yield served
 
 
 @pytest.fixture
 def url(request: pytest.FixtureRequest) -> str:
-    return f"s3://{BUCKET}/{request.node.name.translate(str.maketrans('[]_', '---'))}"
+    return prefix_of(request.node.name)
 
 
 @pytest.fixture

@@ -20,10 +20,10 @@ import pytest
 
 from gridwright.repository.lazy.control import marker_of
 from gridwright.repository.lazy.support import why_not
-from gridwright.repository.references import ContentPlace, FileState, make_name_only, read_state
+from gridwright.repository.references import ContentPlace, FileState, read_state
 from tests.support.disks import AS_NOBODY, loop_mount, other_mount
 from tests.support.range_store import Numbered, RangeStore, range_store
-from tests.support.served import MTIME_NS, SystemdDouble, name_only, served
+from tests.support.served import MTIME_NS, SystemdDouble, make_name_only, name_only, served
 from tests.support.skips import no_such_kernel, root_only
 
 pytestmark = [pytest.mark.root, root_only]

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support import versitygw
 from tests.support.file_trees import HOSTILE_NAMES
 
@@ -95,3 +97,17 @@ def _versitygw(directory: Path) -> Iterator[str]:
     finally:
         process.kill()
         process.wait(10)
+
+
+@contextlib.contextmanager
+def store_of_environment(directory: Path) -> Iterator[StoreServer]:
+    """A store of which the environment says where it is, and how it is reached."""
+    with pytest.MonkeyPatch.context() as patch, store_server(directory) as served:
+        for name, value in served.environment.items():
+            patch.setenv(name, value)
+        yield served
+
+
+def prefix_of(test: str) -> str:
+    """A prefix of the bucket that is the test's own."""
+    return f"s3://{BUCKET}/{test.translate(str.maketrans('[]_', '---'))}"

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import psutil
 
-from gridwright.repository.references import ContentPlace, FileState, ObjectReference, make_name_only
+from gridwright.repository.references import ContentPlace, FileState, ObjectReference, write_state
 from tests.support.command import GRIDWRIGHT
 
 MTIME_NS = 1_600_000_000_123_456_789
@@ -28,6 +28,13 @@ os.dup2(int(sys.argv[1]), 3)
 os.environ["LISTEN_PID"] = str(os.getpid())
 os.execv(sys.argv[2], sys.argv[2:])
 """
+
+
+def make_name_only(descriptor: int, state: FileState) -> None:
+    """Make an open, empty file a name: of the object's size, without content, with its mtime."""
+    write_state(descriptor, state)
+    os.ftruncate(descriptor, state.reference.size)
+    os.utime(descriptor, ns=(os.fstat(descriptor).st_atime_ns, state.mtime_ns))
 
 
 def name_only(path: Path, reference: ObjectReference) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import stat
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -177,20 +176,3 @@ def can_have_state(directory: str | bytes) -> bool:
 def _unfollowed(file: int | str | bytes) -> dict[str, bool]:
     # Python refuses `follow_symlinks` beside a descriptor, which is the file itself.
     return {} if isinstance(file, int) else {"follow_symlinks": False}
-
-
-def make_name_only(descriptor: int, state: FileState) -> None:
-    """Make an open, empty or exported file a name: of the object's size, without content, with its mtime.
-
-    The attribute is there before the content goes, so that nobody takes zeros for the content. The file's
-    blocks are freed. Raises OSError; then the file is as it was, or a name only.
-    """
-    if state.presence is not ContentPlace.NAME_ONLY:
-        raise ValueError("the state is not that of a name")
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        raise ValueError("only files can be names")
-    write_state(descriptor, state)
-    os.ftruncate(descriptor, 0)
-    os.ftruncate(descriptor, state.reference.size)
-    os.utime(descriptor, ns=(status.st_atime_ns, state.mtime_ns))
