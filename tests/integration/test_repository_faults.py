@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -12,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +22,7 @@ from gridwright.repository.contents import ContentOptions, import_contents
 from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.importing import ImportOptions, import_names
 from gridwright.repository.release import ReleaseOptions, release
+from gridwright.repository.scan import find_changes
 from gridwright.repository.settings import OpenRepository
 from gridwright.repository.verify import verify
 from tests.support.command import GRIDWRIGHT
@@ -323,3 +326,55 @@ def test_an_order_to_stop_ends_an_export_at_once(
     let_go.set()
     assert b"Traceback" not in said, said.decode()
     assert process.returncode in (130, 143, -15), said.decode()
+
+
+@pytest.mark.parametrize("call", ["open", "scandir", "stat"])
+def test_what_cannot_be_looked_at_is_not_taken_for_deleted(
+    library: Path, server: StoreServer, url: str, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    broken = {library / "broken" / name for name in ("one", "two")}
+    (library / "broken" / "below").mkdir(parents=True)
+    for each in (*broken, library / "broken" / "below" / "three", library / "gone"):
+        each.write_bytes(b"content")
+    run(library, server, lambda each: export(each, ExportOptions()), url)
+    before = objects(server, url)
+    (library / "gone").unlink()
+    inodes = {each.lstat().st_ino for each in ((library / "broken"), *broken)}
+    real = getattr(os, call)
+
+    def failing(path: object, *args: object, **more: object) -> object:
+        if call == "stat":
+            where = isinstance(path, bytes) and path in (b"one", b"two")
+        elif call == "open":
+            where = path == b"." and os.fstat(more["dir_fd"]).st_ino in inodes  # type: ignore[arg-type]
+        else:
+            where = isinstance(path, int) and os.fstat(path).st_ino in inodes
+        if where:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(path, *args, **more)
+
+    monkeypatch.setattr(f"gridwright.repository.scan.os.{call}", failing)
+    report = run(library, server, lambda each: export(each, ExportOptions(deletions=True)), url)
+    monkeypatch.undo()
+    assert any("broken" in name for name, _ in report.problems)
+    assert report.done["deleted from the bucket"].count == 1
+    assert objects(server, url) == {key: size for key, size in before.items() if key != "gone"}
+
+
+def test_a_file_that_is_there_again_keeps_its_object(
+    library: Path, server: StoreServer, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (library / "again").write_bytes(b"content")
+    run(library, server, lambda each: export(each, ExportOptions()), url)
+    (library / "again").rename(library.parent / "elsewhere")
+
+    def found_and_back(*args: Any, **more: Any) -> object:
+        found = find_changes(*args, **more)
+        (library.parent / "elsewhere").rename(library / "again")
+        return found
+
+    monkeypatch.setattr("gridwright.repository.export.find_changes", found_and_back)
+    report = run(library, server, lambda each: export(each, ExportOptions(deletions=True)), url)
+    assert "deleted from the bucket" not in report.done
+    assert any("again is there again" in note for note in report.notes)
+    assert objects(server, url)["again"] == 7

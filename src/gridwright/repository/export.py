@@ -18,7 +18,7 @@ from pathlib import Path
 
 from gridwright.errors import environment_error
 from gridwright.repository.content import FileContent, Torn, is_same_content
-from gridwright.repository.deletion import delete_object
+from gridwright.repository.deletion import delete_object, delete_object_of
 from gridwright.repository.keys import RESERVED, KeyRefusal
 from gridwright.repository.knowledge import learn
 from gridwright.repository.known import KnownFile
@@ -219,7 +219,7 @@ class _Export:
                 return row.key
             if not self._options.deletions:
                 raise KeyRefusal(path, "was a file or a directory, and is the other now; see --deletions")
-            delete_object(self._opened, path, self._report, prefer=self._options.prefer)
+            delete_object_of(self._opened, row, self._report, prefer=self._options.prefer)
         return self._opened.keys.key_of(path, is_directory=is_directory)
 
     def _condition(self, row: KnownFile | None, key: str) -> WriteCondition:

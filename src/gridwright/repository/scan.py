@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -42,12 +42,13 @@ class ScannedFile:
 
 
 def walk(
-    opened: OpenRepository, chosen: Sequence[bytes], report: RepositoryReport
+    opened: OpenRepository, chosen: Sequence[bytes], report: RepositoryReport, unread: set[bytes]
 ) -> Iterator[list[ScannedFile]]:
     """Everything below the repository's directory, each directory after the one that it lies in.
 
     What cannot be read, what has no object, and other file systems are problems of the report. Gridwright's
-    own files are left out.
+    own files are left out. Paths that nobody could look at are added to `unread`: nothing at or below them is
+    known to be gone.
     """
     root = os.fstat(opened.below.root)
     waiting: list[bytes] = [b""]
@@ -56,10 +57,11 @@ def walk(
     while waiting:
         directory = waiting.pop()
         found: list[ScannedFile] = []
-        for path, status in _entries(opened, directory, report):
+        for path, status in _entries(opened, directory, report, unread):
             if stat.S_ISDIR(status.st_mode):
                 if status.st_dev != root.st_dev:
                     report.problem(path, "another file system is mounted there, and left out")
+                    unread.add(path)
                     continue
                 if _leads_to(path, chosen):
                     waiting.append(path)
@@ -73,7 +75,7 @@ def _leads_to(directory: bytes, chosen: Sequence[bytes]) -> bool:
 
 
 def _entries(
-    opened: OpenRepository, directory: bytes, report: RepositoryReport
+    opened: OpenRepository, directory: bytes, report: RepositoryReport, unread: set[bytes]
 ) -> Iterator[tuple[bytes, os.stat_result]]:
     """Names of a directory with their status, in the order of names."""
     try:
@@ -83,11 +85,15 @@ def _entries(
         else:
             descriptor = os.dup(opened.below.root)
     except OSError as error:
+        unread.add(directory)
         report.problem(directory, f"the directory cannot be read: {error.strerror}")
         return
     try:
-        with os.scandir(descriptor) as entries:
-            names = sorted(os.fsencode(each.name) for each in entries)
+        names = _names(descriptor)
+        if names is None:
+            unread.add(directory)
+            report.problem(directory, "the directory cannot be read: its list of names broke off")
+            return
         for name in names:
             if is_part(name) or (not directory and name == RESERVED.encode()):
                 continue
@@ -96,28 +102,39 @@ def _entries(
                 status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
             except FileNotFoundError:
                 continue
+            except OSError as error:
+                unread.add(path)
+                report.problem(path, f"it cannot be looked at: {error.strerror}")
+                continue
             if stat.S_IFMT(status.st_mode) not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
                 report.notes.append(f"{shown(path)} is {kind_of(status.st_mode)}: it has no object")
                 continue
             yield path, status
-    except OSError as error:
-        report.problem(directory, f"the directory cannot be read: {error.strerror}")
     finally:
         os.close(descriptor)
+
+
+def _names(descriptor: int) -> list[bytes] | None:
+    """Names of an open directory, sorted; None where they could not all be read."""
+    try:
+        with os.scandir(descriptor) as entries:
+            return sorted(os.fsencode(each.name) for each in entries)
+    except OSError:
+        return None
 
 
 def find_changes(
     opened: OpenRepository, chosen: Sequence[bytes], report: RepositoryReport, *, deletions: bool
 ) -> dict[str, tuple[int, int]]:
     """Scan, and keep as work what an export has to do; how much, and its bytes, by action."""
-    known = opened.known
-    for found in walk(opened, chosen, report):
+    known, unread = opened.known, set[bytes]()
+    for found in walk(opened, chosen, report, unread):
         for start in range(0, len(found), _BATCH):
             some = found[start : start + _BATCH]
             work = [(each.path, *_action(opened, each)) for each in some]
             known.mark(each.path for each in some)
             known.add_work((path, action, size, None) for path, action, size in work if action is not None)
-    _find_gone(opened, chosen, deletions=deletions, report=report)
+    _find_gone(opened, chosen, unread, deletions=deletions, report=report)
     return known.count_work()
 
 
@@ -147,16 +164,22 @@ def action_for(status: os.stat_result, row: KnownFile | None) -> Action | None:
 
 
 def _find_gone(
-    opened: OpenRepository, chosen: Sequence[bytes], *, deletions: bool, report: RepositoryReport
+    opened: OpenRepository,
+    chosen: Sequence[bytes],
+    unread: Collection[bytes],
+    *,
+    deletions: bool,
+    report: RepositoryReport,
 ) -> None:
     """Rows that the scan has not found: their objects go when that is wanted, and are left else.
 
-    A row that came from the bucket, of a file that never was here, is none of these.
+    None of these is a row that came from the bucket, of a file that never was here, nor one of a path that
+    the scan could not look at.
     """
     left = 0
     batch: list[tuple[bytes, str, int, bytes | None]] = []
     for row in opened.known.rows(GONE, order="path DESC"):
-        if not is_chosen(row.path, chosen):
+        if not is_chosen(row.path, chosen) or _is_within(row.path, unread):
             continue
         if deletions:
             batch.append((row.path, Action.DELETE, row.size, None))
@@ -167,3 +190,14 @@ def _find_gone(
         report.notes.append(
             f"{left} objects are of files that are gone; --deletions deletes them, an import makes the files"
         )
+
+
+def _is_within(path: bytes, directories: Collection[bytes]) -> bool:
+    """Whether a path, or a directory that it lies in, is one of these."""
+    if not directories:
+        return False
+    while path:
+        if path in directories:
+            return True
+        path = path.rpartition(b"/")[0]
+    return b"" in directories
